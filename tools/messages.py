@@ -148,7 +148,9 @@ def pages() -> Iterator[Found]:
             name, parts = path.relative_to(ROOT).as_posix(), docstring_parts(text)
             yield Found(parts.what, name, 1, (f"The page of {', '.join(codes)}: a title, a blank line, the text.",))
             if parts.why:
-                yield Found(parts.why, name, 1, (f"The page of {', '.join(codes)}: why the code is bad on the target.",))
+                yield Found(
+                    parts.why, name, 1, (f"The page of {', '.join(codes)}: why the code is bad on the target.",)
+                )
 
 
 DOMAINS = {"torchferry": messages, "rules": pages}

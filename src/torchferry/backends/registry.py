@@ -62,6 +62,7 @@ def load(name: str) -> type[Backend]:
             continue
         if wanted in backend.ALIASES:
             return backend
+    # translators: the accelerator that a project is ported to, or the run on it that is compared with a reference
     raise unknown_name("target", name, known)
 
 

@@ -128,6 +128,7 @@ def read(path: Path) -> Config:
     for key, value in table.items():
         kind = _KINDS.get(key)
         if kind is None:
+            # translators: the kind of a name that is unknown, as in "unknown setting `x`"
             problem = unknown_name("setting", key, _KINDS)
             raise UsageError(say("{path}: {problem}", path=path, problem=problem.message), problem.advice)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):

@@ -75,6 +75,7 @@ def choose(preferred: str, order: tuple[str, ...], fallback: str) -> Choice:
         DeviceNotAvailableError: the device is not there, and the CPU was not allowed in its place.
         DeviceError: a name or a setting does not exist.
     """
+    # translators: what named the device: an argument of DeviceManager, in contrast to a variable of the environment
     source = say("the argument")
     if not preferred:
         preferred, source = os.environ.get(PREFERRED, ""), plain(PREFERRED)

@@ -33,15 +33,22 @@ from torchferry.device.required import torch
 from torchferry.device.weights import load_safetensors
 
 _STATES = {
+    # translators: state of a dtype: the card computes it itself
     "native": say("native"),
     "limited": say("native, with limits"),
+    # translators: state of a dtype: the card computes it by other means
     "emulated": say("emulated"),
+    # translators: state of a device
     "missing": say("not available"),
+    # translators: state of a device that was looked at
     "chosen": say("chosen"),
     "not installed": say("not installed"),
+    # translators: state of a plugin: its import failed
     "failed": say("failed"),
     "another plugin": say("another plugin"),
+    # translators: state of a plugin that is installed
     "no card": say("no card"),
+    # translators: state of a device: another one was found first
     "not tried": say("not tried"),
 }
 

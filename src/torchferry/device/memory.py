@@ -109,6 +109,7 @@ def _told(place: Place, name: str) -> int | None:
 
 def _readable(value: int | None) -> str:
     if value is None:
+        # translators: stands for a figure of memory
         return say("not reported").render()
     size = float(value)
     for unit in ("B", "KiB", "MiB"):

@@ -114,6 +114,7 @@ def _names(paths: list[str], most: int = 5) -> str:
 
 def _listed(paths: list[str]) -> Message:
     if not paths:
+        # translators: stands for a number of files, in a sentence about what would be written
         return say("no file")
     return say("{count} ({names})", count=len(paths), names=_names([repr(path)[1:-1] for path in paths], 20))
 

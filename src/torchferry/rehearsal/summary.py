@@ -76,6 +76,7 @@ _OTHER: dict[str, Message] = {
     "not-rehearsed": say("names that exist on the card but are not rehearsed"),
     "unverified-api": say("names that the plugin may or may not have"),
     "fault": say("requested faults"),
+    # translators: heading of a summary: warnings of Python
     "warning": say("warnings"),
     "collective": say("collective operations"),
 }
@@ -85,6 +86,7 @@ def opening(rehearsal: Rehearsal) -> Message:
     """Return the first line: that this is a rehearsal, and of what."""
     profile = rehearsal.profile
     target = rehearsal.resolved()
+    # translators: memory of each device
     size = say("{size} each", size=_size(profile.memory)) if profile.memory else say("memory unknown, not limited")
     return say(
         "REHEARSAL on the CPU: {devices} x {card} ({size}), {plugin}; it proves that code is "

@@ -307,6 +307,7 @@ def _filters(report: Report, lang: str) -> Iterator[str]:
     yield f' placeholder="{_say("all files", lang)}" spellcheck="false" autocomplete="off"><datalist id="paths">'
     looked = _say("words to look for", lang)
     yield f'</datalist><input type="search" class="find" aria-label="{looked}" placeholder="{looked}">'
+    # translators: stands behind a number: how many findings the filter shows
     yield f'<span class="shown"><output>{len(report.findings)}</output> {_say("shown", lang)}</span></div>'
 
 

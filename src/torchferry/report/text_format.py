@@ -13,9 +13,13 @@ from torchferry.report.model import Report
 from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
 
 GRADE_TITLES = {
+    # translators: grade of a finding
     Grade.SAFE: translatable("safe fix"),
+    # translators: grade of a finding: a fix that should be read before it is applied
     Grade.UNSAFE: translatable("unsafe fix"),
+    # translators: grade of a finding: a person has to decide
     Grade.MANUAL: translatable("by hand"),
+    # translators: grade of a finding: nothing has to be done
     Grade.NOTE: translatable("note"),
 }
 """What the grades are called."""

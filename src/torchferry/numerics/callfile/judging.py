@@ -69,6 +69,7 @@ def judged(call: Call, device: torch.device, results: list[Tensor] | None = None
         judgements.append(
             Judgement(
                 FAIL,
+                # translators: what was judged, in contrast to one result of an operator
                 say("all results"),
                 say_plural(
                     "{count} result, and {m} on the CPU",

@@ -142,6 +142,7 @@ class CompareWithCPU:
         if strict and atol is None and rtol is None:
             raise UsageError(say("the standard `given` needs `atol` or `rtol`"))
         if standard not in STANDARDS:
+            # translators: the kind of a name that is unknown, as in "unknown standard `x`"
             raise unknown_name("standard", standard, STANDARDS)
         if standard not in ("ours", "given") and (atol is not None or rtol is not None):
             raise UsageError(

@@ -139,6 +139,7 @@ class NanInfTracker:
         skip_op: Iterable[str] | None = None,
     ) -> None:
         if level not in LEVELS:
+            # translators: the kind of a name that is unknown, as in "unknown level `x`"
             raise unknown_name("level", level, LEVELS)
         if (should_log_to_file or dump_error_data) and not output_dir:
             raise UsageError(say("a log or a dump needs `output_dir`"))
@@ -462,6 +463,7 @@ class NanInfTracker:
     def _step_ends(self) -> None:
         bad = self._bad or self._early_bad
         if self._verbose and self._active() and (not bad or bad[-1] != self._number):
+            # translators: verdict on a tensor: no NaN and no infinity
             self._log.say(f"step {self._number}: {say('finite')}")
         self._checked = False
         self._memory.clear()

@@ -186,6 +186,7 @@ def _drawn(compared: Compared, lang: str) -> Iterator[tuple[str, str]]:
     if not finite or len(reference) < 3:
         return
     low, high = min(finite), max(finite)
+    # translators: the run or log that the target is compared with
     yield say("reference").render(lang), sparkline(reference, low, high)
     yield say("target").render(lang), sparkline(target, low, high)
     errors = [relative_error(r, t) for r, t in zip(reference, target, strict=True)]

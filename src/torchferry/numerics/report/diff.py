@@ -219,6 +219,7 @@ def _growth(result: RunComparison, lang: str) -> Iterator[str]:
     for (module, phase), (error, step) in worst:
         if error:
             place = module or say("outside of modules").render(lang)
+            # translators: axis of a plot: training steps
             yield f"  {error:9.3g}  {place} ({phase}), {say('step').render(lang)} {step}"
     shown = list(result.steps.items())
     if len(shown) > 1:

@@ -12,6 +12,7 @@ _PHASES = {
     "backward": say_in("phase of a step", "backward"),
     "recompute": say_in("phase of a step", "recompute"),
     "optimizer": say_in("phase of a step", "optimizer"),
+    # translators: where a finding is: what a GradScaler does between backward and the optimizer
     "gradient scaling": say("gradient scaling"),
 }
 
@@ -67,9 +68,11 @@ def _details(origin: dict[str, Any], lang: str | None) -> list[str]:
     if origin["line"]:
         lines.append(f"  {origin['line']}")
     for number, given in enumerate(origin["inputs"]):
+        # translators: a tensor that an operator received
         lines.append(f"  {say('input').render(lang)} {number}: {_tensor(given)}")
     if origin["constants"]:
         lines.append(f"  {say('other arguments').render(lang)}: {', '.join(origin['constants'])}")
+    # translators: a tensor that an operator returned
     lines += [f"  {say('output').render(lang)}: {_tensor(output)}" for output in origin["outputs"]]
     return lines
 

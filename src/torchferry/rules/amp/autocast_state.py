@@ -1,7 +1,7 @@
-"""The state of autocast, asked or set for CUDA.
+"""The state of autocast, queried or set for CUDA.
 
 `torch.get_autocast_gpu_dtype()`, `torch.set_autocast_gpu_dtype()` and `torch.is_autocast_enabled()` without a device
-type speak of CUDA: on the target they answer for a device that is not there.
+type are for CUDA: on the target they return the state of a device that does not exist.
 
 Why: The program sees that autocast is off or has another dtype, and takes the wrong branch.
 

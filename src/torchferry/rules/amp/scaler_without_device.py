@@ -1,7 +1,7 @@
-"""A `GradScaler` made without saying for which device.
+"""A `GradScaler` created without a device.
 
-`torch.amp.GradScaler()` is made for CUDA unless told otherwise. On the target it then only warns that CUDA is absent
-and scales nothing, and training in float16 loses its small gradients. The device is written out.
+`torch.amp.GradScaler()` is for CUDA by default. On the target it only warns that CUDA is absent and scales nothing.
+The device is added as an argument.
 
 Why: Without scaling, small float16 gradients become zero. The model trains worse, and only a warning says why.
 

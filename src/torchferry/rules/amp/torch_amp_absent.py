@@ -1,7 +1,7 @@
-"""torch's own automatic mixed precision, on a target that has another.
+"""torch's own automatic mixed precision, on a target with its own implementation.
 
-`torch.autocast(...)`, `torch.amp.GradScaler(...)` and the functions that ask for their state serve the devices that
-torch knows. A plugin of an old torch brings `autocast` and `GradScaler` of its own, with arguments of their own.
+`torch.autocast(...)`, `torch.amp.GradScaler(...)` and the functions that query their state support the devices that
+torch knows. A plugin for an old torch has its own `autocast` and `GradScaler`, with other arguments.
 
 Why: torch's classes do not know the device of such a plugin, so mixed precision is off or the call raises.
 

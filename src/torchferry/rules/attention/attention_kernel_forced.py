@@ -1,7 +1,7 @@
-"""One kernel of torch's attention asked for, and no other allowed.
+"""Only one kernel of torch's attention allowed.
 
-`with sdpa_kernel(SDPBackend.FLASH_ATTENTION):` lets `scaled_dot_product_attention` use that kernel alone. On a target
-that does not have it under that name the call raises "No available kernel". Allow the plain one beside it:
+`with sdpa_kernel(SDPBackend.FLASH_ATTENTION):` lets `scaled_dot_product_attention` use only that kernel. On a target
+without a kernel of that name the call raises "No available kernel". Also allow the plain kernel:
 `sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])`.
 
 Why: If the target lacks the one allowed kernel, every attention call raises.

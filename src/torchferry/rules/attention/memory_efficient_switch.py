@@ -1,8 +1,8 @@
 """A switch that turns on memory-efficient attention of xformers or flash-attn.
 
-`pipe.enable_xformers_memory_efficient_attention()`, `set_use_memory_efficient_attention(True, False)`: with the package
-absent the call raises. Switched off, the model runs its plain attention (or torch's own fused one): the same result up
-to rounding, more memory, which grows with the square of the sequence length.
+`pipe.enable_xformers_memory_efficient_attention()`, `set_use_memory_efficient_attention(True, False)`: without the
+package the call raises. Without the switch, the model uses plain attention or torch's own fused one: the result is the
+same up to rounding, and memory grows with the square of the sequence length.
 
 Why: The call raises where the package is absent. It only saves memory, so the model can run without it.
 

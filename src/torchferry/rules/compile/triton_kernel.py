@@ -1,7 +1,7 @@
 """A kernel written in Triton.
 
-Triton compiles for NVIDIA and AMD cards. Some makers publish a Triton for theirs, which compiles the same source with
-limits of its own; without one the kernels must be replaced by torch operators or ported.
+Triton compiles for NVIDIA and AMD cards. Some vendors publish a Triton for their cards, which compiles the same source
+with some limits. Without one, the kernels must be ported or replaced with torch operators.
 
 Why: A kernel that cannot be compiled stops the program. Without a Triton for the card, no setting helps.
 

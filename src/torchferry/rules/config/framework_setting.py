@@ -1,6 +1,6 @@
-"""A setting of another library that means CUDA: `accelerator: gpu`, `distributed_type: MULTI_GPU`.
+"""A setting of another library that selects CUDA: `accelerator: gpu`, `distributed_type: MULTI_GPU`.
 
-What the library's integration with the target expects is in the target's table; where nothing is known, that is said.
+The target's table has the value that the library expects on the target. If it is unknown, the finding says so.
 
 Why: The library looks for CUDA cards and stops, or trains on the CPU.
 

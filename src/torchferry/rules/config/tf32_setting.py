@@ -1,7 +1,7 @@
-"""TF32 asked for by a setting: `tf32: true` in a configuration, `tf32: bool = True` in a class of arguments.
+"""TF32 enabled by a setting: `tf32: true` in a configuration, `tf32: bool = True` in a class of arguments.
 
-transformers raises for it without an NVIDIA card of the Ampere generation, before the first step. Switched off, nothing
-else changes: the target has matrix units of its own, which it uses by rules of its own.
+transformers raises without an NVIDIA card of the Ampere generation, before the first step. Without the setting nothing
+else changes: the target has its own matrix units with their own rules.
 
 Why: Training stops before the first step, although the setting only affects speed.
 

@@ -1,7 +1,7 @@
 """A system package of CUDA that a script or an image installs: `apt-get install libnccl2 cuda-toolkit-12-1`.
 
-It brings CUDA's libraries or compiler, which nothing uses on the target, and the machine's package sources may not have
-it, so that the build ends there. The vendor's toolkit takes its place; it mostly comes with the vendor's image.
+It installs CUDA's libraries or compiler, which nothing uses on the target. The package sources of the machine may not
+have it, and then the build stops. Use the vendor's toolkit instead; the vendor's image usually contains it.
 
 Why: The build of the image stops, or gigabytes are installed that nothing uses.
 

@@ -1,8 +1,8 @@
 """`torch.cuda` itself, passed on as a value.
 
-`getattr(torch.cuda, name)`, `hasattr(torch.cuda, "memory_stats")`, `backend = torch.cuda`: what is asked of it is
-decided while the program runs, so no table can be asked in advance. The module is renamed; check that what is asked
-of it exists in the plugin (`torchferry api NAME --target ...`).
+`getattr(torch.cuda, name)`, `hasattr(torch.cuda, "memory_stats")`, `backend = torch.cuda`: the names are chosen while
+the program runs, so no table can be consulted. The module is renamed; check that the names exist in the plugin
+(`torchferry api NAME --target ...`).
 
 Why: The name that is looked up at run time may be absent, and then a feature is silently skipped.
 

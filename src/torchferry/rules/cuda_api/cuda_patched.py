@@ -1,8 +1,8 @@
 """A file that replaces functions of `torch.cuda`.
 
-Code that assigns to `torch.cuda.*` makes another device look like CUDA, or changes torch's behaviour for its own
-ends. Half of it rewritten, it would do neither, so the file is left as it is as a whole. If it stands in for CUDA on
-another accelerator, it has no business on the target; if it changes something the target needs too, port it by hand.
+Code that assigns to `torch.cuda.*` makes another device look like CUDA, or changes torch's behaviour. A partial
+rewrite would break both, so the whole file is left unchanged. If it imitates CUDA on another accelerator, it is not
+needed on the target. If it changes something that the target needs too, port it by hand.
 
 Why: A file that is half rewritten neither imitates CUDA nor uses the target.
 

@@ -1,7 +1,7 @@
 """The CUDA version that torch was built with.
 
-`torch.version.cuda` is None in the torch that runs on the target. Printed, that is harmless; taken apart
-(`torch.version.cuda.split(".")`) it raises, and compared it takes the branch for an old CUDA.
+`torch.version.cuda` is None in the torch that runs on the target. Printing it is harmless. Parsing it
+(`torch.version.cuda.split(".")`) raises, and a comparison takes the branch for an old CUDA.
 
 Why: Code that parses the version raises. Code that compares it takes the branch for an old CUDA.
 

@@ -1,8 +1,8 @@
 """A list of requirements that has torch and not the target's plugin.
 
-The program imports the plugin after the migration. Which version belongs to which torch is in the target's table; where
-the vendor serves it elsewhere than PyPI, the finding says how to get it. A torch that is pinned to a version older than
-every one that has a plugin is a decision: the project has to move to a later torch first.
+The program imports the plugin after the migration. The target's table says which version belongs to which torch. If
+the vendor distributes it elsewhere than on PyPI, the finding says how to get it. A torch that is pinned to a version
+without any plugin is a decision: the project must first be upgraded to a later torch.
 
 Why: Without the plugin torch does not know the device, and the program stops at its first use.
 

@@ -1,4 +1,4 @@
-"""A device given as a bare number: `.to(0)`, `torch.device(rank)`, `device=0`.
+"""A device passed as a bare number: `.to(0)`, `torch.device(rank)`, `device=0`.
 
 In a torch built for CUDA a bare number is a CUDA index. Since torch 2.1 it is an index of the accelerator that the
 process has, but plugins followed at different times, and older ones answer "not supported" or take it for CUDA. A

@@ -1,8 +1,8 @@
-"""A checkpoint that is loaded without saying where its tensors go.
+"""A checkpoint loaded without `map_location`.
 
-A checkpoint written on a CUDA machine names `cuda` inside. Without `map_location`, or with None, torch tries to put its
-tensors there, and raises on the target; no word in the source gives that away. `torch.load`, `torch.jit.load` and what
-loads from a URL do so. `torch.export.load` takes no `map_location`: a program that was exported on CUDA names its
+A checkpoint written on a CUDA machine names `cuda` inside. Without `map_location`, or with None, torch tries to put
+its tensors there, and raises on the target; no word in the source gives that away. `torch.load`, `torch.jit.load` and
+what loads from a URL do so. `torch.export.load` takes no `map_location`: a program that was exported on CUDA names its
 device in its graph, and is exported again. A checkpoint that the migrated program itself wrote loads as it is, and so
 do safetensors, Lightning's `load_from_checkpoint`, and the weights that torchvision publishes.
 

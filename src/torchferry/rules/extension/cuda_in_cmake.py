@@ -1,4 +1,4 @@
-"""CMake that asks for CUDA: `find_package(CUDA)`, `enable_language(CUDA)`, `CMAKE_CUDA_ARCHITECTURES`.
+"""CMake that requires CUDA: `find_package(CUDA)`, `enable_language(CUDA)`, `CMAKE_CUDA_ARCHITECTURES`.
 
 Configuring fails where there is no CUDA toolkit. Configure the project without CUDA where it has a switch for that;
 otherwise port the sources first, and then let CMake call the maker's own compiler. What stands under a switch such as

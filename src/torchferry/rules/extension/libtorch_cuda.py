@@ -1,4 +1,4 @@
-"""C++ that asks libtorch for CUDA: `torch::kCUDA`, `x.is_cuda()`, `c10/cuda`, an operator registered for `CUDA`.
+"""C++ that uses CUDA through libtorch: `torch::kCUDA`, `x.is_cuda()`, `c10/cuda`, an operator registered for `CUDA`.
 
 libtorch on another card has no CUDA device: `torch::kCUDA` raises, `is_cuda()` answers no, and what is registered for
 the dispatch key `CUDA` is never called. Name the target's device, and port what is done with CUDA's streams and

@@ -1,8 +1,7 @@
-"""A call that leaves the choice between CUDA and the CPU to a library: `whisper.load_model("base")`, `clip.load(...)`.
+"""A call that lets a library choose between CUDA and the CPU: `whisper.load_model("base")`, `clip.load(...)`.
 
-The library asks `torch.cuda.is_available()` and takes the CPU on the target: the program runs, many times slower, and
-nothing says so. Name the device. Which calls choose so is in a table; a library that knows the target is passed over,
-and so is a model that the program moves itself.
+The library calls `torch.cuda.is_available()` and uses the CPU on the target. Pass the device. A table lists such
+calls. Libraries that support the target are not reported, nor are models that the program moves itself.
 
 Why: The model silently runs on the CPU, many times slower.
 

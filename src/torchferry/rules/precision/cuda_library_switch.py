@@ -1,8 +1,8 @@
 """A switch of a CUDA library: `torch.backends.cudnn.benchmark`, `torch.backends.cuda.matmul.allow_tf32`.
 
-Most can stay: the attribute exists in every torch, and without CUDA it changes nothing. That is also the trouble with
-those that matter. A program that allows TF32, or asks for deterministic convolutions, gets neither, and is not told.
-Where the target has a switch of its own the name changes; where it has none, the finding says what is lost.
+Most can stay: the attribute exists in every torch, and without CUDA it changes nothing. Some matter: a program that
+allows TF32, or requests deterministic convolutions, gets neither. If the target has its own switch, the name changes;
+otherwise the finding says what is lost.
 
 Why: The switch has no effect. The program may lose precision, reproducibility or speed without a message.
 

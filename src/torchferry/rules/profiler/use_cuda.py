@@ -1,4 +1,4 @@
-"""A profiler told to measure CUDA: `torch.autograd.profiler.profile(use_cuda=True)`.
+"""A profiler configured to measure CUDA: `torch.autograd.profiler.profile(use_cuda=True)`.
 
 `use_cuda` measures nothing on the target. `torch.autograd.profiler.profile` takes the device's name as `use_device`
 (torch 2.1 and later). `torch.profiler.profile` has no such argument: it measures every device that is there unless

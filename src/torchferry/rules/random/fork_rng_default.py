@@ -1,7 +1,8 @@
-"""A `fork_rng` that does not say for which device.
+"""A `fork_rng` without a device type.
 
-`torch.random.fork_rng()` saves and restores the generators of the CPU and of CUDA. On the target it leaves the card's
-generator alone, so what is drawn inside changes what is drawn after. The device type is written out.
+`torch.random.fork_rng()` saves and restores the generators of the CPU and of CUDA. On the target it does not restore
+the card's generator, so random numbers inside the block change those after it. The device type is added as an
+argument.
 
 Why: The card's generator is not restored, so later random numbers change.
 

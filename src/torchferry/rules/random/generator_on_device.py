@@ -1,8 +1,8 @@
 """A random generator on the device, for a target that has none.
 
-`torch.Generator("cuda")` gives a generator whose numbers are drawn on the card. Where a plugin has no device
-generator, draw on the CPU and move the result: `torch.randn(..., generator=torch.Generator()).to(device)`. The
-numbers differ from those drawn on a CUDA card either way.
+`torch.Generator("cuda")` creates a generator on the card. If a plugin has no device generator, generate on the CPU and
+move the result: `torch.randn(..., generator=torch.Generator()).to(device)`. The numbers differ from those of a CUDA
+card in both cases.
 
 Why: Creating the generator raises.
 

@@ -1,8 +1,8 @@
 """A loss that is indexed as if it had one dimension: `loss.data[0]`.
 
 A loss has had no dimension since torch 0.4, and indexing it raises since 0.5 ("invalid index of a 0-dim tensor").
-`.item()` gives the number. Where the value is evidently a loss of torch, or a mean or sum over all values, that is
-written; where only its name says so, it is for you to read.
+`.item()` gives the number. This is written if the value is clearly a loss of torch, or a mean or sum over all values;
+if only its name suggests this, you decide.
 
 Why: The line raises with the torch of the target, usually at the first log message.
 

@@ -1,7 +1,7 @@
 """A `Variable` made with `volatile=True`, which torch ignores since 0.4.
 
-It was to keep no graph. Without it every evaluation keeps one, and needs the card's memory for it. Put the evaluation
-below `with torch.no_grad():`.
+It prevented the graph. Today every evaluation keeps the graph in the card's memory. Put the evaluation inside `with
+torch.no_grad():`.
 
 Why: The program keeps graphs that it does not need, and may run out of memory on the card.
 

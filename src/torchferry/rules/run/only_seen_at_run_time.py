@@ -1,13 +1,12 @@
 """A line that went through the redirect when the program ran, and that no rule found.
 
-`torchferry run --report FILE` lists the lines at which an unchanged program reached the card; `--seen FILE` lays them
-beside what the rules found. A line that only the run knows is where reading the program was not enough: the device
-comes from a configuration or from a string that is put together, or the name of a function is computed. Once the
-program is rewritten, nothing translates there any more, and the line asks for CUDA. Find where the value comes from and
-let it say the target's device. What a run did not reach is not listed; that is no proof that nothing is there.
+`torchferry run --report FILE` lists the lines at which an unchanged program reached the card; `--seen FILE` compares
+them with what the rules found. If only the run saw a line, the device comes from a configuration or an assembled
+string, or the name of a function is computed. Find where the value comes from and set it to the target's device. Lines
+that the run did not reach are not listed.
 
-Where a library asked, and the line only calls it, it is a note: libraries mostly follow the device of the tensors that
-they are given.
+If a library requested the device and the line only calls it, the finding is a note: libraries mostly follow the device
+of their tensors.
 
 Why: After a rewrite nothing redirects this line any more, and it requests CUDA.
 

@@ -1,8 +1,7 @@
 """Python on a command line that names CUDA: `python -c "import torch; torch.cuda.is_available()"`.
 
-What stands between the quotes, or in a here-document, is not rewritten: quoting and variables of the shell make another
-text of it. It asks for CUDA on a machine that has none; often it only prints what is installed, but a script may stop
-because of it.
+The text between the quotes, or in a here-document, is not rewritten, because quoting and variables of the shell change
+it. Often it only prints what is installed.
 
 Why: The command requests CUDA, and a script may stop because of it.
 

@@ -1,7 +1,8 @@
-"""An option by which another library is told to use CUDA: `--tf32 True`, `--optim adamw_bnb_8bit`.
+"""An option that makes another library use CUDA: `--tf32 True`, `--optim adamw_bnb_8bit`.
 
-Programs built on transformers or Lightning take their settings as options, so their scripts hold what Python code
-holds elsewhere. What the library expects on the target is in the target's table; where nothing is known, that is said.
+Programs built on transformers or Lightning take their settings as options, so their scripts contain what is Python
+code elsewhere. The target's table has the value that the library expects on the target. If it is unknown, the finding
+says so.
 
 Why: The library raises or looks for CUDA, although the Python code was migrated.
 

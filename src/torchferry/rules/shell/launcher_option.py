@@ -1,7 +1,7 @@
-"""A launcher told to use CUDA cards: `torchrun --nproc_per_node=gpu`, `accelerate launch --multi_gpu`.
+"""A launcher configured for CUDA cards: `torchrun --nproc_per_node=gpu`, `accelerate launch --multi_gpu`.
 
-`gpu` makes torchrun count the CUDA cards, of which there are none; a number works everywhere. Whether accelerate's
-switch serves the target is in the target's table.
+`gpu` makes torchrun count the CUDA cards, which do not exist; a number works everywhere. The target's table says
+whether accelerate's option supports the target.
 
 Why: torchrun counts no cards and stops, or accelerate looks for CUDA.
 

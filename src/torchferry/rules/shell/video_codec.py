@@ -1,6 +1,6 @@
-"""A decoder, filter or encoder of NVIDIA's named to FFmpeg: `-hwaccel cuda`, `-c:v h264_nvenc`, `codec="h264_nvenc"`.
+"""A decoder, filter or encoder of NVIDIA in FFmpeg: `-hwaccel cuda`, `-c:v h264_nvenc`, `codec="h264_nvenc"`.
 
-FFmpeg stops with an error where there is no NVIDIA card. The CPU decodes when no decoder is named, and `libx264` or
+FFmpeg stops with an error where there is no NVIDIA card. The CPU decodes if no decoder is named, and `libx264` or
 `libx265` encode there: slower, with options of their own, and with another picture at the same settings.
 
 Why: FFmpeg stops with an error, so the program cannot read or write video.

@@ -111,10 +111,12 @@ def in_call(flow: Flow, node: ast.AST, call: ast.AST, path: Path) -> Trace:
     if callee in _MESSAGE_CALLS and _writes_message(call):
         return no(say("a message"))
     if callee.endswith(("Error", "Exception", "Warning")):
+        # translators: why a text is not a device: it is logged or raised
         return no(say("a message"))
     if callee in _PATH_CALLS or (callee == "join" and "path" in ast.unparse(call.func)):
         return no(say("a path or the name of a module"))
     if callee in _NAME_CALLS:
+        # translators: why a text is not a device
         return no(say("a name"))
     return _parameter(flow, call, position, path)
 
@@ -177,6 +179,7 @@ def _attribute_call(flow: Flow, call: ast.Call, position: int, path: Path) -> Tr
 def _lookup(flow: Flow, call: ast.Call, position: int, path: Path) -> Trace:
     """`os.environ.get("DEVICE", "cuda")`: the default is what the key would give."""
     if position == 0:
+        # translators: why a text is not a device: the key of a dictionary
         return flow.as_key(call.func.value) if isinstance(call.func, ast.Attribute) else no(say("a key"))
     key = string_value(call.args[0])
     if key is not None and flow.lexicon.names(key):

@@ -18,6 +18,7 @@ def in_assignment(flow: Flow, node: ast.AST, statement: ast.AST, path: Path) -> 
     """Judge an assigned value by what it is assigned to."""
     assert isinstance(statement, (ast.Assign, ast.AnnAssign, ast.NamedExpr))
     if isinstance(statement, ast.AnnAssign) and node is statement.annotation:
+        # translators: why a text is not a device: it is a type annotation
         return no(say("an annotation"))
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     traces = [stored_in(flow, target, path) for target in targets]
