@@ -186,7 +186,7 @@ READ = "def read():\n    pass\n"
 ON_PATH = "import sys\nsys.path.append({})\nimport {}\n"
 ASTRAY: dict[str, tuple[Files, str]] = {
     "a submodule on the path": (
-        {".gitmodules": SUBMODULE, "train.py": ON_PATH.format("'net/'", "voice")}, "may lie in the submodule net"),
+        {".gitmodules": SUBMODULE, "train.py": ON_PATH.format("'net/'", "voice")}, "may be in the submodule net"),
     "another case": ({"train.py": "from Nets.model import A\n", "nets/__init__.py": ""}, "where nets is"),
     "a file elsewhere": (
         {"train.py": "from voice import read\n", "net/__init__.py": "", "net/voice.py": READ},

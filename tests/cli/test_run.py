@@ -125,7 +125,7 @@ def test_an_extension_behind_a_guard_of_the_program_is_explained_once(arguments:
     assert done.returncode == 1
     error, _, said = done.stderr.partition("torchferry: program.py:5 needs the extension `my_ext_cuda`")
     assert ("No module named 'my_ext_cuda'" in error) == (not arguments)
-    assert "the guard at program.py:4 led there: `if torch.cuda.is_available():`" in said
+    assert "the check at program.py:4 led there: `if torch.cuda.is_available():`" in said
     assert "port it" in said
     assert "torchferry: program.py:5" not in said
 
@@ -263,7 +263,7 @@ def test_a_program_that_catches_everything_does_not_end_well_without_a_card(
     done = torchferry("run", "--", "python", program(tmp_path, SWALLOWS), cwd=tmp_path, env=settings)
     assert (done.returncode, done.stdout.strip()) == (code, "cpu"), done.stderr
     assert done.stderr.count(said) == 1
-    assert ("the command ended well all the same" in done.stderr) == (code != 0)
+    assert ("but the command ended normally" in done.stderr) == (code != 0)
 
 
 @pytest.mark.parametrize(
@@ -338,4 +338,4 @@ def test_the_report_has_the_lines_of_a_process_that_was_killed(tmp_path: Path) -
     done = rehearsed("npu", "python", path, cwd=tmp_path, options=("--report", "seen.json"))
     report = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
     assert [(site["line"], site["name"], site["times"]) for site in report["sites"]] == [(4, "torch.Tensor.cuda", 1)]
-    assert "processes that ended before they could count: 1; their lines are in seen.json" in done.stderr
+    assert "processes that ended before they could report: 1; their lines are in seen.json" in done.stderr

@@ -98,7 +98,7 @@ def test_a_check_shows_what_would_change_and_counts_as_a_scan(tmp_path: Path) ->
         assert scanned["changes"] == []
         text = torchferry("migrate", root, "-t", target, "--check").stdout
         assert f"{scanned['counts']['safe']} fixes in {len(checked['changes'])} files would be applied" in text
-        assert "absorbed.py\n" in text.partition("What would change:")[2].partition("Left to do:")[0]
+        assert "absorbed.py\n" in text.partition("What would change:")[2].partition("Remaining:")[0]
     annotations = torchferry("migrate", root, "-t", "npu", "--check", "-f", "github").stdout
     assert annotations.count("file=absorbed.py") >= 1
 

@@ -207,7 +207,7 @@ CASES = [
         {**DRIVER_FILE, **INSIDE},
         machine=tool("npu-smi info", NPU_910B),
     ),
-    Case("driver.version", "npu", (("unknown", "nothing states its version"),), MODULES),
+    Case("driver.version", "npu", (("unknown", "its version cannot be found"),), MODULES),
     Case("driver.version", "gcu", (("ok", "driver 1.6.3.12"),), {"/sys/module/enflame/version": "1.6.3.12\n"}),
     # beta releases of one version are one release; another number is another one
     Case("driver.version", "sdaa", (("ok", "driver 1.1.2b1"),), machine=tool("teco-smi", SDAA_T100)),
@@ -222,7 +222,7 @@ CASES = [
     Case("driver.iommu", "musa", (("ok", "is on"),), {**MUSA_PCI, "/sys/kernel/iommu_groups/0/": ""}),
     # --- nodes ---
     Case("node.present", "npu", (("ok", "1 x /dev/davinci[0-9]*"),), machine={"nodes": NPU_NODES}),
-    Case("node.present", "npu", (("failure", "there is no /dev/davinci[0-9]*"),)),
+    Case("node.present", "npu", (("failure", "missing: /dev/davinci[0-9]*"),)),
     Case("node.present", "npu", (("failure", "this container has no"),), INSIDE),
     Case(
         "node.present",
@@ -290,7 +290,7 @@ CASES = [
     # --- cards ---
     Case("card.health", "npu", (("ok", "says OK of all 2"),), machine=tool("npu-smi info", NPU_910B)),
     Case("card.health", "npu", (("failure", "says Warning"),), machine=tool("npu-smi info", NPU_SICK)),
-    Case("card.health", "sdaa", (("failure", "fallen off the bus"), ("ok", "OK")), machine=tool("teco-smi", SDAA_LOST)),
+    Case("card.health", "sdaa", (("failure", "no longer on the bus"), ("ok", "OK")), machine=tool("teco-smi", SDAA_LOST)),
     Case("card.health", "gcu", (("ok", "says True"),), machine=tool("efsmi -q", GCU_Q)),
     Case(
         "card.health",
@@ -359,7 +359,7 @@ CASES = [
     Case(
         "card.memory_size",
         "musa",
-        (("failure", "shows 32768 MiB, and has 49152"),),
+        (("failure", "shows 32768 MiB instead of 49152"),),
         machine=tool("mthreads-gmi", MUSA_S4000_SHORT),
     ),
     # the tool's figure is compared with the tool's: 42,976 MiB with ECC, 49,120 without; a program gets 41,846
@@ -367,7 +367,7 @@ CASES = [
     Case(
         "card.memory_size",
         "gcu",
-        (("failure", "shows 34000 MiB, and has 49120"),),
+        (("failure", "shows 34000 MiB instead of 49120"),),
         machine=tool("efsmi -q", GCU_Q.replace(": 42976 MiB", ": 34000 MiB")),
     ),
     # --- toolkit and libraries ---
@@ -410,7 +410,7 @@ CASES = [
         (
             ("failure", "libsrv_um_MUSA.so is empty"),
             ("failure", "libmusart.so is missing"),
-            ("failure", "the loader does not look"),
+            ("failure", "the loader does not search"),
         ),
         {**INSIDE, "/usr/lib/libsrv_um_MUSA.so": "", "/usr/local/musa/lib/libmudnn.so.1": "x"},
     ),
@@ -426,7 +426,7 @@ CASES = [
             }
         ),
     ),
-    Case("library.shadowed", "npu", (("ok", "no library hides"),), NPU_LIBRARIES),
+    Case("library.shadowed", "npu", (("ok", "no library shadows"),), NPU_LIBRARIES),
     Case(
         "library.shadowed",
         "npu",
@@ -460,7 +460,7 @@ CASES = [
     Case(
         "environment.visible_devices",
         "npu",
-        (("failure", "names device 5, and there are 2"),),
+        (("failure", "names device 5, but there are 2"),),
         machine={"environment": {"ASCEND_RT_VISIBLE_DEVICES": "0,5"}, **tool("npu-smi info", NPU_910B)},
     ),
     Case(
@@ -556,7 +556,7 @@ CASES = [
     Case(  # the node of the host's card 4 was passed in: nobody has verified which number counts
         "environment.visible_devices",
         "npu",
-        (("unknown", "names device 4, and there are 1"),),
+        (("unknown", "names device 4, but there are 1"),),
         INSIDE,
         machine={**variables(ASCEND_RT_VISIBLE_DEVICES="4"), "nodes": {"/dev/davinci4": node("/dev/davinci4")}},
     ),
@@ -569,7 +569,7 @@ CASES = [
     Case(
         "environment.visible_devices",
         "sdaa",
-        (("failure", "names device 8, and there are 8"),),
+        (("failure", "names device 8, but there are 8"),),
         machine={**variables(SDAA_VISIBLE_DEVICES="8"), **tool("teco-smi", SDAA_115)},
     ),
     Case("environment.proxy", "npu", (("ok", "no proxy"),)),
@@ -604,7 +604,7 @@ CASES = [
     Case(
         "system.disk",
         "npu",
-        (("failure", "no more files"), ("ok", "/tmp")),
+        (("failure", "cannot hold more files"), ("ok", "/tmp")),
         machine={"rooms": {"/work": Space(1 << 40, 1 << 39, False, True), "/tmp": ROOMY}},
     ),
     Case(
@@ -628,10 +628,10 @@ CASES = [
         machine=tool("timedatectl show -p NTPSynchronized --value", "no\n"),
     ),
     Case("system.clock", "npu", (("unknown", "a container has"),), INSIDE),
-    Case("system.host_name", "npu", (("ok", "an address of it"),), {"/etc/hosts": "10.0.0.4 node1\n"}),
+    Case("system.host_name", "npu", (("ok", "one of its addresses"),), {"/etc/hosts": "10.0.0.4 node1\n"}),
     Case("system.host_name", "npu", (("warning", "127.0.1.1 alone"),), {"/etc/hosts": "127.0.1.1 node1\n"}),
     Case(
-        "system.host_name", "npu", (("unknown", "has not this host's name"),), {"/etc/hosts": "127.0.0.1 localhost\n"}
+        "system.host_name", "npu", (("unknown", "lacks this host's name"),), {"/etc/hosts": "127.0.0.1 localhost\n"}
     ),
     # --- container ---
     Case("container.mounts", "npu", (("skipped", "no container"),)),
@@ -685,11 +685,11 @@ CASES = [
     Case(
         "container.runtime",  # arthurchiao.art GPU notes 2: daemon.json of an Ascend host
         "npu",
-        (("ok", "knows the runtime ascend"),),
+        (("ok", "the runtime ascend is registered"),),
         {"/etc/docker/daemon.json": '{"runtimes": {"ascend": {"path": "/x"}}, "default-runtime": "ascend"}'},
         machine={"outputs": {"docker info": ""}},
     ),
-    Case("container.runtime", "musa", (("warning", "does not know"),), machine={"outputs": {"docker info": ""}}),
+    Case("container.runtime", "musa", (("warning", "is not registered"),), machine={"outputs": {"docker info": ""}}),
     Case(
         "container.runtime",
         "musa",
@@ -702,19 +702,19 @@ CASES = [
     Case(
         "python.interpreter",
         "npu",
-        (("failure", "cannot be asked"),),
+        (("failure", "cannot be examined"),),
         machine={"answer": ProcessResult(None, problem="missing")},
     ),
     Case("python.torch", "npu", (("ok", "torch 2.9.0+cpu"),), machine=npu()),
     Case("python.torch", "npu", (("failure", "not installed"),)),
-    Case("python.torch_build", "npu", (("ok", "as the plugin wants"),), machine=npu()),
+    Case("python.torch_build", "npu", (("ok", "as the plugin requires"),), machine=npu()),
     Case("python.torch_build", "npu", (("failure", "is built for CUDA"),), machine=npu("2.9.0+cu128", cuda="12.8")),
     Case("python.plugin", "npu", (("ok", "torch_npu 2.9.0"),), machine=npu()),
     Case("python.plugin", "npu", (("failure", "torch_npu is not installed"),)),
     Case(
         "python.plugin",  # T20 deployment manual, stage 3 step 6 and 6.6: the wheel lies there and was not installed
         "ptex",
-        (("failure", "ptex lies on this machine and is not installed"), ("failure", "torch_gcu is not installed")),
+        (("failure", "ptex is on this machine but not installed"), ("failure", "torch_gcu is not installed")),
         {"/usr/local/topsrider/ai_development_toolkit/pytorch-gcu/ptex-2.1.0+torch1.11.0-py3-none-any.whl": ""},
     ),
     Case("python.import", "npu", (("ok", "import torch_npu"),), machine=npu()),
@@ -818,14 +818,14 @@ CASES = [
     Case(
         "python.sdk",
         "npu",
-        (("failure", "is built over CANN 9.1.0, and 8.5.0"),),
+        (("failure", "is built for CANN 9.1.0, but 8.5.0"),),
         CANN,
         machine=npu(plugin="2.9.0.post6"),
     ),
     Case("python.sdk", "musa", (("ok", "fits MUSA SDK 5.2.0"),), musa_sdk("5.2.0"), machine=musa("2.9.1")),
-    Case("python.sdk", "musa", (("failure", "built over MUSA SDK >=5.1.0"),), musa_sdk("4.3.4"), machine=musa("2.9.1")),
-    Case("python.sdk", "musa", (("unknown", "was seen with"),), musa_sdk("5.2.0"), machine=musa("2.7.1")),
-    Case("python.autoload", "npu", (("ok", "loads torch_npu by itself"),), machine=npu()),
+    Case("python.sdk", "musa", (("failure", "built for MUSA SDK >=5.1.0"),), musa_sdk("4.3.4"), machine=musa("2.9.1")),
+    Case("python.sdk", "musa", (("unknown", "is known only with"),), musa_sdk("5.2.0"), machine=musa("2.7.1")),
+    Case("python.autoload", "npu", (("ok", "loads torch_npu automatically"),), machine=npu()),
     Case(
         "python.autoload",
         "npu",
@@ -843,7 +843,7 @@ CASES = [
             distributions={"flash-attn": "2.5", "nvidia-nccl-cu12": "2.2", "numpy": "2.0"},
         ),
     ),
-    Case("python.shadowed", "npu", (("ok", "nothing hides"),)),
+    Case("python.shadowed", "npu", (("ok", "nothing shadows"),)),
     Case("python.shadowed", "musa", (("warning", "/work/torch_musa"),), {"/work/torch_musa/": ""}),
     Case("python.numpy", "npu", (("skipped", "missing"),), machine=npu()),
     Case("python.numpy", "npu", (("ok", "torch 2.9.0 works with NumPy 2.1.0"),), machine=numpy("2.9.0+cpu", "2.1.0")),
@@ -949,7 +949,7 @@ CASES = [
     Case(
         "probe.collective",
         "npu",
-        (("warning", "hccl over 8 devices did not end within 90 s"),),
+        (("warning", "hccl over 8 devices did not finish within 90 s"),),
         probe=steps({"step": "collective", "error": "", "ranks": 8, "limit": 90.0}, timeout=180.0),
     ),
     Case("probe.collective", "npu", (("skipped", "one device"),), probe=steps({"step": "collective", "skipped": True})),

@@ -42,7 +42,7 @@ def test_without_a_target_it_says_what_was_looked_for(tmp_path: Path) -> None:
 def test_an_issue_without_a_target_is_a_block_too(tmp_path: Path) -> None:
     done = torchferry("doctor", "-f", "issue", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith("<details><summary>torchferry doctor: nothing here")
+    assert done.stdout.startswith("<details><summary>torchferry doctor: no target was found")
     assert done.stdout.rstrip().endswith("</details>")
     assert done.stdout.count("```") == 2
     assert "| torchferry | " in done.stdout
@@ -88,7 +88,7 @@ def test_checks_can_be_chosen_and_the_exit_code_follows() -> None:
         (("--dry-run",), "belong to --fix"),
         (("--select", "nope"), "there is no check or family `nope`"),
         (("--select", "python.version"), "did you mean python.versions"),
-        (("diff", "gone.json", "gone.json"), "no snapshot"),
+        (("diff", "gone.json", "gone.json"), "not a snapshot"),
         (("--probe-timeout", "0"), "0"),
     ],
 )
@@ -101,7 +101,7 @@ def test_wrong_use(arguments: tuple[str, ...], said: str) -> None:
 
 def test_another_python_is_looked_into(tmp_path: Path) -> None:
     done = torchferry("doctor", "-t", "npu", "--python", tmp_path / "python", "--select", "python")
-    assert "cannot be asked" in done.stdout
+    assert "cannot be examined" in done.stdout
     bare = tmp_path / "bare"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(0o755)

@@ -158,7 +158,7 @@ def test_event_files(tmp_path: Path) -> None:
 REFUSED = [
     ("a.json", '{"log_history": [{"loss": 1', "is none"),
     ("a.json", '{"a": 1}', ""),
-    ("a.json", "[1, 2]", "holds no records"),
+    ("a.json", "[1, 2]", "contains no training records"),
 ]
 
 
@@ -175,7 +175,7 @@ def test_documents_that_are_none(tmp_path: Path, name: str, text: str, message: 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(TorchferryError, match="cannot read"):
         read(tmp_path / "none.log", Wanted())
-    with pytest.raises(TorchferryError, match="no event file"):
+    with pytest.raises(TorchferryError, match="without an event file"):
         read(tmp_path, Wanted())
     with pytest.raises(TorchferryError, match="cannot read"):
         read(written(tmp_path, b"\x1f\x8b broken", "a.gz"), Wanted())

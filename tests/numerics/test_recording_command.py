@@ -306,5 +306,5 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "mine").write_text("mine")
     shown = record(tmp_path / "r", "--", sys.executable, "-c", "import torch", code=2)
-    assert "is there already" in shown
+    assert "already exists" in shown
     assert [one.name for one in (tmp_path / "r").iterdir()] == ["mine"]

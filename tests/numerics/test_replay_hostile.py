@@ -101,22 +101,22 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "format is true": (change(format="1"), "has format '1'"),
     "empty tensors": (text("", "tensors.safetensors"), "cut off"),
     "seven bytes": (text("1234567", "tensors.safetensors"), "cut off"),
-    "cut tensors": (tensors(lambda data: data[:-1]), "does not hold"),
+    "cut tensors": (tensors(lambda data: data[:-1]), "does not contain"),
     "header past the end": (tensors(lambda data: (2**63).to_bytes(8, "little") + data[8:]), "cut off"),
     "header of nothing": (tensors(lambda data: (0).to_bytes(8, "little") + data[8:]), "is not JSON"),
     "header of rubbish": (tensors(lambda data: data[:8] + b"\x00" * len(data[8:])), "is not JSON"),
     # entries
     "entry missing": (header(s0=None), "no entry `s0`"),
-    "entry outside": (header(s0=entry(10**9, 10**9 + 16)), "does not hold"),
-    "entry below": (header(s0=entry(-16, 0)), "does not hold"),
-    "entry backwards": (header(s0=entry(16, 0)), "does not hold"),
-    "entry too small": (header(s0=entry(0, 8)), "does not hold"),
+    "entry outside": (header(s0=entry(10**9, 10**9 + 16)), "does not contain"),
+    "entry below": (header(s0=entry(-16, 0)), "does not contain"),
+    "entry backwards": (header(s0=entry(16, 0)), "does not contain"),
+    "entry too small": (header(s0=entry(0, 8)), "does not contain"),
     "entry of floats": (header(s0={"data_offsets": [0.0, 16.0]}), "no entry `s0`"),
     # files that are none
-    "call is a link": (instead("call.json", lambda path: path.symlink_to("/etc/passwd")), "no plain file"),
-    "tensors are a link": (instead("tensors.safetensors", lambda path: path.symlink_to("/dev/zero")), "no plain file"),
-    "call is a pipe": (instead("call.json", os.mkfifo), "no plain file"),
-    "call is a folder": (instead("call.json", os.mkdir), "no plain file"),
+    "call is a link": (instead("call.json", lambda path: path.symlink_to("/etc/passwd")), "not a plain file"),
+    "tensors are a link": (instead("tensors.safetensors", lambda path: path.symlink_to("/dev/zero")), "not a plain file"),
+    "call is a pipe": (instead("call.json", os.mkfifo), "not a plain file"),
+    "call is a folder": (instead("call.json", os.mkdir), "not a plain file"),
     # tensors
     "outside of the storage": (change(tensors__0__offset=1), "reaches byte 20 of storage `s0`, which has 16"),
     "stride outside": (change(tensors__0__stride=[2]), "reaches byte 28"),
@@ -149,29 +149,29 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "attribute of Python": (operator("aten::__class__"), "no operator aten::__class__"),
     "overload of Python": (operator("aten::add", "__init__"), "no operator aten::add.__init__"),
     "attribute of torch.ops": (operator("__class__::mro"), "no operator"),
-    "name with a path": (operator("../aten::add"), "no name of an operator"),
-    "name with dots": (operator("aten::add.out.x"), "no name of an operator"),
-    "no namespace": (operator("add"), "no name of an operator"),
-    "code": (operator("aten::add", "Tensor, __import__('os')"), "no name of an operator"),
+    "name with a path": (operator("../aten::add"), "not the name of an operator"),
+    "name with dots": (operator("aten::add.out.x"), "not the name of an operator"),
+    "no namespace": (operator("add"), "not the name of an operator"),
+    "code": (operator("aten::add", "Tensor, __import__('os')"), "not the name of an operator"),
     "kept by TorchScript": (operator("aten::save"), "no operator aten::save"),
     "opens files": (operator("aten::from_file"), "opens files"),
     "waits for others": (operator("c10d::barrier"), "waits for other processes"),
     "library of its own": (operator("my_ext::fused"), "--import"),
     # values
-    "unknown tag": (change(args__0={"python": "print(1)"}), "is no value"),
-    "two tags": (change(args__0={"tensor": 0, "float": "1"}), "is no value"),
-    "tensor that is not there": (change(args__0={"tensor": 99}), "is no value"),
-    "tensor from the end": (change(args__0={"tensor": -1}), "is no value"),
-    "tensor true": (change(args__0={"tensor": True}), "is no value"),
-    "float of code": (change(args__0={"float": "__import__('os')"}), "is no value"),
-    "half a complex": (change(args__0={"complex": ["1"]}), "is no value"),
-    "dtype of Python": (change(args__0={"dtype": "__class__"}), "is no value"),
-    "layout of Python": (change(args__0={"layout": "load"}), "is no value"),
-    "format of Python": (change(args__0={"memory_format": "save"}), "is no value"),
-    "generator of rubbish": (change(args__0={"generator": {"device": "cpu", "seed": 1, "state": 0}}), "is no value"),
+    "unknown tag": (change(args__0={"python": "print(1)"}), "is not a value"),
+    "two tags": (change(args__0={"tensor": 0, "float": "1"}), "is not a value"),
+    "tensor that is not there": (change(args__0={"tensor": 99}), "is not a value"),
+    "tensor from the end": (change(args__0={"tensor": -1}), "is not a value"),
+    "tensor true": (change(args__0={"tensor": True}), "is not a value"),
+    "float of code": (change(args__0={"float": "__import__('os')"}), "is not a value"),
+    "half a complex": (change(args__0={"complex": ["1"]}), "is not a value"),
+    "dtype of Python": (change(args__0={"dtype": "__class__"}), "is not a value"),
+    "layout of Python": (change(args__0={"layout": "load"}), "is not a value"),
+    "format of Python": (change(args__0={"memory_format": "save"}), "is not a value"),
+    "generator of rubbish": (change(args__0={"generator": {"device": "cpu", "seed": 1, "state": 0}}), "is not a value"),
     "random state of rubbish": (change(draws=True, random={"cpu": 0}), "random state"),
-    "random state that is not there": (change(draws=True, random={"cpu": 7}), "is no value"),
-    "made of rubbish": (change(storages__s0__made={"seed": "x"}), "is no value"),
+    "random state that is not there": (change(draws=True, random={"cpu": 7}), "is not a value"),
+    "made of rubbish": (change(storages__s0__made={"seed": "x"}), "is not a value"),
     "device of rubbish": (change(storages__s0__device="nowhere:0", device="cpu"), ""),
 }
 
@@ -193,7 +193,7 @@ def test_hostile_directories_are_refused(name: str, tmp_path: Path) -> None:
 def test_a_pipe_in_place_of_tensors_does_not_hang(tmp_path: Path) -> None:
     folder = good(tmp_path)
     instead("tensors.safetensors", os.mkfifo)(folder)
-    with pytest.raises(TorchferryError, match="no plain file"):
+    with pytest.raises(TorchferryError, match="not a plain file"):
         replay.read(folder)
 
 

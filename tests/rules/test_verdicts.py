@@ -105,7 +105,7 @@ def test_what_is_needed_blocks(files: dict[str, str], tmp_path: Path) -> None:
     [
         ({**BUILT, "train.py": COPES}, "the code goes on without it"),
         ({**BUILT, "train.py": TRAIN.format("def fast():\n    import fast_ops")}, "no program needs what it compiles"),
-        ({**BUILT, "train.py": TRAIN.format("if FUSED:\n    import fast_ops")}, "comes to it cannot be told"),
+        ({**BUILT, "train.py": TRAIN.format("if FUSED:\n    import fast_ops")}, "reaches it cannot be determined"),
         ({**BUILT, "ops/fast.py": "import fast_ops\n", "ops/__init__.py": "",
           "train.py": TRAIN.format("try:\n    from ops import fast\nexcept Exception:\n    fast = None")},
          "the code goes on without it"),
