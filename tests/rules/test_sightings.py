@@ -140,7 +140,7 @@ FOUND = 'import torch\nd = "cuda"\ntorch.zeros(1, device=d)\n'
     [
         (BLIND, BLIND, True, ""),
         (BLIND, BLIND + "\n", False, "changed since the run"),
-        (BLIND, None, False, "is not here"),
+        (BLIND, None, False, "does not exist here"),
         (FOUND, FOUND, False, ""),
     ],
 )

@@ -290,7 +290,7 @@ class Examiner:
         if root.written:
             diagnosis.notes.append(
                 say(
-                    "{module} received tensors that were written to since: it runs again on their current values",
+                    "the inputs of {module} were written to since: it runs again on their current values",
                     module=path,
                 )
             )
