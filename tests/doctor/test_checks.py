@@ -290,7 +290,9 @@ CASES = [
     # --- cards ---
     Case("card.health", "npu", (("ok", "says OK of all 2"),), machine=tool("npu-smi info", NPU_910B)),
     Case("card.health", "npu", (("failure", "says Warning"),), machine=tool("npu-smi info", NPU_SICK)),
-    Case("card.health", "sdaa", (("failure", "no longer on the bus"), ("ok", "OK")), machine=tool("teco-smi", SDAA_LOST)),
+    Case(
+        "card.health", "sdaa", (("failure", "no longer on the bus"), ("ok", "OK")), machine=tool("teco-smi", SDAA_LOST)
+    ),
     Case("card.health", "gcu", (("ok", "says True"),), machine=tool("efsmi -q", GCU_Q)),
     Case(
         "card.health",
@@ -630,9 +632,7 @@ CASES = [
     Case("system.clock", "npu", (("unknown", "a container has"),), INSIDE),
     Case("system.host_name", "npu", (("ok", "one of its addresses"),), {"/etc/hosts": "10.0.0.4 node1\n"}),
     Case("system.host_name", "npu", (("warning", "only to 127.0.1.1"),), {"/etc/hosts": "127.0.1.1 node1\n"}),
-    Case(
-        "system.host_name", "npu", (("unknown", "lacks this host's name"),), {"/etc/hosts": "127.0.0.1 localhost\n"}
-    ),
+    Case("system.host_name", "npu", (("unknown", "lacks this host's name"),), {"/etc/hosts": "127.0.0.1 localhost\n"}),
     # --- container ---
     Case("container.mounts", "npu", (("skipped", "no container"),)),
     Case("container.mounts", "npu", (("failure", "/usr/local/dcmi"),), INSIDE),

@@ -114,7 +114,10 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "entry of floats": (header(s0={"data_offsets": [0.0, 16.0]}), "no entry `s0`"),
     # files that are none
     "call is a link": (instead("call.json", lambda path: path.symlink_to("/etc/passwd")), "not a plain file"),
-    "tensors are a link": (instead("tensors.safetensors", lambda path: path.symlink_to("/dev/zero")), "not a plain file"),
+    "tensors are a link": (
+        instead("tensors.safetensors", lambda path: path.symlink_to("/dev/zero")),
+        "not a plain file",
+    ),
     "call is a pipe": (instead("call.json", os.mkfifo), "not a plain file"),
     "call is a folder": (instead("call.json", os.mkdir), "not a plain file"),
     # tensors
