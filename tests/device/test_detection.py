@@ -232,7 +232,7 @@ def test_portable_names_refuse_a_redirected_program(form: str, tmp_path: Path) -
     command = ("rehearse", "-t", "npu", "--", "torchferry", "run", "--", "python", str(tmp_path / "train.py"))
     done = torchferry(*command, env={"TORCHFERRY_CACHE": str(cache_folder())})
     assert done.returncode != 0
-    assert "torch.cuda is redirected as well; run it without `torchferry run`" in done.stderr
+    assert "torch.cuda is redirected too; run it without `torchferry run`" in done.stderr
 
 
 @pytest.mark.parametrize(("called", "device_type"), [("torch.amp.GradScaler", "meta"), ("torch.amp.Absent", "cuda")])

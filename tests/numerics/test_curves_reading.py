@@ -156,7 +156,7 @@ def test_event_files(tmp_path: Path) -> None:
 
 
 REFUSED = [
-    ("a.json", '{"log_history": [{"loss": 1', "is none"),
+    ("a.json", '{"log_history": [{"loss": 1', "is not valid"),
     ("a.json", '{"a": 1}', ""),
     ("a.json", "[1, 2]", "contains no training records"),
 ]

@@ -99,10 +99,10 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "orders in a name": (change(where={"\x1b[2J": 1}), "control characters"),
     "another format": (change(format=2), "has format 2"),
     "format is true": (change(format="1"), "has format '1'"),
-    "empty tensors": (text("", "tensors.safetensors"), "cut off"),
-    "seven bytes": (text("1234567", "tensors.safetensors"), "cut off"),
+    "empty tensors": (text("", "tensors.safetensors"), "incomplete"),
+    "seven bytes": (text("1234567", "tensors.safetensors"), "incomplete"),
     "cut tensors": (tensors(lambda data: data[:-1]), "does not contain"),
-    "header past the end": (tensors(lambda data: (2**63).to_bytes(8, "little") + data[8:]), "cut off"),
+    "header past the end": (tensors(lambda data: (2**63).to_bytes(8, "little") + data[8:]), "incomplete"),
     "header of nothing": (tensors(lambda data: (0).to_bytes(8, "little") + data[8:]), "is not JSON"),
     "header of rubbish": (tensors(lambda data: data[:8] + b"\x00" * len(data[8:])), "is not JSON"),
     # entries
