@@ -56,7 +56,10 @@ HEADS = {
         "named": "when named",
         "never": "not torch.cuda",
         "kinds": "Files",
-        "why": "Why it matters",
+        "does": "What it does",
+        "why": "Why is this bad?",
+        "references": "References",
+        "table": "What each target has, with a source for each row ({table}): {targets}",
         "example": "Example",
         "on": "On {targets}",
         "style": " with `--style {style}`",
@@ -107,7 +110,10 @@ HEADS = {
         "named": "由调用者指定时",
         "never": "不查询 torch.cuda",
         "kinds": "适用文件",
-        "why": "原因与处理",
+        "does": "作用",
+        "why": "为什么不好",
+        "references": "参考",
+        "table": "各目标平台的对应内容，每行附来源（{table}）：{targets}",
         "example": "示例",
         "on": "在 {targets} 上",
         "style": "，使用 `--style {style}`",
@@ -180,19 +186,40 @@ def rule_page(code: str, lang: str) -> Iterator[str]:
     cases = load(fixture_of(type(found.rule).__module__))
     yield f"# {found.code} {found.name}\n\n{found.title}\n"
     if found.body:
-        yield f"## {words['why']}\n\n{found.body}\n"
+        yield f"## {words['does']}\n\n{found.body}\n"
+    yield f"## {words['why']}\n\n{found.why}\n"
     yield from _example(cases, lang)
     grades = {expected.grade for case in cases for _, expected in case.findings}
     if grades:
         yield f"## {words['safety']}\n\n{words['grades']}{words['colon']}\n"
         yield from (f"- {words['grade ' + grade]}" for grade in ("safe", "unsafe", "manual", "note") if grade in grades)
         yield ""
-    yield f"## {words['see']}\n"
+    yield f"## {words['references']}\n"
+    yield from (f"- {_reference(entry, lang)}" for entry in found.references)
+    yield f"\n## {words['see']}\n"
     colon = ": " if words["colon"] == ":" else words["colon"]
     yield f"- {words['family']}{colon}[{words['rules']}](../rules.md)"
     yield f"- {words['tables']}{colon}[{words['targets']}](../targets.md)"
     yield f"- {words['kinds']}{colon}{', '.join(kind.value for kind in found.rule.KINDS)}"
     yield f"- {words['silence']}{colon}`# torchferry: ignore[{found.code}] reason`"
+
+
+def _reference(entry: str, lang: str) -> str:
+    """Return an entry of a rule's references: a table of the targets, a page of the documentation, or a source."""
+    kind, _, name = entry.partition(" ")
+    if kind == "table":
+        listed = [target for target in registry.built_in() if _table(target, name)]
+        links = ", ".join(f"[{target}](../targets/{target}.md#{name})" for target in listed)
+        return HEADS[lang]["table"].format(table=f"`{name}`", targets=links)
+    if kind == "page":
+        title = (ROOT / "docs" / lang / f"{name}.md").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        return f"[{title}](../{name}.md)"
+    return entry
+
+
+def _table(target: str, table: str) -> list[Row]:
+    """Return the rows of a table that the page of a target shows."""
+    return [row for row in registry.load(target).table(table) if table != "packages" or _is_shown(row)]
 
 
 def _example(cases: list[Case], lang: str) -> Iterator[str]:
@@ -266,7 +293,7 @@ def target_page(name: str, lang: str) -> Iterator[str]:
         yield f"- `{attribute}`: {shown}" + (f" ({source})" if source else "")
     yield from _cards(name, lang)
     for table in TABLES:
-        rows = [row for row in backend.table(table) if table != "packages" or _is_shown(row)]
+        rows = _table(name, table)
         if not rows:
             continue
         yield f"\n## {table}\n"

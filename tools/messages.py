@@ -8,7 +8,6 @@ removed. `--check` writes nothing, and fails when a catalogue is not as the code
 from __future__ import annotations
 
 import ast
-import inspect
 import io
 import re
 import sys
@@ -20,6 +19,8 @@ from babel.messages.catalog import Catalog
 from babel.messages.catalog import Message as Entry
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
+
+from torchferry.report.pages import parts as docstring_parts
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "torchferry"
@@ -144,8 +145,12 @@ def pages() -> Iterator[Found]:
         ]
         text = ast.get_docstring(tree)
         if text and any(re.fullmatch("[A-Z]{3}[0-9]{3}", code) for code in codes):
-            comment = f"The page of {', '.join(codes)}: a title, a blank line, the text."
-            yield Found(inspect.cleandoc(text).strip(), path.relative_to(ROOT).as_posix(), 1, (comment,))
+            name, parts = path.relative_to(ROOT).as_posix(), docstring_parts(text)
+            yield Found(parts.what, name, 1, (f"The page of {', '.join(codes)}: a title, a blank line, the text.",))
+            if parts.why:
+                yield Found(
+                    parts.why, name, 1, (f"The page of {', '.join(codes)}: why the code is bad on the target.",)
+                )
 
 
 DOMAINS = {"torchferry": messages, "rules": pages}

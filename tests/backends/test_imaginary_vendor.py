@@ -126,7 +126,7 @@ def test_it_is_listed_shown_and_migrated_to(either: Path, tmp_path: Path) -> Non
     assert 'backend="accl"' in text
     left = torchferry("scan", project, "--target", "acme", env=env).stdout
     assert "UNKNOWN" in left
-    assert "there is a branch for Acme Cards beside it already" in left
+    assert "there is already a branch for Acme Cards" in left
     assert torchferry("undo", project, env=env).returncode == 0
 
 

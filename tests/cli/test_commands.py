@@ -80,7 +80,7 @@ def test_diff_check_and_patch_agree(project: Path, tmp_path: Path) -> None:
     torchferry("migrate", project, "-t", "musa", "--patch", patch)
     assert snapshot(project) == before
     assert check.returncode == 1
-    assert "nothing was written" in check.stdout
+    assert "no file was changed" in check.stdout
     assert diff.stdout == patch.read_text(encoding="utf-8")
     subprocess.run(["git", "init", "-q", project], check=True)
     subprocess.run(["git", "-C", project, "apply", patch], check=True)

@@ -134,7 +134,7 @@ UNREAD: dict[str, tuple[Files, str, str]] = {
         {"torchferry.toml": 'exclude = ["net.py"]\n', "net.py": "x = 1\n"}, "train.py:1", "left out by the settings"),
     "a large file": ({"torchferry.toml": "max-file-size = 1000\n", "net.py": "x = 1\n" * 500}, "net.py", "3000 bytes"),
     "Cython that speaks of CUDA": ({"net.pyx": "cdef cuda\n"}, "train.py:1", "net.pyx is Cython"),
-    "a long file": ({"net.py": "x = 1\n" * 400_000}, "net.py", "so long"),
+    "a long file": ({"net.py": "x = 1\n" * 400_000}, "net.py", "too long"),
 }  # fmt: skip
 
 
@@ -186,8 +186,8 @@ READ = "def read():\n    pass\n"
 ON_PATH = "import sys\nsys.path.append({})\nimport {}\n"
 ASTRAY: dict[str, tuple[Files, str]] = {
     "a submodule on the path": (
-        {".gitmodules": SUBMODULE, "train.py": ON_PATH.format("'net/'", "voice")}, "may lie in the submodule net"),
-    "another case": ({"train.py": "from Nets.model import A\n", "nets/__init__.py": ""}, "where nets is"),
+        {".gitmodules": SUBMODULE, "train.py": ON_PATH.format("'net/'", "voice")}, "may be in the submodule net"),
+    "another case": ({"train.py": "from Nets.model import A\n", "nets/__init__.py": ""}, "but nets is"),
     "a file elsewhere": (
         {"train.py": "from voice import read\n", "net/__init__.py": "", "net/voice.py": READ},
         "the folder of net/voice.py"),

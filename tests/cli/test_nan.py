@@ -62,7 +62,7 @@ def test_a_healthy_program(tmp_path: Path, level: str) -> None:
     code, out, err = run(tmp_path, "--level", level, warm=False)
     assert (code, out) == (
         0,
-        "ended\ntorchferry: 6 steps, nothing that is not finite reached a loss, a gradient or a result\n",
+        "ended\ntorchferry: 6 steps, all losses, gradients and results were finite\n",
     ), err
 
 
@@ -146,7 +146,7 @@ def outcome(*ranks: dict[str, Any]) -> Outcome:
     return Outcome(0, tuple({"rank": number, "steps": 3, **one} for number, one in enumerate(ranks)), ())
 
 
-WELL = "3 steps, nothing that is not finite reached a loss, a gradient or a result"
+WELL = "3 steps, all losses, gradients and results were finite"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ WELL = "3 steps, nothing that is not finite reached a loss, a gradient or a resu
         ({"unread": {"DTensor float32 torch.strided": 2}}, "2 gradients or losses that cannot be read"),
         ({"unlooked": 9}, "9 calls of models"),
         ({"unlooked_results": 9}, "9 results of operators"),
-        ({"captured": 4}, "captured graph: not looked at (4 calls"),
+        ({"captured": 4}, "captured graph: not examined (4 calls"),
         ({"error": "Traceback\nRuntimeError: mine"}, "RuntimeError: mine"),
     ],
 )

@@ -61,7 +61,7 @@ def test_paths_of_two_projects_are_refused(project: Path) -> None:
         subprocess.run(["git", "init", "-q", root], check=True)
     done = torchferry("scan", project, other, "-t", "npu")
     assert done.returncode == 2
-    assert "not of one project" in done.stderr
+    assert "belong to different projects" in done.stderr
 
 
 def test_standard_input_is_one_file(project: Path) -> None:
@@ -154,7 +154,7 @@ def test_how_a_grade_came_about_is_printed(command: str, tmp_path: Path) -> None
 
 MISTAKES = [
     (("scan", "-", "-t", "npu"), "--stdin-filename"),
-    (("scan", "-", "a.py", "-t", "npu", "--stdin-filename", "a.py"), "stands alone"),
+    (("scan", "-", "a.py", "-t", "npu", "--stdin-filename", "a.py"), "cannot be combined"),
     (("scan", ".", "-t", "npu", "--stdin-filename", "a.py"), "belongs to `-`"),
     (("migrate", "-", "-t", "npu", "--stdin-filename", "a.py", "--out", "x"), "standard output"),
     (("migrate", "-", "-t", "npu", "--stdin-filename", "a.bin"), "a.bin"),

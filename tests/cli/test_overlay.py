@@ -172,14 +172,14 @@ def test_what_someone_put_there_stays(made: Made) -> None:
     assert made.files() == {"train.py", "ferry", "ferry/notes.txt"}
     again = made.overlay()
     assert again.returncode == 2
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
 
 
 @pytest.mark.parametrize(
     ("folder", "options", "said"),
     [
         ("../elsewhere", [], "is not in the project"),
-        ("ferry", ["--out", "x"], "--check and --diff alone"),
+        ("ferry", ["--out", "x"], "only with --check and --diff"),
         (".git/ferry", [], "version control"),
     ],
 )
@@ -196,7 +196,7 @@ def test_a_package_without_a_licence_is_told(tmp_path: Path) -> None:
     metadata.write_text(metadata.read_text().replace("License-Expression: MIT\n", ""))
     (made.site / "foolib-1.0.dist-info" / "LICENSE").unlink()
     done = made.overlay()
-    assert "foolib says nothing of its licence" in done.stderr
+    assert "foolib does not state its licence" in done.stderr
     assert (made.root / "ferry" / "foolib" / "__init__.py").is_file()
 
 

@@ -131,7 +131,7 @@ def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     write(folder, PROJECT)
     options = ["--device-module", "package"] if request.param == "installed" else []
     told = torchferry("migrate", ".", "-t", "musa", "--style", "portable", *options, folder=folder)
-    assert "Nothing is left to do by hand." in told
+    assert "Nothing remains to be done by hand." in told
     text = (folder / "train.py").read_text(encoding="utf-8")
     assert ("import device_utils" in text, "torchferry" in text) == (not options, bool(options))
     return folder

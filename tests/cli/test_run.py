@@ -135,7 +135,7 @@ def test_an_extension_behind_a_guard_of_the_program_is_explained_once(arguments:
     assert done.returncode == 1
     error, _, said = done.stderr.partition("torchferry: program.py:5 needs the extension `my_ext_cuda`")
     assert ("No module named 'my_ext_cuda'" in error) == (not arguments)
-    assert "the guard at program.py:4 led there: `if torch.cuda.is_available():`" in said
+    assert "the check at program.py:4 led there: `if torch.cuda.is_available():`" in said
     assert "port it" in said
     assert "torchferry: program.py:5" not in said
 
@@ -183,7 +183,7 @@ def test_cards_that_cannot_be_named_so_end_the_program(tmp_path: Path) -> None:
     settings = {"CUDA_VISIBLE_DEVICES": "1,0"}
     done = rehearsed("npu", "python", program(tmp_path, VISIBLE), "--child", cwd=tmp_path, more=settings)
     assert (done.returncode == 0, done.stdout) == (False, "")
-    assert "`ASCEND_RT_VISIBLE_DEVICES`, which Huawei Ascend reads, takes ascending numbers alone" in done.stderr
+    assert "`ASCEND_RT_VISIBLE_DEVICES`, which Huawei Ascend reads, accepts only ascending numbers" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ torch._register_device_module("npu", npu)
     ("plugin", "settings", "code", "said"),
     [
         ("raise SystemExit('driver')", {}, 2, "fails to import: SystemExit: driver"),
-        (NO_CARD, {}, 2, "the plugin `torch_npu` of Huawei Ascend sees no card: torch.npu.is_available() is False"),
+        (NO_CARD, {}, 2, "the plugin `torch_npu` of Huawei Ascend finds no card: torch.npu.is_available() is False"),
         (NO_CARD, {"CUDA_VISIBLE_DEVICES": "-1"}, 0, "`ASCEND_RT_VISIBLE_DEVICES=-1` hides every card"),
     ],
     ids=["the plugin ends the process", "no card", "cards hidden on purpose"],
@@ -274,7 +274,7 @@ def test_a_program_that_catches_everything_does_not_end_well_without_a_card(
     done = torchferry("run", "--", "python", program(tmp_path, SWALLOWS), cwd=tmp_path, env=settings)
     assert (done.returncode, done.stdout.strip()) == (code, "cpu"), done.stderr
     assert done.stderr.count(said) == 1
-    assert ("the command ended well all the same" in done.stderr) == (code != 0)
+    assert ("but the command ended normally" in done.stderr) == (code != 0)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_started_as_a_module_it_ends_with_the_reason_alone(arguments: list[str],
 def test_a_command_that_loads_no_torch_is_said(tmp_path: Path) -> None:
     done = torchferry("run", "-t", "npu", "--", "python", "-c", "print(1)", cwd=tmp_path)
     assert (done.returncode, done.stdout.strip()) == (0, "1")
-    assert "NOTHING WAS REDIRECTED: no process of the command loaded torch" in done.stderr
+    assert "NOTHING WAS REDIRECTED: no process of the command imported torch" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -349,4 +349,4 @@ def test_the_report_has_the_lines_of_a_process_that_was_killed(tmp_path: Path) -
     done = rehearsed("npu", "python", path, cwd=tmp_path, options=("--report", "seen.json"))
     report = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
     assert [(site["line"], site["name"], site["times"]) for site in report["sites"]] == [(4, "torch.Tensor.cuda", 1)]
-    assert "processes that ended before they could count: 1; their lines are in seen.json" in done.stderr
+    assert "processes that ended before they could report: 1; their lines are in seen.json" in done.stderr

@@ -71,7 +71,7 @@ def test_what_was_seen_replaces_the_verdict(project: Path) -> None:
     assert (program["verdict"], program["summary"]) == ("fixes", "ready after 3 fixes, settled by a rehearsal")
     assert program["starts"][0]["command"] == "python train.py"
     assert contents(project) == before
-    assert any("never speed or accuracy" in remark for remark in report["remarks"])
+    assert any("nothing about speed or accuracy" in remark for remark in report["remarks"])
     schema = Path(torchferry.__file__).parent / "report" / "schema.json"
     jsonschema.validate(report, json.loads(schema.read_text(encoding="utf-8")))
 
@@ -127,9 +127,9 @@ def test_a_run_without_end_is_ended(project: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--rehearse", "python absent.py"], "starts no program"),
-        (["--rehearse", "python 'train.py"], "is no command"),
-        (["--rehearse", ""], "starts no program"),
+        (["--rehearse", "python absent.py"], "does not start a program"),
+        (["--rehearse", "python 'train.py"], "is not a command"),
+        (["--rehearse", ""], "does not start a program"),
         (["--rehearse", "python train.py", "--select", "DEV"], "needs the whole project"),
         (["--reproduction", "a.zip"], "name a command"),
     ],

@@ -79,7 +79,7 @@ def test_what_only_the_run_saw_is_a_finding(small: Path, tmp_path: Path) -> None
         (None, "seen.json"),
         ("[", "it is not JSON"),
         ('{"schema": "9.0"}', "its schema is 9.0"),
-        ('{"schema": "1.0", "root": "/", "files": {"../x": ""}, "sites": []}', "`../x` is no path below"),
+        ('{"schema": "1.0", "root": "/", "files": {"../x": ""}, "sites": []}', "`../x` is not a path below"),
     ],
 )
 def test_what_is_no_report_is_refused(command: str, content: str | None, said: str, small: Path) -> None:
@@ -96,7 +96,7 @@ def test_what_is_no_report_is_refused(command: str, content: str | None, said: s
 def test_the_run_and_the_redirect_are_not_asked_for_together(small: Path) -> None:
     done = torchferry("migrate", small, "-t", "npu", "--style", "shim", "--seen", small / "settings.json")
     assert done.returncode == 2
-    assert "use --seen without it" in done.stderr
+    assert "use --seen without --style shim" in done.stderr
 
 
 @pytest.mark.parametrize("target", registry.built_in())

@@ -98,7 +98,7 @@ def test_a_check_shows_what_would_change_and_counts_as_a_scan(tmp_path: Path) ->
         assert scanned["changes"] == []
         text = torchferry("migrate", root, "-t", target, "--check").stdout
         assert f"{scanned['counts']['safe']} fixes in {len(checked['changes'])} files would be applied" in text
-        assert "absorbed.py\n" in text.partition("What would change:")[2].partition("Left to do:")[0]
+        assert "absorbed.py\n" in text.partition("What would change:")[2].partition("Remaining:")[0]
     annotations = torchferry("migrate", root, "-t", "npu", "--check", "-f", "github").stdout
     assert annotations.count("file=absorbed.py") >= 1
 
@@ -110,7 +110,7 @@ def test_files_that_gitignore_hides_are_named_where_there_is_no_git(tmp_path: Pa
         (tmp_path / name).write_text("x = 1\n")
     text = torchferry("scan", tmp_path, "-t", "npu").stdout
     for path in ("build/lib/deep.py", "secret.py"):
-        assert f"  {path}: hidden by .gitignore, in a tree without git; files: 1, words of CUDA: 0\n" in text
+        assert f"  {path}: hidden by .gitignore, in a tree without git; files: 1, CUDA words: 0\n" in text
     for command in (("scan",), ("migrate", "--check")):
         document = json.loads(torchferry(command[0], tmp_path, "-t", "npu", *command[1:], "-f", "json").stdout)
         assert document["ignored"] == ["build/lib/deep.py", "secret.py"]
@@ -123,7 +123,7 @@ def test_a_folder_without_a_file_is_not_ready(tmp_path: Path) -> None:
     done = _run(scan.command, tmp_path)
     assert (done.exit_code, done.stdout.split("\n")[0]) == (
         0,
-        "Not known for Huawei Ascend: there is no file here that torchferry reads.",
+        "Not known for Huawei Ascend: no file here is of a kind that torchferry reads.",
     )
     assert json.loads(_run(scan.command, tmp_path, "-f", "json").stdout)["verdict"] == "incomplete"
     (tmp_path / "a.py").write_text("x = 1\n")
@@ -148,7 +148,7 @@ UNKNOWN_WHOLE: dict[str, tuple[dict[str, bytes | str | None], str]] = {
         {"gone.py": None, "a.py": b"x = 1", "b.py": b"def (x.cuda()"},
         "one file could not be read; the rest needs one decision.",
     ),
-    "a link alone": ({"a.py": "/dev/null"}, "there is no file here that torchferry reads."),
+    "a link alone": ({"a.py": "/dev/null"}, "no file here is of a kind that torchferry reads."),
 }
 """Files by their bytes, None for one that nobody may read, a text for a link; and the end of the verdict."""
 

@@ -69,15 +69,15 @@ def test_what_may_not_be_read_is_said(mode: tuple[int, int], open_folder: Path) 
 
 
 PATHS = {
-    "a pair that undoes itself": ('"/a/" = "/b/"\n"/b/" = "/a/"', "maps '/a/' to '/b/', and maps that again, to '/a/'"),
-    "a chain": ('"/a" = "/b/x"\n"/b" = "/c"', "maps '/a' to '/b/x', and maps that again, to '/c'"),
-    "a chain through a longer prefix": ('"/a/" = "/a/b/"\n"/a/b/" = "/c/"', "and maps that again, to '/c/'"),
+    "a pair that undoes itself": ('"/a/" = "/b/"\n"/b/" = "/a/"', "maps '/a/' to '/b/', which it maps again to '/a/'"),
+    "a chain": ('"/a" = "/b/x"\n"/b" = "/c"', "maps '/a' to '/b/x', which it maps again to '/c'"),
+    "a chain through a longer prefix": ('"/a/" = "/a/b/"\n"/a/b/" = "/c/"', "which it maps again to '/c/'"),
     "a quote": ('"/a/" = "/b\\"/"', "quotes and control characters"),
     "a line break": ('"/a/" = "/b\\n/"', "quotes and control characters"),
     "begins with itself": ('"/data/" = "/data/npu/"', ""),
     "holds itself": ('"/data/" = "file:/data/"', ""),
     "kept as it is": ('"/data/" = "/mnt/"\n"/data/keep/" = "/data/keep/"', ""),
-    "a slash on one side": ('"/b/" = "/b/a"', "run into the next name"),
+    "a slash on one side": ('"/b/" = "/b/a"', "join the next name"),
     "nothing in its place": ('"/data/" = ""', ""),
     "two to one place": ('"/a/" = "/c/"\n"/b/" = "/c/"', ""),
 }

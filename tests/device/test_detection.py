@@ -221,7 +221,7 @@ for unknown in (manager.composite_backend, manager.profiler_sort_key):
         "acme True",
         "torch.bfloat16 False",
     ]
-    assert "whether Acme Cards takes a composite backend is not known" in done.stdout
+    assert "whether Acme Cards supports composite backends is not known" in done.stdout
     assert "the columns of the profiler's table are not known on Acme Cards" in done.stdout
 
 
@@ -232,7 +232,7 @@ def test_portable_names_refuse_a_redirected_program(form: str, tmp_path: Path) -
     command = ("rehearse", "-t", "npu", "--", "torchferry", "run", "--", warm_python.python(), tmp_path / "train.py")
     done = torchferry(*command, env={"TORCHFERRY_CACHE": str(cache_folder())})
     assert done.returncode != 0
-    assert "torch.cuda is redirected as well; run it without `torchferry run`" in done.stderr
+    assert "torch.cuda is redirected too; run it without `torchferry run`" in done.stderr
 
 
 @pytest.mark.parametrize(("called", "device_type"), [("torch.amp.GradScaler", "meta"), ("torch.amp.Absent", "cuda")])
@@ -254,7 +254,7 @@ def test_a_card_without_bfloat16_gets_float16() -> None:
     command = ("rehearse", "-t", "musa", "--card", "S80", "--", warm_python.python(), "-c", program)
     done = torchferry(*command, env={"TORCHFERRY_CACHE": str(cache_folder())})
     assert done.stdout.splitlines() == [
-        "torch.float16 torch.musa.is_bf16_supported() is False a product on the card is the CPU's",
+        "torch.float16 torch.musa.is_bf16_supported() is False a product on the card equals the CPU's",
         "musa:0 has no bfloat16: torch.musa.is_bf16_supported() is False",
     ], done.stderr
 
@@ -295,8 +295,8 @@ def test_without_torch_the_commands_say_so_and_write_the_file(without_torch: Pat
 def test_show(site: Path) -> None:
     shown = torchferry("device", "show")
     assert shown.returncode == 1
-    assert shown.stdout.startswith("device: cpu (CPU): no accelerator is there: ")
-    assert "looked at cuda: no card; torch.cuda.is_available() is False" in shown.stdout
+    assert shown.stdout.startswith("device: cpu (CPU): no accelerator is available: ")
+    assert "checked cuda: no card; torch.cuda.is_available() is False" in shown.stdout
     assert shown.stderr.count("DeviceWarning") <= 1
     asked = torchferry("device", "show", "--device", "cpu", "--output-format", "json")
     assert asked.returncode == 0

@@ -215,7 +215,7 @@ def test_a_name_that_is_no_modules_is_refused(tmp_path: Path, name: str) -> None
     (tmp_path / "project" / "sub").mkdir(parents=True)
     done = vendor(tmp_path / "project", "--name", name)
     assert done.returncode == 2
-    assert "is no name of a module" in done.stderr
+    assert "is not a valid module name" in done.stderr
     assert [path.name for path in tmp_path.rglob("*.py*")] == []
 
 

@@ -203,11 +203,11 @@ CASES = [
     Case(
         "driver.version",
         "npu",
-        (("failure", "the tool says 23.0.7"),),
+        (("failure", "the tool reports 23.0.7"),),
         {**DRIVER_FILE, **INSIDE},
         machine=tool("npu-smi info", NPU_910B),
     ),
-    Case("driver.version", "npu", (("unknown", "nothing states its version"),), MODULES),
+    Case("driver.version", "npu", (("unknown", "its version cannot be found"),), MODULES),
     Case("driver.version", "gcu", (("ok", "driver 1.6.3.12"),), {"/sys/module/enflame/version": "1.6.3.12\n"}),
     # beta releases of one version are one release; another number is another one
     Case("driver.version", "sdaa", (("ok", "driver 1.1.2b1"),), machine=tool("teco-smi", SDAA_T100)),
@@ -222,7 +222,7 @@ CASES = [
     Case("driver.iommu", "musa", (("ok", "is on"),), {**MUSA_PCI, "/sys/kernel/iommu_groups/0/": ""}),
     # --- nodes ---
     Case("node.present", "npu", (("ok", "1 x /dev/davinci[0-9]*"),), machine={"nodes": NPU_NODES}),
-    Case("node.present", "npu", (("failure", "there is no /dev/davinci[0-9]*"),)),
+    Case("node.present", "npu", (("failure", "missing: /dev/davinci[0-9]*"),)),
     Case("node.present", "npu", (("failure", "this container has no"),), INSIDE),
     Case(
         "node.present",
@@ -290,7 +290,9 @@ CASES = [
     # --- cards ---
     Case("card.health", "npu", (("ok", "says OK of all 2"),), machine=tool("npu-smi info", NPU_910B)),
     Case("card.health", "npu", (("failure", "says Warning"),), machine=tool("npu-smi info", NPU_SICK)),
-    Case("card.health", "sdaa", (("failure", "fallen off the bus"), ("ok", "OK")), machine=tool("teco-smi", SDAA_LOST)),
+    Case(
+        "card.health", "sdaa", (("failure", "no longer on the bus"), ("ok", "OK")), machine=tool("teco-smi", SDAA_LOST)
+    ),
     Case("card.health", "gcu", (("ok", "says True"),), machine=tool("efsmi -q", GCU_Q)),
     Case(
         "card.health",
@@ -359,7 +361,7 @@ CASES = [
     Case(
         "card.memory_size",
         "musa",
-        (("failure", "shows 32768 MiB, and has 49152"),),
+        (("failure", "shows 32768 MiB instead of 49152"),),
         machine=tool("mthreads-gmi", MUSA_S4000_SHORT),
     ),
     # the tool's figure is compared with the tool's: 42,976 MiB with ECC, 49,120 without; a program gets 41,846
@@ -367,7 +369,7 @@ CASES = [
     Case(
         "card.memory_size",
         "gcu",
-        (("failure", "shows 34000 MiB, and has 49120"),),
+        (("failure", "shows 34000 MiB instead of 49120"),),
         machine=tool("efsmi -q", GCU_Q.replace(": 42976 MiB", ": 34000 MiB")),
     ),
     # --- toolkit and libraries ---
@@ -410,7 +412,7 @@ CASES = [
         (
             ("failure", "libsrv_um_MUSA.so is empty"),
             ("failure", "libmusart.so is missing"),
-            ("failure", "the loader does not look"),
+            ("failure", "the loader does not search"),
         ),
         {**INSIDE, "/usr/lib/libsrv_um_MUSA.so": "", "/usr/local/musa/lib/libmudnn.so.1": "x"},
     ),
@@ -426,11 +428,11 @@ CASES = [
             }
         ),
     ),
-    Case("library.shadowed", "npu", (("ok", "no library hides"),), NPU_LIBRARIES),
+    Case("library.shadowed", "npu", (("ok", "no library shadows"),), NPU_LIBRARIES),
     Case(
         "library.shadowed",
         "npu",
-        (("warning", "/old/libascendcl.so hides"),),
+        (("warning", "/old/libascendcl.so shadows"),),
         {**NPU_LIBRARIES, "/old/libascendcl.so": "another"},
         machine={"environment": {"LD_LIBRARY_PATH": "/old"}},
     ),
@@ -460,7 +462,7 @@ CASES = [
     Case(
         "environment.visible_devices",
         "npu",
-        (("failure", "names device 5, and there are 2"),),
+        (("failure", "names device 5, but there are 2"),),
         machine={"environment": {"ASCEND_RT_VISIBLE_DEVICES": "0,5"}, **tool("npu-smi info", NPU_910B)},
     ),
     Case(
@@ -499,21 +501,21 @@ CASES = [
     Case(
         "environment.visible_devices",
         "gcu",
-        (("warning", "TOPS_VISIBLE_DEVICES is 1, and ENFLAME_VISIBLE_DEVICES passes 0"),),
+        (("warning", "TOPS_VISIBLE_DEVICES is 1, but ENFLAME_VISIBLE_DEVICES passes 0"),),
         INSIDE,
         machine=variables(TOPS_VISIBLE_DEVICES="1", ENFLAME_VISIBLE_DEVICES="0"),
     ),
     Case(
         "environment.visible_devices",
         "npu",
-        (("warning", "ASCEND_RT_VISIBLE_DEVICES is 5, and ASCEND_VISIBLE_DEVICES passes 0"),),
+        (("warning", "ASCEND_RT_VISIBLE_DEVICES is 5, but ASCEND_VISIBLE_DEVICES passes 0"),),
         INSIDE,
         machine=variables(ASCEND_RT_VISIBLE_DEVICES="5", ASCEND_VISIBLE_DEVICES="0"),
     ),
     Case(  # the host's numbers or the container's: nobody has verified it
         "environment.visible_devices",
         "npu",
-        (("unknown", "ASCEND_RT_VISIBLE_DEVICES is 4,5, and ASCEND_VISIBLE_DEVICES passes 4,5"),),
+        (("unknown", "ASCEND_RT_VISIBLE_DEVICES is 4,5, but ASCEND_VISIBLE_DEVICES passes 4,5"),),
         INSIDE,
         machine=variables(ASCEND_RT_VISIBLE_DEVICES="4,5", ASCEND_VISIBLE_DEVICES="4,5"),
     ),
@@ -544,7 +546,7 @@ CASES = [
     Case(  # the tool shows no card: the nodes are counted
         "environment.visible_devices",
         "npu",
-        (("failure", "ASCEND_RT_VISIBLE_DEVICES names device 7, and there are 1"),),
+        (("failure", "ASCEND_RT_VISIBLE_DEVICES names device 7, but there are 1"),),
         machine={**variables(ASCEND_RT_VISIBLE_DEVICES="0,7"), "nodes": NPU_NODES},
     ),
     Case(
@@ -556,7 +558,7 @@ CASES = [
     Case(  # the node of the host's card 4 was passed in: nobody has verified which number counts
         "environment.visible_devices",
         "npu",
-        (("unknown", "names device 4, and there are 1"),),
+        (("unknown", "names device 4, but there are 1"),),
         INSIDE,
         machine={**variables(ASCEND_RT_VISIBLE_DEVICES="4"), "nodes": {"/dev/davinci4": node("/dev/davinci4")}},
     ),
@@ -569,14 +571,14 @@ CASES = [
     Case(
         "environment.visible_devices",
         "sdaa",
-        (("failure", "names device 8, and there are 8"),),
+        (("failure", "names device 8, but there are 8"),),
         machine={**variables(SDAA_VISIBLE_DEVICES="8"), **tool("teco-smi", SDAA_115)},
     ),
     Case("environment.proxy", "npu", (("ok", "no proxy"),)),
     Case(
         "environment.proxy",
         "npu",
-        (("warning", "differ: http://***@10.0.0.1:3128"), ("warning", "no_proxy has not localhost")),
+        (("warning", "differ: http://***@10.0.0.1:3128"), ("warning", "no_proxy lacks localhost")),
         machine={"environment": PROXY},
     ),
     Case(
@@ -604,7 +606,7 @@ CASES = [
     Case(
         "system.disk",
         "npu",
-        (("failure", "no more files"), ("ok", "/tmp")),
+        (("failure", "cannot hold more files"), ("ok", "/tmp")),
         machine={"rooms": {"/work": Space(1 << 40, 1 << 39, False, True), "/tmp": ROOMY}},
     ),
     Case(
@@ -628,11 +630,9 @@ CASES = [
         machine=tool("timedatectl show -p NTPSynchronized --value", "no\n"),
     ),
     Case("system.clock", "npu", (("unknown", "a container has"),), INSIDE),
-    Case("system.host_name", "npu", (("ok", "an address of it"),), {"/etc/hosts": "10.0.0.4 node1\n"}),
-    Case("system.host_name", "npu", (("warning", "127.0.1.1 alone"),), {"/etc/hosts": "127.0.1.1 node1\n"}),
-    Case(
-        "system.host_name", "npu", (("unknown", "has not this host's name"),), {"/etc/hosts": "127.0.0.1 localhost\n"}
-    ),
+    Case("system.host_name", "npu", (("ok", "one of its addresses"),), {"/etc/hosts": "10.0.0.4 node1\n"}),
+    Case("system.host_name", "npu", (("warning", "only to 127.0.1.1"),), {"/etc/hosts": "127.0.1.1 node1\n"}),
+    Case("system.host_name", "npu", (("unknown", "lacks this host's name"),), {"/etc/hosts": "127.0.0.1 localhost\n"}),
     # --- container ---
     Case("container.mounts", "npu", (("skipped", "no container"),)),
     Case("container.mounts", "npu", (("failure", "/usr/local/dcmi"),), INSIDE),
@@ -685,11 +685,11 @@ CASES = [
     Case(
         "container.runtime",  # arthurchiao.art GPU notes 2: daemon.json of an Ascend host
         "npu",
-        (("ok", "knows the runtime ascend"),),
+        (("ok", "the runtime ascend is registered"),),
         {"/etc/docker/daemon.json": '{"runtimes": {"ascend": {"path": "/x"}}, "default-runtime": "ascend"}'},
         machine={"outputs": {"docker info": ""}},
     ),
-    Case("container.runtime", "musa", (("warning", "does not know"),), machine={"outputs": {"docker info": ""}}),
+    Case("container.runtime", "musa", (("warning", "is not registered"),), machine={"outputs": {"docker info": ""}}),
     Case(
         "container.runtime",
         "musa",
@@ -702,19 +702,19 @@ CASES = [
     Case(
         "python.interpreter",
         "npu",
-        (("failure", "cannot be asked"),),
+        (("failure", "cannot be examined"),),
         machine={"answer": ProcessResult(None, problem="missing")},
     ),
     Case("python.torch", "npu", (("ok", "torch 2.9.0+cpu"),), machine=npu()),
     Case("python.torch", "npu", (("failure", "not installed"),)),
-    Case("python.torch_build", "npu", (("ok", "as the plugin wants"),), machine=npu()),
+    Case("python.torch_build", "npu", (("ok", "as the plugin requires"),), machine=npu()),
     Case("python.torch_build", "npu", (("failure", "is built for CUDA"),), machine=npu("2.9.0+cu128", cuda="12.8")),
     Case("python.plugin", "npu", (("ok", "torch_npu 2.9.0"),), machine=npu()),
     Case("python.plugin", "npu", (("failure", "torch_npu is not installed"),)),
     Case(
         "python.plugin",  # T20 deployment manual, stage 3 step 6 and 6.6: the wheel lies there and was not installed
         "ptex",
-        (("failure", "ptex lies on this machine and is not installed"), ("failure", "torch_gcu is not installed")),
+        (("failure", "ptex is on this machine but not installed"), ("failure", "torch_gcu is not installed")),
         {"/usr/local/topsrider/ai_development_toolkit/pytorch-gcu/ptex-2.1.0+torch1.11.0-py3-none-any.whl": ""},
     ),
     Case("python.import", "npu", (("ok", "import torch_npu"),), machine=npu()),
@@ -733,7 +733,7 @@ CASES = [
     Case("python.versions", "npu", (("failure", "is for torch 2.9.0"),), machine=npu("2.8.0+cpu", "2.9.0")),
     Case("python.versions", "npu", (("unknown", "not in the vendor's table"),), machine=npu("2.9.0", "2.9.0.post99")),
     Case("python.versions", "npu", (("unknown", "neither"),), machine=npu("3.0.0", "3.0.0")),
-    Case("python.versions", "npu", (("failure", "for torch 2.9.0 it is"),), machine=npu("2.9.0", "2.2.0")),
+    Case("python.versions", "npu", (("failure", "torch 2.9.0 needs"),), machine=npu("2.9.0", "2.2.0")),
     Case("python.versions", "npu", (("ok", "belong together"),), machine=npu("2.9.0", "2.9.0+git1a2b3c")),
     Case("python.versions", "musa", (("ok", "belong together"),), machine=musa("2.9.1")),
     Case(  # torch_musa's own version check: 2.1.0 and 2.1.1 are for torch 2.5.0 too
@@ -771,7 +771,7 @@ CASES = [
         "python.versions",
         "ptex",
         (
-            ("failure", "torch_gcu 1.10.0 is for torch 1.10.0, and torch 1.13.1 is installed"),
+            ("failure", "torch_gcu 1.10.0 is for torch 1.10.0, but torch 1.13.1 is installed"),
             ("failure", "ptex 1.3.20 is for torch 1.10.0"),
         ),
         machine=t20("1.13.1+cu117"),
@@ -793,7 +793,7 @@ CASES = [
     Case(  # T20 deployment manual, stage 5 step 4: a script of the project replaced torchvision
         "python.companions",
         "ptex",
-        (("warning", "torchvision 0.14.1 is installed, and to torch 1.10.0 belongs 0.11.1"),),
+        (("warning", "torchvision 0.14.1 is installed, but torch 1.10.0 needs 0.11.1"),),
         machine=companions("1.10.0", torchvision="0.14.1"),
     ),
     Case(  # torchaudio 2.11 serves every later torch; a torch that is not in the table is judged by its first numbers
@@ -818,14 +818,14 @@ CASES = [
     Case(
         "python.sdk",
         "npu",
-        (("failure", "is built over CANN 9.1.0, and 8.5.0"),),
+        (("failure", "is built for CANN 9.1.0, but 8.5.0"),),
         CANN,
         machine=npu(plugin="2.9.0.post6"),
     ),
     Case("python.sdk", "musa", (("ok", "fits MUSA SDK 5.2.0"),), musa_sdk("5.2.0"), machine=musa("2.9.1")),
-    Case("python.sdk", "musa", (("failure", "built over MUSA SDK >=5.1.0"),), musa_sdk("4.3.4"), machine=musa("2.9.1")),
-    Case("python.sdk", "musa", (("unknown", "was seen with"),), musa_sdk("5.2.0"), machine=musa("2.7.1")),
-    Case("python.autoload", "npu", (("ok", "loads torch_npu by itself"),), machine=npu()),
+    Case("python.sdk", "musa", (("failure", "built for MUSA SDK >=5.1.0"),), musa_sdk("4.3.4"), machine=musa("2.9.1")),
+    Case("python.sdk", "musa", (("unknown", "is known only with"),), musa_sdk("5.2.0"), machine=musa("2.7.1")),
+    Case("python.autoload", "npu", (("ok", "loads torch_npu automatically"),), machine=npu()),
     Case(
         "python.autoload",
         "npu",
@@ -843,7 +843,7 @@ CASES = [
             distributions={"flash-attn": "2.5", "nvidia-nccl-cu12": "2.2", "numpy": "2.0"},
         ),
     ),
-    Case("python.shadowed", "npu", (("ok", "nothing hides"),)),
+    Case("python.shadowed", "npu", (("ok", "nothing shadows"),)),
     Case("python.shadowed", "musa", (("warning", "/work/torch_musa"),), {"/work/torch_musa/": ""}),
     Case("python.numpy", "npu", (("skipped", "missing"),), machine=npu()),
     Case("python.numpy", "npu", (("ok", "torch 2.9.0 works with NumPy 2.1.0"),), machine=numpy("2.9.0+cpu", "2.1.0")),
@@ -871,7 +871,7 @@ CASES = [
     ),
     Case("python.toolkit", "npu", (("skipped", "CANN is not installed"),), machine=npu()),
     Case("python.toolkit", "gcu", (("skipped", "no Python package is known"),)),
-    Case("python.toolkit", "npu", (("ok", "these are there: tbe, attrs"),), CANN, machine=cann()),
+    Case("python.toolkit", "npu", (("ok", "found: tbe, attrs"),), CANN, machine=cann()),
     Case("python.toolkit", "npu", (("failure", "does not find tbe"),), ENV_SCRIPT, machine=cann(modules={})),
     Case(
         "python.toolkit",
@@ -949,7 +949,7 @@ CASES = [
     Case(
         "probe.collective",
         "npu",
-        (("warning", "hccl over 8 devices did not end within 90 s"),),
+        (("warning", "hccl over 8 devices did not finish within 90 s"),),
         probe=steps({"step": "collective", "error": "", "ranks": 8, "limit": 90.0}, timeout=180.0),
     ),
     Case("probe.collective", "npu", (("skipped", "one device"),), probe=steps({"step": "collective", "skipped": True})),

@@ -43,7 +43,7 @@ def test_without_a_target_it_says_what_was_looked_for(tmp_path: Path) -> None:
 def test_an_issue_without_a_target_is_a_block_too(tmp_path: Path) -> None:
     done = torchferry("doctor", "-f", "issue", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith("<details><summary>torchferry doctor: nothing here")
+    assert done.stdout.startswith("<details><summary>torchferry doctor: no target was found")
     assert done.stdout.rstrip().endswith("</details>")
     assert done.stdout.count("```") == 2
     assert "| torchferry | " in done.stdout
@@ -89,7 +89,7 @@ def test_checks_can_be_chosen_and_the_exit_code_follows() -> None:
         (("--dry-run",), "belong to --fix"),
         (("--select", "nope"), "there is no check or family `nope`"),
         (("--select", "python.version"), "did you mean python.versions"),
-        (("diff", "gone.json", "gone.json"), "no snapshot"),
+        (("diff", "gone.json", "gone.json"), "not a snapshot"),
         (("--probe-timeout", "0"), "0"),
     ],
 )
@@ -102,7 +102,7 @@ def test_wrong_use(arguments: tuple[str, ...], said: str) -> None:
 
 def test_another_python_is_looked_into(tmp_path: Path) -> None:
     done = torchferry("doctor", "-t", "npu", "--python", tmp_path / "python", "--select", "python")
-    assert "cannot be asked" in done.stdout
+    assert "cannot be examined" in done.stdout
     bare = tmp_path / "bare"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(0o755)
@@ -183,7 +183,7 @@ def test_a_probe_that_takes_too_long_is_stopped() -> None:
 def test_another_target_than_the_rehearsed_one_is_refused() -> None:
     done = torchferry("rehearse", "-t", "npu", "--", "torchferry", "doctor", "-t", "musa", env=WITH_CACHE)
     assert done.returncode == 2
-    assert "musa is asked for, and npu is rehearsed" in done.stderr
+    assert "the requested target is musa, but npu is being rehearsed" in done.stderr
 
 
 @pytest.mark.rehearsal

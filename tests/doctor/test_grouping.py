@@ -20,21 +20,21 @@ STACK = {**CANN, **ENV_SCRIPT, **NPU_LIBRARIES}
 CASES = {
     "a laptop": (
         Case("", "npu", (), OTHER_PCI, machine=PLAIN),
-        "nothing of Huawei Ascend is here",
+        "nothing of Huawei Ascend was found",
         "the host has no such card",
         {"driver.pci", "driver.module", "node.present", "tool.present", "sdk.installed", "python.plugin"},
         set(),
     ),
     "a container without cards": (
         Case("", "npu", (), INSIDE, machine=PLAIN),
-        "nothing of Huawei Ascend is here",
+        "nothing of Huawei Ascend was found",
         "this container was started without the cards",
         {"node.present", "tool.present", "container.mounts", "library.found", "sdk.installed", "python.plugin"},
         set(),
     ),
     "a container with the toolkit and the plugin, without cards": (
         Case("", "npu", (), {**INSIDE, **STACK}, machine={**npu(), "environment": SET_UP}),
-        "no card of Huawei Ascend is seen here",
+        "no card of Huawei Ascend was found",
         "this container was started without the cards",
         {"node.present", "tool.present", "container.mounts"},
         {"python.import", "sdk.installed"},

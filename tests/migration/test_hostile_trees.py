@@ -84,7 +84,7 @@ def test_a_link_below_the_control_folder_leads_nowhere(tmp_path: Path, victim: P
     for command in (("undo",), ("migrate", "-t", "npu"), ("scan", "-t", "npu", "--exit-zero")):
         done = torchferry(command[0], root, *command[1:])
         assert "Traceback" not in done.stderr
-        assert f"`{link}` is not torchferry's own: it is a link" in done.stderr
+        assert f"`{link}` was not made by torchferry: it is a link" in done.stderr
         if command[0] == "scan":
             assert (done.returncode, bool(done.stdout)) == (0, True), "it writes nothing, and goes on"
         else:
@@ -132,7 +132,7 @@ def test_a_lock_of_another_kind_is_said_and_not_waited_for(tmp_path: Path, make:
     build(tmp_path)
     (tmp_path / ".torchferry").mkdir()
     make(tmp_path / ".torchferry" / "lock")
-    with pytest.raises(TorchferryError, match="is not torchferry's own"), exclusive(tmp_path):
+    with pytest.raises(TorchferryError, match="was not made by torchferry"), exclusive(tmp_path):
         pytest.fail("held")
 
 
@@ -261,7 +261,7 @@ def test_a_journal_that_came_with_the_tree_is_shown_and_not_acted_on(tmp_path: P
             assert "It would write 1 (run.sh) and remove no file" in done.stderr
             assert "--trust-journal" in done.stderr
     done = torchferry("undo", tmp_path, "--trust-journal")
-    assert "took back the interrupted migration to npu" in done.stdout
+    assert "undid the interrupted migration to npu" in done.stdout
     assert (tmp_path / "run.sh").read_bytes().startswith(b"[core]")
     assert (tmp_path / "run.sh").stat().st_mode & 0o7777 == 0o777, "no bit that gives rights to who starts it"
 
@@ -412,7 +412,7 @@ def test_an_absurd_manifest_is_said_and_nothing_is_lost(tmp_path: Path, damage: 
     damage(journal)
     before = snapshot(tmp_path)
     old = (journal / "before.bin").read_bytes()
-    with pytest.raises(TorchferryError, match=r"journal 0001|is not torchferry's own"):
+    with pytest.raises(TorchferryError, match=r"journal 0001|was not made by torchferry"):
         journals(tmp_path)
     with pytest.raises(TorchferryError), exclusive(tmp_path):
         pytest.fail("held")
@@ -486,7 +486,7 @@ def test_what_the_disk_refuses_is_said_by_the_command(tmp_path: Path) -> None:
     before = snapshot(tmp_path)
     done = torchferry("undo", tmp_path)
     assert done.returncode == 2
-    assert "cannot put back" in done.stderr
+    assert "cannot restore" in done.stderr
     assert "Traceback" not in done.stderr
     assert snapshot(tmp_path) == before
 

@@ -233,7 +233,7 @@ def test_the_control_folder_may_not_be_a_link(tmp_path: Path) -> None:
     root.mkdir()
     elsewhere.mkdir()
     os.symlink(elsewhere, root / ".torchferry")
-    with pytest.raises(TorchferryError, match=r"is not torchferry's own"), exclusive(root):
+    with pytest.raises(TorchferryError, match=r"was not made by torchferry"), exclusive(root):
         pass
     assert list(elsewhere.iterdir()) == []
 

@@ -353,7 +353,7 @@ def test_noise_does_not_excuse_itself(name: str, dtype: str, rehearsed: Any, fau
     first = first_of(tool.document("en"))
     assert first["operator"].startswith(f"aten.{name}")
     if dtype == "float32":
-        assert "more than another order of addition explains" in first["reason"]
+        assert "more than reordered additions explain" in first["reason"]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -400,8 +400,8 @@ def library() -> Iterator[Any]:
 
 
 OWN = {
-    "noisy": ("untested", "it draws random numbers without saying so"),
-    "counted": ("untested", "two runs on the CPU differ: it draws random numbers, or remembers, without saying so"),
+    "noisy": ("untested", "it draws random numbers without declaring it"),
+    "counted": ("untested", "two runs on the CPU differ: it draws random numbers or keeps state without declaring it"),
     "plain": ("pass", ""),
 }
 
@@ -472,7 +472,7 @@ def test_a_variance_in_the_place_of_the_deviation_is_said() -> None:
     (row,) = (row for row in tool.document("en")["operators"] if "norm" in row["operator"])
     assert (row["status"], row["reason"]) == (
         "pass",
-        "it saves the variance, where the CPU saves the inverse of its root",
+        "it saves the variance, but the CPU saves the inverse of its square root",
     )
 
 

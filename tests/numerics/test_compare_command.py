@@ -114,4 +114,4 @@ def test_nothing_to_examine(tmp_path: Path) -> None:
     command(tmp_path, "compare", "--", "python", "-c", "pass", status=2, warm=False)
     calls = "import torch; torch.ones(3).sin()"
     text = command(tmp_path, "compare", "--target-op", "aten.adddmm", "--", "python", "-c", calls, status=2)
-    assert "NOTHING WAS COMPARED: no operator was called by the name aten.adddmm" in text
+    assert "NOTHING WAS COMPARED: no operator with the name aten.adddmm was called" in text

@@ -117,7 +117,7 @@ def test_forward_passes_in_other_threads_are_counted() -> None:
 @pytest.mark.parametrize(
     ("options", "steps", "why"),
     [
-        ({"target_op": ["aten.adddmm"]}, 0, "no operator was called by the name aten.adddmm"),
+        ({"target_op": ["aten.adddmm"]}, 0, "no operator with the name aten.adddmm was called"),
         ({"start_step": 5}, 2, "the program ended after 2 steps; see --start-step, --end-step and what was skipped"),
     ],
 )

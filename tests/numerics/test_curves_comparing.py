@@ -305,7 +305,7 @@ def test_runs_that_are_the_same_to_the_last_digit(tmp_path: Path) -> None:
     assert of_seeds(tmp_path, [run, run], [run]).met
     found = of_seeds(tmp_path, [run, run], [[value * (1 + 1e-9) for value in run]])
     assert not found.met
-    assert any("to the last digit" in str(note) for note in found.metrics[0].verdict.notes)
+    assert any("are identical" in str(note) for note in found.metrics[0].verdict.notes)
 
 
 def test_a_rule_that_is_named_holds_for_many_runs_too(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_smoothing(how: str, values: list[float], wanted: list[float]) -> None:
 
 @pytest.mark.parametrize("how", ["", "ema", "ema:1", "ema:0", "window:0", "window:1.5", "window:x", "none:1", "mean:3"])
 def test_no_smoothing(how: str) -> None:
-    with pytest.raises(UsageError, match="is no smoothing"):
+    with pytest.raises(UsageError, match="is not a smoothing"):
         measures.parse(how)
 
 
@@ -345,13 +345,16 @@ def text(comparison: CurveComparison, lang: str = "en") -> str:
 def test_the_text_says_the_verdict_first(tmp_path: Path) -> None:
     shown = text(compared(tmp_path, [1.0] * 30, [1.0] * 29 + [1.5]))
     assert shown.startswith(
-        "The target's curve is the reference's.\n\nloss: met by rule relative: mean relative error 1.67 % <= 2 %"
+        "The target's curve agrees with the reference's.\n\n"
+        "loss: met by rule relative: mean relative error 1.67 % <= 2 %"
     )
     assert "first step beyond 2 %" in shown
     assert "30 (1 step in all)" in shown
-    assert text(compared(tmp_path, [1.0] * 3, [2.0] * 3)).startswith("The target's curve is not the reference's: loss")
+    assert text(compared(tmp_path, [1.0] * 3, [2.0] * 3)).startswith(
+        "The target's curve does not agree with the reference's: loss"
+    )
     signed = text(compared(tmp_path, [1.0] * 30, [0.1] * 30, Terms(rule=find("tecorigin"))))
-    assert signed.startswith("Rule tecorigin is met by the sign of the errors alone")
+    assert signed.startswith("Rule tecorigin is met only because of the sign of the errors")
     assert "without sign the mean relative error is 90 %" in signed
 
 

@@ -74,7 +74,7 @@ def test_a_file(tmp_path: Path, name: str, metric: str, text: str, wanted: list[
 
 def test_what_was_left_out_is_said(tmp_path: Path) -> None:
     log = read(written(tmp_path, "step 1 loss: 0.5\nstep 2 loss: 0"), Wanted())
-    assert [str(what) for what in log.troubles] == ["the last line is cut short; its loss: 0 was not used"]
+    assert [str(what) for what in log.troubles] == ["the last line is incomplete; its loss: 0 was not used"]
     log = read(written(tmp_path, "step,loss\n1,0.5\n2\n", "a.csv"), Wanted())
     assert "1 cell and not 2" in str(log.troubles[0])
 
@@ -156,9 +156,9 @@ def test_event_files(tmp_path: Path) -> None:
 
 
 REFUSED = [
-    ("a.json", '{"log_history": [{"loss": 1', "is none"),
+    ("a.json", '{"log_history": [{"loss": 1', "is not valid"),
     ("a.json", '{"a": 1}', ""),
-    ("a.json", "[1, 2]", "holds no records"),
+    ("a.json", "[1, 2]", "contains no training records"),
 ]
 
 
@@ -175,7 +175,7 @@ def test_documents_that_are_none(tmp_path: Path, name: str, text: str, message: 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(TorchferryError, match="cannot read"):
         read(tmp_path / "none.log", Wanted())
-    with pytest.raises(TorchferryError, match="no event file"):
+    with pytest.raises(TorchferryError, match="without an event file"):
         read(tmp_path, Wanted())
     with pytest.raises(TorchferryError, match="cannot read"):
         read(written(tmp_path, b"\x1f\x8b broken", "a.gz"), Wanted())

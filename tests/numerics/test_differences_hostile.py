@@ -264,7 +264,7 @@ def test_a_last_line_without_an_end_is_left_out_and_said(good: Path, tmp_path: P
     assert len(read_record(bad).ranks[0].steps) == 1
     result = compare(read_record(good), read_record(bad))
     assert (result.differs, result.same) == (False, False)
-    assert any("its last line is cut short" in str(gap) for gap in result.coverage.gaps)
+    assert any("its last line is incomplete" in str(gap) for gap in result.coverage.gaps)
 
 
 def test_a_byte_that_changed_is_found_and_its_file_named(good: Path, tmp_path: Path) -> None:

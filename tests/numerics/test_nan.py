@@ -466,7 +466,7 @@ def test_an_option_by_its_older_name() -> None:
         torch.zeros(2).sub(1).sqrt()
         torch.zeros(2).sub(1).log()
     assert [one["operator"] for one in first(tracker)["origins"]] == ["aten.log"]
-    with pytest.raises(UsageError, match="one option by two names"):
+    with pytest.raises(UsageError, match="two names of one option"):
         NanInfTracker(target_op=["a"], target_list=["b"])
 
 
@@ -503,8 +503,8 @@ def test_a_forward_of_nothing_is_not_part_of_a_step(device: str, level: Any) -> 
     ("calls", "between", "said"),
     [
         (3, 1, []),
-        (300, 0, ["of 300 calls of outermost modules in this step, the first 256 were looked at"]),
-        (1, 4200, ["of the calls outside of modules in this step, the first 4000 were looked at"]),
+        (300, 0, ["of 300 calls of outermost modules in this step, the first 256 were examined"]),
+        (1, 4200, ["of the calls outside modules in this step, the first 4000 were examined"]),
     ],
 )
 def test_what_was_too_much_to_keep_is_said(calls: int, between: int, said: list[str]) -> None:
@@ -517,7 +517,7 @@ def test_what_was_too_much_to_keep_is_said(calls: int, between: int, said: list[
         total.backward()
         optimizer.step()
     notes = tracker.document()["findings"][0]["notes"]
-    assert [note for note in notes if "looked at" in note] == said
+    assert [note for note in notes if "examined" in note] == said
 
 
 class _Worse(torch.autograd.Function):  # type: ignore[misc, name-defined]
@@ -793,7 +793,7 @@ def test_what_goes_into_a_graph_is_not_compared(monkeypatch: pytest.MonkeyPatch)
             layer(torch.ones(1, 2))
     document = compare.document("en")
     assert {row["operator"]: row["count"] for row in document["operators"]}["aten.addmm"] == 1
-    assert document["skipped"]["into a captured graph, whose runs are not seen"] >= 2
+    assert document["skipped"]["inside a captured graph, whose runs are not visible"] >= 2
 
 
 def test_the_devices_own_question_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

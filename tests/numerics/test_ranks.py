@@ -129,10 +129,10 @@ def test_what_differs_on_purpose_is_left_out_or_asked_for() -> None:
     )
     assert out[0].splitlines() == [
         "6 tensors are equal on 2 ranks",
-        "1 tensor was not compared: DistributedDataParallel is told to ignore them",
+        "1 tensor was not compared: DistributedDataParallel is configured to ignore them",
         "3 tensors were not compared: buffers are each rank's own between two forwards; they are compared on request",
         "buffer 1.running_mean differs on rank 1; norms by rank: 0, 2.82843",
-        "1 tensor was not compared: DistributedDataParallel is told to ignore them",
+        "1 tensor was not compared: DistributedDataParallel is configured to ignore them",
     ]
 
 
@@ -206,7 +206,7 @@ os._exit(0)
 """,
         tmp_path,
     )
-    assert out[0].splitlines()[0].startswith("the ranks were not compared: not all ranks came within 3 s: ")
+    assert out[0].splitlines()[0].startswith("the ranks were not compared: not all ranks arrived within 3 s: ")
     assert out[0].splitlines()[1] == "True False"
 
 

@@ -217,7 +217,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_program(tmp_path: Path, capf
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     shown = capfd.readouterr().err
-    assert "the recording ends here, and the program goes on" in shown
+    assert "the recording ends here; the program continues" in shown
     assert not [one for one in (folder / "rank-0").iterdir() if one.name.endswith(".part")]
 
 
@@ -234,7 +234,7 @@ def test_what_was_recorded_is_there_after_each_step(tmp_path: Path) -> None:
 
 def test_a_record_is_not_overwritten(tmp_path: Path) -> None:
     record(tmp_path / "r", Told(steps=1))
-    with pytest.raises(TorchferryError, match="holds a record already"):
+    with pytest.raises(TorchferryError, match="already contains a record"):
         record(tmp_path / "r", Told(steps=1))
 
 
@@ -367,9 +367,7 @@ def test_a_fault_of_the_recording_does_not_reach_the_program(
     with Recorder(tmp_path / "r") as recorder:
         assert model(torch.ones(2, 4)).shape == (2, 4)
         recorder.step()
-    assert (
-        "a part of the run cannot be recorded, and the rest is: RuntimeError: no such kernel" in capfd.readouterr().err
-    )
+    assert "a part of the run cannot be recorded; the rest is: RuntimeError: no such kernel" in capfd.readouterr().err
 
 
 def test_memory_and_names_do_not_grow_with_steps(tmp_path: Path) -> None:

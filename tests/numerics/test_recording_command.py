@@ -105,10 +105,7 @@ def test_a_command_is_recorded_and_repeats_itself(tmp_path: Path, program: Path)
     assert result.same
     assert result.earliest == ""
     assert [step.ended_by for step in result.a.ranks[0].steps] == ["optimizer"] * 4
-    assert [batch.name for batch in result.a.ranks[0].steps[0].batch] == [
-        "Net(0)",
-        "CrossEntropyLoss(1)",
-    ]
+    assert [batch.name for batch in result.a.ranks[0].steps[0].batch] == ["Net(0)", "CrossEntropyLoss(1)"]
 
 
 def test_runs_with_one_rank_and_with_two_are_the_same(tmp_path: Path, program: Path) -> None:
@@ -293,7 +290,7 @@ def test_a_full_disk_leaves_a_record_that_is_never_called_the_same(tmp_path: Pat
         (tmp_path / f"{name}.py").write_text(FULL.replace("SPACE", str(space)))
     record_warm(tmp_path / "a", "--", sys.executable, tmp_path / "whole.py")
     said = record_warm(tmp_path / "b", "--", sys.executable, tmp_path / "full.py", code=1)
-    assert "the recording ends here, and the program goes on: cannot write" in said
+    assert "the recording ends here; the program continues: cannot write" in said
     assert ("NOT COMPLETE: the run made 12 steps, and" in said) is (limit > 1000)  # else it cannot even tell us
     for pair in ("ab", "ba", "bb"):
         found = compared(*(tmp_path / name for name in pair))
@@ -312,5 +309,5 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "mine").write_text("mine")
     shown = record(tmp_path / "r", "--", sys.executable, "-c", "import torch", code=2)
-    assert "is there already" in shown
+    assert "already exists" in shown
     assert [one.name for one in (tmp_path / "r").iterdir()] == ["mine"]

@@ -113,7 +113,7 @@ def test_work_on_the_cpu_is_said_with_its_share_and_its_line() -> None:
     assert text[1].startswith("  x work of the model on the CPU: 75.0 % of the arithmetic")
     assert text[2:4] == [
         "      a.py:12  model `Net`  x30, 3.0 MFLOP",
-        "    move the model and what it is given with `.to(device)`",
+        "    move the model and its inputs with `.to(device)`",
     ]
     assert any(
         line.startswith("  ! work of the model on the CPU: 50.0 %") for line in lines(rehearsal(), HALF_LEFT, "en")

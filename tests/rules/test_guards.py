@@ -61,14 +61,17 @@ def test_a_condition_says_which_line_keeps_it(tmp_path: Path) -> None:
     found = examine(tmp_path, STORED, "npu")
     assert found.after is None
     (message,) = said(found, 5)
-    assert message.endswith("(line 8 goes with it and stays: there is a branch for Huawei Ascend beside it already)")
+    assert message.endswith("(line 8 belongs to it and stays: there is already a branch for Huawei Ascend)")
 
 
 def test_a_condition_says_which_line_it_waits_for(tmp_path: Path) -> None:
     found = examine(tmp_path, GUARDED, "ptex")
     assert found.after is None or b"torch.cuda.set_device" in found.after
     assert [
-        message for line in (3, 4) for message in said(found, line) if "(line 5 changes with it and cannot)" in message
+        message
+        for line in (3, 4)
+        for message in said(found, line)
+        if "(line 5 would have to change with it but cannot)" in message
     ]
 
 
@@ -89,7 +92,7 @@ def test_a_part_that_the_user_keeps_keeps_the_rest(tmp_path: Path, line: int) ->
     found = examine(tmp_path, "\n".join(lines) + "\n", "npu")
     assert found.after is None
     (message,) = said(found, 7 - line)
-    assert message.endswith(f"(line {line} changes with it and is to be kept)")
+    assert message.endswith(f"(line {line} would have to change with it but is kept)")
 
 
 def test_what_was_mended_by_hand_lets_the_rest_change(tmp_path: Path) -> None:

@@ -34,23 +34,23 @@ WRONG: list[tuple[str, Any]] = [
     ("it is not JSON", b"\xff\xfe\x00"),
     ("nested too deeply", b"[" * 200_000),
     ("it is not JSON", b'{"schema": ' + b"1" * 5000 + b"}"),
-    ("no JSON object", []),
+    ("not a JSON object", []),
     ("`schema`", GOOD | {"schema": 1}),
     ("its schema is 2.0", GOOD | {"schema": "2.0"}),
     ("`root`", GOOD | {"root": None}),
-    ("is no folder", GOOD | {"root": "a\0b"}),
+    ("is not a folder", GOOD | {"root": "a\0b"}),
     ("`files`", GOOD | {"files": []}),
     ("the hash of `a.py`", GOOD | {"files": {"a.py": "abc"}}),
     ("the hash of `a.py`", GOOD | {"files": {"a.py": 3}}),
-    ("`/etc/passwd` is no path below", GOOD | {"files": {"/etc/passwd": HASH}}),
-    ("`../a.py` is no path below", GOOD | {"files": {"../a.py": HASH}}),
-    ("`x/../../a.py` is no path below", GOOD | {"files": {"x/../../a.py": HASH}}),
-    (r"`..\a.py` is no path below", GOOD | {"files": {r"..\a.py": HASH}}),
-    ("`C:/a.py` is no path below", GOOD | {"files": {"C:/a.py": HASH}}),
+    ("`/etc/passwd` is not a path below", GOOD | {"files": {"/etc/passwd": HASH}}),
+    ("`../a.py` is not a path below", GOOD | {"files": {"../a.py": HASH}}),
+    ("`x/../../a.py` is not a path below", GOOD | {"files": {"x/../../a.py": HASH}}),
+    (r"`..\a.py` is not a path below", GOOD | {"files": {r"..\a.py": HASH}}),
+    ("`C:/a.py` is not a path below", GOOD | {"files": {"C:/a.py": HASH}}),
     ("`sites`", GOOD | {"sites": {}}),
-    ("site 0 is no JSON object", GOOD | {"sites": [3]}),
+    ("site 0 is not a JSON object", GOOD | {"sites": [3]}),
     ("site 0 has no `path`", GOOD | {"sites": [SITE | {"path": ["a.py"]}]}),
-    ("has lines and no hash", GOOD | {"sites": [SITE | {"path": "b.py"}]}),
+    ("has lines but no hash", GOOD | {"sites": [SITE | {"path": "b.py"}]}),
     ("site 0 has no `line`", GOOD | {"sites": [SITE | {"line": 0}]}),
     ("site 0 has no `line`", GOOD | {"sites": [SITE | {"line": True}]}),
     ("site 1 has no `line`", GOOD | {"sites": [SITE, SITE | {"line": "3"}]}),
@@ -142,7 +142,7 @@ FOUND = 'import torch\nd = "cuda"\ntorch.zeros(1, device=d)\n'
     [
         (BLIND, BLIND, True, ""),
         (BLIND, BLIND + "\n", False, "changed since the run"),
-        (BLIND, None, False, "is not here"),
+        (BLIND, None, False, "does not exist here"),
         (FOUND, FOUND, False, ""),
     ],
 )
@@ -200,14 +200,14 @@ def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path) -> None:
     os.symlink(tmp_path / "outside.py", root / "a.py")
     analysis = looked_at(root, {"a.py": BLIND}, [("a.py", 3)], Selection())
     assert [f.code for f in analysis.findings] == ["FIL105"]
-    assert ["a.py ran and is not here" in str(message) for message in analysis.run_remarks] == [True]
+    assert ["a.py ran but does not exist here" in str(message) for message in analysis.run_remarks] == [True]
 
 
 def test_a_line_behind_the_end_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "project"
     root.mkdir()
     (root / "a.py").write_text(BLIND)
-    with pytest.raises(TorchferryError, match=r"speaks of line 99 of a\.py, which has 4"):
+    with pytest.raises(TorchferryError, match=r"names line 99 of a\.py, which has 4"):
         looked_at(root, {"a.py": BLIND}, [("a.py", 99)], Selection())
 
 

@@ -105,7 +105,7 @@ def test_what_is_needed_blocks(files: dict[str, str], tmp_path: Path) -> None:
     [
         ({**BUILT, "train.py": COPES}, "the code goes on without it"),
         ({**BUILT, "train.py": TRAIN.format("def fast():\n    import fast_ops")}, "no program needs what it compiles"),
-        ({**BUILT, "train.py": TRAIN.format("if FUSED:\n    import fast_ops")}, "comes to it cannot be told"),
+        ({**BUILT, "train.py": TRAIN.format("if FUSED:\n    import fast_ops")}, "reaches it cannot be determined"),
         ({**BUILT, "ops/fast.py": "import fast_ops\n", "ops/__init__.py": "",
           "train.py": TRAIN.format("try:\n    from ops import fast\nexcept Exception:\n    fast = None")},
          "the code goes on without it"),
@@ -114,7 +114,7 @@ def test_what_is_needed_blocks(files: dict[str, str], tmp_path: Path) -> None:
             'fused = None\ndef init():\n    global fused\n    fused = load("fused", ["fused.cu"])')},
          "no program needs what it compiles"),
         ({"experiments/speed.cu": KERNEL, "train.py": TRAIN.format("")}, "no program needs what it compiles"),
-        ({"train.py": TRAIN.format(""), "tests/test_cupy.py": "import cupy\n"}, "no program comes to it"),
+        ({"train.py": TRAIN.format(""), "tests/test_cupy.py": "import cupy\n"}, "no program reaches it"),
         ({"fast.py": "import cupy\n", "train.py": TRAIN.format("try:\n    import fast\nexcept ImportError:\n    pass")},
          "the code goes on without it"),
         ({"train.py": TRAIN.format("def f():\n    import cupy\n    return cupy.zeros(2)")}, ""),

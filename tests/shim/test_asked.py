@@ -56,10 +56,10 @@ for ask in (torch.cuda.is_available, torch.cuda.device_count, torch.ones(1).cuda
 @pytest.mark.parametrize(
     ("raised", "asked", "told"),
     [
-        ("RuntimeError('inside') from KeyError('deep')", "1", "the redirect did not begin: RuntimeError: inside"),
-        ("SystemExit('driver')", "yes", "the redirect did not begin: SystemExit: driver"),
-        ("Broken()", "1", "the redirect did not begin: Broken: "),
-        ("RuntimeError('never')", "perhaps", "`TORCHFERRY_SHIM=perhaps` says neither yes nor no"),
+        ("RuntimeError('inside') from KeyError('deep')", "1", "the redirect did not start: RuntimeError: inside"),
+        ("SystemExit('driver')", "yes", "the redirect did not start: SystemExit: driver"),
+        ("Broken()", "1", "the redirect did not start: Broken: "),
+        ("RuntimeError('never')", "perhaps", "`TORCHFERRY_SHIM=perhaps` is neither yes nor no"),
     ],
 )
 def test_whatever_keeps_it_from_beginning_refuses(raised: str, asked: str, told: str) -> None:

@@ -110,8 +110,8 @@ def test_another_target_is_refused_while_one_is_redirected_to() -> None:
     """)
     advice = "disable the first redirect, or start another process"
     assert printed.splitlines() == [
-        f"torch.cuda is redirected to musa already, and cannot go to npu as well; {advice}",
-        f"torch.cuda is redirected to musa already, and cannot go to cuda as well; {advice}",
+        f"torch.cuda is already redirected to musa and cannot be redirected to npu as well; {advice}",
+        f"torch.cuda is already redirected to musa and cannot be redirected to cuda as well; {advice}",
         "True True",
     ]
 
@@ -136,7 +136,7 @@ def test_what_somebody_else_replaced_since_stays_theirs() -> None:
             print(type(error).__name__)
     """)
     assert printed.splitlines() == [
-        "True ['torchferry: torch.load was replaced by somebody else since, and stays as it is']",
+        "True ['torchferry: torch.load was replaced by other code since then and is not restored']",
         "tensor([1.])",
         "RuntimeError",
     ]

@@ -117,6 +117,7 @@ def find(name: str) -> AcceptanceRule:
     for rule in rules():
         if rule.name == name:
             return rule
+    # translators: the kind of a name that is unknown, as in "unknown rule `x`"; here a rule that judges training curves
     raise unknown_name("rule", name, [rule.name for rule in rules()])
 
 

@@ -63,6 +63,7 @@ def load(name: str) -> type[Backend]:
             continue
         if wanted in backend.ALIASES:
             return backend
+    # translators: the accelerator that a project is ported to, or the run on it that is compared with a reference
     raise unknown_name("target", name, targets)
 
 
@@ -117,11 +118,7 @@ def _entry_point_class(name: str) -> type[Backend]:
             return _described(folder, name)
     if not (isinstance(loaded, type) and issubclass(loaded, Backend)):
         raise UsageError(
-            say(
-                "entry point `{name}` in group `{group}` is not a Backend subclass",
-                name=name,
-                group=ENTRY_POINTS,
-            ),
+            say("entry point `{name}` in group `{group}` is not a Backend subclass", name=name, group=ENTRY_POINTS),
             say("name a subclass of Backend, or a package with a file {file}", file=DESCRIPTION),
         )
     return _complete(loaded, name, point.value)
@@ -138,7 +135,7 @@ def _complete(backend: type[Backend], name: str, where: str) -> type[Backend]:
 def _not_loadable(name: str, where: str, error: str | Message) -> UsageError:
     return UsageError(
         say("the target `{name}` cannot be loaded from {where}: {error}", name=name, where=where, error=error),
-        say("mend or uninstall what describes it; the other targets work without it"),
+        say("fix or uninstall the package that describes it; the other targets work without it"),
     )
 
 

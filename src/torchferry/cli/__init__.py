@@ -17,17 +17,17 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say
 
 _COMMANDS = {
-    "scan": "Say what a CUDA project needs in order to run on another accelerator.",
-    "migrate": "Rewrite a CUDA project for another accelerator; every byte can be put back.",
+    "scan": "Report what a CUDA project needs to run on another accelerator.",
+    "migrate": "Rewrite a CUDA project for another accelerator; every byte can be restored.",
     "rehearse": "Run a command on a simulated card, on the CPU.",
     "run": "Run an unchanged CUDA program on another accelerator.",
-    "nan": "Run a command and say where its first NaN or infinity came from.",
-    "compare": "Find where numbers part: from the CPU's, or from another machine's.",
-    "replay": "Run the written call of an operator again, and judge it.",
-    "doctor": "Say what this machine lacks for a target's cards, and the command that mends it.",
+    "nan": "Run a command and find its first NaN or infinity.",
+    "compare": "Find where numbers differ from the CPU's, or from another machine's.",
+    "replay": "Run a saved call of an operator again, and judge it.",
+    "doctor": "Check this machine for a target's cards, with a command that fixes each failure.",
     "device": "Show the device of this machine, or write the device manager into a project.",
-    "undo": "Put back every byte that the last migration changed.",
-    "api": "Say what a CUDA-side name is on a target.",
+    "undo": "Restore every byte that the last migration changed.",
+    "api": "Show what replaces a CUDA name on a target.",
     "backend": "Show the targets and what is known about them.",
     "rule": "Explain a rule, or list them all.",
 }
@@ -35,8 +35,8 @@ _COMMANDS = {
 
 _EXIT_CODES = {
     "0": "nothing found, or everything found was fixed",
-    "1": "something is left to do, or would change with --check",
-    "2": "wrong use, or torchferry could not do its work",
+    "1": "something remains to be done, or would change with --check",
+    "2": "wrong use, or an internal error",
     "130": "interrupted",
 }
 
@@ -81,13 +81,13 @@ class _LazyGroup(click.Group):
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "-V", "--version", prog_name="torchferry")
 def cli() -> None:
-    """Carry a PyTorch project written for CUDA to another accelerator.
+    """Port a CUDA-based PyTorch project to another accelerator.
 
     \b
     torchferry backend list               the targets
     torchferry scan . --target NAME       what must change, what blocks
     torchferry migrate . --target NAME    change it
-    torchferry undo .                     take it back
+    torchferry undo .                     restore it
     """
 
 
@@ -112,7 +112,7 @@ def main() -> None:
     except click.exceptions.Abort:
         status = exitcodes.INTERRUPTED
     except KeyboardInterrupt:
-        click.echo(say("interrupted; nothing is half done").render(), err=True)
+        click.echo(say("interrupted; no partial changes remain").render(), err=True)
         status = exitcodes.INTERRUPTED
     except click.ClickException as error:
         if language() == "zh":

@@ -26,11 +26,11 @@ _TABLES = ("api", "env", "tools", "packages", "frameworks", "images")
     multiple=True,
     metavar="NAME[@VERSION]",
     shell_complete=complete_target,
-    help="One or more; all without.",
+    help="One or more targets; default: all.",
 )
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(name: str, targets: tuple[str, ...], lang: str | None) -> None:
-    """Say what a CUDA-side name is on a target.
+    """Show what replaces a CUDA name on a target.
 
     NAME is a torch API (`torch.cuda.nvtx.range_push`), an environment variable (`CUDA_VISIBLE_DEVICES`), a program
     (`nvidia-smi`), a package (`flash-attn`), an image (`nvidia/cuda`) or a name of the plugin itself
@@ -45,7 +45,7 @@ def command(name: str, targets: tuple[str, ...], lang: str | None) -> None:
         for row in rows:
             _show(row, target, lang)
     if not is_known and not cuda.api_group(name):
-        click.echo(say("no table speaks of `{name}`", name=name).render(lang), err=True)
+        click.echo(say("no table mentions `{name}`", name=name).render(lang), err=True)
         sys.exit(exitcodes.FINDINGS)
 
 

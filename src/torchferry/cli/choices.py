@@ -75,7 +75,7 @@ class Choices(NamedTuple):
         around = Path(os.path.commonpath(folders))
         if around in (Path(around.anchor), Path.home()) or len({repository_of(folder) for folder in folders}) > 1:
             raise UsageError(
-                say("{first} and {other} are not of one project", first=first, other=self.paths[-1]),
+                say("{first} and {other} belong to different projects", first=first, other=self.paths[-1]),
                 say("run the command once for each project"),
             )
         return Path(os.path.relpath(around))

@@ -7,11 +7,11 @@ import importlib
 import click
 
 _COMMANDS = {
-    "cpu": "Run COMMAND and compare each operator with the CPU; `compare -- COMMAND` is short for it.",
+    "cpu": "Run COMMAND and compare each operator with the CPU. Short form: `compare -- COMMAND`.",
     "record": "Run COMMAND and record its numbers, for `diff`.",
-    "diff": "Lay two records side by side, and say where and why they part.",
-    "ranks": "Run COMMAND on several processes and ask whether they agree.",
-    "curves": "Lay two training logs side by side: loss and metrics.",
+    "diff": "Compare two records, and report where and why they differ.",
+    "ranks": "Run COMMAND on several processes and check that they agree.",
+    "curves": "Compare the loss and metrics of two training logs.",
 }
 
 
@@ -39,12 +39,12 @@ class _CompareGroup(click.Group):
 
 @click.group("compare", cls=_CompareGroup)
 def command() -> None:
-    """Find where numbers part: from the CPU's, or from another machine's.
+    """Find where numbers differ from the CPU's, or from another machine's.
 
     \b
     torchferry compare -- python train.py               each operator against the CPU, on this machine
     torchferry compare record -o here -- python train.py  and the same on the other machine, then
     torchferry compare diff there here                    first what differs in data, weights and settings
-    torchferry compare curves there.log here.log          loss against loss
-    torchferry compare ranks -- torchrun ... train.py     whether parameters and gradients are equal on all ranks
+    torchferry compare curves there.log here.log          compare the losses
+    torchferry compare ranks -- torchrun ... train.py     check that parameters and gradients are equal on all ranks
     """

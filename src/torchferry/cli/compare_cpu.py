@@ -22,26 +22,35 @@ TOOL = "torchferry.numerics.compare.entrypoint"
 
 @click.command("cpu", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option(
-    "--standard", type=click.Choice(NAMES), default="ours", show_default=True, help="What results are judged by."
+    "--standard", type=click.Choice(NAMES), default="ours", show_default=True, help="The standard to judge by."
 )
 @click.option(
-    "--atol", type=float, default=None, help="Absolute tolerance, in place of one for each operator and dtype."
+    "--atol",
+    type=float,
+    default=None,
+    help="Absolute tolerance for all operators; default: one for each operator and dtype.",
 )
-@click.option("--rtol", type=float, default=None, help="Relative tolerance, likewise.")
-@click.option("--every", is_flag=True, help="Compare every call, and not the first of its kind and then a sample.")
+@click.option("--rtol", type=float, default=None, help="Relative tolerance for all operators.")
+@click.option("--every", is_flag=True, help="Compare every call, instead of the first of each kind and then a sample.")
 @click.option(
     "--budget",
     type=click.FloatRange(0, 100),
     default=2.0,
     show_default=True,
-    help="Percent of the time for the sample.",
+    help="Percent of the time that the sample may take.",
 )
-@click.option("--propagate", is_flag=True, help="Also keep a golden run beside the program, and say how far it drifts.")
+@click.option(
+    "--propagate",
+    is_flag=True,
+    help="Also keep a reference run in higher precision, and report how far the program drifts from it.",
+)
 @click.option(
     "--output-dir", type=click.Path(file_okay=False, path_type=Path), help="Write a log for each rank into this folder."
 )
 @click.option("--dump-error-data", is_flag=True, hidden=True)
-@click.option("--memory-limit", type=click.IntRange(1), default=1024, show_default=True, help="MB for copies.")
+@click.option(
+    "--memory-limit", type=click.IntRange(1), default=1024, show_default=True, help="Megabytes for copies of tensors."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Also log calls that pass.")
 @examination_options
 def command(
@@ -70,9 +79,9 @@ def command(
     """Run COMMAND and compare each operator with the CPU in higher precision.
 
     The first call of each operator, shape and dtype is compared, then a sample within the budget. A float16 result is
-    judged by what float16 can do: by the rounding bound of the operator, then by the error of the CPU in float16. What
-    was not compared is untested with the reason, and never passes. Ends with 1 when an operator fails, and with 2 when
-    nothing was compared.
+    judged by what float16 can do: by the rounding bound of the operator, then by the error of the CPU in float16.
+    A call that was not compared is untested, with the reason, and never passes. Ends with 1 when an operator fails,
+    and with 2 when nothing was compared.
 
     \b
     torchferry compare -- python train.py

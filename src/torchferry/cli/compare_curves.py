@@ -29,8 +29,8 @@ _FILE = click.Path(exists=True, path_type=Path)
 @click.command("curves")
 @click.argument("reference", type=_FILE, required=False)
 @click.argument("target", type=_FILE, required=False)
-@click.option("--reference-run", multiple=True, type=_FILE, help="A further run of the reference, with another seed.")
-@click.option("--target-run", multiple=True, type=_FILE, help="A further run of the target, with another seed.")
+@click.option("--reference-run", multiple=True, type=_FILE, help="Another run of the reference, with another seed.")
+@click.option("--target-run", multiple=True, type=_FILE, help="Another run of the target, with another seed.")
 @click.option(
     "-m",
     "--metric",
@@ -46,12 +46,12 @@ _FILE = click.Path(exists=True, path_type=Path)
     "patterns",
     multiple=True,
     metavar="REGEX",
-    help="Your own pattern with a group `value`, and, if you like, `step`, `epoch`, `rank`, `metric`; can be repeated.",
+    help="A pattern with a group `value` and optional groups `step`, `epoch`, `rank`, `metric`; can be repeated.",
 )
-@click.option("--log-format", type=click.Choice(FORMATS), default="auto", help="What the logs are; auto looks at them.")
-@click.option("--rule", default="", metavar="NAME", help="The rule that decides; --list-rules shows them.")
-@click.option("--list-rules", is_flag=True, help="Show the rules with their sources and end.")
-@click.option("--rtol", type=click.FloatRange(0), help="Relative error that is allowed, as a share: 0.02.")
+@click.option("--log-format", type=click.Choice(FORMATS), default="auto", help="Format of the logs; auto detects it.")
+@click.option("--rule", default="", metavar="NAME", help="The rule that decides; see --list-rules.")
+@click.option("--list-rules", is_flag=True, help="Show the rules with their sources and exit.")
+@click.option("--rtol", type=click.FloatRange(0), help="Allowed relative error as a fraction, such as 0.02.")
 @click.option("--from-step", type=click.IntRange(1), help="The first step that is judged, from 1.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Judge only the last N common steps.")
 @click.option(
@@ -59,28 +59,31 @@ _FILE = click.Path(exists=True, path_type=Path)
     type=click.FloatRange(0, min_open=True),
     default=FACTOR,
     show_default=True,
-    help="With several runs of the reference: how many times their own spread the target may be away.",
+    help="With several runs of the reference: the allowed distance, as a multiple of their own spread.",
 )
 @click.option("--partial", is_flag=True, help="Accept a target that covers less than the reference.")
-@click.option("--align", type=click.Choice(ALIGNMENTS), default="auto", help="What belongs together: steps, or order.")
-@click.option("--smooth", default="none", metavar="HOW", help="Before comparing: none, ema:0.9 or window:20.")
-@click.option("--rank", type=click.IntRange(0), help="Whose values count where several ranks wrote; else the lowest.")
+@click.option("--align", type=click.Choice(ALIGNMENTS), default="auto", help="Match values by step or by order.")
+@click.option("--smooth", default="none", metavar="HOW", help="Smooth both sides first: none, ema:0.9 or window:20.")
+@click.option("--rank", type=click.IntRange(0), help="Rank to use if several ranks wrote; default: the lowest.")
 @click.option(
     "--restarts",
     type=click.Choice(RESTARTS),
     default="auto",
-    help="What a step that goes back means: a run that began again, or the next epoch.",
+    help="Meaning of a step that goes back: a restarted run, or the next epoch.",
 )
 @click.option(
     "--repeated", type=click.Choice(REPEATED), default="last", help="Which of several values at a step counts."
 )
 @click.option("-f", "--output-format", type=click.Choice(["text", "json", "csv", "html"]), default="text")
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it.")
+@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to.")
 @click.option(
-    "--plot", "plot_file", type=click.Path(dir_okay=False, path_type=Path), help="Draw it: FILE.svg or FILE.html."
+    "--plot",
+    "plot_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Plot the curves to FILE.svg or FILE.html.",
 )
 @click.option("--log-scale", is_flag=True, help="Draw the values on a logarithmic scale.")
-@click.option("--list-metrics", is_flag=True, help="Show what the logs hold and end.")
+@click.option("--list-metrics", is_flag=True, help="Show the metrics in the logs and exit.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(
     reference: Path | None,
@@ -110,7 +113,7 @@ def command(
     list_metrics: bool,
     lang: str | None,
 ) -> None:
-    """Say whether a target's training curve is the reference's.
+    """Check that a target's training curve agrees with the reference's.
 
     REFERENCE and TARGET are logs: printed text with or without progress bars, JSON lines, CSV, trainer_state.json,
     TensorBoard event files, or a folder with one. Ends with 1 when the rule is not met, or when the target covers less
@@ -127,7 +130,7 @@ def command(
         _list_rules(lang)
         return
     if reference is None or target is None:
-        raise UsageError(say("two logs are compared: the reference's and the target's"))
+        raise UsageError(say("give two logs: the reference's and the target's"))
     if plot_file is not None and plot_file.suffix.lower() not in (".svg", ".html"):
         raise UsageError(say("a plot is written to FILE.svg or FILE.html, not to {path}", path=plot_file))
     if rule not in ("", OWN, SPREAD):
@@ -176,11 +179,11 @@ def _compiled(text: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(text)
     except re.error as error:
-        raise UsageError(say("`{pattern}` is no regular expression: {error}", pattern=text, error=error)) from None
+        raise UsageError(say("`{pattern}` is not a regular expression: {error}", pattern=text, error=error)) from None
     if "value" not in pattern.groupindex and pattern.groups != 1:
         raise UsageError(
-            say("`{pattern}` does not say which part is the value", pattern=text),
-            say("put the value into a group: (?P<value>\\S+)"),
+            say("`{pattern}` has no group for the value", pattern=text),
+            say("add a group for the value: (?P<value>\\S+)"),
         )
     return pattern
 

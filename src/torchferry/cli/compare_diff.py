@@ -20,11 +20,11 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option(
     "--envelope",
     type=_FOLDER,
-    help="A further record of the reference, best with --perturb: 8 times its distance is noise.",
+    help="Another record of the reference, best with --perturb; 8 times its distance counts as noise.",
 )
 @click.option("--partial", is_flag=True, help="Accept a second run that covers less than the reference.")
 @click.option("-f", "--output-format", type=click.Choice(["text", "json", "csv", "html"]), default="text")
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it.")
+@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(
     reference: Path,
@@ -35,7 +35,7 @@ def command(
     output_file: Path | None,
     lang: str | None,
 ) -> None:
-    """Say where the numbers of two recorded runs part, and why.
+    """Report where the numbers of two recorded runs differ, and why.
 
     REFERENCE and OTHER are folders of `torchferry compare record`. First what explains most differences: data order,
     weights, optimizer, seeds, switches, dropout; then the operators, by module and occurrence: the first that brought

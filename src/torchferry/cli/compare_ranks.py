@@ -18,18 +18,18 @@ from torchferry.numerics.report import ranks as summary
 
 @click.command("ranks", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option(
-    "--every", type=click.IntRange(1), default=1, show_default=True, help="Steps from one question to the next."
+    "--every", type=click.IntRange(1), default=1, show_default=True, help="Number of steps between two checks."
 )
 @click.option(
-    "--timeout", type=click.FloatRange(0.1), default=60.0, show_default=True, help="Seconds that a rank may be late."
+    "--timeout", type=click.FloatRange(0.1), default=60.0, show_default=True, help="Seconds to wait for a rank."
 )
 @click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
 @lang_option
 @command_argument
 def command(every: int, timeout: float, output_format: str, lang: str | None, command: tuple[str, ...]) -> None:
-    """Run COMMAND and ask before each optimizer step whether the ranks agree.
+    """Run COMMAND and check before each optimizer step that the ranks agree.
 
-    Compared are parameters and reduced gradients of DistributedDataParallel models, bit for bit, by one number for
+    Parameters and reduced gradients of DistributedDataParallel models are compared bit for bit, by one hash for
     each: nothing large is sent. The first tensor that differs is named, with the rank and the step; ends with 1 then.
 
     \b

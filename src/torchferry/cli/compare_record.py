@@ -26,9 +26,11 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
     "--first", type=click.IntRange(0), default=20, show_default=True, help="Steps recorded operator by operator."
 )
 @click.option(
-    "--every", type=click.IntRange(0), default=10, show_default=True, help="And each of these after; 0 for none."
+    "--every", type=click.IntRange(0), default=10, show_default=True, help="Later, record every Nth step; 0 for none."
 )
-@click.option("--limit", default="1G", show_default=True, metavar="SIZE", help="Bytes that each rank may write.")
+@click.option(
+    "--limit", default="1G", show_default=True, metavar="SIZE", help="Bytes that each rank may write, such as 1G."
+)
 @click.option(
     "--tensors", multiple=True, metavar="PATTERN", help="Keep whole results of these modules: 'GPT.blocks.2*'."
 )
@@ -38,7 +40,7 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
     type=click.Choice(["safetensors", "parquet"]),
     default="safetensors",
     show_default=True,
-    help="parquet: write the rows as tables too.",
+    help="`parquet` also writes the rows as tables.",
 )
 @rank_option
 @click.option("--ranks", "rank_list", default="", hidden=True)
@@ -46,7 +48,7 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 @click.option(
     "--perturb",
     is_flag=True,
-    help="Change parameters by 2^-24 first: a record for `diff --envelope` alone.",
+    help="Change parameters by 2^-24 first; the record is only for `diff --envelope`.",
 )
 @lang_option
 @command_argument
@@ -66,8 +68,8 @@ def command(
 ) -> None:
     """Run COMMAND and record its numbers in a folder: settings, weights, batches, and what each operator made.
 
-    Record the run that is right, record the one that is not, and let `torchferry compare diff` say where and why they
-    part. A step takes about 50 kB and a tenth of its time; no tensors are kept but those of `--tensors`. Ends with 1
+    Record the correct run and the wrong one, and let `torchferry compare diff` report where and why they
+    differ. A step takes about 50 kB and a tenth of its time; only the tensors of `--tensors` are kept. Ends with 1
     where something could not be recorded, such as on a full disk.
 
     \b
@@ -104,20 +106,22 @@ def command(
 
 def _require_new(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(say("{path} is there already", path=folder), say("name another folder, or remove this one"))
+        raise UsageError(say("{path} already exists", path=folder), say("name another folder, or remove this one"))
 
 
 def _size(text: str) -> int:
     match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if not match:
-        raise UsageError(say("`{text}` is no size", text=text), say("write a number with K, M, G or T, such as 500M"))
+        raise UsageError(
+            say("`{text}` is not a size", text=text), say("write a number with K, M, G or T, such as 500M")
+        )
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def _ranks(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isdigit() for part in parts):
-        raise UsageError(say("`{text}` is no list of ranks", text=text), say("write numbers, such as 0,1"))
+        raise UsageError(say("`{text}` is not a list of ranks", text=text), say("write numbers, such as 0,1"))
     return tuple(map(int, parts))
 
 
@@ -156,14 +160,14 @@ def _account(folder: Path, outcome: Outcome) -> list[Message]:
                 )
             )
         if "unwritten" in rank_document["notes"]:
-            lines.append(say("a forward on memory that nobody had written to is left out: its numbers mean nothing"))
+            lines.append(say("a forward pass on uninitialised memory was left out: its numbers mean nothing"))
         if "compiled" in rank_document["notes"]:
-            lines.append(say("compiled regions were run operator by operator: nobody can look into their kernels"))
+            lines.append(say("compiled regions ran operator by operator, because their kernels cannot be examined"))
         if rank_document.get("captured"):
             lines.append(
                 say_plural(
-                    "captured graph: not recorded ({count} call went into it; its runs are not seen)",
-                    "captured graph: not recorded ({count} calls went into it; its runs are not seen)",
+                    "captured graph: not recorded ({count} call went into it; its runs are not visible)",
+                    "captured graph: not recorded ({count} calls went into it; its runs are not visible)",
                     count=rank_document["captured"],
                 )
             )
@@ -179,8 +183,8 @@ def _account(folder: Path, outcome: Outcome) -> list[Message]:
     if not recorded and not outcome.broken and outcome.code == 0:
         if any(result.get("captured") for result in outcome.results):
             raise TorchferryError(
-                say("NOTHING WAS RECORDED: all that ran went into a captured graph, whose runs are not seen"),
-                say("switch the graph off for the recording; the operators in it are the same"),
+                say("NOTHING WAS RECORDED: everything ran inside a captured graph, whose runs are not visible"),
+                say("disable the graph for the recording; the operators in it are the same"),
             )
         raise TorchferryError(
             say("NOTHING WAS RECORDED: no module ran and no optimizer stepped in a process that was recorded"),

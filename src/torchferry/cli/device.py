@@ -19,11 +19,11 @@ def command() -> None:
 
 
 @command.command("show")
-@click.option("--device", default="", metavar="NAME[:INDEX]", help="Look for this one; without it, for all.")
+@click.option("--device", default="", metavar="NAME[:INDEX]", help="The target to look for; default: all.")
 @click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def show(device: str, output_format: str, lang: str | None) -> None:
-    """Say which device a program would get, with dtype and memory, and why none of the others.
+    """Show which device a program would get, with dtype and memory, and why not another one.
 
     Ends with 1 when that is the CPU and nobody asked for it.
     """
@@ -33,7 +33,7 @@ def show(device: str, output_format: str, lang: str | None) -> None:
     except ImportError as error:
         raise TorchferryError(
             say("DeviceManager needs torch: {error}", error=error.__cause__ or error),
-            say("install the torch that the accelerator's plugin asks for"),
+            say("install the torch version that the accelerator's plugin requires"),
         ) from None
     manager = DeviceManager(device)
     if output_format == "json":
@@ -51,7 +51,7 @@ def show(device: str, output_format: str, lang: str | None) -> None:
 def vendor(folder: Path, name: str, force: bool, lang: str | None) -> None:
     """Write the device manager into FOLDER as one file without dependencies, for Python 3.8 and torch 1.10 or later.
 
-    The file is made from what the installed torchferry runs, vendors of other distributions included. It never
+    The file is generated from the installed torchferry, including vendors of other distributions. It never
     imports torchferry.
     """
     from torchferry.device.install_file import install_file

@@ -75,7 +75,7 @@ def _older_torch(root: Path, listing: Listing) -> Message | None:
             match = _PINNED.match(requirement.specifier) if requirement.name == "torch" else None
             if match is not None and (int(match[1]), int(match[2])) < (2, 6):
                 return say(
-                    "`{path}` asks for torch {version}, and `torch.accelerator` is new in 2.6",
+                    "`{path}` requires torch {version}, and `torch.accelerator` is new in 2.6",
                     path=entry.path,
                     version=f"{match[1]}.{match[2]}",
                 )
@@ -127,7 +127,7 @@ def _module_file(root: Path, place: str, used: set[str]) -> Iterator[Write]:
     first = text.partition("\n")[0]
     if not first.startswith(FIRST):
         raise TorchferryError(
-            say("{path} is there, and torchferry did not write it", path=path),
+            say("{path} exists, and torchferry did not write it", path=path),
             say("rename it, or write the file elsewhere before the migration: `torchferry device vendor DIR`"),
         )
     if SMALL not in first:  # the whole manager has every name

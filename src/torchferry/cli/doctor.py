@@ -36,7 +36,7 @@ _COLOURS = {
 }
 
 
-_NOTHING = say("nothing here belongs to one of the targets: no driver, device node, tool, toolkit or plugin")
+_NOTHING = say("no target was found on this machine: no driver, device node, tool, toolkit or plugin")
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class _Choices:
     default="",
     metavar="NAME",
     shell_complete=complete_target,
-    help=help_text("{targets}; without it, what is found here.", targets=", ".join(registry.built_in())),
+    help=help_text("{targets}; default: what is found on this machine.", targets=", ".join(registry.built_in())),
 )
 @click.option(
-    "--python", default="", metavar="PATH", help="Which Python to look into; without it, the one that runs torchferry."
+    "--python", default="", metavar="PATH", help="The Python to examine; default: the one that runs torchferry."
 )
 @click.option("--select", default="", metavar="CODES", help="Checks, families or sides to run: driver,python.versions.")
 @click.option(
@@ -68,7 +68,9 @@ class _Choices:
 @click.option(
     "--probe-timeout", type=click.IntRange(1, 3600), default=180, show_default=True, help="Seconds for the probe."
 )
-@click.option("--fix", is_flag=True, help="Apply the fixes that only add and can be taken back; each is printed first.")
+@click.option(
+    "--fix", is_flag=True, help="Apply the fixes that only add something and can be undone; each is printed first."
+)
 @click.option("--dry-run", is_flag=True, help="With --fix: print, change nothing.")
 @click.option(
     "--env-file",
@@ -78,9 +80,9 @@ class _Choices:
 @click.option(
     "-f", "--output-format", type=click.Choice(["text", "json", "issue"]), default="text", help="Form of the report."
 )
-@click.option("-q", "--quiet", is_flag=True, help="Leave out what is well or was skipped.")
-@click.option("-v", "--verbose", is_flag=True, help="Also say why checks were skipped.")
-@click.option("--list", "listing", is_flag=True, help="List the checks and end.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only failures, warnings and unknown results.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show why checks were skipped.")
+@click.option("--list", "listing", is_flag=True, help="List the checks and exit.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 @click.pass_context
 def command(
@@ -99,10 +101,10 @@ def command(
     listing: bool,
     lang: str | None,
 ) -> None:
-    """Say what this machine lacks to run on a target's cards, why, and the command that mends it.
+    """Check this machine for a target's cards, with the cause of each failure and a command that fixes it.
 
     Driver, device nodes, management tool, toolkit, libraries, container, limits, disk, clock, torch and plugin are
-    looked at; nothing is changed. Ends with 1 when something fails. What nobody has verified is unknown, never well.
+    examined; nothing is changed. Ends with 1 when something fails. What nobody has verified is unknown, never ok.
 
     \b
     torchferry doctor --target NAME             all checks
@@ -151,7 +153,7 @@ def take(choices: _Choices) -> None:
 @click.argument("second", type=click.Path(path_type=Path))
 @click.pass_obj
 def diff(choices: _Choices, first: Path, second: Path) -> None:
-    """Compare two snapshots, FIRST and SECOND. Ends with 1 when they differ in more than what passes."""
+    """Compare two snapshots, FIRST and SECOND. Ends with 1 when they differ in anything lasting."""
     first_snapshot, second_snapshot = snapshot.load(first), snapshot.load(second)
     differences = snapshot.compare(first_snapshot, second_snapshot)
     lasting = [item for item in differences if not item.passing]
@@ -165,9 +167,9 @@ def diff(choices: _Choices, first: Path, second: Path) -> None:
         say_plural("{count} lasting difference", "{count} lasting differences", count=len(lasting)).render(choices.lang)
     )
     click.echo(
-        say(
-            "The times at which the snapshots were taken do not compare the clocks: ask `system.clock` on each host."
-        ).render(choices.lang)
+        say("The times of the snapshots do not compare the clocks; run the check `system.clock` on each host.").render(
+            choices.lang
+        )
     )
     sys.exit(exitcodes.FINDINGS if lasting else exitcodes.CLEAN)
 
@@ -204,7 +206,11 @@ def _target(host: Host, choices: _Choices, rehearsal: str) -> Target:
         rehearsed = read(Path(rehearsal)).resolved()
         if wanted and Target.named(wanted).name != rehearsed.name:
             raise UsageError(
-                say("{wanted} is asked for, and {rehearsed} is rehearsed", wanted=wanted, rehearsed=rehearsed.name)
+                say(
+                    "the requested target is {wanted}, but {rehearsed} is being rehearsed",
+                    wanted=wanted,
+                    rehearsed=rehearsed.name,
+                )
             )
         return rehearsed
     if not wanted and choices.target != _AUTO:
@@ -217,11 +223,11 @@ def _target(host: Host, choices: _Choices, rehearsal: str) -> Target:
     if decided is None and detected:
         listed = "; ".join(f"{name}: {', '.join(signs)}" for name, signs in detected.items())
         raise UsageError(
-            say("this machine has something of several targets: {listed}", listed=listed),
-            say("say which with `--target`: {names}", names=names),
+            say("several targets were found on this machine: {listed}", listed=listed),
+            say("name one with `--target`: {names}", names=names),
         )
     if decided is None:
-        raise UsageError(_NOTHING, say("say which with `--target`: {names}", names=names))
+        raise UsageError(_NOTHING, say("name one with `--target`: {names}", names=names))
     click.echo(
         "torchferry: "
         + say("found {name}: {signs}", name=decided, signs=", ".join(detected[decided])).render(choices.lang),
@@ -243,7 +249,7 @@ def _nothing_here(choices: _Choices, form: str) -> bool:
         click.echo(json.dumps({**empty, "groups": [], "results": []}, ensure_ascii=False, indent=2))
         return True
     lang = choices.lang
-    looked = [_NOTHING.render(lang), say("Looked for:").render(lang)]
+    looked = [_NOTHING.render(lang), say("Searched for:").render(lang)]
     looked += [
         f"  {name:<6} {Target.named(name).title.render(lang)}: {', '.join(sights)}" for name, sights in sought.items()
     ]
@@ -260,7 +266,7 @@ def _nothing_here(choices: _Choices, form: str) -> bool:
     )
     click.echo(
         say(
-            "Without a card, code can be tried on a simulated one: {command}",
+            "Without a card, you can test code on a simulated card: {command}",
             command="torchferry rehearse --target NAME -- python YOUR_PROGRAM.py",
         ).render(lang)
     )
@@ -280,7 +286,7 @@ def _fix(diagnosis: engine.Diagnosis, file: Path | None, dry_run: bool, lang: st
             say("with --env-file FILE this line is added to FILE: {line}", line=remedy.text).render(lang), err=True
         )
     if not steps and not waiting:
-        click.echo(say("nothing here can be fixed safely; the commands above are yours to run").render(lang), err=True)
+        click.echo(say("nothing can be fixed automatically; run the commands above yourself").render(lang), err=True)
     elif dry_run:
         click.echo(say("nothing was changed (--dry-run)").render(lang), err=True)
 

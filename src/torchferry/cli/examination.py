@@ -19,29 +19,32 @@ from torchferry.numerics.report import ranks as agreement
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 check_ranks_option = click.option(
-    "--check-ranks", type=click.IntRange(0), default=0, metavar="N", help="Each N steps, ask whether the ranks agree."
+    "--check-ranks", type=click.IntRange(0), default=0, metavar="N", help="Every N steps, check that the ranks agree."
 )
 lang_option = click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 command_argument = click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 rank_option = click.option(
-    "--rank", "ranks", type=click.IntRange(0), multiple=True, help="Examine this rank only; can be repeated."
+    "--rank", "ranks", type=click.IntRange(0), multiple=True, help="Examine only this rank; can be repeated."
 )
 
 _CHOICE = (
     click.option(
-        "--target-op", multiple=True, metavar="NAME", help="Examine this operator only, such as aten.addmm; repeatable."
+        "--target-op",
+        multiple=True,
+        metavar="NAME",
+        help="Examine only this operator, such as aten.addmm; can be repeated.",
     ),
-    click.option("--skip-op", multiple=True, metavar="NAME", help="Do not examine this operator; can be repeated."),
+    click.option("--skip-op", multiple=True, metavar="NAME", help="Skip this operator; can be repeated."),
     click.option("--white-list", multiple=True, hidden=True),
     click.option("--start-step", type=click.IntRange(0), default=0, help="First step that is examined, from 0."),
-    click.option("--end-step", type=click.IntRange(0), default=None, help="First step that is examined no more."),
+    click.option("--end-step", type=click.IntRange(0), default=None, help="First step that is no longer examined."),
     rank_option,
     click.option("--enable-ranks", type=click.IntRange(0), multiple=True, hidden=True),
     check_ranks_option,
     click.option(
         "--dump",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Write the first call that is wrong into this folder, for `torchferry replay`, and end the program.",
+        help="Save the first wrong call in this folder, for `torchferry replay`, and end the program.",
     ),
 )
 _OUTPUT = (
@@ -52,7 +55,7 @@ _OUTPUT = (
         default="text",
         help="Form of the summary; `csv` has a row for each call or operator that was found.",
     ),
-    click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it."),
+    click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to."),
     lang_option,
     command_argument,
 )

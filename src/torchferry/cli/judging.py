@@ -98,9 +98,11 @@ def verdicts(
     left_out = bool(selection.select or selection.ignore or selection.per_file)
     remarks = []
     if left_out and judged.programs:
-        remarks.append(say("Rules are left out of the findings; the programs are judged by all rules."))
+        remarks.append(say("Only findings of some rules are shown; the programs are judged by all rules."))
     if only and judged.programs:
-        remarks.append(say("The findings are those of what was named; the programs are judged by all that they reach."))
+        remarks.append(
+            say("Findings are shown only for the named files; the programs are judged by everything that they reach.")
+        )
     return Verdicts(judged.programs, unlooked(analysis, judged.left), tuple(remarks), left_out or bool(only))
 
 

@@ -30,14 +30,14 @@ CUDA's, and nothing else."""
 
 @click.command("migrate")
 @selection_options
-@click.option("--unsafe-fixes", is_flag=True, help="Apply the fixes that you should read as well.")
+@click.option("--unsafe-fixes", is_flag=True, help="Also apply unsafe fixes, which you should read.")
 @click.option("--diff", is_flag=True, help="Print a patch and write nothing.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something would change.")
 @click.option(
     "--patch",
     "patch_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a patch to this file, nothing else.",
+    help="Write a patch to this file and change nothing else.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Write a migrated copy of the tree to this folder.")
 @click.option("--suffix", default="", metavar="SUFFIX", help="Write new files beside the originals: train_SUFFIX.py.")
@@ -49,13 +49,13 @@ CUDA's, and nothing else."""
 @click.option(
     "--python",
     type=click.Path(path_type=Path),
-    help="With --overlay: an interpreter, an environment or a site-packages folder; the active one without it.",
+    help="With --overlay: an interpreter, an environment or a site-packages folder; default: the active environment.",
 )
 @click.option(
     "--style",
     type=click.Choice(STYLES),
     default="native",
-    help="The vendor's own API, code for all devices, or a redirect.",
+    help="What to write: the vendor's own API, code for all devices, or a redirect.",
 )
 @click.option(
     "--device-module",
@@ -63,7 +63,7 @@ CUDA's, and nothing else."""
     default="file",
     help="With --style portable: a small file in the project, the torchferry package, or torch.accelerator.",
 )
-@click.option("--allow-dirty", is_flag=True, help="Write although changes are not committed.")
+@click.option("--allow-dirty", is_flag=True, help="Write even if there are uncommitted changes.")
 @click.option("--rewrite-documents", is_flag=True, help="Rewrite commands in README files too.")
 @output_options
 def command(
@@ -88,25 +88,25 @@ def command(
     """Rewrite a CUDA project for another accelerator.
 
     PATHS are the project's folder, or files and folders of one project. Safe fixes are applied, in place, all or none;
-    what was there is kept in .torchferry, and `torchferry undo` puts it back. What torchferry cannot decide is listed.
-    With `-`, standard input is one file, and standard output is the file as it is to be.
+    the old contents are kept in .torchferry, and `torchferry undo` restores them. Undecided places are listed.
+    With `-`, standard input is one file, and the result goes to standard output.
     """
     lang, seen = choices.lang, choices.seen
     ways = [bool(diff), bool(check), patch_file is not None, out is not None, bool(suffix)]
     if sum(ways) > 1:
-        raise UsageError(say("--diff, --check, --patch, --out and --suffix are different ways to write; name one"))
+        raise UsageError(say("--diff, --check, --patch, --out and --suffix exclude each other; name one"))
     if overlay is not None:
         if patch_file is not None or out is not None or suffix or choices.home is not None or output_format != "text":
-            raise UsageError(say("--overlay goes with --check and --diff alone"))
+            raise UsageError(say("--overlay can be combined only with --check and --diff"))
         from torchferry.cli.overlay import Overlay, write_overlay  # imported late: most migrations write none
 
         write_overlay(Overlay(overlay, python, check, diff), choices._replace(unsafe_fixes=unsafe_fixes), verbose)
     if python is not None:
-        raise UsageError(say("--python names the environment for --overlay"))
+        raise UsageError(say("--python needs --overlay, whose environment it names"))
     if seen is not None and style == "shim":
         raise UsageError(
-            say("with `--style shim` what a run saw is redirected in every run"),
-            say("use --seen without it: it finds what has to be rewritten by hand"),
+            say("--seen has no use with `--style shim`: the redirect handles these lines in every run"),
+            say("use --seen without --style shim; it finds what has to be rewritten by hand"),
         )
     choices = choices._replace(
         unsafe_fixes=unsafe_fixes, rewrite_documents=rewrite_documents, style=style, device_module=device_module
@@ -119,7 +119,7 @@ def command(
     if not any(ways):
         with exclusive(choices.root) as tree:
             for journal in tree.recovered:
-                tell(say("took back an interrupted migration to {target}", target=journal.target).render(lang))
+                tell(say("undid an interrupted migration to {target}", target=journal.target).render(lang))
             setting = settle(choices, rewrite=True)
             planned = _plan(setting)
             _refuse_dirty(setting, planned, allow_dirty)
@@ -216,7 +216,7 @@ def _refuse_dirty(setting: RunSettings, planned: Plan, allow: bool) -> None:
                 count=len(dirty),
                 path=dirty[0],
             ),
-            say("commit or stash them, or say --allow-dirty"),
+            say("commit or stash them, or use --allow-dirty"),
         )
 
 
@@ -247,7 +247,7 @@ def _tell_unknown(journal: Journal, root: Path, lang: str) -> None:
     """Say that the next command will not know this migration as the user's own."""
     if journal.problem is not None:
         text = say(
-            "this migration could not be signed: {problem}; `torchferry undo {root} --trust-journal` takes it back",
+            "this migration could not be signed: {problem}; `torchferry undo {root} --trust-journal` undoes it",
             problem=journal.problem,
             root=root,
         )

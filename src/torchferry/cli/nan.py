@@ -24,7 +24,7 @@ from torchferry.rehearsal.config import note_verdict
     type=click.Choice(["watch", "operator"]),
     default="watch",
     show_default=True,
-    help="`watch` reads one number a step and runs a bad step again; `operator` looks at every result.",
+    help="`watch` reads one number in each step and runs a bad step again; `operator` checks every result.",
 )
 @click.option("--stop", is_flag=True, help="End the program at the first step that is not finite.")
 @examination_options
@@ -43,11 +43,11 @@ def command(
     lang: str,
     command: tuple[str, ...],
 ) -> None:
-    """Run COMMAND and say where the first NaN or infinity came from.
+    """Run COMMAND and find its first NaN or infinity.
 
     COMMAND is what you type without torchferry: `python train.py`, `torchrun ...`, a shell script. Nothing in it
-    changes. Named are the operator, the module, the step, forward or backward, the line, and what the operator was
-    given. Infinities that a gradient scaler expects are counted apart, and those that become finite again do not count.
+    changes. The report names the operator, the module, the step, forward or backward, the line, and the operator's
+    inputs. Infinities that a gradient scaler expects are counted separately. Those that become finite do not count.
 
     \b
     torchferry nan -- python train.py

@@ -32,34 +32,34 @@ _SELECTION = (
         default="",
         metavar="NAME[@VERSION]",
         shell_complete=complete_target,
-        help=help_text("Where it is to run: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
+        help=help_text("The accelerator: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
     ),
     click.option("--select", default="", metavar="CODES", help="Rules or families to apply: DEV,AMP101."),
     click.option("--ignore", default="", metavar="CODES", help="Rules or families to leave out."),
     click.option(
         "--seen",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="What `torchferry run --report FILE` wrote: lines that only the run saw become findings.",
+        help="Report of `torchferry run --report FILE`: lines that only the run saw become findings.",
     ),
     click.option("--exclude", multiple=True, metavar="PATTERN", help="Files to leave out; can be repeated."),
     click.option(
         "--config",
         "config_file",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Settings file to read in place of the nearest torchferry.toml or pyproject.toml.",
+        help="Settings file to read instead of the nearest torchferry.toml or pyproject.toml.",
     ),
     click.option("--isolated", is_flag=True, help="Read no settings file."),
     click.option(
         "--stdin-filename",
         type=click.Path(path_type=Path),
-        help="With `-`: what the text on standard input is called, such as train.py.",
+        help="With `-`: the file name of the text on standard input, such as train.py.",
     ),
-    click.option("--show-settings", is_flag=True, help="Print the settings that apply, and end."),
+    click.option("--show-settings", is_flag=True, help="Print the settings that apply, and exit."),
     click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output."),
-    click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Processes that read files."),
+    click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Number of processes that read files."),
 )
 _OUTPUT = (
-    click.option("-q", "--quiet", is_flag=True, help="Print the first line alone."),
+    click.option("-q", "--quiet", is_flag=True, help="Print only the first line."),
     click.option(
         "-v",
         "--verbose",
@@ -67,7 +67,7 @@ _OUTPUT = (
         help="Also print the settings, what needs no change, and which grades were changed and why.",
     ),
     click.option("-f", "--output-format", type=click.Choice(FORMATS), default="text", help="Form of the report."),
-    click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it."),
+    click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to."),
 )
 
 

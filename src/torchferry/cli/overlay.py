@@ -77,7 +77,7 @@ def write_overlay(overlay: Overlay, choices: Choices, verbose: bool) -> NoReturn
             journal = apply(tree, writes, setting.target.journal_key)
         if journal.problem is not None:
             text = say(
-                "this migration could not be signed: {problem}; `torchferry undo {root} --trust-journal` takes it back",
+                "this migration could not be signed: {problem}; `torchferry undo {root} --trust-journal` undoes it",
                 problem=journal.problem,
                 root=setting.root,
             )
@@ -89,7 +89,7 @@ def write_overlay(overlay: Overlay, choices: Choices, verbose: bool) -> NoReturn
     for package in packages:
         if not package.is_licensed:
             warning = say(
-                "{name} says nothing of its licence: keep the copies on this machine", name=package.distribution
+                "{name} does not state its licence: keep the copies on this machine", name=package.distribution
             )
             tell(printable(f"torchferry: {warning.render(choices.lang)}"))
     sys.exit(exitcodes.FINDINGS if overlay.check and writes else exitcodes.CLEAN)
@@ -105,8 +105,8 @@ def _place(folder: Path, root: Path) -> str:
         )
     if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         raise TorchferryError(
-            say("`{out}` exists already", out=folder),
-            say("name a folder that does not exist or is empty; `torchferry undo` takes an earlier one away"),
+            say("`{out}` already exists", out=folder),
+            say("name a folder that does not exist or is empty; `torchferry undo` removes an earlier one"),
         )
     return real.relative_to(top).as_posix()
 
@@ -133,9 +133,7 @@ class _Copying:
         if located is None:
             return None
         if inspected.editable:
-            self.editable.append(
-                say("{name} lies in a tree that someone works on: migrate it there", name=inspected.package)
-            )
+            self.editable.append(say("{name} is in a working tree: migrate it there", name=inspected.package))
             return None
         distribution = located.distribution
         reader = Reader(distribution, inspected.package, self.setting.target.words)
@@ -184,10 +182,10 @@ class _Copying:
 
 def _messages(packages: list[CopiedPackage], overlay: Overlay) -> Iterator[Message]:
     if not packages:
-        yield say("no module of a package that the programs reach has anything to change")
+        yield say("nothing has to change in the packages that the programs reach")
     for package in packages:
         yield say(
-            "{name} {version} ({licence}): modules {modules}, places changed {fixes}, left for a person {left}",
+            "{name} {version} ({licence}): modules {modules}, places changed {fixes}, left to do by hand {left}",
             name=package.distribution,
             version=package.version,
             licence=package.licence or ("?" if not package.is_licensed else package.licences[0][0]),
@@ -199,4 +197,4 @@ def _messages(packages: list[CopiedPackage], overlay: Overlay) -> Iterator[Messa
         yield say("nothing was written")
     elif packages:
         yield say("put it first: PYTHONPATH={folder} python ...", folder=overlay.folder)
-        yield say("`torchferry undo` takes it away; it serves the versions above alone")
+        yield say("`torchferry undo` removes it; it serves only the versions above")

@@ -31,16 +31,16 @@ from torchferry.rehearsal.summary import document, lines, opening
     default="",
     metavar="NAME[@VERSION]",
     shell_complete=complete_target,
-    help=help_text("Where it is to run: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
+    help=help_text("The accelerator: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
 )
-@click.option("--card", default="", metavar="NAME", help="Which card, such as 910B or S4000.")
-@click.option("--devices", type=click.IntRange(1, 16), default=None, help="How many devices the machine has.")
+@click.option("--card", default="", metavar="NAME", help="Model of the card, such as 910B or S4000.")
+@click.option("--devices", type=click.IntRange(1, 16), default=None, help="Number of devices.")
 @click.option(
     "--profile",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A TOML file that changes what is known of the card.",
+    help="A TOML file that changes facts about the card.",
 )
-@click.option("--fault", multiple=True, metavar="SETTINGS", help="Let something go wrong: op=aten.addmm,kind=nan.")
+@click.option("--fault", multiple=True, metavar="SETTINGS", help="Inject a fault, such as op=aten.addmm,kind=nan.")
 @click.option(
     "--plugin",
     default=SIMULATED,
@@ -48,7 +48,7 @@ from torchferry.rehearsal.summary import document, lines, opening
     help="simulated, the default; or the vendor's own on a simulated driver: installed, or the path of a wheel.",
 )
 @click.option("--beside-card", is_flag=True, help="With --plugin: also where this machine has a card, which it hides.")
-@click.option("--strict", is_flag=True, help="End with 1 when something would fail on the card.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if something would fail on the card.")
 @click.option("--summary-file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the summary as JSON.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -69,7 +69,7 @@ def command(
 
     COMMAND is what you would type on the card's machine: `python train.py`, `torchrun ...`, `accelerate launch ...`, or
     a shell script that calls Python. The code meets the plugin's API, the card's memory, dtypes and operators, and its
-    collective library. A summary says what would fail there. It proves that code is right for the API; it says
+    collective library. A summary lists what would fail there. It proves that code is right for the API; it says
     nothing about speed or accuracy on the card.
 
     \b
@@ -81,7 +81,7 @@ def command(
     if not wanted:
         raise UsageError(
             say("no target is named"),
-            say("say `--target` and one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
+            say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
         )
     rehearsal = prepare(wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card)
     click.echo(f"torchferry: {opening(rehearsal).render(lang)}", err=True)

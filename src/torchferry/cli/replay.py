@@ -21,11 +21,21 @@ if TYPE_CHECKING:
 
 @click.command("replay")
 @click.argument("directory", type=click.Path(exists=True, path_type=Path))
-@click.option("--device", default="", metavar="NAME[:INDEX]", help="Where; without it, the device that it was met on.")
-@click.option("--standard", default="ours", show_default=True, metavar="NAME", help="Judge by this; see `compare cpu`.")
-@click.option("--nan", is_flag=True, help="Only ask whether it makes NaN or Inf of its own.")
-@click.option("--issue", is_flag=True, help="Print Markdown for a vendor's tracker.")
-@click.option("--import", "libraries", multiple=True, metavar="MODULE", help="Import what brings a custom operator.")
+@click.option(
+    "--device", default="", metavar="NAME[:INDEX]", help="The device; default: the one on which the call was saved."
+)
+@click.option(
+    "--standard", default="ours", show_default=True, metavar="NAME", help="The standard to judge by; see `compare cpu`."
+)
+@click.option("--nan", is_flag=True, help="Only check whether it produces NaN or Inf that its inputs do not have.")
+@click.option("--issue", is_flag=True, help="Print Markdown for a vendor's issue tracker.")
+@click.option(
+    "--import",
+    "libraries",
+    multiple=True,
+    metavar="MODULE",
+    help="Import this module, which registers a custom operator.",
+)
 @click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the output.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(
@@ -38,7 +48,7 @@ def command(
     output_format: str,
     lang: str | None,
 ) -> None:
-    """Run the call in DIRECTORY again, and judge what it makes by what the CPU makes of it.
+    """Run the call in DIRECTORY again, and compare its result with the CPU's.
 
     `compare` and `nan` write such directories. Ends with 1 when the call is wrong again, with 2 when it could not be
     judged. Nothing in the directory is trusted, and it holds no pickle.
@@ -56,7 +66,7 @@ def command(
     except ImportError as error:
         raise TorchferryError(
             say("a replay needs torch: {error}", error=error),
-            say("install the torch that the accelerator's plugin asks for"),
+            say("install the torch version that the accelerator's plugin requires"),
         ) from None
     environment.import_libraries(libraries)
     call = replay.read(directory)
@@ -117,7 +127,7 @@ def _tell(call: Call, place: torch.device, judgements: list[Judgement], failure:
         click.echo(f"  {line}")
     where = call.document.get("where")
     if isinstance(where, dict) and where.get("phase"):
-        met = say("met in {module} ({phase})", module=where.get("module") or "-", phase=where["phase"])
+        met = say("found in {module} ({phase})", module=where.get("module") or "-", phase=where["phase"])
         click.echo(f"  {met.render(lang)}")
     if failure:
         click.echo(say("it raised {error}", error=failure).render(lang))

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from torchferry.core.messages import language
+from torchferry.core.messages import language, say
 from torchferry.report.families import TITLES
 from torchferry.report.pages import Page, page
 from torchferry.rules.registry import rules, unknown_rule
@@ -35,6 +35,7 @@ def command(code: str | None, output_format: str, lang: str | None) -> None:
     elif whole:
         rule_page = pages[0]
         click.echo(f"{rule_page.code} {rule_page.name}\n\n{rule_page.title}\n\n{rule_page.body}")
+        click.echo(f"\n{say('Why is this bad?').render(lang)}\n\n{rule_page.why}")
         click.echo(f"\n# torchferry: ignore[{rule_page.code}] reason")
     else:
         for rule_page in pages:
@@ -50,5 +51,7 @@ def _object(rule_page: Page, lang: str) -> dict[str, object]:
         "family_title": TITLES[family].render(lang),
         "title": rule_page.title,
         "explanation": rule_page.body,
+        "why": rule_page.why,
+        "references": list(rule_page.references),
         "kinds": sorted(kind.value for kind in rule_page.rule.KINDS),
     }

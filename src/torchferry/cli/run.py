@@ -26,22 +26,22 @@ from torchferry.shim.launcher import run
     metavar="NAME[@VERSION]",
     shell_complete=complete_target,
     help=help_text(
-        "Where it runs: {targets}; without it, the accelerator whose plugin is installed.",
+        "The accelerator: {targets}; default: the one whose plugin is installed.",
         targets=", ".join(built_in()),
     ),
 )
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write which lines below this folder went through the redirect, as JSON; `migrate --seen` reads it.",
+    help="Write the lines below this folder that were redirected, as JSON for `migrate --seen`.",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(target: str, report: Path | None, command: tuple[str, ...]) -> None:
     """Run COMMAND, an unchanged CUDA program, on another accelerator.
 
     COMMAND is what you type on a machine with CUDA: `python train.py`, `torchrun ...`, `accelerate launch ...`, or a
-    shell script that calls Python. `torch.cuda` of every Python process in it leads to the card; the program sees a
-    CUDA device. What the card lacks raises, and says what to use.
+    shell script that calls Python. `torch.cuda` is redirected to the card in every Python process; the program sees a
+    CUDA device. What the card lacks raises an error that names a replacement.
 
     \b
     torchferry run -- python train.py --device cuda

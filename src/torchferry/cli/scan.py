@@ -32,7 +32,7 @@ from torchferry.rules.analysis import analyse
 @click.option(
     "--python",
     type=click.Path(path_type=Path),
-    help="Look into packages that the project reaches: of an interpreter, an environment or a site-packages folder.",
+    help="Also examine the packages of this interpreter, environment or site-packages folder.",
 )
 @click.option(
     "--rehearse",
@@ -46,7 +46,7 @@ from torchferry.rules.analysis import analyse
     default=600,
     show_default=True,
     metavar="N",
-    help="How long each such run may take.",
+    help="Time limit of each such run, in seconds.",
 )
 @click.option(
     "--reproduction",
@@ -54,9 +54,9 @@ from torchferry.rules.analysis import analyse
     help="With --rehearse: write the programs' files, the verdicts and what was seen to this ZIP archive.",
 )
 @click.option(
-    "--kept", "list_mentions", is_flag=True, help="List every word of CUDA that stays without a finding, and why."
+    "--kept", "list_mentions", is_flag=True, help="List every CUDA word that stays without a finding, and why."
 )
-@click.option("--exit-zero", is_flag=True, help="Exit with 0 also when something was found.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
 def command(
     choices: Choices,
     output_format: str,
@@ -70,13 +70,13 @@ def command(
     list_mentions: bool,
     exit_zero: bool,
 ) -> None:
-    """Say what a CUDA project needs in order to run on another accelerator.
+    """Report what a CUDA project needs to run on another accelerator.
 
-    With `--rehearse "python train.py --steps 2"` that program runs on the simulated card, and what was seen replaces
-    its verdict; this proves that code is right for the API, never speed or accuracy on the card.
+    With `--rehearse "python train.py --steps 2"` that program runs on the simulated card, and the result replaces
+    its verdict; this proves that code is right for the API, and says nothing about speed or accuracy on the card.
 
     PATHS are the project's folder, or files and folders of one project; nothing is written in it. `-` reads one file
-    from standard input. First comes the verdict, then counts, then what blocks, then every place with what to do there.
+    from standard input. The report shows the verdict, counts, what blocks, and every place with what to do there.
     """
     lang = choices.lang
     environment = None
@@ -111,7 +111,9 @@ def command(
             from torchferry.cli.reproduction import write_reproduction  # imported late, as above
 
             write_reproduction(reproduction, setting, project, done)
-        honesty = say("A rehearsal proves that code is right for the API, never speed or accuracy on the card.")
+        honesty = say(
+            "A rehearsal proves that code is right for the API; it says nothing about speed or accuracy on the card."
+        )
         judged = judged._replace(remarks=(*judged.remarks, honesty))
     else:
         judged = verdicts(setting, choices, project, packages)
@@ -144,12 +146,10 @@ def _interrupted(root: Path) -> Iterator[Message]:
     try:
         for journal in interrupted(root):
             if journal.problem is None:
-                yield say(
-                    "a migration of {root} was interrupted; `torchferry undo {root}` takes back what it did", root=root
-                )
+                yield say("a migration of {root} was interrupted; `torchferry undo {root}` undoes it", root=root)
                 continue
             yield say(
-                "{folder} holds an interrupted migration that is not known as yours ({problem}); it is not acted on",
+                "{folder} contains an interrupted migration that is not known as yours ({problem}); it is ignored",
                 folder=journal.folder,
                 problem=journal.problem,
             )

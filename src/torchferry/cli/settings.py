@@ -112,7 +112,7 @@ def settle(choices: Choices, rewrite: bool) -> RunSettings:
     if not config.target:
         raise UsageError(
             say("no target is named"),
-            say("say `--target` and one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
+            say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
         )
     for pattern in ((), *config.per_file_ignores.values()):
         codes(",".join((*config.select, *config.ignore, *pattern)))

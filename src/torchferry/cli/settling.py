@@ -149,9 +149,9 @@ def _asked(text: str, root: Path, paths: list[str]) -> Asked:
     try:
         _, words = _split(text)
     except ValueError as error:
-        raise UsageError(say("`{command}` is no command: {error}", command=text, error=error)) from None
+        raise UsageError(say("`{command}` is not a command: {error}", command=text, error=error)) from None
     if not words:
-        raise UsageError(say("`{command}` starts no program of the project", command=text))
+        raise UsageError(say("`{command}` does not start a program of the project", command=text))
     for index, entry in _entries(words, root, frozenset(paths)):
         return Asked(text, tuple(words), entry, tuple(words[index + 1 :]))
     return Asked(text, tuple(words), words[0], tuple(words[1:]))
@@ -200,7 +200,7 @@ def _program_of(asked: Asked, programs: Sequence[Judged]) -> int:
         if asked.entry == (judged.program.name or judged.program.path) and judged.program.starts:
             return number
     raise UsageError(
-        say("`{command}` starts no program of the project", command=asked.text),
+        say("`{command}` does not start a program of the project", command=asked.text),
         say("name the file from the project's folder: python tools/train.py"),
     )
 
@@ -315,27 +315,27 @@ class _Copy:
             ends = Ending.WELL
             count = sum(aggregate.operators.values())
             card = rehearsal.profile.card or rehearsal.resolved().title
-            message = say("it ended well, and nothing of it ran on the card")
+            message = say("it ended normally, but nothing ran on the card")
             if count:
-                message = say("it ended well on {card}: operators that ran there: {count}", card=card, count=count)
+                message = say("it ended normally on {card}; operators that ran there: {count}", card=card, count=count)
         elif end.why == ending.CARD:
             ends = Ending.CARD
             message = _failure(end, place)
         elif end.why == ending.PACKAGE and _lacking(static, end.subject):
             ends = Ending.CARD
-            message = say("it stopped at {place}: {what} is not there for the card", place=place, what=end.subject)
+            message = say("it stopped at {place}: {what} does not exist for the card", place=place, what=end.subject)
         elif end.why == ending.PACKAGE:
             message = say("{what} is not installed here; install it and run it again", what=end.subject)
         elif end.why == ending.TIME:
             message = say("the time limit ended it ({seconds} s)", seconds=f"{seconds:g}")
         elif end.why == ending.NOT_REHEARSED:
             message = say(
-                "it stopped at {place}: {what} is on the card, and is not rehearsed", place=place, what=end.subject
+                "it stopped at {place}: {what} exists on the card but is not rehearsed", place=place, what=end.subject
             )
         else:
             message = say(
                 "it failed by itself at {place}, with exit code {code}: {error}",
-                place=place or say("no line of the project"),
+                place=place or say("outside the project's code"),
                 code=code,
                 error=self.shown(end.error),
             )
@@ -355,7 +355,7 @@ class _Copy:
 
     def _notes(self, end: End, aggregate: Aggregate) -> Iterator[Message]:
         for event in dict.fromkeys((event.subject, self.place(event.file, event.line)) for event in end.caught[:5]):
-            yield say("it went on behind a failure that it caught: {what} at {place}", what=event[0], place=event[1])
+            yield say("it continued after a failure that it caught: {what} at {place}", what=event[0], place=event[1])
         if aggregate.mostly_on_host:
             yield say("the larger part ran on the CPU")
 
@@ -395,7 +395,7 @@ def _lacking(static: Judged, module: str) -> bool:
 
 def _failure(end: End, place: str) -> Message:
     """Return what was seen to fail for the card, and what to do."""
-    at: object = place or say("no line of the project")
+    at: object = place or say("outside the project's code")
     if end.kind == "missing-operator":
         return say("it stopped at {place}: the plugin lacks the operator {what}", place=at, what=end.subject)
     if end.kind == "missing-api":
@@ -403,9 +403,9 @@ def _failure(end: End, place: str) -> Message:
     if end.kind == "missing-dtype":
         return say("it stopped at {place}: the card or its collective library lacks {what}", place=at, what=end.subject)
     if end.kind == "out-of-memory":
-        return say("it stopped at {place}: it wants more memory than a device has", place=at)
+        return say("it stopped at {place}: it needs more memory than a device has", place=at)
     if end.kind == "cuda-remnant":
-        return say("CUDA is still there at {place}: {what}", place=at, what=end.subject)
+        return say("CUDA remains at {place}: {what}", place=at, what=end.subject)
     if end.kind == "rank":
         return say("it stopped at {place}: more processes than devices", place=at)
     return say("it would go wrong at {place}: {kind} ({what})", place=at, kind=end.kind, what=end.subject)
@@ -423,12 +423,12 @@ def _refuse_large(root: Path, place: Path) -> None:
     if size > _SHARE * free:
         raise TorchferryError(
             say(
-                "a rehearsal runs in a copy, and {root} has {size} GiB, more than half of what is free in {place}",
+                "a rehearsal runs in a copy, and {root} has {size} GiB, more than half of the free space in {place}",
                 root=root,
                 size=f"{size / 2**30:.1f}",
                 place=place,
             ),
-            say("put data outside of the project and a link in its place, or set TMPDIR to a larger disk"),
+            say("move data out of the project and leave a link, or set TMPDIR to a larger disk"),
         )
 
 

@@ -28,10 +28,10 @@ def reading_standard_input(choices: Choices) -> Iterator[Choices]:
         yield choices
         return
     if len(choices.paths) > 1:
-        raise UsageError(say("`-` reads standard input, and stands alone"))
+        raise UsageError(say("`-` reads standard input and cannot be combined with other paths"))
     if choices.stdin_filename is None:
         raise UsageError(
-            say("the text on standard input has no name, which says what kind of file it is"),
+            say("the text on standard input has no file name, which determines its kind"),
             say("add --stdin-filename train.py"),
         )
     from tempfile import TemporaryDirectory  # imported late: few runs read standard input

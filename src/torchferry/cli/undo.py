@@ -15,19 +15,19 @@ from torchferry.migration.transaction import exclusive, refuse_unknown, undo
 
 @click.command("undo")
 @click.argument("path", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".")
-@click.option("--all", "everything", is_flag=True, help="Take back every migration of the tree, the last first.")
+@click.option("--all", "everything", is_flag=True, help="Undo every migration of the tree, the last one first.")
 @click.option(
     "--trust-journal",
     is_flag=True,
-    help="Act on a journal that is not known as yours: made on another machine, or before the tree was copied.",
+    help="Trust a journal that is not known as yours: made on another machine, or before the tree was copied.",
 )
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(path: Path, everything: bool, trust_journal: bool, lang: str | None) -> None:
-    """Put back every byte that the last migration changed.
+    """Restore every byte that the last migration changed.
 
-    Works after an interrupted run too. A file that has changed since is not touched, nor is any other then: the
+    Works after an interrupted run too. If a file has changed since, nothing is touched: the
     files are named, and you decide. A journal that you did not make here, such as one that came with a repository,
-    is shown and not acted on.
+    is shown and ignored.
     """
     lang = lang or language()
     root = next((place for place in (path, *path.absolute().parents) if _has_journals(place)), None)
@@ -38,7 +38,7 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
         )
     with exclusive(root, trust_journal) as tree:
         for journal in tree.recovered:
-            click.echo(say("took back the interrupted migration to {target}", target=journal.target).render(lang))
+            click.echo(say("undid the interrupted migration to {target}", target=journal.target).render(lang))
         journals = tree.journals()
         if not journals and not tree.recovered:
             raise TorchferryError(say("no migration is recorded in {path}", path=path))
@@ -49,8 +49,8 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
             undo(tree, journal, trust_journal)
             click.echo(
                 say_plural(
-                    "took back the migration to {target} of {created}: {count} file is as it was",
-                    "took back the migration to {target} of {created}: {count} files are as they were",
+                    "undid the migration to {target} of {created}: {count} file restored",
+                    "undid the migration to {target} of {created}: {count} files restored",
                     target=journal.target,
                     created=journal.created,
                     count=len(journal.changes),

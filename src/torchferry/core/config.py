@@ -115,7 +115,7 @@ def read(path: Path) -> Config:
         if not isinstance(table, dict):
             raise UsageError(
                 say(
-                    "{path}: `{key}` is {value}, which is no {kind}",
+                    "{path}: `{key}` is {value}, which is not a valid {kind}",
                     path=path,
                     key=name,
                     value=repr(table)[:80],
@@ -126,12 +126,13 @@ def read(path: Path) -> Config:
     for key, value in table.items():
         kind = _KINDS.get(key)
         if kind is None:
+            # translators: the kind of a name that is unknown, as in "unknown setting `x`"
             problem = unknown_name("setting", key, _KINDS)
             raise UsageError(say("{path}: {problem}", path=path, problem=problem.message), problem.advice)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise UsageError(
                 say(
-                    "{path}: `{key}` is {value}, which is no {kind}",
+                    "{path}: `{key}` is {value}, which is not a valid {kind}",
                     path=path,
                     key=key,
                     value=repr(value),
@@ -160,7 +161,7 @@ def _checked(path: Path, key: str, value: Any) -> Any:
             if len(old) > _LONGEST_PATH or len(new) > _LONGEST_PATH:
                 raise UsageError(
                     say(
-                        "{path}: `paths` holds a path of more than {limit} characters, {start}...",
+                        "{path}: `paths` contains a path of more than {limit} characters, {start}...",
                         path=path,
                         limit=_LONGEST_PATH,
                         start=repr(max(old, new, key=len)[:40]),
@@ -169,12 +170,12 @@ def _checked(path: Path, key: str, value: Any) -> Any:
             if new and old.endswith(_SLASHES) and not new.endswith(_SLASHES):
                 raise UsageError(
                     say(
-                        "{path}: `paths` maps {old} to {new}, which would run into the next name without a slash",
+                        "{path}: `paths` maps {old} to {new}; without a slash it would join the next name",
                         path=path,
                         old=repr(old),
                         new=repr(new),
                     ),
-                    say("end both with a slash, or neither"),
+                    say("end both with a slash, or neither of them"),
                 )
             if not (old + new).isprintable() or set(old + new) & _QUOTES:
                 raise UsageError(
@@ -189,13 +190,13 @@ def _checked(path: Path, key: str, value: Any) -> Any:
         if again is not None:
             raise UsageError(
                 say(
-                    "{path}: `paths` maps {old} to {new}, and maps that again, to {again}",
+                    "{path}: `paths` maps {old} to {new}, which it maps again to {again}",
                     path=path,
                     old=repr(again.old),
                     new=repr(value[again.old]),
                     again=repr(again.new),
                 ),
-                say("give each prefix its last place; two that take each other's place need two runs, with two tables"),
+                say("map each prefix to its final path; two prefixes that swap need two runs with two tables"),
             )
     if key == "per-file-ignores":
         return {pattern: _strings(path, key, codes) for pattern, codes in value.items()}

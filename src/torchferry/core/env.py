@@ -9,13 +9,13 @@ from pathlib import Path
 from torchferry.core.messages import say
 
 VARIABLES = {
-    "TORCHFERRY_LANG": "language of messages and reports: `en` or `zh`; without it the locale decides",
-    "TORCHFERRY_JOBS": "number of processes that read files; without it, the number of processors",
-    "TORCHFERRY_CACHE": "folder for what is built once; without it, `torchferry` in XDG_CACHE_HOME or ~/.cache",
+    "TORCHFERRY_LANG": "language of messages and reports: `en` or `zh`; default: that of the locale",
+    "TORCHFERRY_JOBS": "number of processes that read files; default: the number of processors",
+    "TORCHFERRY_CACHE": "cache folder; default: `torchferry` in XDG_CACHE_HOME or ~/.cache",
     "TORCHFERRY_SHIM": "1, true, yes or on: `import torch` redirects torch.cuda to the accelerator that is installed",
-    "TORCHFERRY_SHIM_TARGET": "where the redirect goes: a target, or `auto`, which is the default",
-    "PREFERRED_DEVICE": "device for DeviceManager, such as `cuda:1` or `cpu`; without it, the first that is there",
-    "PREFERRED_DEVICE_FALLBACK": "without it: `warn`, `error`, `allow` or `cpu`, as in DeviceManager(fallback=)",
+    "TORCHFERRY_SHIM_TARGET": "target of the redirect, or `auto` (default)",
+    "PREFERRED_DEVICE": "device for DeviceManager, such as `cuda:1` or `cpu`; default: the first one available",
+    "PREFERRED_DEVICE_FALLBACK": "without it: `warn`, `error`, `allow` or `cpu`; see DeviceManager(fallback=)",
     "NO_COLOR": "when set, no colour is printed (https://no-color.org)",
 }
 """Name and meaning; printed by `torchferry --help`."""
@@ -55,7 +55,7 @@ def _wrong_value(variable: str, value: str, *allowed: str) -> Exception:
     from torchferry.core.errors import UsageError  # imported late: most values are right
 
     return UsageError(
-        say("`{variable}={value}` is not a value that it can have", variable=variable, value=value[:80]),
+        say("`{variable}={value}` is not a valid value", variable=variable, value=value[:80]),
         say("allowed: {values}; or unset it", values=", ".join(allowed)),
     )
 
@@ -78,7 +78,7 @@ def shim_asked() -> bool:
     from torchferry.core.errors import UsageError  # imported late: most values are right
 
     raise UsageError(
-        say("`{variable}={value}` says neither yes nor no", variable=SHIM, value=value),
+        say("`{variable}={value}` is neither yes nor no", variable=SHIM, value=value),
         say("yes: {yes}; no: {no}, or nothing", yes=", ".join(_YES), no=", ".join(_NO)),
     )
 

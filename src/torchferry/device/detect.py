@@ -75,6 +75,7 @@ def choose(preferred: str, order: tuple[str, ...], fallback: str) -> DetectedDev
         DeviceNotAvailableError: the device is not there, and the CPU was not allowed in its place.
         DeviceError: a name or a setting does not exist.
     """
+    # translators: what named the device: an argument of DeviceManager, in contrast to a variable of the environment
     source = say("the argument")
     if not preferred:
         preferred, source = os.environ.get(PREFERRED, ""), plain(PREFERRED)
@@ -99,7 +100,7 @@ def _asked_for(wanted: tuple[DeviceFacts, ...], index: int | None, why: Message,
     reasons = _reasons(tried)
     if fallback != "cpu":
         advice = say(
-            "available here: {names}; fallback='cpu' or {variable}=cpu would take the CPU instead",
+            "available here: {names}; fallback='cpu' or {variable}=cpu would use the CPU instead",
             names=_list([facts.name for facts in _others(wanted)]),
             variable=FALLBACK,
         )
@@ -125,10 +126,10 @@ def _detected(order: tuple[DeviceFacts, ...], fallback: str) -> DetectedDevice:
         if candidate.state == FAILED:
             warn(say("{name} was not chosen: {reason}", name=candidate.facts.name, reason=candidate.reason))
     if first is not None:
-        return DetectedDevice(first, False, None, say("the first device that is there"), tuple(tried))
-    reason = say("no accelerator is there: {reasons}", reasons=_reasons(tried))
+        return DetectedDevice(first, False, None, say("the first available device"), tuple(tried))
+    reason = say("no accelerator is available: {reasons}", reasons=_reasons(tried))
     if fallback == "error":
-        raise DeviceNotAvailableError(reason, say("fallback='warn' would take the CPU with a warning"))
+        raise DeviceNotAvailableError(reason, say("fallback='warn' would use the CPU with a warning"))
     if fallback != "allow":
         warn(say("running on the CPU: {reason}", reason=reason))
     return _host(reason, tried)
@@ -148,7 +149,7 @@ def _look(facts: DeviceFacts) -> Candidate:
         fails = say("{plugin} fails: {error}", plugin=facts.plugin or facts.namespace, error=error_in_full(error))
         return Candidate(facts, FAILED, fails, trace)
     if missing is None:
-        return Candidate(facts, CHOSEN, say("it is there"))
+        return Candidate(facts, CHOSEN, say("it is available"))
     return Candidate(facts, *missing)
 
 
@@ -162,7 +163,7 @@ def _reasons(tried: list[Candidate]) -> Message:
     absent = [candidate.facts.plugin for candidate in tried if candidate.state == NOT_INSTALLED]
     if absent:
         reasons.append(say("not installed: {plugins}", plugins=_list(absent)))
-    joined = reasons[0] if reasons else say("nothing was looked for")
+    joined = reasons[0] if reasons else say("no accelerator was looked for")
     for message in reasons[1:]:
         joined = say("{first}; {second}", first=joined, second=message)
     return joined
@@ -173,7 +174,7 @@ def _ordered(order: tuple[str, ...]) -> tuple[DeviceFacts, ...]:
         return vendors()[:-1]
     chosen = [facts for name in order for facts in named(name.lower())]
     if vendors()[-1] in chosen:
-        raise DeviceError(say("the CPU stands in no order: `fallback` says when it is taken"))
+        raise DeviceError(say("the CPU cannot be part of `order`: `fallback` determines when it is used"))
     return tuple(chosen)
 
 

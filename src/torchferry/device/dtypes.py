@@ -56,12 +56,12 @@ def asked_for(place: DescribedDevice, dtype: torch.dtype | str) -> DtypeVerdict:
     """
     torch_dtype = getattr(torch, dtype.replace("torch.", ""), None) if isinstance(dtype, str) else dtype
     if not isinstance(torch_dtype, torch.dtype):
-        raise DeviceError(say("`{value}` is no dtype of torch", value=dtype))
+        raise DeviceError(say("`{value}` is not a dtype of torch", value=dtype))
     verdict = judge(place, torch_dtype)
     if verdict.state == MISSING:
         raise DeviceError(say("{device} has no {dtype}: {reason}", device=place.device, dtype=_name(torch_dtype),
                               reason=verdict.reason))  # fmt: skip
-    return verdict._replace(reason=say("it was asked for; {reason}", reason=verdict.reason))
+    return verdict._replace(reason=say("it was requested; {reason}", reason=verdict.reason))
 
 
 def judge(place: DescribedDevice, dtype: torch.dtype) -> DtypeVerdict:
@@ -108,8 +108,8 @@ def _tried(place: DescribedDevice, dtype: torch.dtype) -> DtypeVerdict:
         reason = say("a product on the card fails: {error}", error=f"{type(error).__name__}: {first}")
         return DtypeVerdict(dtype, MISSING, reason)
     if not right:
-        return DtypeVerdict(dtype, MISSING, say("a product on the card is not the CPU's"))
-    return DtypeVerdict(dtype, NATIVE, say("a product on the card is the CPU's"))
+        return DtypeVerdict(dtype, MISSING, say("a product on the card differs from the CPU's"))
+    return DtypeVerdict(dtype, NATIVE, say("a product on the card equals the CPU's"))
 
 
 def _name(dtype: torch.dtype) -> str:

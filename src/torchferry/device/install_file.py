@@ -31,7 +31,7 @@ def install_file(folder: Path, name: str, text: str, *, force: bool) -> bool:
     """
     stem, dot, suffix = name.rpartition(".")
     if not (dot and suffix == "py" and stem.isidentifier()):
-        raise UsageError(say("`{name}` is no name of a module; write one such as {example}", name=name,
+        raise UsageError(say("`{name}` is not a valid module name; write one such as {example}", name=name,
                              example="device_utils.py"))  # fmt: skip
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -83,7 +83,7 @@ def _present(handle: int, path: Path) -> bytes | None:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise TorchferryError(
-                say("{path} is a link, and nothing outside the folder is written", path=path),
+                say("{path} is a link, and files outside the folder are never written", path=path),
                 say("remove the link, or choose another name with --name"),
             ) from None
         raise
@@ -98,7 +98,7 @@ def _refuse_own_work(path: Path, present: bytes) -> None:
     is_untouched = untouched(present.decode("utf-8", "replace"))
     if is_untouched is None:
         raise TorchferryError(
-            say("{path} is there, and torchferry did not write it", path=path),
+            say("{path} exists, and torchferry did not write it", path=path),
             say("choose another name with --name, or replace it with --force"),
         )
     if not is_untouched:

@@ -33,15 +33,22 @@ from torchferry.device.torch_import import torch
 from torchferry.device.weights import load_safetensors
 
 _STATES = {
+    # translators: state of a dtype: the card computes it itself
     "native": say("native"),
     "limited": say("native, with limits"),
+    # translators: state of a dtype: the card computes it by other means
     "emulated": say("emulated"),
-    "missing": say("not there"),
+    # translators: state of a device
+    "missing": say("not available"),
+    # translators: state of a device that was looked at
     "chosen": say("chosen"),
     "not installed": say("not installed"),
+    # translators: state of a plugin: its import failed
     "failed": say("failed"),
     "another plugin": say("another plugin"),
+    # translators: state of a plugin that is installed
     "no card": say("no card"),
+    # translators: state of a device: another one was found first
     "not tried": say("not tried"),
 }
 
@@ -102,8 +109,8 @@ class DeviceManager:
         if not self._facts.plugin and not self._facts.namespace:
             if self._asked_by_name and index not in (None, 0):
                 raise DeviceError(
-                    say_plural("there is no {name}:{index}; this process sees {count} device",
-                            "there is no {name}:{index}; this process sees {count} devices", name=self._facts.name,
+                    say_plural("{name}:{index} does not exist; this process sees {count} device",
+                            "{name}:{index} does not exist; this process sees {count} devices", name=self._facts.name,
                         index=index, count=1)
                 )  # fmt: skip
             return torch.device(self._facts.device_type)
@@ -452,7 +459,7 @@ class DeviceManager:
             say("collective: {backend}", backend=self.collective_backend),
             *(
                 say(
-                    "looked at {name}: {state}; {reason}",
+                    "checked {name}: {state}; {reason}",
                     name=candidate.facts.name,
                     state=_STATES[candidate.state],
                     reason=candidate.reason,

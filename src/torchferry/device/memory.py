@@ -33,7 +33,7 @@ class MemoryStatistics:
     def __str__(self) -> str:
         sizes = {name: value for name, value in asdict(self).items() if name != "device"}
         if all(value is None for value in sizes.values()):
-            return say("nothing is told of the memory of {device}", device=self.device).render()
+            return say("the memory of {device} is not reported", device=self.device).render()
         return f"{self.device}: " + ", ".join(f"{name} {_readable(value)}" for name, value in sizes.items())
 
 
@@ -109,7 +109,8 @@ def _told(place: DescribedDevice, name: str) -> int | None:
 
 def _readable(value: int | None) -> str:
     if value is None:
-        return say("not told").render()
+        # translators: stands for a figure of memory
+        return say("not reported").render()
     size = float(value)
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:

@@ -63,7 +63,7 @@ def required(facts: DeviceFacts, name: str, instead: Message | None = None) -> A
     if member is not None:
         return member
     entry = facts.name_of(name)
-    missing = say("{title} has nothing like torch.cuda.{name}", title=facts.title, name=name)
+    missing = say("{title} has no counterpart of torch.cuda.{name}", title=facts.title, name=name)
     if entry.path:
         missing = say("the installed {plugin} has no {path}", plugin=facts.plugin or "torch", path=entry.path)
     advice = plain(entry.note) if entry.note.en else instead

@@ -49,7 +49,7 @@ def _refuse_redirect() -> None:
     redirect = sys.modules.get("torchferry.shim.redirect")
     if redirect is not None and redirect.current() is not None:
         raise DeviceError(
-            say("this program asks for its device by portable names, and its torch.cuda is redirected as well"),
+            say("this program uses portable names for its device, but its torch.cuda is redirected too"),
             say("run it without `torchferry run` and without `torchferry.shim`: it finds the device by itself"),
         )
 
@@ -99,7 +99,7 @@ def load_location(index: int | str | None = None) -> str:
     try:
         restore(make(0), wanted)
     except RuntimeError:
-        warn(say("torch loads nothing to {device}: what is loaded is on the CPU until it is moved", device=wanted))
+        warn(say("torch cannot load to {device}: what is loaded stays on the CPU until it is moved", device=wanted))
         return "cpu"
     return wanted
 
@@ -146,7 +146,7 @@ def visible_devices_variable() -> str:
             if kind.visible_devices is None:
                 raise NotOnThisDeviceError(
                     say("which variable chooses the cards of {title} is not known", title=kind.title),
-                    say("choose them where the program is started"),
+                    say("choose the cards when you start the program"),
                 )
             return kind.visible_devices or "CUDA_VISIBLE_DEVICES"
     return "CUDA_VISIBLE_DEVICES"
@@ -192,7 +192,7 @@ def autocast_on(device_type: str, dtype: Any = None, enabled: bool = True, cache
         options["cache_enabled"] = cache_enabled
     if kind.autocast is False and device_type == kind.device_type:
         if enabled and dtype is not None and dtype not in HALVES:
-            warn(say("autocast has float16 and bfloat16 and not {dtype}: it is off here, as on CUDA", dtype=dtype))
+            warn(say("autocast supports float16 and bfloat16, not {dtype}: it is off here, as on CUDA", dtype=dtype))
             options = {"enabled": False}
         return required(kind, "amp.autocast")(**options)
     return torch.autocast(device_type, **options)
@@ -370,7 +370,7 @@ def _untold(kind: DeviceFacts, name: str) -> Any:
     """Return a function that answers with nothing, and warns that the device does not tell."""
 
     def answer(*values: Any, **options: Any) -> Any:
-        warn(say("{title} does not tell its memory: {name} is 0", title=kind.title, name=name))
+        warn(say("{title} does not report its memory: {name} is 0", title=kind.title, name=name))
         return {} if name == "memory_stats" else "" if name == "memory_summary" else None if "reset" in name else 0
 
     return answer
@@ -383,6 +383,6 @@ def _absent(kind: DeviceFacts, name: str, path: str) -> Any:
         required(kind, path)
 
     if name.endswith("Error"):
-        warn(say("{title} raises no {name} of its own: catch RuntimeError", title=kind.title, name=name))
+        warn(say("{title} does not raise its own {name}: catch RuntimeError", title=kind.title, name=name))
         return type(name, (RuntimeError,), {})
     return type(name, (), {"__new__": refuse, "__module__": __name__})

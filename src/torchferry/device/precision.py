@@ -44,7 +44,7 @@ def loss_scaler(place: DescribedDevice, enabled: bool, options: dict[str, Any]) 
     if of_plugin is None and of_torch is not None and place.facts.autocast is not False:
         return of_torch(place.device.type, enabled=enabled, **options)
     if place.device.type == "cpu" and enabled:
-        raise NotOnThisDeviceError(say("torch {version} scales no loss on the CPU", version=torch.__version__))
+        raise NotOnThisDeviceError(say("torch {version} has no gradient scaler for the CPU", version=torch.__version__))
     scaler = required(place.facts, "amp.GradScaler") if of_plugin is None else of_plugin
     return scaler(enabled=enabled, **options)
 

@@ -65,7 +65,7 @@ def _answer(facts: DeviceFacts) -> tuple[str, Message] | None:
     is_available, device_count = find(facts, "is_available"), find(facts, "device_count")
     if is_available is None and device_count is None:
         reason = say(
-            "{plugin} is installed and is another plugin: it has no {path}",
+            "the installed {plugin} is another plugin: it has no {path}",
             plugin=facts.plugin or facts.namespace,
             path=facts.name_of("is_available").path,
         )
@@ -115,7 +115,7 @@ def chosen_fallback(fallback: str) -> str:
     fallback = fallback or os.environ.get(FALLBACK, "") or "warn"
     if fallback not in FALLBACKS:
         allowed = ", ".join(FALLBACKS)
-        raise DeviceError(say("`{value}` is no fallback; write one of {known}", value=fallback, known=allowed))
+        raise DeviceError(say("`{value}` is not a fallback; write one of {known}", value=fallback, known=allowed))
     return fallback
 
 
@@ -127,7 +127,7 @@ def split_device(text: str) -> tuple[str, int | None]:
     """
     name, colon, index = text.partition(":")
     if colon and not index.isdigit():
-        raise DeviceError(say("`{value}` is no device; write NAME or NAME:INDEX", value=text))
+        raise DeviceError(say("`{value}` is not a device; write NAME or NAME:INDEX", value=text))
     return name, int(index) if colon else None
 
 
@@ -166,11 +166,11 @@ def first_device() -> tuple[DeviceFacts, int | None]:
     joined = "; ".join(reasons)
     why = say("{source} asks for `{device}`", source=PREFERRED, device=preferred)
     if by_name and fallback != "cpu":
-        advice = say("{variable}=cpu would take the CPU instead", variable=FALLBACK)
+        advice = say("{variable}=cpu would use the CPU instead", variable=FALLBACK)
         raise DeviceNotAvailableError(say("{why}, which is not available: {reasons}", why=why, reasons=joined), advice)
-    none = say("no accelerator is there: {reasons}", reasons=joined)
+    none = say("no accelerator is available: {reasons}", reasons=joined)
     if fallback == "error":
-        advice = say("{variable}=warn would take the CPU with a warning", variable=FALLBACK)
+        advice = say("{variable}=warn would use the CPU with a warning", variable=FALLBACK)
         raise DeviceNotAvailableError(none, advice)
     if fallback != "allow":
         warn(say("running on the CPU: {reason}", reason=none))

@@ -67,12 +67,12 @@ def activities(place: DescribedDevice) -> list[Any]:
         activity = resolve(path)
         if activity is not None:
             return [resolve(path.rpartition(".")[0] + ".CPU"), activity]
-        warn(say("the profiler shows the CPU alone: the installed {plugin} has no {path}",
+        warn(say("the profiler shows only the CPU: the installed {plugin} has no {path}",
                  plugin=place.facts.plugin or "torch", path=path))  # fmt: skip
     elif place.facts.profiler_note.en:
-        warn(say("the profiler shows the CPU alone: {note}", note=place.facts.profiler_note))
+        warn(say("the profiler shows only the CPU: {note}", note=place.facts.profiler_note))
     elif path is None:
-        warn(say("the profiler shows the CPU alone: how work on {title} is recorded is not known",
+        warn(say("the profiler shows only the CPU: how work on {title} is recorded is not known",
                  title=place.facts.title))  # fmt: skip
     return [resolve("torch.profiler.ProfilerActivity.CPU")]
 
@@ -103,7 +103,7 @@ def time_column(place: DescribedDevice, own: bool) -> str:
     if key is None:
         raise NotOnThisDeviceError(
             say("the columns of the profiler's table are not known on {title}", title=place.facts.title),
-            say("sort by `cpu_time_total`, which is there everywhere"),
+            say("sort by `cpu_time_total`, which exists everywhere"),
         )
     if not key:
         raise NotOnThisDeviceError(
@@ -145,5 +145,5 @@ def has_streams(place: DescribedDevice) -> bool:
     return find(place.facts, "Stream") is not None
 
 
-_IN_ORDER = say("its work is done in order; leave the stream out, or ask has_streams first")
+_IN_ORDER = say("its work runs in order; omit the stream, or check has_streams first")
 _MEASURED = say("measure with timing()")

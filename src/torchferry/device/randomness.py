@@ -21,7 +21,7 @@ def create_generator(place: DescribedDevice, seed: int, on_cpu: bool) -> torch.G
         NotOnThisDeviceError: the device has none.
     """
     device = torch.device("cpu") if on_cpu else place.device
-    advice = say("draw on the CPU and move the result: create_generator(seed, on_cpu=True)")
+    advice = say("generate on the CPU and move the result: create_generator(seed, on_cpu=True)")
     if not on_cpu and place.facts.generator is False:
         raise NotOnThisDeviceError(say("{title} has no generator of its own", title=place.facts.title), advice)
     try:
@@ -30,7 +30,7 @@ def create_generator(place: DescribedDevice, seed: int, on_cpu: bool) -> torch.G
         if place.facts.generator is not None:
             raise
         raise NotOnThisDeviceError(
-            say("{title} gives no generator: {error}", title=place.facts.title, error=error), advice
+            say("{title} cannot create a generator: {error}", title=place.facts.title, error=error), advice
         ) from error
 
 
@@ -73,11 +73,13 @@ def _be_deterministic(place: DescribedDevice) -> None:
         torch.backends.cudnn.benchmark = False  # it chooses kernels by their time, which differs from run to run
     name, _, value = place.facts.deterministic_variable.partition("=")
     if name and name not in os.environ:
-        warn(say("products raise unless {name}={value} is set before the program starts", name=name, value=value))
+        warn(
+            say("matrix products raise unless {name}={value} is set before the program starts", name=name, value=value)
+        )
     if place.facts.plugin:
         warn(
             say(
-                "whether every operator of {title} heeds torch.use_deterministic_algorithms is not known",
+                "whether every operator of {title} respects torch.use_deterministic_algorithms is not known",
                 title=place.facts.title,
             )
         )

@@ -38,8 +38,8 @@ def place_index(facts: DeviceFacts, asked: int | None) -> int:
         return 0 if present is None else int(present())
     if asked < 0 or (count is not None and asked >= count):
         raise DeviceError(
-            say_plural("there is no {name}:{index}; this process sees {count} device",
-                    "there is no {name}:{index}; this process sees {count} devices", name=facts.name, index=asked,
+            say_plural("{name}:{index} does not exist; this process sees {count} device",
+                    "{name}:{index} does not exist; this process sees {count} devices", name=facts.name, index=asked,
                 count="?" if count is None else count)
         )  # fmt: skip
     return asked
@@ -55,17 +55,17 @@ def collective(facts: DeviceFacts, composite: bool) -> str:
         return facts.collective
     if facts.composite is None:
         raise NotOnThisDeviceError(
-            say("whether {title} takes a composite backend is not known", title=facts.title),
+            say("whether {title} supports composite backends is not known", title=facts.title),
             say("use `{collective}` and move tensors to the device", collective=facts.collective),
         )
     if not facts.composite:
         raise NotOnThisDeviceError(
-            say("{title} takes no composite backend", title=facts.title),
+            say("{title} does not support composite backends", title=facts.title),
             say("use `{collective}` and move tensors to the device", collective=facts.collective),
         )
     if int(torch.__version__.partition(".")[0]) < 2:
         raise NotOnThisDeviceError(
-            say("torch {version} takes no composite backend", version=torch.__version__),
+            say("torch {version} does not support composite backends", version=torch.__version__),
             say("use `{collective}` and move tensors to the device", collective=facts.collective),
         )
     return f"cpu:gloo,{facts.device_type}:{facts.collective}"

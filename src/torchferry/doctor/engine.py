@@ -82,4 +82,4 @@ def _results(context: CheckContext, check: Check) -> list[Result]:
     try:
         return list(check.run(context))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return [unknown(say("this check could not be made: {error}", error=f"{type(error).__name__}: {error}"))]
+        return [unknown(say("this check could not run: {error}", error=f"{type(error).__name__}: {error}"))]

@@ -55,15 +55,15 @@ def grouped(diagnosis: Diagnosis) -> tuple[CauseGroup, ...]:
     title = context.target.title
     if kinds and _nothing_of_it(context):
         everything = [result for result in diagnosis.results if any(result in members for members in kinds.values())]
-        what = say("nothing of {title} is here: no card, driver, toolkit or plugin", title=title)
+        what = say("nothing of {title} was found: no card, driver, toolkit or plugin", title=title)
         return tuple(_group(context, what, everything, advice=say("`-v` shows the commands of each check")))
     if Missing.CARD in kinds:  # without a card nobody needs its driver
         kinds[Missing.CARD] += kinds.pop(Missing.DRIVER, [])
     texts = {
-        Missing.CARD: say("no card of {title} is seen here", title=title),
-        Missing.DRIVER: say("the driver of {title} is not here", title=title),
-        Missing.TOOLKIT: say("{sdk} is not here", sdk=context.requirements.sdk.name or "SDK"),
-        Missing.PLUGIN: say("torch or the plugin is not here"),
+        Missing.CARD: say("no card of {title} was found", title=title),
+        Missing.DRIVER: say("the driver of {title} was not found", title=title),
+        Missing.TOOLKIT: say("{sdk} was not found", sdk=context.requirements.sdk.name or "SDK"),
+        Missing.PLUGIN: say("torch or the plugin was not found"),
     }
     return tuple(group for kind in Missing if kind in kinds for group in _group(context, texts[kind], kinds[kind]))
 

@@ -83,7 +83,7 @@ def tried(context: CheckContext, name: str) -> tuple[list[Result], list[str]]:
         results.append(
             failed(
                 say("{device}: {error}", device=device, error=error),
-                explanation.cause if explanation else say("the device answers, and does not do what it is asked"),
+                explanation.cause if explanation else say("the device responds, but its result is wrong"),
                 *(explanation.commands if explanation else ("sudo dmesg | tail -n 30",)),
                 source=explanation.source if explanation else "",
             )

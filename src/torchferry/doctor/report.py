@@ -62,7 +62,7 @@ def text_lines(diagnosis: Diagnosis, lang: str, paint: Paint, detail: Detail) ->
         "{target} ({title}), Python {python}", target=context.target.name, title=title, python=context.host.python
     ).render(lang)
     if context.rehearsed:
-        yield say("REHEARSAL: what is said of the device is said of a simulated card on the CPU").render(lang)
+        yield say("REHEARSAL: the results describe a simulated card on the CPU").render(lang)
     groups = grouped(diagnosis)
     for group in groups:
         yield ""
@@ -113,7 +113,7 @@ def _details(result: Result | CauseGroup, lang: str) -> Iterator[str]:
     for line in result.evidence if isinstance(result, Result) else ():
         yield f"| {shown(line)}"
     if result.source and result.status in (CheckStatus.FAILURE, CheckStatus.WARNING):
-        yield say("known from: {source}", source=result.source).render(lang)
+        yield say("source: {source}", source=result.source).render(lang)
 
 
 def summary(diagnosis: Diagnosis) -> Message:
@@ -132,11 +132,11 @@ def summary(diagnosis: Diagnosis) -> Message:
     if groups:
         together = sum(result.status is CheckStatus.FAILURE for group in groups for result in group.members)
         return say(
-            "{failures} (causes: {causes}), {warnings}, {unknown} unknown, {ok} well, {skipped} skipped",
+            "{failures} (causes: {causes}), {warnings}, {unknown} unknown, {ok} ok, {skipped} skipped",
             causes=failures - together + len(groups),
             **counts,
         )
-    return say("{failures}, {warnings}, {unknown} unknown, {ok} well, {skipped} skipped", **counts)
+    return say("{failures}, {warnings}, {unknown} unknown, {ok} ok, {skipped} skipped", **counts)
 
 
 def _closing(diagnosis: Diagnosis) -> Iterator[Message]:
@@ -146,7 +146,7 @@ def _closing(diagnosis: Diagnosis) -> Iterator[Message]:
         return
     if not context.cards and not any(context.host.find(node.pattern) for node in context.requirements.nodes):
         yield say(
-            "This machine has no card of {title}. Code can be tried on a simulated one: {command}",
+            "This machine has no card of {title}. You can test code on a simulated card: {command}",
             title=context.target.title,
             command=f"torchferry rehearse --target {context.target.name} -- python YOUR_PROGRAM.py",
         )

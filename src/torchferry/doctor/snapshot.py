@@ -99,7 +99,7 @@ def load(path: Path) -> dict[str, Any]:
         raise _refused(
             path,
             say(
-                "its schema is {schema}, and this torchferry reads {known}",
+                "its schema is {schema}, but this torchferry reads {known}",
                 schema=repr(state.get("schema"))[:40],
                 known=SCHEMA,
             ),
@@ -172,11 +172,11 @@ def _checked(path: Path, value: Any, depth: int) -> None:
         for item in value:
             _checked(path, item, depth + 1)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise _refused(path, say("it has a number without end"))
+        raise _refused(path, say("it contains an infinite number"))
 
 
 def _refused(path: Path, why: Message) -> UsageError:
     return UsageError(
-        say("{path} is no snapshot that can be compared: {why}", path=path, why=why),
+        say("{path} is not a snapshot that can be compared: {why}", path=path, why=why),
         say("write one on each machine: torchferry doctor snapshot > NAME.json"),
     )

@@ -12,13 +12,13 @@ def state_message(state: State) -> Message:
         case State.HOST:
             return say("needs no card")
         case State.FOLLOWS:
-            return say("takes the device that it is given")
+            return say("uses the device that it is given")
         case State.CHOOSES:
-            return say("chooses CUDA by itself")
+            return say("chooses CUDA itself")
         case State.KERNELS:
             return say("has CUDA kernels")
         case State.KNOWS:
-            return say("knows the target")
+            return say("supports the target")
         case State.UNREAD:
             return say("could not be read")
 
@@ -33,7 +33,7 @@ def evidence_message(evidence: Evidence) -> Message:
         case PlaceNeed.SOURCE:
             return say("{place} is CUDA code that is compiled when it is used ({what})", place=place, what=subject)
         case PlaceNeed.TRITON:
-            return say("{place}: `{what}` is a kernel in Triton", place=place, what=subject)
+            return say("{place}: `{what}` is a Triton kernel", place=place, what=subject)
         case PlaceNeed.IMPORT:
             return say("{place}: {what} runs when the module is imported", place=place, what=subject)
         case PlaceNeed.DEFAULT if evidence.parameter:
@@ -46,7 +46,10 @@ def evidence_message(evidence: Evidence) -> Message:
             return say("{place}: `{where}` uses {what} whatever it is given", place=place, where=where, what=subject)
         case PlaceNeed.QUESTION:
             return say(
-                "{place}: `{where}` refuses what is not on CUDA ({what})", place=place, where=where, what=subject
+                "{place}: `{where}` refuses tensors that are not on CUDA ({what})",
+                place=place,
+                where=where,
+                what=subject,
             )
         case PlaceNeed.COLLECTIVE:
             return say("{place}: the collective backend is {what} by name", place=place, what=subject)
@@ -64,7 +67,7 @@ def package_message(inspected: Inspected) -> Message:
         path, why = next(iter(inspected.unread), ("", say("its files could not be read")))
         return say("{path}: {reason}", path=path, reason=why)
     if inspected.import_fails is not None:
-        return say("its import fails where there is no CUDA: {reason}", reason=evidence_message(inspected.import_fails))
+        return say("its import fails without CUDA: {reason}", reason=evidence_message(inspected.import_fails))
     if not inspected.evidence:
         return state_message(inspected.state)
     return evidence_message(inspected.evidence[0])

@@ -328,7 +328,7 @@ def _metadata(folder: Path) -> tuple[str, str, Message | None]:
         fields = {key.lower(): value.decode("utf-8", "replace").strip() for key, value in _FIELD.findall(head)}
         if fields.get(b"name") and fields.get(b"version"):
             return _shown(fields[b"name"]), _shown(fields[b"version"]), None
-        problem = say("the metadata in {path} have no name or no version", path=folder.name)
+        problem = say("the metadata in {path} lack a name or a version", path=folder.name)
         return _shown(fields.get(b"name") or name), _shown(fields.get(b"version") or version), problem
     return _shown(name), _shown(version), say("the metadata in {path} cannot be read", path=folder.name)
 

@@ -96,7 +96,7 @@ def _of_folder(named: Path, folder: Path) -> Environment:
         # Of another machine it may be: what its .pth files name is not this machine's.
         return Environment(named, (folder,), version)
     raise UsageError(
-        say("{path} is no environment: it has no pyvenv.cfg and no site-packages", path=named),
+        say("{path} is not an environment: it has no pyvenv.cfg and no site-packages", path=named),
         say("name a Python, the folder of a virtual environment, or a site-packages folder"),
     )
 
@@ -124,7 +124,7 @@ def _of_virtual(named: Path, folder: Path) -> Environment:
     if layout is None:
         raise UsageError(
             say("{path} is a virtual environment without a site-packages folder: it is broken", path=named),
-            say("make it anew, or name another one"),
+            say("create it again, or name another one"),
         )
     folders, version = layout
     version = version or ".".join(settings.get("version", settings.get("version_info", "")).split(".")[:2])
@@ -134,7 +134,10 @@ def _of_virtual(named: Path, folder: Path) -> Environment:
         shared = _layout(base, version) if base is not None and base.is_absolute() else None
         if shared is None:
             remarks.append(
-                say("{path} shares the packages of another Python, which is not here: they were not read", path=named)
+                say(
+                    "{path} shares the packages of another Python, which does not exist here: they were not read",
+                    path=named,
+                )
             )
         else:
             folders = [*folders, *shared[0]]
@@ -209,7 +212,7 @@ def _asked(named: Path, python: Path) -> Environment:
     """Ask an interpreter; it runs a program of ours alone, without its site and without variables of Python's."""
     if not os.access(python, os.X_OK):
         raise UsageError(
-            say("{path} is no program that can be run", path=named),
+            say("{path} is not an executable program", path=named),
             say("name a Python, the folder of a virtual environment, or a site-packages folder"),
         )
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
@@ -218,8 +221,8 @@ def _asked(named: Path, python: Path) -> Environment:
     if not ran.ok or answer is None:
         first = next(iter(ran.first_lines(1)), ran.problem or str(ran.status))
         raise UsageError(
-            say("{path} does not say where its packages lie: {error}", path=named, error=first),
-            say("name its site-packages folder in its place"),
+            say("{path} does not report where its packages are: {error}", path=named, error=first),
+            say("name its site-packages folder instead"),
         )
     folders, version, platform = answer
     places = [folder for folder in map(Path, folders) if folder.is_absolute() and folder.is_dir()]

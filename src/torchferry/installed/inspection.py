@@ -150,7 +150,7 @@ class _Inspection:
             archive = self.index.archive(module) if self.is_of_packages(module) else None
             if archive is not None:
                 top = module.partition(".")[0]
-                why = say("it lies in the archive {path}, which is not opened", path=archive)
+                why = say("it is in the archive {path}, which is not opened", path=archive)
                 self.archived[top] = Inspected(top, top, "", State.UNREAD, chain=chain, problem=why)
             return None
         opened = self.opened.get(located.package)

@@ -36,7 +36,7 @@ def write_copy(root: Path, out: Path, writes: Iterable[Write], without: Containe
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise TorchferryError(
-            say("`{out}` exists already", out=out), say("name a folder that does not exist or is empty")
+            say("`{out}` already exists", out=out), say("name a folder that does not exist or is empty")
         )
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

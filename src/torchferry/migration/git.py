@@ -33,7 +33,7 @@ def uncommitted(root: Path) -> list[str]:
     if shown is None or above is None:
         raise TorchferryError(
             say("git cannot say which files of {root} have changes that are not committed", root=root),
-            say("see what `git -C {root} status` says and mend it, or say --allow-dirty", root=root),
+            say("run `git -C {root} status` and fix the problem, or use --allow-dirty", root=root),
         )
     paths = [line[3:].removeprefix(above.rstrip("\n")) for line in shown.split("\0") if line]
     for folder in _submodules(root):

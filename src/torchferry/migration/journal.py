@@ -128,7 +128,7 @@ class Journal(NamedTuple):
         if digest(data) != change.before:
             raise TorchferryError(
                 say(
-                    "journal {number} is damaged: the old content of {path} is not what it was",
+                    "journal {number} is damaged: the saved content of {path} has changed",
                     number=self.number,
                     path=change.path,
                 )
@@ -241,7 +241,7 @@ def own_file(place: Directory, name: str) -> int:
 
 def _not_ours(error: WrongKindError) -> TorchferryError:
     return TorchferryError(
-        say("`{path}` is not torchferry's own: it is a link, or of another kind", path=error.filename),
+        say("`{path}` was not made by torchferry: it is a link, or of another kind", path=error.filename),
         say("move it away and try again"),
     )
 
@@ -398,7 +398,7 @@ def _parsed(folder: Directory, signing: Signer) -> Journal:
     if document["schema"] != SCHEMA:
         raise TorchferryError(
             say("journal {number} was written by torchferry {version}", number=number, version=document["torchferry"]),
-            say("undo with that version"),
+            say("undo it with that version"),
         )
     given = document.pop("signatures", None)
     texts = [document[name] for name in ("state", "target", "torchferry", "created")]

@@ -89,7 +89,7 @@ def _taken(top: Directory, control: Directory) -> int:
 
 def _not_a_lock(control: Directory) -> TorchferryError:
     return TorchferryError(
-        say("`{path}` is not torchferry's own: it is a link, or of another kind", path=control.path / _LOCK),
+        say("`{path}` was not made by torchferry: it is a link, or of another kind", path=control.path / _LOCK),
         say("move it away and try again"),
     )
 

@@ -44,8 +44,8 @@ def plan(root: Path, analysis: Analysis) -> Plan:
             remaining += item.remaining
         elif _write_protected(root, item):
             message = say_plural(
-                "{count} fix, but the file is write-protected",
-                "{count} fixes, but the file is write-protected",
+                "{count} fix, not applied: the file is write-protected",
+                "{count} fixes, not applied: the file is write-protected",
                 count=len(item.fixed),
             )
             protected.append(WriteProtectedFile.at(item.path, message))

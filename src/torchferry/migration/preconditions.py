@@ -29,7 +29,7 @@ def check_not_migrated(root: Path, target: Target, analysis: Analysis) -> None:
             raise TorchferryError(
                 say("this tree was migrated to {other} on {date}", other=name, date=journal.created),
                 say(
-                    "take that back first (`torchferry undo {root}`), then migrate to {target}",
+                    "undo that migration first (`torchferry undo {root}`), then migrate to {target}",
                     root=root,
                     target=target,
                 ),
@@ -40,8 +40,8 @@ def check_not_migrated(root: Path, target: Target, analysis: Analysis) -> None:
     other = _imported_plugin(root, target, analysis)
     if other is not None:
         raise TorchferryError(
-            say("this tree uses {plugin} and nothing of CUDA: it was migrated already", plugin=other),
-            say("start from the CUDA version; `--out DIR` keeps one copy for each target"),
+            say("this tree uses {plugin} and no CUDA: it has already been migrated", plugin=other),
+            say("start from the CUDA version; `--out DIR` writes one copy for each target"),
         )
 
 

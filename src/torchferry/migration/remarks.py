@@ -45,13 +45,13 @@ def remarks(
     yield from analysis.run_remarks
     if target.module == INSTALLED:
         yield say(
-            "The code is for every device; what {target} lacks is listed. It needs torchferry where it runs; "
-            "`--device-module file` writes a small file into the project instead.",
+            "The code runs on every device; what {target} lacks is listed. It needs torchferry "
+            "where it runs; `--device-module file` writes a small file into the project instead.",
             target=target.title,
         )
     elif target.module:
         yield say(
-            "The code is for every device, by the project's own `{module}`; what {target} lacks is listed.",
+            "The code runs on every device, through the project's own `{module}`; what {target} lacks is listed.",
             module=getattr(target, "import_module", target.module),
             target=target.title,
         )
@@ -62,8 +62,8 @@ def remarks(
         )
     elif redirected and any(item.uses_device for item in analysis.examined):
         yield say(
-            "No program was found that uses the device; name those that are started as `entry-points` in the settings,"
-            " or start them by `torchferry run`."
+            "No program was found that uses the device; name the programs as `entry-points` in "
+            "the settings, or start them with `torchferry run`."
         )
     using = any(item.uses_device for item in analysis.examined)
     for dtype, note in target.backend.DTYPE_NOTES.items() if using else ():

@@ -54,7 +54,7 @@ class Signer(NamedTuple):
             given = signatures.get(name)
             if isinstance(given, str) and given.isascii() and hmac.compare_digest(given, signature):
                 return None
-        return say("its signature is not yours, or is of another folder")
+        return say("its signature is not yours, or belongs to another folder")
 
 
 def signer(root: Path, top: Directory, create: bool = False) -> Signer:

@@ -100,7 +100,7 @@ class UnknownJournalError(TorchferryError):
             ),
             say(
                 "if you migrated this tree on another machine, as another user or before it was copied, say "
-                "`torchferry undo {root} --trust-journal`; else remove {folder}",
+                "`torchferry undo {root} --trust-journal`; otherwise remove {folder}",
                 root=root,
                 folder=journal.folder,
             ),
@@ -113,6 +113,7 @@ def _names(paths: list[str], most: int = 5) -> str:
 
 def _listed(paths: list[str]) -> Message:
     if not paths:
+        # translators: stands for a number of files, in a sentence about what would be written
         return say("no file")
     return say("{count} ({names})", count=len(paths), names=_names([repr(path)[1:-1] for path in paths], 20))
 
@@ -161,9 +162,7 @@ def exclusive(root: Path, trust: bool = False) -> Iterator[Tree]:
         with locked(top) as control:
             if not is_new and is_tracked(root):
                 raise TorchferryError(
-                    say(
-                        "git tracks `{path}`: it came with the repository, and nothing in it is done", path=control.path
-                    ),
+                    say("git tracks `{path}`: it came with the repository and is ignored", path=control.path),
                     say("take it out of the repository (`git rm -r --cached .torchferry`) and remove the folder"),
                 )
             with own_folder(control, "journal") as place:
@@ -231,10 +230,10 @@ def apply(tree: Tree, writes: Iterable[Write], target: str) -> Journal:
         values = {"path": error.filename, "error": error.strerror}
         if problem is not None:
             raise TorchferryError(
-                say("cannot write {path}: {error}; taking it back failed too: {problem}", **values, problem=problem),
-                say("mend the cause, then `torchferry undo {root}` puts back the rest", root=tree.root),
+                say("cannot write {path}: {error}; restoring failed too: {problem}", **values, problem=problem),
+                say("fix the cause, then `torchferry undo {root}` restores the rest", root=tree.root),
             ) from None
-        raise TorchferryError(say("cannot write {path}: {error}; everything was taken back", **values)) from None
+        raise TorchferryError(say("cannot write {path}: {error}; everything was restored", **values)) from None
 
 
 def undo(tree: Tree, journal: Journal, trust: bool = False) -> None:
@@ -443,13 +442,13 @@ def _restore(tree: Tree, journal: Journal) -> None:
         _remove_folders(tree, journal)
         discard(tree.place, journal)
     except OSError as error:
-        raise _cannot_put_back(error, say("the journal has what is left to do")) from None
+        raise _cannot_put_back(error, say("the journal lists what remains to be done")) from None
 
 
 def _cannot_put_back(error: OSError, state: Message) -> TorchferryError:
     return TorchferryError(
-        say("cannot put back {path}: {error}; {state}", path=error.filename, error=error.strerror, state=state),
-        say("make room on the disk, or mend what the error says, then try again"),
+        say("cannot restore {path}: {error}; {state}", path=error.filename, error=error.strerror, state=state),
+        say("free space on the disk, or fix the cause of the error, then try again"),
     )
 
 

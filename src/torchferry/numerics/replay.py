@@ -182,7 +182,7 @@ def finiteness(call: Call, device: torch.device) -> list[Judgement]:
         what = say("result {n}, {dtype}{shape}", n=index, dtype=held.dtype, shape=list(held.shape))
         if kind_of(result) > before:
             why = say(
-                "{nan} NaN and {inf} Inf of its own; the arguments are {kind}",
+                "{nan} NaN and {inf} Inf that its arguments do not have; the arguments are {kind}",
                 nan=held.nan,
                 inf=held.inf,
                 kind=KINDS[before],
@@ -190,7 +190,7 @@ def finiteness(call: Call, device: torch.device) -> list[Judgement]:
             judgements.append(Judgement(FAIL, what, why))
         elif before != FINITE:
             judgements.append(
-                Judgement(PASS, what, say("no worse than its arguments, which have {kind}", kind=KINDS[before]))
+                Judgement(PASS, what, say("not worse than its arguments, which have {kind}", kind=KINDS[before]))
             )
         else:
             judgements.append(Judgement(PASS, what, say_in("judgement", "finite")))
@@ -232,7 +232,9 @@ def _exchange(call: Call, op: Any) -> None:
         names = op.overloads()
         op = getattr(op, call.overload if call.overload in names else names[0])
     if not isinstance(op, torch._ops.OpOverload):
-        raise UsageError(say("{op} is no operator", op=op), say("give one of torch.ops, such as torch.ops.aten.addmm"))
+        raise UsageError(
+            say("{op} is not an operator", op=op), say("give one of torch.ops, such as torch.ops.aten.addmm")
+        )
     call.document["operator"], call.document["overload"] = op._schema.name, op._schema.overload_name
 
 

@@ -141,13 +141,13 @@ class Absent:
         submodule = self._submodule(module, external.importer)
         if submodule is not None:
             return say(
-                "`{module}` lies in the submodule {path}, which is not checked out; `git submodule update --init`",
+                "`{module}` is in the submodule {path}, which is not checked out; `git submodule update --init`",
                 module=module.lstrip("."),
                 path=submodule.path,
             )
         archive = self._archive(module, external.importer)
         if archive:
-            return say("`{module}` lies in the archive {path}, which is not opened", module=module, path=archive)
+            return say("`{module}` is in the archive {path}, which is not opened", module=module, path=archive)
         path = next(self._places(module, external.importer), None)
         if path is not None:
             return self._why_not_read(path)
@@ -175,15 +175,15 @@ class Absent:
         submodule = next((sub for sub in self.submodules if "sys.path" in text and _is_quoted(sub.path, text)), None)
         if submodule is not None:
             return say(
-                "`{module}` may lie in the submodule {path}, which this file puts on Python's path and which is not "
-                "checked out; `git submodule update --init`",
+                "`{module}` may be in the submodule {path}, which this file adds to Python's path "
+                "and which is not checked out; `git submodule update --init`",
                 module=module,
                 path=submodule.path,
             )
         elsewhere = modules.only_file_of(module) if external.names else None
         if elsewhere is not None and elsewhere != importer and modules.defines(elsewhere, external.names):
             return say(
-                "`{module}` is found only with the folder of {path} on Python's path, where nothing puts it",
+                "`{module}` is found only with the folder of {path} on Python's path, and nothing adds it",
                 module=module,
                 path=elsewhere,
             )
@@ -191,7 +191,7 @@ class Absent:
         for name in sorted({*self._listing(folder), *self._listing("")}):
             if name != top and name.lower().removesuffix(".py") == top.lower() and self._is_module(folder, name):
                 return say(
-                    "`{module}` is not in the tree, where {name} is: Python tells capital letters from small ones",
+                    "`{module}` is not in the tree, but {name} is: Python distinguishes capital letters",
                     module=module,
                     name=name,
                 )
@@ -273,16 +273,16 @@ class Absent:
             words = words_of_cuda(self.root / path)
             if words == 0:
                 return None
-            return say("{path} is Cython, which is not read, and speaks of CUDA", path=path)
+            return say("{path} is Cython, which is not read, and mentions CUDA", path=path)
         if path.endswith(_COMPILED):
-            return say("{path} is compiled, and was not read", path=path)
+            return say("{path} is compiled and was not read", path=path)
         if self._among(path, self._ignored):
             return say("a .gitignore file hides {path}", path=path)
         if self._among(path, self._excluded):
             return say("{path} is left out by the settings or by `--exclude`", path=path)
         if path in self._left:
             return say("{path} is a link that leaves the project; it is not followed", path=path)
-        return say("{path} was left out: git ignores it, or it is among packages of others", path=path)
+        return say("{path} was left out: git ignores it, or it belongs to packages of others", path=path)
 
     @staticmethod
     def _among(path: str, files: frozenset[str]) -> bool:

@@ -59,8 +59,8 @@ def _reason(finding: Finding, need: Need | None) -> Message:
     if need is Need.OPTION:
         return say("only with an option that is off")
     if need is Need.CHOSEN:
-        return say("whether a program comes to it cannot be told")
-    return say("no program comes to it") if finding.lacks else say("no program needs what it compiles")
+        return say("whether a program reaches it cannot be determined")
+    return say("no program reaches it") if finding.lacks else say("no program needs what it compiles")
 
 
 def _numbers(findings: Iterable[Finding]) -> Iterator[_Key]:

@@ -262,7 +262,10 @@ class _Judge:
         fixes = self._fixes(live, closure, beside)
         unread = tuple(self.unknown.of(reach, running))
         unfollowed = tuple(
-            Unread(f"{inner.path}:{inner.line}", say("imports what cannot be told: {text}", text=inner.text))
+            Unread(
+                f"{inner.path}:{inner.line}",
+                say("imports a module whose name cannot be determined: {text}", text=inner.text),
+            )
             for path in running
             for inner in self.modules.unfollowed.get(path, ())
         )

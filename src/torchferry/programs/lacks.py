@@ -151,8 +151,8 @@ class Lacks:
             if loaded is None or statement is None:
                 continue
             message = say(
-                "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port them, or use "
-                "what computes the same in torch",
+                "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port "
+                "them, or use equivalent torch operators",
                 name=name,
                 script=self.compiled[name],
                 target=self.target.title,
@@ -225,8 +225,8 @@ class Lacks:
             builder = self._builder(*loaded, call) if name is not None else None
             if name is not None and builder is not None:
                 message = say(
-                    "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port them, or use "
-                    "what computes the same in torch",
+                    "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port "
+                    "them, or use equivalent torch operators",
                     name=name,
                     script=builder,
                     target=self.target.title,

@@ -36,12 +36,12 @@ def _as_far_as_it_goes(static: Judged, seen: Seen) -> Seen:
     if seen.ending is not Ending.WELL:
         return seen
     if not seen.on_card and (static.fixes or static.blockers):
-        message = say("it ended well, but nothing of it ran on the card; say the option that puts it there")
+        message = say("it ended normally, but nothing ran on the card; add the option that selects the card")
         return seen._replace(ending=Ending.NOTHING, message=message)
     here = sorted({blocker.what for blocker in static.blockers if _is_imported(blocker.what, seen)})
     if here:
         message = say(
-            "it ended well with {names}, which this machine has: a rehearsal cannot tell whether the card has it",
+            "it ended normally with {names}, which this machine has: a rehearsal cannot show whether the card has it",
             names=", ".join(here),
         )
         return seen._replace(ending=Ending.NOTHING, message=message)
@@ -52,10 +52,10 @@ def _after_a_good_end(static: Judged, seen: Seen) -> Judged:
     notes, fault = seen.notes, None
     if static.decisions:
         count = len(static.decisions)
-        notes = (*notes, say("decisions that the code asks for, and this run did without: {count}", count=count))
+        notes = (*notes, say("decisions in the code that this run did not need: {count}", count=count))
     if static.blockers:
         names = ", ".join(dict.fromkeys(blocker.what for blocker in static.blockers))
-        fault = say("the verdict from the code says that it needs {names}, and the run did without", names=names)
+        fault = say("the verdict from the code says that it needs {names}, but the run did not", names=names)
     if static.verdict is Verdict.WITHOUT and static.optional:
         verdict = Verdict.WITHOUT
     else:
@@ -90,8 +90,10 @@ def _fault(static: Judged, seen: Seen, known: Obstacle | None) -> Message | None
     if seen.package and any(_same(name, seen.package) for name, _ in static.unverified):
         return None
     if known is not None:
-        return say("the verdict from the code says that it goes on without {what}, and the run did not", what=seen.what)
-    return say("the verdict from the code does not speak of {what}, which stopped the run", what=seen.what)
+        return say(
+            "the verdict from the code says that it continues without {what}, but the run did not", what=seen.what
+        )
+    return say("the verdict from the code does not mention {what}, which stopped the run", what=seen.what)
 
 
 def _is_decided(static: Judged, seen: Seen) -> bool:

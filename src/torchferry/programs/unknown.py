@@ -124,9 +124,9 @@ class UnreadParts:
             )
         source = self._sources.project.text(path)
         if source is None:
-            return say("is no text that Python reads")
+            return say("is not text that Python can read")
         if len(source.text) > LONGEST:
-            return say("is so long that no way is followed through it")
+            return say("is too long to follow a way through it")
         fault = parse_fault(source.text)
         return say("does not parse: line {line}: {error}", line=fault[0], error=fault[1]) if fault is not None else None
 

@@ -51,7 +51,7 @@ class _Account:
         yield from self._by_folder(listing.ignored, say("hidden by .gitignore, in a tree without git"))
         yield from self._by_folder(listing.excluded, say("left out by the settings or by `--exclude`"))
         for folder in listing.left_alone:
-            yield Unlooked(folder, say("packages of others, which are not entered"), 0)
+            yield Unlooked(folder, say("packages of others, which are not examined"), 0)
         yield from self._too_large()
         yield from self._languages(listing.others)
 
@@ -100,7 +100,7 @@ class _Account:
             words = self._words(paths)
             if words != 0:
                 reason = (
-                    say("counted, and no program is followed into it")
+                    say("counted, but no program is followed into it")
                     if language in _NATIVE.values()
                     else say("a language that is not read")
                 )

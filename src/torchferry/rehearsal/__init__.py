@@ -54,7 +54,7 @@ def enable(
             return running
         raise TorchferryError(
             say(
-                "this process already rehearses {card} of {target}; torch takes one device a process",
+                "this process already rehearses {card} of {target}; torch allows one such device per process",
                 card=running.profile.card,
                 target=running.rehearsal.target,
             ),

@@ -65,7 +65,7 @@ def session_folder() -> Path:
     folder = os.environ.get(VARIABLE, "")
     if not folder:
         raise TorchferryError(
-            say("this is the simulated plugin of torchferry, and no rehearsal is under way"),
+            say("this is the simulated plugin of torchferry, but no rehearsal is running"),
             say("start the program with `torchferry rehearse`, or install the vendor's plugin on the card's machine"),
         )
     return Path(folder)
@@ -110,7 +110,7 @@ def read(folder: Path) -> Rehearsal:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TorchferryError(
             say(
-                "{variable} names {folder}, which holds no rehearsal: {error}",
+                "{variable} names {folder}, which contains no rehearsal: {error}",
                 variable=VARIABLE,
                 folder=folder,
                 error=error,

@@ -178,7 +178,7 @@ class Native:
     # --- devices ---
 
     def device_count(self) -> int:
-        """How many devices the machine has."""
+        """Number of devices."""
         return int(self._library.ferry_device_count())
 
     def current_device(self) -> int:

@@ -358,6 +358,7 @@ def _dtypes(value: Any) -> dict[str, str]:
     rules = _one_of((*DTYPE_RULES, NATIVE))
     for dtype, rule in value.items():
         if dtype not in DTYPES:
+            # translators: the kind of a name that is unknown, as in "unknown dtype `x`"; torch's word, not translated
             advice = unknown_name("dtype", dtype, DTYPES).advice
             raise _Unfit(rule, say("a rule for a dtype of torch"), dtype, advice=advice)
         try:

@@ -130,7 +130,7 @@ def _refuse_other_plugin(backend: type[Backend]) -> None:
     name = torch._C._get_privateuse1_backend_name()
     if backend.DISPATCH_KEY == "PrivateUse1" and name != "privateuseone":
         raise TorchferryError(
-            say("this process already has a plugin for the device `{name}`, and torch takes one", name=name),
+            say("this process already has a plugin for the device `{name}`, and torch allows only one", name=name),
             say("rehearse without it: TORCH_DEVICE_BACKEND_AUTOLOAD=0 stops torch from loading plugins by itself"),
         )
 

@@ -26,7 +26,7 @@ _MOST = 12
 _FAILURES: dict[str, tuple[Message, Message]] = {
     "missing-operator": (
         say("operators that the plugin lacks"),
-        say("compute them on the CPU, or write them with operators that it has"),
+        say("compute them on the CPU, or use operators that the plugin has"),
     ),
     "missing-dtype": (
         say("dtypes that the card or its collective library lacks"),
@@ -34,38 +34,38 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
     ),
     "memory-format": (
         say("memory formats that the plugin refuses"),
-        say("use `torch.contiguous_format`: results stay the same, and the plugin orders images in memory by itself"),
+        say("use `torch.contiguous_format`: results stay the same, and the plugin chooses its own memory order"),
     ),
     "missing-api": (
         say("names that the plugin lacks"),
-        say("`torchferry api`, given the name that it has on CUDA, says what to use"),
+        say("look up the CUDA name with `torchferry api`"),
     ),
     "out-of-memory": (say("more memory than a device has"), say("make the batch or the model smaller")),
     "mixed-devices": (say("tensors of different devices in one operator"), say("move them with `.to(device)` first")),
     "cuda-remnant": (
-        say("CUDA that is still there"),
+        say("CUDA that remains"),
         say("`torchferry scan` finds it, `torchferry migrate` rewrites it"),
     ),
     "identity": (
-        say("Parameters that changed their identity on the way to the device"),
-        say("move the module first, then tie weights and make the optimizer"),
+        say("Parameters that became new objects when they moved to the device"),
+        say("move the module first, then tie weights and create the optimizer"),
     ),
     "rank": (say("more ranks than devices"), say("start as many processes as there are devices")),
     "backend": (
         say("a collective backend that the card does not use"),
-        say("use the target's own, or one for each device type where tensors on the CPU are sent as well"),
+        say("use the target's own, or one for each device type if tensors on the CPU are sent too"),
     ),
     "fork": (say("use of the device after a fork"), say("start workers with `spawn`, or touch the device later")),
     "sharing": (
-        say("tensors between processes, where the card has them not or no longer"),
-        say("keep the process that sent a tensor until the receivers are done with it, or send copies on the CPU"),
+        say("tensors sent between processes that do not exist on the card, or no longer"),
+        say("keep the sending process alive until the receivers are done, or send copies on the CPU"),
     ),
 }
 _COSTS: dict[str, Message] = {
-    "cuda-question": say("questions to torch.cuda, answered no: what they decide is decided as without a card"),
-    "cuda-branch": say("questions whether a device is CUDA's, answered no: what they decide goes another way"),
-    "cuda-setting": say("settings of CUDA that the program makes, and that the card does not read"),
-    "autoload": say("the program never imports the plugin, and whether torch loads it by itself is not known"),
+    "cuda-question": say("calls of torch.cuda that returned False or 0, as on a machine without a card"),
+    "cuda-branch": say("checks for a CUDA device that returned False, so another branch runs"),
+    "cuda-setting": say("CUDA settings of the program that the card does not read"),
+    "autoload": say("the program never imports the plugin, and it is not known whether torch loads it automatically"),
     "fallback": say("operators that run on the CPU instead"),
     "synchronisation": say("places where the host waits for the device"),
     "to-device": say("copies to the device"),
@@ -74,9 +74,10 @@ _COSTS: dict[str, Message] = {
     "noted-dtype": say("dtypes that differ from CUDA's"),
 }
 _OTHER: dict[str, Message] = {
-    "not-rehearsed": say("names that exist on the card and are not rehearsed"),
-    "unverified-api": say("names of which nobody knows whether the plugin has them"),
-    "fault": say("faults, as ordered"),
+    "not-rehearsed": say("names that exist on the card but are not rehearsed"),
+    "unverified-api": say("names that the plugin may or may not have"),
+    "fault": say("requested faults"),
+    # translators: heading of a summary: warnings of Python
     "warning": say("warnings"),
     "collective": say("collective operations"),
 }
@@ -86,11 +87,12 @@ def opening(rehearsal: Rehearsal) -> Message:
     """Return the first line: that this is a rehearsal, and of what."""
     profile = rehearsal.profile
     target = rehearsal.resolved()
+    # translators: memory of each device
     size = say("{size} each", size=_size(profile.memory)) if profile.memory else say("memory unknown, not limited")
     plugin = f"{target.backend.PLUGIN} {profile.version}".rstrip()
     return say(
-        "REHEARSAL on the CPU: {devices} x {card} ({size}), {plugin}; it proves that code is right for "
-        "the API, never speed or accuracy on the card",
+        "REHEARSAL on the CPU: {devices} x {card} ({size}), {plugin}; it proves that code is "
+        "right for the API, not speed or accuracy on the card",
         devices=profile.devices,
         card=profile.card or target.title,
         size=size,
@@ -131,7 +133,7 @@ def lines(
     if aggregate.crashed:
         yield "  " + say("processes that ended without their counts: {count}", count=aggregate.crashed).render(lang)
     if aggregate.mostly_on_host:
-        advice = say("move the model and what it is given with `.to(device)`")
+        advice = say("move the model and its inputs with `.to(device)`")
         yield from _block("x", _host_work(aggregate), aggregate.of("host-work"), lang, advice)
     for kind, (title, advice) in _FAILURES.items():
         yield from _block("x", title, aggregate.of(kind), lang, advice)
@@ -143,7 +145,7 @@ def lines(
         yield from _block("-", title, aggregate.of(kind), lang)
     for fault in rehearsal.faults:
         if not _happened(fault, aggregate):
-            yield "  - " + say("a fault that was ordered never happened: {fault}", fault=fault.text()).render(lang)
+            yield "  - " + say("a requested fault never occurred: {fault}", fault=fault.text()).render(lang)
     yield from _memory(rehearsal, aggregate, lang)
     if aggregate.operators:
         yield "  " + say(
@@ -153,7 +155,7 @@ def lines(
         ).render(lang)
     unknown = [say(phrase).render(lang) for phrase in rehearsal.profile.unknown]
     if aggregate.of("collective") and isinstance(refusals(rehearsal.resolved().backend), Unknown):
-        unknown.append(say("which dtypes the collective library takes").render(lang))
+        unknown.append(say("the dtypes that the collective library supports").render(lang))
     if aggregate.unverified:
         unknown.append(
             say_plural(
@@ -163,9 +165,9 @@ def lines(
             ).render(lang)
         )
     if unknown:
-        yield "  " + say(
-            "not known of this card, and taken to be as on CUDA: {facts}", facts="; ".join(unknown)
-        ).render(lang)
+        yield "  " + say("not known for this card, assumed to be as on CUDA: {facts}", facts="; ".join(unknown)).render(
+            lang
+        )
 
 
 def _host_work(aggregate: Aggregate) -> Message:
@@ -189,13 +191,11 @@ def _happened(fault: Fault, aggregate: Aggregate) -> bool:
 
 def _why_nothing(rehearsal: Rehearsal, aggregate: Aggregate) -> Message:
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
-        return say(
-            "TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from loading plugins; take it away, or import the plugin"
-        )
+        return say("TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from loading plugins; unset it, or import the plugin")
     if aggregate.processes == 0:
         return say("the command must run Python programs that import torch, with a Python that has torchferry")
     return say(
-        "the program must import {plugin}; `torchferry migrate` puts the import in",
+        "the program must import {plugin}; `torchferry migrate` adds the import",
         plugin=rehearsal.resolved().backend.PLUGIN,
     )
 

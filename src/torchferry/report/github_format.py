@@ -22,7 +22,7 @@ def render(report: Report, lang: str) -> str:
 def _failure(failure: InternalFailure, lang: str) -> str:
     """Return the command for a file that torchferry failed on: without it nobody sees that the report is not whole."""
     last_line = (failure.what.strip().splitlines() or [""])[-1]
-    message = say("torchferry failed on this file, by a fault of its own: {what}", what=last_line).render(lang)
+    message = say("torchferry failed on this file because of a bug in torchferry: {what}", what=last_line).render(lang)
     return f"::error file={_property(visible(failure.path))},title=torchferry::{_data(visible(message))}\n"
 
 

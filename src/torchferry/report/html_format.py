@@ -179,7 +179,9 @@ def _unlooked(report: Report, lang: str) -> Iterator[str]:
 
 def _failures(report: Report, lang: str) -> Iterator[str]:
     for failure in report.failures:
-        message = _say("torchferry failed on {path}, by a fault of its own; please report it:", lang, path=failure.path)
+        message = _say(
+            "torchferry failed on {path} because of a bug in torchferry; please report it:", lang, path=failure.path
+        )
         yield f'<section class="failure"><p class="manual">{message}</p><pre>{lines(failure.what)}</pre></section>'
 
 
@@ -282,7 +284,8 @@ def _plain(finding: Finding, lang: str) -> str:
     grade = finding.grade
     snippet = f"<pre>{text(finding.snippet)}</pre>" if finding.snippet else ""
     return (
-        f'<li><span class="place">{where}</span> <a class="code" href="#{text(finding.code)}">{text(finding.code)}</a> '
+        f'<li><span class="place">{where}</span> '
+        f'<a class="code" href="#{text(finding.code)}">{text(finding.code)}</a> '
         f'<span class="{grade.value}">{_say(GRADE_TITLES[grade], lang)}</span> '
         f"<div>{marked(finding.message.render(lang))}{snippet}</div></li>"
     )
@@ -305,6 +308,7 @@ def _filters(report: Report, lang: str) -> Iterator[str]:
     yield f' placeholder="{_say("all files", lang)}" spellcheck="false" autocomplete="off"><datalist id="paths">'
     looked = _say("words to look for", lang)
     yield f'</datalist><input type="search" class="find" aria-label="{looked}" placeholder="{looked}">'
+    # translators: stands behind a number: how many findings the filter shows
     yield f'<span class="shown"><output>{len(report.findings)}</output> {_say("shown", lang)}</span></div>'
 
 
@@ -337,7 +341,7 @@ def _patch(shown: list[DiffRow], lang: str) -> Iterator[str]:
 def _mentions(report: Report, lang: str) -> Iterator[str]:
     if not report.mentions:
         return
-    title = _say("Words of CUDA that stay as they are: {count}", lang, count=len(report.mentions))
+    title = _say("CUDA words that stay as they are: {count}", lang, count=len(report.mentions))
     yield f'<section aria-labelledby="kept"><h2 id="kept">{title}</h2><ul class="kept">'
     for kind, count in report.mentions_by_kind.items():
         yield f"<li><b>{count}</b> {_say(kind.value, lang)}</li>"
@@ -354,5 +358,5 @@ def _rules(report: Report, lang: str) -> Iterator[str]:
         rule_page = page(code, lang)
         yield f'<details id="{text(code)}" data-family="{text(family(code))}"><summary><code>{text(code)}</code> '
         yield f'{marked(rule_page.title)} <span class="faint">{text(rule_page.name)}</span></summary>'
-        yield f"<div>{paragraphs(rule_page.body)}</div></details>"
+        yield f"<div>{paragraphs(rule_page.body)}{paragraphs(rule_page.why)}</div></details>"
     yield "</section>"

@@ -168,7 +168,7 @@ class Report(NamedTuple):
             return say("Blocked on {target} by {blockers}.", target=target, blockers=self._blockers())
         if self.verdict is ProjectVerdict.BLOCKED:
             return say(
-                "Blocked on {target} by {blockers}; beside that, {work}.",
+                "Blocked on {target} by {blockers}; also {work}.",
                 target=target,
                 blockers=self._blockers(),
                 work=work,
@@ -187,7 +187,7 @@ class Report(NamedTuple):
         if self.failures:
             return say("torchferry failed on {files}", files=_files(len(self.failures)))
         if self.files == 0:
-            return say("there is no file here that torchferry reads")
+            return say("no file here is of a kind that torchferry reads")
         if self._all_unexamined:
             return say("{files} could not be examined", files=_files(self.files))
         if unread:
@@ -230,10 +230,8 @@ class Report(NamedTuple):
         )
         if self._not_judged and work is not None:
             return say_plural(
-                "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}; beside that, "
-                "{work}.",
-                "Of {programs} programs, {count} are blocked on {target} by {blockers}, and {unknown}; beside that, "
-                "{work}.",
+                "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}; also {work}.",
+                "Of {programs} programs, {count} are blocked on {target} by {blockers}, and {unknown}; also {work}.",
                 **values,
                 unknown=unknown,
                 work=work,
@@ -252,8 +250,8 @@ class Report(NamedTuple):
                 **values,
             )
         return say_plural(
-            "Of {programs} programs, {count} is blocked on {target} by {blockers}; beside that, {work}.",
-            "Of {programs} programs, {count} are blocked on {target} by {blockers}; beside that, {work}.",
+            "Of {programs} programs, {count} is blocked on {target} by {blockers}; also {work}.",
+            "Of {programs} programs, {count} are blocked on {target} by {blockers}; also {work}.",
             **values,
             work=work,
         )
@@ -265,9 +263,9 @@ class Report(NamedTuple):
     def _blockers(self) -> Message:
         names = list(dict.fromkeys(obstacle.what for judged in self.programs for obstacle in judged.blockers))
         if 0 < len(names) <= _MOST_NAMES:
-            return say("{names}, which it does not have", names=", ".join(f"`{name}`" for name in names))
+            return say("{names}, which it lacks", names=", ".join(f"`{name}`" for name in names))
         count = len(names) or len(self.blockers)
-        return say_plural("one thing that it does not have", "{count} things that it does not have", count=count)
+        return say_plural("one thing that it lacks", "{count} things that it lacks", count=count)
 
     def _work(self) -> Message | None:
         """Return what is to be done as one phrase; where findings were left out, what the programs need."""

@@ -1,14 +1,37 @@
-"""The page of a rule, taken from the rule's own module."""
+"""The page of a rule, taken from the rule's own module.
+
+The docstring of the module has a title, what the rule does, a paragraph that begins with `Why:`, and a list below
+`References:`. An entry of the list is `table NAME`, a table of the targets; `page NAME`, a page of the documentation;
+or a source, in the words of the table that cites it.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from typing import NamedTuple
 
 from torchferry.core.messages import catalogue
 from torchferry.rules.base import Rule
 from torchferry.rules.registry import rules, unknown_rule
+
+_WHY = "\n\nWhy: "
+_REFERENCES = "\n\nReferences:\n"
+
+
+class Text(NamedTuple):
+    """The parts of a rule's docstring, in English.
+
+    Attributes:
+        what: The title, a blank line, and what the rule does.
+        why: Why the code that it finds is bad on the target, in one paragraph.
+        references: Where the facts come from.
+    """
+
+    what: str
+    why: str
+    references: tuple[str, ...]
 
 
 class Page(NamedTuple):
@@ -18,7 +41,9 @@ class Page(NamedTuple):
         code: Its code.
         name: Its name, words joined by hyphens.
         title: What it finds, in a sentence.
-        body: Why that matters and what to do; paragraphs separated by blank lines.
+        body: What it does; paragraphs separated by blank lines.
+        why: Why the code that it finds is bad on the target, in one paragraph.
+        references: Where the facts come from; see the head of this module.
         rule: The rule.
     """
 
@@ -26,7 +51,17 @@ class Page(NamedTuple):
     name: str
     title: str
     body: str
+    why: str
+    references: tuple[str, ...]
     rule: Rule
+
+
+def parts(docstring: str) -> Text:
+    """Return the parts of a rule's docstring."""
+    text, _, references = inspect.cleandoc(docstring).strip().partition(_REFERENCES)
+    what, _, why = text.partition(_WHY)
+    listed = [" ".join(entry.split()) for entry in re.split(r"^- ", references, flags=re.MULTILINE)[1:]]
+    return Text(what.strip(), " ".join(why.split()), tuple(listed))
 
 
 def page(code: str, lang: str) -> Page:
@@ -40,9 +75,11 @@ def page(code: str, lang: str) -> Page:
     if rule is None:
         raise unknown_rule(code)
     module = type(rule).__module__
-    text = inspect.cleandoc(sys.modules[module].__doc__ or "").strip()
+    text = parts(sys.modules[module].__doc__ or "")
+    what, why = text.what, text.why
     if lang == "zh":
-        text = catalogue("rules").gettext(text) if text else ""
-    title, _, body = text.partition("\n\n")
+        translate = catalogue("rules").gettext
+        what, why = (translate(words) if words else "" for words in (what, why))
+    title, _, body = what.partition("\n\n")
     name = module.rpartition(".")[2].replace("_", "-")
-    return Page(rule.CODE, name, " ".join(title.split()), body.strip(), rule)
+    return Page(rule.CODE, name, " ".join(title.split()), body.strip(), why, text.references, rule)

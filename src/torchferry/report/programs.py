@@ -35,7 +35,7 @@ def _verdict(judged: Judged) -> Message:
         return say("not judged: it reaches what was not read")
     if judged.verdict is Verdict.BLOCKED:
         blocked = say("blocked by {names}", names=_names(judged.blockers))
-        return say("{verdict}; beside that, {work}", verdict=blocked, work=work) if work is not None else blocked
+        return say("{verdict}; also {work}", verdict=blocked, work=work) if work is not None else blocked
     if judged.verdict is Verdict.WITHOUT:
         without = say("runs without {names}", names=_names(judged.optional))
         return say("{verdict}, after {work}", verdict=without, work=work) if work is not None else without
@@ -88,9 +88,7 @@ def unlooked_message(unlooked: Unlooked) -> Message:
         return subject
     if unlooked.words is None:
         return say("{what}; files: {files}", what=subject, files=unlooked.files)
-    return say(
-        "{what}; files: {files}, words of CUDA: {words}", what=subject, files=unlooked.files, words=unlooked.words
-    )
+    return say("{what}; files: {files}, CUDA words: {words}", what=subject, files=unlooked.files, words=unlooked.words)
 
 
 def circumstance_of(obstacle: Obstacle) -> Message:
@@ -111,10 +109,7 @@ def lines_of(judged: Judged) -> Iterator[Message]:
         yield from _settled_lines(judged.settled)
     for obstacle in judged.blockers:
         yield say(
-            "needs {what}, {source}: {chain}",
-            what=obstacle.what,
-            source=source_of(obstacle),
-            chain=chain_of(obstacle),
+            "needs {what}, {source}: {chain}", what=obstacle.what, source=source_of(obstacle), chain=chain_of(obstacle)
         )
     for build in judged.builds:
         yield say("needs another build, {what}: {chain}", what=build.what, chain=chain_of(build))
@@ -139,15 +134,13 @@ def _settled_lines(settled: Settled) -> Iterator[Message]:
     seen = settled.seen
     if settled.decides:
         yield say("rehearsed with `{command}`: {message}", command=seen.command, message=seen.message)
-        yield say("the code alone had said: {verdict}", verdict=_verdict(settled.static))
+        yield say("verdict from the code alone: {verdict}", verdict=_verdict(settled.static))
     else:
-        yield say(
-            "rehearsed with `{command}`, which settles nothing: {message}", command=seen.command, message=seen.message
-        )
+        yield say("rehearsed with `{command}`, without a result: {message}", command=seen.command, message=seen.message)
     yield from seen.notes
     if settled.fault is not None:
         yield say(
-            "A FAULT OF TORCHFERRY, please report it: {fault}; the same command with `--reproduction FILE.zip` writes "
-            "what shows it",
+            "A BUG IN TORCHFERRY, please report it: {fault}; "
+            "the same command with `--reproduction FILE.zip` saves what reproduces it",
             fault=settled.fault,
         )

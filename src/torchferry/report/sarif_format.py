@@ -101,12 +101,13 @@ def document(report: Report, lang: str) -> dict[str, Any]:
 
 def _rule(code: str, lang: str) -> dict[str, Any]:
     text = page(code, lang)
+    explanation = "\n\n".join(filter(None, (text.body or text.title, text.why)))
     return {
         "id": code,
         "name": text.name,
         "shortDescription": {"text": _clipped(text.title)},
         "fullDescription": {"text": _clipped(text.body or text.title)},
-        "help": {"text": text.body or text.title, "markdown": text.body or text.title},
+        "help": {"text": explanation, "markdown": explanation},
         "properties": {"tags": [TITLES[family(code)].render("en")]},
     }
 

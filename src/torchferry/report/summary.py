@@ -58,10 +58,10 @@ def summary(
     notes = [finding for finding in report.findings if finding.grade is Grade.NOTE]
     yield ""
     if work:
-        yield say("Left to do: {count}", count=len(work)).render(lang)
+        yield say("Remaining: {count}", count=len(work)).render(lang)
         yield from _listed(work, lang, verbose)
     else:
-        yield say("Nothing is left to do by hand.").render(lang)
+        yield say("Nothing remains to be done by hand.").render(lang)
     if notes and verbose:
         yield ""
         yield say_plural(
@@ -105,14 +105,14 @@ def _headline(
     if not writes:
         return say("{root}: nothing to rewrite for {target}.", **values)
     if written.way == "nothing":
-        return say("{root}: {fixes} in {files} would be applied for {target}; nothing was written.", **values)
+        return say("{root}: {fixes} in {files} would be applied for {target}; no file was changed.", **values)
     if written.way == "patch":
         return say("{root}: {fixes} in {files} for {target}, as a patch in {place}.", **values)
     if written.way == "copy":
         return say("{root}: {fixes} in {files} for {target}, in the copy {place}.", **values)
     if written.way == "beside":
         values["files"] = say_plural("{count} new file", "{count} new files", count=len(writes))
-        return say("{root}: {fixes} for {target}, in {files} beside the originals.", **values)
+        return say("{root}: {fixes} for {target}, in {files} next to the originals.", **values)
     return say("{root}: {fixes} applied in {files} for {target}.", **values)
 
 
@@ -140,7 +140,7 @@ def _table(
     rows = [
         (say_in("row", "environment"), installed, environment),
         (say_in("row", "files"), written.way != "nothing", _files(len(writes), written)),
-        (say_in("row", "paths"), True, say("{count} rewritten by your table", count=counts["PTH"])),
+        (say_in("row", "paths"), True, say("{count} rewritten from your `paths` table", count=counts["PTH"])),
         (
             say_in("row", "syntax"),
             True,
@@ -175,14 +175,14 @@ def _next(
         yield _command(f"git apply {place}", say("apply the patch"), lang)
     if written.way in ("in place", "copy", "beside"):
         proof = f"torchferry scan {place} --target {target}" if written.style == "native" else f"{again} --check"
-        yield _command(proof, say("prove what is left"), lang)
+        yield _command(proof, say("review what remains"), lang)
     programs = [path for path in report.entry_points if path.endswith(".py")]
     if written.way in ("in place", "copy") and programs:
         program = printable(str(written.place / programs[0]))
         tried = f"torchferry rehearse --target {target.name} -- python {program}"
         yield _command(tried, say("run it on a simulated card"), lang)
     if written.way in ("in place", "beside") and writes:
-        yield _command(f"torchferry undo {place}", say("put every byte back"), lang)
+        yield _command(f"torchferry undo {place}", say("restore every byte"), lang)
 
 
 def _command(command: str, purpose: Message, lang: str) -> str:

@@ -13,9 +13,13 @@ from torchferry.report.model import Report
 from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
 
 GRADE_TITLES = {
+    # translators: grade of a finding
     Grade.SAFE: translatable("safe fix"),
+    # translators: grade of a finding: a fix that should be read before it is applied
     Grade.UNSAFE: translatable("unsafe fix"),
+    # translators: grade of a finding: a person has to decide
     Grade.MANUAL: translatable("by hand"),
+    # translators: grade of a finding: nothing has to be done
     Grade.NOTE: translatable("note"),
 }
 """What the grades are called."""
@@ -120,7 +124,7 @@ def package_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
     yield ""
     telling = report.telling_packages
     title = say(
-        "Packages of the environment: {count} reached, {told} to look at", count=len(report.packages), told=len(telling)
+        "Packages of the environment: {count} reached, {told} to check", count=len(report.packages), told=len(telling)
     )
     yield paint(title.render(lang), "path")
     for package in telling:
@@ -138,7 +142,7 @@ def unlooked_lines(report: Report, lang: str, paint: Paint | None = None) -> Ite
     if not report.unlooked:
         return
     yield ""
-    yield paint(say("Not looked at:").render(lang), "path")
+    yield paint(say("Not examined:").render(lang), "path")
     for unlooked in report.unlooked[:_MOST_UNLOOKED]:
         yield printable(f"  {unlooked_message(unlooked).render(lang)}")
     if len(report.unlooked) > _MOST_UNLOOKED:
@@ -150,14 +154,15 @@ def failure_lines(report: Report, lang: str) -> Iterator[str]:
     for failure in report.failures:
         yield ""
         yield say(
-            "torchferry failed on {path}, by a fault of its own; please report it:", path=printable(failure.path)
+            "torchferry failed on {path} because of a bug in torchferry; please report it:",
+            path=printable(failure.path),
         ).render(lang)
         yield from (printable(line) for line in failure.what.rstrip().split("\n"))
 
 
 def mention_lines(report: Report, lang: str) -> Iterator[str]:
     """Yield how many words of CUDA stay without a finding, and why."""
-    yield say("Words of CUDA that stay as they are: {count}", count=len(report.mentions)).render(lang)
+    yield say("CUDA words that stay as they are: {count}", count=len(report.mentions)).render(lang)
     for kind, count in report.mentions_by_kind.items():
         yield f"{count:>10}  {say(kind.value).render(lang)}"
 

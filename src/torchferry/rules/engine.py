@@ -251,7 +251,7 @@ class Engine:
             try:
                 after = document.data()
             except UnicodeEncodeError as error:
-                message = say("what is to be written has characters that {encoding} lacks", encoding=error.encoding)
+                message = say("the new text has characters that {encoding} lacks", encoding=error.encoding)
                 return self._problem(entry, UndecodableFile.at(entry.path, message))
             tree = None
             if entry.kind is Kind.PYTHON and isinstance(context, PythonContext):

@@ -38,8 +38,8 @@ def exemption_for(context: PythonContext, node: ast.AST) -> Exemption | None:
     if context.patches_cuda:
         return Exemption(say("this file replaces functions of `torch.cuda` itself"))
     if context.builds_extensions:
-        return Exemption(say("this is a build script, where it decides whether CUDA kernels are compiled"))
-    has_branch = say("there is a branch for {target} beside it already", target=context.target.title)
+        return Exemption(say("in this build script it decides whether CUDA kernels are compiled"))
+    has_branch = say("there is already a branch for {target}", target=context.target.title)
     branch = _target_branch(context, node)
     if branch is not None:
         return Exemption(has_branch, branch)
@@ -50,13 +50,13 @@ def exemption_for(context: PythonContext, node: ast.AST) -> Exemption | None:
     if only is not None:
         module, owner = only
         return Exemption(
-            say("this branch runs on `{module}`, which drives CUDA cards only", module=module), owner, drives_cuda=True
+            say("this branch uses `{module}`, which supports only CUDA cards", module=module), owner, drives_cuda=True
         )
     if _chooses_kernel(context, node):
         owner = node
         while isinstance(owner, ast.expr) and not isinstance(owner, ast.IfExp):
             owner = context.file.parents[owner]
-        return Exemption(say("it chooses a compiled CUDA kernel; as it stands the code beside it is chosen"), owner)
+        return Exemption(say("it chooses a compiled CUDA kernel; unchanged, it chooses the other branch"), owner)
     return None
 
 

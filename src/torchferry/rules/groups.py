@@ -72,8 +72,8 @@ def _spread(findings: list[Finding], blocked: dict[str, Message]) -> None:
 def _blocking(finding: Finding, silenced: bool) -> Message:
     line = finding.location.line
     if silenced:
-        return say("line {line} changes with it and is to be kept", line=line)
-    return say("line {line} changes with it and cannot", line=line)
+        return say("line {line} would have to change with it but is kept", line=line)
+    return say("line {line} would have to change with it but cannot", line=line)
 
 
 def _resolved(

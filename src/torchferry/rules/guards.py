@@ -186,7 +186,7 @@ class _Guards:
         for group, nodes in self._guarded.items() if branches else ():
             for node in nodes:
                 if node in branches:
-                    reason = say("this branch runs on `{module}`, which drives CUDA cards only", module=branches[node])
+                    reason = say("this branch uses `{module}`, which supports only CUDA cards", module=branches[node])
                     self.staying.setdefault(group, _goes_with(node, reason))
         for index in sorted(self.binding):
             finding, node = self.findings[index], self.nodes[index]
@@ -197,7 +197,7 @@ class _Guards:
                 for group in self._chain(node, why.owner):
                     self.staying.setdefault(group, _goes_with(node, why.reason))
             elif index in asking and self._answers_no(node):
-                reason = say("without CUDA it answers no")
+                reason = say("without CUDA it is False")
                 for group in self._chain(node)[:1]:
                     self.staying.setdefault(group, _goes_with(node, reason))
 
@@ -224,7 +224,7 @@ class _Guards:
                 continue
             asking = [self.nodes[index] for index in indexes if self._is_question(self.nodes[index])]
             if all(self._answered_before(node, asking, group) for node in about):
-                reason = say("it chooses by the generation of an NVIDIA card; the code for other devices is chosen")
+                reason = say("it chooses by the generation of an NVIDIA card, so the code for other devices runs")
                 self.staying.setdefault(group, _goes_with(about[0], reason))
 
     def _asks_about_card(self, index: int) -> bool:
@@ -363,7 +363,7 @@ class _Guards:
         for group in {findings[index].group for index in asking}:
             nodes = guarded.get(group, ())
             if nodes and group not in named and all(map(self._is_idle, nodes)):
-                self.staying.setdefault(group, say("what it guards does nothing without CUDA"))
+                self.staying.setdefault(group, say("the code behind it does nothing without CUDA"))
 
     def _is_idle(self, node: ast.AST) -> bool:
         value = node.value if isinstance(node, ast.Expr) else node
@@ -434,7 +434,7 @@ def _includes_target(context: PythonContext, finding: Finding, node: ast.AST) ->
 
 def _goes_with(node: ast.AST, reason: Message) -> Message:
     line = node.lineno  # type: ignore[attr-defined]
-    return say("line {line} goes with it and stays: {reason}", line=line, reason=reason)
+    return say("line {line} belongs to it and stays: {reason}", line=line, reason=reason)
 
 
 def _name(kind: str, node: ast.AST) -> str:

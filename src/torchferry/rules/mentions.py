@@ -33,8 +33,8 @@ class MentionKind(str, Enum):
 
     COMMENT = translatable("comments")
     DOCUMENTATION = translatable("docstrings")
-    TEXT = translatable("texts that reach no device")
-    NAME = translatable("names of the project's own or of other libraries")
+    TEXT = translatable("strings that are not devices")
+    NAME = translatable("names of the project or of other libraries")
     NATIVE = translatable("C, C++, CUDA and CMake code")
     OTHER = translatable("other files")
 

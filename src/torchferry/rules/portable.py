@@ -37,8 +37,8 @@ def without_vendor(finding: Finding, python: bool, module: str) -> Finding:
     if finding.code.startswith(_DECIDING):
         grade = Grade.MANUAL
         message = say(
-            "{message}; it names one device, which portable code takes from its machine: leave it out, or set it where "
-            "the program is started",
+            "{message}; it names one device, but portable code uses the machine's device: leave "
+            "it out, or set it where the program is started",
             message=finding.message,
         )
     else:
@@ -62,8 +62,8 @@ def below_path_changes(findings: list[Finding], text: str) -> list[Finding]:
         above = [edit.start for edit in finding.edits if edit.start < behind] if finding.imports else []
         if above and (first := first_use_when_imported(text, above)) is not None and first < behind:
             message = say(
-                "{message}; it stands above the lines that put the project on Python's path, where its module is "
-                "not found: move it below them",
+                "{message}; it is above the lines that add the project to Python's path, so its "
+                "module is not found there: move it below them",
                 message=finding.message,
             )
             finding = finding.regraded(Stage.PATH, Grade.MANUAL, message)
@@ -106,7 +106,7 @@ def by_torch_alone(findings: list[Finding]) -> list[Finding]:
             finding = finding.regraded(Stage.ACCELERATOR, grade, finding.message)
             settled.append(finding._replace(edits=tuple(edits), imports=imports))
             continue
-        message = say("{message}; `torch.accelerator` has no word for it", message=finding.message)
+        message = say("{message}; `torch.accelerator` has no counterpart", message=finding.message)
         settled.append(finding.regraded(Stage.ACCELERATOR, Grade.MANUAL, message))
     return settled
 

@@ -40,7 +40,7 @@ class ReferenceRule(Rule):
             span = context.file.span(reference.node)
         except ValueError:
             span = context.file.span(context.file.statement(reference.node))
-            message = say("`{found}` stands where it cannot be rewritten; change it by hand", found=reference.name)
+            message = say("`{found}` cannot be rewritten here; change it by hand", found=reference.name)
             yield self.finding(context, span, message, Grade.MANUAL)
             return
         exemption = exemption_reason(context, reference.node)
@@ -58,7 +58,7 @@ class ReferenceRule(Rule):
         refused = row.extra.get("lacks_arguments", ())
         lacking = [argument for argument in _arguments(context, reference) if argument in refused]
         if lacking:
-            message = say("`{use}` has no argument `{name}`: leave it out", use=row.use, name=", ".join(lacking))
+            message = say("`{use}` has no argument `{name}`: omit it", use=row.use, name=", ".join(lacking))
             yield self.finding(context, span, message, Grade.MANUAL)
             return
         edits, imports = rewritten

@@ -130,7 +130,7 @@ def _explain_missed_extension(error: BaseException, target: Target) -> str | Non
         source = " ".join(linecache.getline(missed.file, missed.guard).split())
         lines.append(
             say(
-                "the guard at {file}:{guard} led there: `{source}`; under the redirect the program sees a CUDA device",
+                "the check at {file}:{guard} led there: `{source}`; under the redirect the program sees a CUDA device",
                 file=file,
                 guard=missed.guard,
                 source=source,
@@ -140,7 +140,7 @@ def _explain_missed_extension(error: BaseException, target: Target) -> str | Non
         porting(
             target,
             say(
-                "an extension built for CUDA does not run on {target}: port it, or let the guard ask for the extension",
+                "an extension built for CUDA does not run on {target}: port it, or check for the extension instead",
                 target=target.title,
             ),
         )
@@ -155,7 +155,7 @@ def porting(target: Target, text: Message) -> Message:
         (_EXTENSION, target.api(f"torch.utils.cpp_extension.{_EXTENSION}")),
     ):
         if row.use:
-            text = say("{text}; in place of `{name}` the card has `{use}`", text=text, name=name, use=row.use)
+            text = say("{text}; instead of `{name}` the card has `{use}`", text=text, name=name, use=row.use)
         text = noted(text, row.remark)
     return text
 
@@ -271,8 +271,9 @@ def _none_of_device(error: BaseException, target: Target) -> Message | None:
         fact = _unset_fact_behind(program, frame, node, unset_facts, _STEPS)
         if fact:
             return say(
-                "{file}:{line} calculates with `{asked}`, which {target} does not say of its device, so that it is "
-                "None; decide by what the program needs, such as `torch.cuda.is_bf16_supported()`",
+                "{file}:{line} calculates with `{asked}`, which is None because {target} does not "
+                "provide it; check for the feature that the program needs, such as "
+                "`torch.cuda.is_bf16_supported()`",
                 file=shown(frame.file),
                 line=frame.line,
                 asked=fact,

@@ -55,7 +55,7 @@ def run(command: list[str], target: str, report: Path | None = None) -> int:
         for reason in failures.explanations_left(str(mark)):
             print(f"torchferry: {reason}", file=sys.stderr)
         if code == exitcodes.CLEAN and no_device.refused_somewhere(str(mark)):
-            text = say("a process of the command had no card, and the command ended well all the same: exit code 2")
+            text = say("a process of the command had no card, but the command ended normally: exit code 2")
             print(f"torchferry: {text}", file=sys.stderr)
             code = exitcodes.ERROR
     return code
@@ -81,7 +81,7 @@ def _report(folder: Path, target: str, report: Path) -> None:
     report.write_text(document, encoding="utf-8")
     if broken_off:
         text = say(
-            "processes that ended before they could count: {count}; their lines are in {path}, each as used once",
+            "processes that ended before they could report: {count}; their lines are in {path}, each counted once",
             count=broken_off,
             path=report,
         )

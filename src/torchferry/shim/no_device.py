@@ -66,8 +66,8 @@ def refuse(error: BaseException) -> None:
     if not isinstance(error, TorchferryError):
         traceback.print_exception(error)
         error = TorchferryError(
-            say("the redirect did not begin: {error}", error=in_full(error)),
-            say("the traceback says where: in the plugin, or in torchferry, whose fault it then is"),
+            say("the redirect did not start: {error}", error=in_full(error)),
+            say("the traceback shows where: in the plugin, or in torchferry, which is then a bug"),
         )
     reason = tell(error)
 
@@ -181,7 +181,7 @@ class DeviceCountGuard:
     def _why(self, path: str, answer: Any) -> Message:
         backend = self._target.backend
         why = say(
-            "the plugin `{plugin}` of {target} sees no card: {name}() is {answer}",
+            "the plugin `{plugin}` of {target} finds no card: {name}() is {answer}",
             plugin=backend.PLUGIN,
             target=self._target.title,
             name=path,

@@ -152,7 +152,7 @@ def _own_autocast(resolver: Resolver, original: type) -> type:
                 options["dtype"] = dtype
             elif dtype is not None and enabled:
                 warn_user(
-                    say("autocast has float16 and bfloat16 and not {dtype}: it is off here, as on CUDA", dtype=dtype)
+                    say("autocast supports float16 and bfloat16, not {dtype}: it is off here, as on CUDA", dtype=dtype)
                 )
                 options["enabled"] = False
             if cache_enabled is not None:
@@ -305,9 +305,9 @@ class _Setting:
     def _text(self, served: bool, name: str) -> Message:
         values = {"name": name, "use": self._row.use, "target": self._target.title}
         if served:
-            text = say("`{name}` sets `{use}` on {target}, whose rounding is its own", **values)
+            text = say("`{name}` sets `{use}` on {target}, which rounds differently", **values)
         elif self._row.status == "unknown":
-            text = say("nobody has verified what {target} has in place of `{name}`; it sets nothing", **values)
+            text = say("nobody has verified the counterpart of `{name}` on {target}; it has no effect", **values)
         else:
-            text = say("{target} has nothing in place of `{name}`; it sets nothing", **values)
+            text = say("{target} has no counterpart of `{name}`; it has no effect", **values)
         return noted(text, self._row.remark)

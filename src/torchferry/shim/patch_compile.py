@@ -162,8 +162,8 @@ def _scripted_for_card(original: Callable[..., Any], resolver: Resolver) -> Call
                     if script:
                         refused.add(script)  # torch keeps it, and the next script is another matter
                     text = say(
-                        "TorchScript's own autocast serves `cpu` and `cuda` alone, so this script would not change its"
-                        " dtype on {target}; write `torch.autocast` around the call of the script",
+                        "TorchScript's own autocast supports only `cpu` and `cuda`, so this script would not "
+                        "change its dtype on {target}; put `torch.autocast` around the call of the script",
                         target=resolver.target.title,
                     )
                     raise NotImplementedError(f"torchferry: {text}")

@@ -217,7 +217,7 @@ class Properties:
         if value is None and name in FIELDS:  # a plugin has fields of CUDA's that it never sets
             stated_fields = ", ".join(sorted(field for field in dir(self._real) if self._says(field)))
             text = say(
-                "{target} does not say `{name}` of its device; it says {there}",
+                "{target} does not provide the device property `{name}`; it has {there}",
                 name=name,
                 target=self._target.title,
                 there=stated_fields,
@@ -262,7 +262,7 @@ def refusing_none(function: Callable[..., Any], name: str, target: Target) -> Ca
         answer = function(*args, **kwargs)
         if answer is None:
             text = noted(
-                say("{target} answers nothing to `{name}`", target=target.title, name=name), target.api(name).remark
+                say("{target} does not provide `{name}`", target=target.title, name=name), target.api(name).remark
             )
             raise NotImplementedError(f"torchferry: {text}")
         return answer

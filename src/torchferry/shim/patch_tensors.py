@@ -307,7 +307,7 @@ def patch_default_tensor_type(patches: Patches, devices: Devices) -> None:
             torch.set_default_device(devices.card)
             if not on_card:
                 on_card = True
-                warn_user(say("`torch.Tensor(...)` without a device goes on to make tensors on the CPU"))
+                warn_user(say("`torch.Tensor(...)` without a device still creates tensors on the CPU"))
             return
         if on_card:
             on_card = False

@@ -172,7 +172,7 @@ def _again(running: Redirect, wanted: Target | None, text: str) -> Redirect:
     if not same:
         raise TorchferryError(
             say(
-                "torch.cuda is redirected to {running} already, and cannot go to {wanted} as well",
+                "torch.cuda is already redirected to {running} and cannot be redirected to {wanted} as well",
                 running=running.target or cuda.DEVICE_TYPE,
                 wanted=wanted or cuda.DEVICE_TYPE,
             ),
@@ -213,7 +213,7 @@ def _refuse_others(target: Target, instead_of: str) -> None:
         if module in sys.modules and module != instead_of:
             raise TorchferryError(
                 say("`{module}` redirects torch.cuda already", module=module),
-                say("remove its import, or do without torchferry's redirect"),
+                say("remove its import, or do not use torchferry's redirect"),
             )
 
 
@@ -274,14 +274,14 @@ def _failure(target: Target, error: BaseException) -> Message:
 
 def _advice(target: Target, error: BaseException) -> Message:
     if isinstance(error, ModuleNotFoundError) and error.name == target.backend.PLUGIN:
-        return say("{install}; `torchferry doctor` says what else is missing", install=target.install)
+        return say("{install}; `torchferry doctor` shows what else is missing", install=target.install)
     from torchferry.backends.machine import facts  # imported late: few plugins fail
 
     text = "".join(traceback.format_exception(error))
     for failure in facts(target.backend).failures:
         if failure.match.search(text):
             return say(
-                "{cause}; `torchferry doctor --target {name}` looks at all of it; what mends this:{commands}",
+                "{cause}; `torchferry doctor --target {name}` checks the machine; commands that fix this:{commands}",
                 cause=failure.cause,
                 name=target.name,
                 commands="".join(f"\n    {command}" for command in failure.commands),
@@ -299,7 +299,7 @@ def _check_device(target: Target) -> None:
     except RuntimeError:
         raise TorchferryError(
             say(
-                "the plugin `{plugin}` of {target}, imported from {path}, makes no device `{device}` known to torch",
+                "the plugin `{plugin}` of {target}, imported from {path}, registers no device `{device}` with torch",
                 plugin=target.backend.PLUGIN,
                 target=target.title,
                 path=_home(target.backend.PLUGIN),

@@ -214,7 +214,7 @@ class Resolver:
                 target=title,
             )
         if row.status == "unknown":
-            return say("nobody has verified what {target} has in place of `{name}`", name=name, target=title)
+            return say("nobody has verified the counterpart of `{name}` on {target}", name=name, target=title)
         return noted(say("{target} has no `{name}`", name=name, target=title), row.remark)
 
 
@@ -265,7 +265,7 @@ class _Late(type):
 
 def say_once(row: Row, target: Target) -> None:
     """Say how the card differs from CUDA, at the program's own line."""
-    warn_user(noted(say("`{name}` is not quite the same on {target}", name=row.name, target=target.title), row.remark))
+    warn_user(noted(say("`{name}` differs slightly on {target}", name=row.name, target=target.title), row.remark))
 
 
 _NVTX = f"{cuda.NAMESPACE}.nvtx"
@@ -304,7 +304,7 @@ def nvtx_functions(target: Target) -> dict[str, Callable[..., Any]]:
             if not warned:
                 warned = True
                 title = target.title
-                text = say("{target} has no `{name}`: marks stand in torch.profiler", target=title, name=_NVTX)
+                text = say("{target} has no `{name}`: markers appear in torch.profiler", target=title, name=_NVTX)
                 warn_user(text)
             return function(*args, **kwargs)
 

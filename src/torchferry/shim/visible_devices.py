@@ -100,7 +100,7 @@ class _CardsOwnList:
         """Set the card's own list to what a list of CUDA means."""
         if not self._row.use:
             text = say(
-                "nobody has verified which variable of {target} takes the place of `{variable}`; it hides no card",
+                "nobody has verified which variable of {target} replaces `{variable}`; it hides no card",
                 target=self._target.title,
                 variable=VARIABLE,
             )
@@ -136,7 +136,7 @@ class _CardsOwnList:
         if self._row.extra.get("ascending") and numbers != sorted(numbers):
             raise UsageError(
                 say("`{variable}={value}` reorders the cards", variable=VARIABLE, value=wanted),
-                say("`{use}`, which {target} reads, takes ascending numbers alone", use=self._row.use,
+                say("`{use}`, which {target} reads, accepts only ascending numbers", use=self._row.use,
                     target=self._target.title),
             )  # fmt: skip
         return ",".join(map(str, numbers)) or "-1"

@@ -75,7 +75,7 @@ def _run(root: Path, *arguments: str) -> str | None:
     except subprocess.TimeoutExpired:
         raise TorchferryError(
             say("git did not end within {seconds} s in {root}", seconds=SECONDS, root=root),
-            say("see whether `git -C {root} status` ends; a pipe in place of a file makes git wait", root=root),
+            say("check whether `git -C {root} status` ends; a pipe instead of a file makes git wait", root=root),
         ) from None
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -362,7 +362,7 @@ def _why_not_parsed(text: str, error: SyntaxError) -> Message:
         or line.lstrip().startswith(("print ", "exec "))
     ):
         return say(
-            "looks like Python 2 ({error}); make it Python 3 first, which the target needs anyway",
+            "looks like Python 2 ({error}); convert it to Python 3 first, which the target needs",
             error=error.msg,
         )
     return say(

@@ -195,7 +195,7 @@ def _decode(data: bytes, encoding: str, bom: bytes) -> SourceText:
     if not same:
         raise UndecodableError(
             say(
-                "its {encoding} text does not encode to the same bytes, so it cannot be edited",
+                "its {encoding} text does not round-trip to the same bytes, so it cannot be edited",
                 encoding=encoding,
             )
         )

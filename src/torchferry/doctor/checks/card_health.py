@@ -14,20 +14,20 @@ from torchferry.doctor.result import Result, failed, passed, skipped, unverified
 def card_health(context: CheckContext) -> Iterator[Result]:
     """Compare the tool's word with the words that mean health, and look for cards that fell off the bus."""
     if not context.cards:
-        yield skipped(say("no card is shown; see tool.present"))
+        yield skipped(say("the management tool shows no card; see tool.present"))
         return
     tool, name = context.tool, str(context.tool_name)
     for card in context.cards:
         if tool.lost and card.utilisation == tool.lost:
             yield failed(
-                say("card {index} has no utilisation: it has fallen off the bus", index=card.index),
+                say("card {index} reports no utilisation: it is no longer on the bus", index=card.index),
                 say("the tool shows {word} where a percentage belongs", word=tool.lost),
                 "sudo reboot",
-                advice=say("when it happens again, give the vendor this report"),
+                advice=say("if it happens again, send this report to the vendor"),
                 source=tool.source,
             )
     if not tool.healthy:
-        yield unverified(say("what the tool shows of a sick card"))
+        yield unverified(say("how the tool reports a faulty card"))
         return
     sick = [card for card in context.cards if card.health is not None and card.health not in tool.healthy]
     silent = [card for card in context.cards if card.health is None]
@@ -43,11 +43,13 @@ def card_health(context: CheckContext) -> Iterator[Result]:
             say("the driver has found a fault of the card"),
             " ".join((name, *context.smi.command[1:])),
             "sudo dmesg | tail -n 50",
-            advice=say("stop the programs on it, start the host again, and give the vendor this report when it stays"),
+            advice=say(
+                "stop the programs on it and restart the host; if the fault remains, send this report to the vendor"
+            ),
             source=tool.source,
         )
     if silent:
-        yield unverified(say("what the tool shows of a sick card"))
+        yield unverified(say("how the tool reports a faulty card"))
     elif not sick:
         yield passed(
             say_plural(

@@ -21,7 +21,7 @@ _BUSY = 0.5
 def card_memory(context: CheckContext) -> Iterator[Result]:
     """Compare what is used with what there is, and name the processes."""
     if not context.cards:
-        yield skipped(say("no card is shown; see tool.present"))
+        yield skipped(say("the management tool shows no card; see tool.present"))
         return
     asking = any(card.used is None or not card.total or card.used / card.total > _BUSY for card in context.cards)
     openers = _openers(context) if asking else []
@@ -54,7 +54,7 @@ def _busy(context: CheckContext, card: SmiCard, openers: list[Opener], free: lis
         cause = say("held by {who}", who=who)
     else:
         cause = _opened_by(openers) or say(
-            "the tool names no process that holds it, and none is seen that has a card open"
+            "the tool names no process that uses it, and no visible process has a card open"
         )
     looking = [f"ps -o pid,user,etime,args -p {holder.pid}" for holder in holders[:4]] or _looking(context, openers)
     return warned(
@@ -62,7 +62,7 @@ def _busy(context: CheckContext, card: SmiCard, openers: list[Opener], free: lis
         cause,
         *looking,
         *_another(context, free),
-        advice=say("in a container the tool shows the host's process numbers, and ps shows others")
+        advice=say("in a container the tool shows the host's process numbers, which differ from those of ps")
         if inside and holders
         else None,
     )

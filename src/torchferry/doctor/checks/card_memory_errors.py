@@ -24,16 +24,16 @@ _OFF = ("disable", "disabled", "off")
 def card_memory_errors(context: CheckContext) -> Iterator[Result]:
     """Read the counters from the tool: in its listing, or by asking for each card."""
     if not context.cards:
-        yield skipped(say("no card is shown; see tool.present"))
+        yield skipped(say("the management tool shows no card; see tool.present"))
         return
     tool = context.tool
     for card in context.cards:
         if card.ecc is not None and card.ecc.lower() in _OFF:
             yield warned(
-                say("card {index}: errors of its memory are not corrected (ECC is off)", index=card.index),
-                say("a flipped bit goes into the results without a word"),
+                say("card {index}: memory errors are not corrected (ECC is off)", index=card.index),
+                say("a flipped bit changes results silently"),
                 " ".join((str(context.tool_name), "-h")),
-                advice=say("the vendor's manual says how to switch it on; it takes some memory"),
+                advice=say("the vendor's manual explains how to enable it; it uses some memory"),
                 source=tool.source,
             )
     if tool.memory_error is None and all(card.uncorrected is None for card in context.cards):
@@ -52,9 +52,9 @@ def card_memory_errors(context: CheckContext) -> Iterator[Result]:
                     index=card.index,
                     count=count,
                 ),
-                say("its memory is damaged, or was: results computed since are not to be trusted"),
+                say("its memory is or was damaged: do not trust results computed since"),
                 " ".join(_command(context, card)) if tool.memory_error else f"{context.tool_name} -q",
-                advice=say("take the card out of use and give the vendor this report"),
+                advice=say("take the card out of use and send this report to the vendor"),
                 source=tool.source,
             )
     if all(count == 0 for count in counts):

@@ -18,7 +18,7 @@ _SLACK = 0.8
 def card_memory_size(context: CheckContext) -> Iterator[Result]:
     """Compare the tool's total with what is known of the model."""
     if not context.cards:
-        yield skipped(say("no card is shown; see tool.present"))
+        yield skipped(say("the management tool shows no card; see tool.present"))
         return
     size_known = False
     for card in context.cards:
@@ -29,7 +29,7 @@ def card_memory_size(context: CheckContext) -> Iterator[Result]:
         if card.total < size * _SLACK:
             yield failed(
                 say(
-                    "card {index} ({card}) shows {total} MiB, and has {size}",
+                    "card {index} ({card}) shows {total} MiB instead of {size}",
                     index=card.index,
                     card=card.name,
                     total=card.total,
@@ -37,7 +37,7 @@ def card_memory_size(context: CheckContext) -> Iterator[Result]:
                 ),
                 context.requirements.driver.iommu or say("the driver could not map all of its memory"),
                 "sudo dmesg | grep -i -e iommu -e 'BAR' | tail -n 20",
-                advice=say("in the firmware of the host, switch `Above 4G Decoding` and resizable BARs on"),
+                advice=say("enable `Above 4G Decoding` and resizable BARs in the firmware of the host"),
                 source=context.requirements.driver.source,
             )
             return

@@ -31,7 +31,7 @@ def card_temperature(context: CheckContext) -> Iterator[Result]:
                 degrees=f"{value:g}",
                 middle=f"{middle:g}",
             ),
-            say("its fan or its air is blocked, or it alone works"),
+            say("its fan or air flow is blocked, or it is the only busy card"),
             " ".join((str(context.tool_name), *context.smi.command[1:])),
         )
     if hot:
@@ -39,4 +39,4 @@ def card_temperature(context: CheckContext) -> Iterator[Result]:
     listed = ", ".join(f"{value:g}" for value in degrees.values())
     if len(degrees) > 1:
         yield passed(say("{listed} C: no card is much warmer than the others", listed=listed))
-    yield unknown(say("{listed} C: nobody has verified from which temperature these cards slow down", listed=listed))
+    yield unknown(say("{listed} C: nobody has verified at which temperature these cards slow down", listed=listed))

@@ -35,7 +35,7 @@ def container_ipc(context: CheckContext) -> Iterator[Result]:
         yield warned(
             say("the container has an IPC namespace of its own"),
             say(
-                "the vendor starts it with --ipc=host; without, /dev/shm is small and other containers share no memory"
+                "the vendor starts it with --ipc=host; without it, /dev/shm is small and containers cannot share memory"
             ),
             container.run,
             source=container.source,

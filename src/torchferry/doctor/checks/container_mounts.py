@@ -20,13 +20,13 @@ def container_mounts(context: CheckContext) -> Iterator[Result]:
         yield reason
         return
     if not container.mounts:
-        yield skipped(say("no path of the host is known to be needed"))
+        yield skipped(say("no path of the host is known to be required"))
         return
     missing = [path for path in container.mounts if context.host.entry(path) is None]
     if missing:
         yield failed(
-            say("this container has not {paths}", paths=", ".join(missing)),
-            say("they come from the host's driver and must be mounted"),
+            say("this container lacks {paths}", paths=", ".join(missing)),
+            say("they belong to the host's driver and must be mounted"),
             container.run,
             source=container.source,
             missing=Missing.CARD,

@@ -25,7 +25,7 @@ def container_network(context: CheckContext) -> Iterator[Result]:
     elif "network" in container.flags:
         yield warned(
             say("the container has a network of its own"),
-            say("the vendor starts it with the host's; ranks on other hosts do not reach it"),
+            say("the vendor starts it with the host's network; ranks on other hosts cannot reach it"),
             container.run,
             source=container.source,
         )

@@ -17,13 +17,13 @@ def container_runtime(context: CheckContext) -> Iterator[Result]:
     """Read Docker's settings file."""
     container = context.requirements.container
     if container_info(context.host).evidence:
-        yield skipped(say("this is a container; the host's Docker is not seen from here"))
+        yield skipped(say("this is a container; the host's Docker is not visible from here"))
         return
     if context.host.which("docker") is None:
         yield skipped(say("there is no Docker on this host"))
         return
     if not container.runtime:
-        yield skipped(say("no container runtime of the vendor's is known; containers are given the nodes"))
+        yield skipped(say("the vendor has no known container runtime; pass the device nodes to containers"))
         return
     text = context.host.read("/etc/docker/daemon.json")
     try:
@@ -34,10 +34,12 @@ def container_runtime(context: CheckContext) -> Iterator[Result]:
         yield unknown(say("/etc/docker/daemon.json cannot be read: {error}", error=error), "docker info")
         return
     if container.runtime in runtimes or default == container.runtime:
-        yield passed(say("Docker knows the runtime {name}", name=container.runtime), source=container.source)
+        yield passed(
+            say("the runtime {name} is registered with Docker", name=container.runtime), source=container.source
+        )
     else:
         yield warned(
-            say("Docker does not know the runtime {name}", name=container.runtime),
+            say("the runtime {name} is not registered with Docker", name=container.runtime),
             say("the vendor's container toolkit is not installed, or not bound to Docker"),
             container.bind or "docker info --format '{{.Runtimes}}'",
             "sudo systemctl restart docker",

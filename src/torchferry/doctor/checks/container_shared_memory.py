@@ -38,7 +38,7 @@ def container_shared_memory(context: CheckContext) -> Iterator[Result]:
     if space.total <= _DOCKERS_OWN:
         yield failed(
             say("{path} has {size} MiB", path=_PLACE, size=size),
-            say("this is what Docker gives when nothing is said; data loaders end with `bus error`"),
+            say("this is Docker's default; data loaders end with `bus error`"),
             *mend,
             source=container.source,
         )

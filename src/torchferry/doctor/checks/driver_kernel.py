@@ -26,15 +26,15 @@ def driver_kernel(context: CheckContext) -> Iterator[Result]:
         yield skipped(say("no kernel here has the driver; see driver.module"))
     elif context.driver_loaded:
         yield warned(
-            say("the driver runs, but its file is not among those of this kernel, {kernel}", kernel=host.kernel),
-            say("after the next start it may be gone"),
+            say("the driver is running, but its file is not among those of this kernel, {kernel}", kernel=host.kernel),
+            say("it may be missing after the next restart"),
             f"modinfo {name}",
             advice=context.requirements.driver.advice,
         )
     else:
         yield failed(
             say(
-                "the driver is built for kernel {kernels}, and {kernel} runs",
+                "the driver is built for kernel {kernels}, but {kernel} is running",
                 kernels=", ".join(kernels),
                 kernel=host.kernel,
             ),

@@ -30,7 +30,7 @@ def driver_module(context: CheckContext) -> Iterator[Result]:
     if context.host.kernel in context.kernels_with_driver:
         yield failed(
             say("kernel module {name} is not loaded", name=name),
-            say("it is built for this kernel, and nothing has loaded it"),
+            say("it is built for this kernel but not loaded"),
             f"sudo modprobe {name}",
             "sudo dmesg | tail -n 30",
             source=source,

@@ -31,10 +31,12 @@ def driver_pci(context: CheckContext) -> Iterator[Result]:
         return
     yield failed(
         say("no card of vendor {vendor} is on the PCI bus", vendor=driver.pci_vendor),
-        say("the host has no such card, it sits badly or has no power, or it is not passed to this virtual machine"),
+        say(
+            "the host has no such card, it is badly seated or has no power, or it is not passed to this virtual machine"
+        ),
         f"lspci -nn -d {driver.pci_vendor.removeprefix('0x')}:",
         "sudo dmesg | grep -i pci | tail -n 30",
-        advice=say("in the firmware of the host, switch `Above 4G Decoding` on"),
+        advice=say("enable `Above 4G Decoding` in the firmware of the host"),
         source=driver.source,
         missing=Missing.CARD,
     )

@@ -20,7 +20,7 @@ def driver_version(context: CheckContext) -> Iterator[Result]:
     if not version:
         if context.driver_loaded:
             yield unknown(
-                say("the driver is loaded, and nothing states its version"), source=context.requirements.driver.source
+                say("the driver is loaded, but its version cannot be found"), source=context.requirements.driver.source
             )
         else:
             yield skipped(say("there is no driver; see driver.module"))
@@ -36,12 +36,12 @@ def driver_version(context: CheckContext) -> Iterator[Result]:
         mend = context.requirements.container.run if inside else "sudo reboot"
         yield (failed if inside else warned)(
             say(
-                "{where} says driver {version}, and the tool says {told}",
+                "{where} reports driver {version}, but the tool reports {told}",
                 where=where,
                 version=version,
                 told=version_of_tool,
             ),
-            say("the image brings a driver of its own, and the host runs another")
+            say("the image contains a driver, and the host runs another")
             if inside
             else say("the driver was upgraded, and the old one still runs"),
             mend or "sudo reboot",
@@ -56,7 +56,7 @@ def driver_version(context: CheckContext) -> Iterator[Result]:
                 driver=version_of_tool or version,
                 runtime=runtime,
             ),
-            say("driver and runtime belong to one release; with others programs may not start"),
+            say("driver and runtime must be of the same release, otherwise programs may not start"),
             context.requirements.container.run
             if container_info(context.host).evidence
             else " ".join(context.smi.command),
@@ -64,7 +64,7 @@ def driver_version(context: CheckContext) -> Iterator[Result]:
             source="; ".join(dict.fromkeys((context.tool.source, context.requirements.driver.source))),
         )
         return
-    yield passed(say("driver {version}, says {where}", version=version, where=where))
+    yield passed(say("driver {version}, from {where}", version=version, where=where))
 
 
 def _release(version: str) -> tuple[str, ...]:

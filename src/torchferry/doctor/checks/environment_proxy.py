@@ -32,7 +32,7 @@ def environment_proxy(context: CheckContext) -> Iterator[Result]:
                     small=masked(small),
                     large=masked(large),
                 ),
-                say("some programs read the one, some the other"),
+                say("some programs read one, some the other"),
                 f'export {name.upper()}="${name}"',
             )
     exceptions = (environment.get("no_proxy") or environment.get("NO_PROXY") or "").split(",")
@@ -41,8 +41,8 @@ def environment_proxy(context: CheckContext) -> Iterator[Result]:
     if any(set_ones.values()) and lacking and "*" not in exceptions:
         ok = False
         yield warned(
-            say("a proxy is set, and no_proxy has not {hosts}", hosts=", ".join(lacking)),
-            say("servers on this host and ranks that meet over http are then asked of the proxy"),
+            say("a proxy is set, and no_proxy lacks {hosts}", hosts=", ".join(lacking)),
+            say("requests to servers on this host, and between ranks over http, then go to the proxy"),
             f"export no_proxy={','.join([*filter(None, exceptions), *lacking])}",
         )
     index = _index(context)
@@ -50,7 +50,7 @@ def environment_proxy(context: CheckContext) -> Iterator[Result]:
         ok = False
         yield warned(
             say("pip takes packages from {index}, which is not encrypted", index=masked(index)),
-            say("whoever is between can give you other packages, and pip refuses it without trusted-host"),
+            say("an attacker on the network could replace packages, and pip refuses it without trusted-host"),
             "python -m pip config debug",
         )
     if ok:

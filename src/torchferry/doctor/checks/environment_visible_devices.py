@@ -56,17 +56,15 @@ def _of_cuda(context: CheckContext, name: str, outer: str | Unknown | None) -> I
             continue
         if other != _CUDA[0]:
             yield warned(
-                say("{other} is set, and has no meaning here", other=other),
-                say("on these cards {name} chooses", name=name),
+                say("{other} is set but has no effect here", other=other),
+                say("on these cards {name} is used", name=name),
                 f"unset {other}",
                 source=source,
             )
         elif own is None:
             yield warned(
-                say("{other} is set, and has no meaning here", other=other),
-                say(
-                    "on these cards {name} chooses; under `torchferry run` alone the list is handed on to it", name=name
-                ),
+                say("{other} is set but has no effect here", other=other),
+                say("on these cards {name} is used; only `torchferry run` passes the list on to it", name=name),
                 f"export {name}={value}; unset {other}" if _NUMBERS.fullmatch(value) else f"unset {other}",
                 source=source,
             )
@@ -74,7 +72,7 @@ def _of_cuda(context: CheckContext, name: str, outer: str | Unknown | None) -> I
             yield warned(
                 say("{other} is {value}, and {name} is {own}", other=other, value=value, name=name, own=own),
                 say(
-                    "on these cards {name} counts, under `torchferry run` too; {other} is not used",
+                    "on these cards {name} is used, also under `torchferry run`; {other} is ignored",
                     name=name,
                     other=other,
                 ),
@@ -88,7 +86,7 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
     if value in ("", "-1"):
         yield failed(
             say("{name} is `{value}`, which hides every card", name=name, value=value),
-            say("a program then says that there is no device"),
+            say("a program then finds no device"),
             f"unset {name}",
             source=source,
         )
@@ -96,7 +94,7 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
     if not _NUMBERS.fullmatch(value):
         yield warned(
             say("{name} is `{value}`, which is not a list of numbers", name=name, value=value),
-            say("names of cards and other texts are not read alike everywhere; reading may stop at the first of them"),
+            say("card names and other texts are not read everywhere; parsing may stop at the first of them"),
             f"export {name}=0",
             source=source,
         )
@@ -107,14 +105,14 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
     if count and any(number not in named for number in beyond):
         worst = max(number for number in beyond if number not in named)
         yield failed(
-            say("{name} names device {number}, and there are {count}", name=name, number=worst, count=count),
+            say("{name} names device {number}, but there are {count}", name=name, number=worst, count=count),
             say("numbers begin at 0; in a container they count the cards of the container"),
             f"export {name}={','.join(map(str, range(count)))}",
             source=source,
         )
     elif count and beyond:
         yield unknown(
-            say("{name} names device {number}, and there are {count}", name=name, number=max(beyond), count=count),
+            say("{name} names device {number}, but there are {count}", name=name, number=max(beyond), count=count),
             f"export {name}={','.join(map(str, range(count)))}",
             advice=say(
                 "nobody has verified whether {name} counts the container's cards from 0 or the host's", name=name
@@ -122,8 +120,8 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
         )
     elif numbers != sorted(set(numbers)):
         yield warned(
-            say("{name} is {value}: numbers twice or out of order", name=name, value=value),
-            say("not every plugin takes them in another order"),
+            say("{name} is {value}: numbers are repeated or out of order", name=name, value=value),
+            say("not every plugin supports another order"),
             f"export {name}={','.join(map(str, sorted(set(numbers))))}",
             source=source,
         )
@@ -193,7 +191,7 @@ def _within(context: CheckContext, name: str, outer: str) -> Iterator[Result]:
     values = {"name": name, "outer": outer, "inner": ",".join(map(str, inner)), "given": ",".join(map(str, given))}
     if any(number not in given for number in beyond):
         yield warned(
-            say("{name} is {inner}, and {outer} passes {given} into this container", **values),
+            say("{name} is {inner}, but {outer} passes {given} into this container", **values),
             say_plural("{count} device is in this container, and it does not have the number {number}",
                     "{count} devices are in this container, and none of them has the number {number}",
                 count=count, number=max(number for number in beyond if number not in given)),
@@ -202,7 +200,7 @@ def _within(context: CheckContext, name: str, outer: str) -> Iterator[Result]:
         )  # fmt: skip
     elif beyond:
         yield unknown(
-            say("{name} is {inner}, and {outer} passes {given} into this container", **values),
+            say("{name} is {inner}, but {outer} passes {given} into this container", **values),
             f"unset {name}",
             advice=say(
                 "nobody has verified whether {name} counts the container's cards from 0 or the host's", name=name

@@ -41,9 +41,9 @@ def judged(context: CheckContext, library: RequiredLibrary) -> Result:
     if not file.size:
         return failed(
             say("{path} is empty (`file too short`)", path=file.path),
-            say("it is a placeholder on which the host's library was to be mounted")
+            say("it is a placeholder for the host's library, which was not mounted")
             if inside
-            else say("its installation was cut short"),
+            else say("its installation was interrupted"),
             *(filter(None, (container.bind, container.run)) if inside else (f"ls -l {file.path}",)),
             source=library.source,
         )
@@ -53,8 +53,8 @@ def judged(context: CheckContext, library: RequiredLibrary) -> Result:
         scripts = [path for pattern in context.requirements.sdk.scripts for path in context.host.find(pattern)]
         line = f"source {scripts[0]}" if scripts and library.role != "driver" else line
         return failed(
-            say("{path} is there, and the loader does not look in its folder", path=file.path),
-            say("LD_LIBRARY_PATH has not {folder}", folder=folder),
+            say("{path} exists, but the loader does not search its folder", path=file.path),
+            say("LD_LIBRARY_PATH lacks {folder}", folder=folder),
             line,
             source=library.source,
             remedy=Remedy("line", line),
@@ -62,7 +62,7 @@ def judged(context: CheckContext, library: RequiredLibrary) -> Result:
     name = file.path.rpartition("/")[2]
     complaint = (context.python.libraries or {}).get(name)
     if complaint is None:
-        return unknown(say("{path} is there; it could not be tried", path=file.path))
+        return unknown(say("{path} exists; loading it could not be tested", path=file.path))
     explanation = context.explained(complaint) if complaint else None
     if explanation is not None:
         return failed(

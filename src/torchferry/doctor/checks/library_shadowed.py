@@ -32,18 +32,18 @@ def library_shadowed(context: CheckContext) -> Iterator[Result]:
             hidden = True
             yield warned(
                 say(
-                    "{name}: {first} hides {others}",
+                    "{name}: {first} shadows {others}",
                     name=name,
                     first=copies[0].path,
                     others=", ".join(file.path for file in others),
                 ),
-                say("the loader takes the first that it meets, and the two differ"),
+                say("the loader uses the first that it finds, and the two differ"),
                 "export LD_LIBRARY_PATH=" + ":".join(dict.fromkeys([others[0].path.rpartition("/")[0], *entries])),
-                advice=say("where the first is the right one, leave it; else put the other's folder in front"),
+                advice=say("if the first is the right one, leave it; otherwise put the other's folder first"),
             )
     if not hidden and not gone:
         yield (
-            passed(say("no library hides another"))
+            passed(say("no library shadows another"))
             if seen
             else skipped(say("no library of the toolkit is on the loader's path"))
         )

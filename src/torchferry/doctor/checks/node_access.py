@@ -57,7 +57,7 @@ def node_access(context: CheckContext) -> Iterator[Result]:
     elif entry.mode & _GROUP_MAY != _GROUP_MAY:
         yield failed(
             what,
-            say("their mode is {mode}, which lets no group read and write", mode=f"{entry.mode:04o}"),
+            say("their mode is {mode}, which does not allow a group to read and write", mode=f"{entry.mode:04o}"),
             f"ls -l {entry.path}",
             f"sudo chmod g+rw {entry.path}",
             advice=say("a udev rule of the driver sets the mode; installing the driver again restores it"),
@@ -74,13 +74,13 @@ def node_access(context: CheckContext) -> Iterator[Result]:
     elif not node.group:
         yield failed(
             what,
-            say("they belong to root alone, and which group they should have nobody has verified")
+            say("they belong only to root; nobody has verified which group they should have")
             if not entry.gid
             else say("they belong to the group number {gid}, which has no name here", gid=entry.gid),
             f"ls -l {entry.path}",
             f"sudo setfacl -m u:{host.user.name}:rw {entry.path}",
             advice=say(
-                "the second command lasts until the node is made anew; a udev rule of the driver sets the group"
+                "the second command lasts until the node is recreated; a udev rule of the driver sets the group"
             ),
             source=node.source,
         )
@@ -96,7 +96,7 @@ def _without_group(context: CheckContext, what: Message, node: Node, entry: Host
     group_exists = host.has_group(group)
     yield failed(
         what,
-        say("they belong to root alone, and should belong to the group {group}", group=group)
+        say("they belong only to root, but should belong to the group {group}", group=group)
         if not entry.gid
         else say("they belong to the group number {gid}, which should be {group}", gid=entry.gid, group=group),
         *((f"sudo chgrp {group} {entry.path}",) if group_exists else (f"sudo groupadd -o -g {number} {group}",)),

@@ -22,7 +22,7 @@ def node_present(context: CheckContext) -> Iterator[Result]:
     missing = [node for node, paths in nodes_by_rule.items() if not paths]
     sources = "; ".join(dict.fromkeys(node.source for node in missing))
     if present:
-        yield passed(say("there: {nodes}", nodes=present))
+        yield passed(say("found: {nodes}", nodes=present))
     if not missing:
         return
     names = ", ".join(node.pattern for node in missing)
@@ -31,17 +31,17 @@ def node_present(context: CheckContext) -> Iterator[Result]:
             say("this container has no {nodes}", nodes=names),
             say("this container was started without the cards"),
             *filter(None, (context.requirements.container.bind, context.requirements.container.run)),
-            advice=say("start the container anew: nodes cannot be added to one that runs"),
+            advice=say("start the container again: nodes cannot be added to a running container"),
             source=context.requirements.container.source or sources,
             missing=None if present else Missing.CARD,
         )
         return
     loaded = context.driver_loaded
     yield failed(
-        say("there is no {nodes}", nodes=names),
+        say("missing: {nodes}", nodes=names),
         say("the driver is loaded and has found no card; see driver.pci")
         if loaded
-        else say("the driver makes these nodes, and it is not loaded; see driver.module"),
+        else say("the driver creates these nodes, but it is not loaded; see driver.module"),
         *(("sudo dmesg | tail -n 30",) if loaded else context.requirements.driver.install or ("lsmod",)),
         source=sources,
         missing=None if present else Missing.CARD if loaded else Missing.DRIVER,

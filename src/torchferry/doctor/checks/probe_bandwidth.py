@@ -18,7 +18,7 @@ def probe_bandwidth(context: CheckContext) -> Iterator[Result]:
     if context.rehearsed:
         yield skipped(say("a rehearsal says nothing about the card's speed"))
     elif outcome is None:
-        yield skipped(say("the probe did not come so far"))
+        yield skipped(say("the probe did not get this far"))
     elif outcome.get("error"):
         yield unknown(say("not measured: {error}", error=outcome["error"]))
     else:

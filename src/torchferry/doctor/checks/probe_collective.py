@@ -17,19 +17,19 @@ def probe_collective(context: CheckContext) -> Iterator[Result]:
     outcome = step(context.probe or {}, "collective")
     name = context.target.backend.COLLECTIVE
     if outcome is None:
-        yield skipped(say("the probe did not come so far"))
+        yield skipped(say("the probe did not get this far"))
     elif outcome.get("skipped"):
-        yield skipped(say("there is one device: nothing to talk to"))
+        yield skipped(say("there is only one device"))
     elif outcome.get("limit"):
         yield warned(
             say_plural(
-                "{name} over {count} device did not end within {seconds} s, its share of the probe's time limit",
-                "{name} over {count} devices did not end within {seconds} s, its share of the probe's time limit",
+                "{name} over {count} device did not finish within {seconds} s, its share of the probe's time limit",
+                "{name} over {count} devices did not finish within {seconds} s, its share of the probe's time limit",
                 name=name,
                 count=outcome["ranks"],
                 seconds=f"{outcome['limit']:.0f}",
             ),
-            say("the time limit ends it, and does not tell what hangs from what is slow: a longer one does"),
+            say("the time limit does not distinguish a hang from slowness; try a longer one"),
             longer(context),
             advice=say("see library.collective, system.limits and container.shared_memory"),
             evidence=tuple(outcome.get("lines", ())),
@@ -51,8 +51,8 @@ def probe_collective(context: CheckContext) -> Iterator[Result]:
     else:
         yield passed(
             say_plural(
-                "{name}: a sum over {count} device is right",
-                "{name}: a sum over {count} devices is right",
+                "{name}: a sum over {count} device is correct",
+                "{name}: a sum over {count} devices is correct",
                 name=name,
                 count=outcome["ranks"],
             )

@@ -27,4 +27,4 @@ def probe_dtypes(context: CheckContext) -> Iterator[Result]:
     if good:
         yield passed(say("these work: {names}", names=", ".join(good)))
     elif not bad:
-        yield skipped(say("the probe did not come so far"))
+        yield skipped(say("the probe did not get this far"))

@@ -18,10 +18,10 @@ def probe_operators(context: CheckContext) -> Iterator[Result]:
     for name, error in bad.items():
         yield failed(
             say("group `{name}`: {error}", name=name, error=error),
-            say("an operator of the group is missing on the card, or computes something else"),
+            say("an operator of the group is missing on the card, or its result is wrong"),
             f"torchferry rehearse -t {context.target.name} -- python YOUR_PROGRAM.py  # says which lines use it",
         )
     if good:
         yield passed(say("as on the CPU: {names}", names=", ".join(good)))
     elif not bad:
-        yield skipped(say("the probe did not come so far"))
+        yield skipped(say("the probe did not get this far"))

@@ -21,7 +21,7 @@ def probe_start(context: CheckContext) -> Iterator[Result]:
     if start is None and probe.get("stopped") == "timeout":
         yield failed(
             say("the device did not start within the time limit of {seconds} s", seconds=limit),
-            say("the time limit ends it, and does not tell what hangs from what is slow: a longer one does"),
+            say("the time limit does not distinguish a hang from slowness; try a longer one"),
             longer(context),
             advice=say("a process that holds every card makes others wait; see card.memory"),
             evidence=tuple(probe.get("lines", ())),
@@ -52,20 +52,20 @@ def probe_start(context: CheckContext) -> Iterator[Result]:
                 seconds=limit,
                 step=probe.get("doing", "?"),
             ),
-            say("the time limit ends it, and does not tell what hangs from what is slow: a longer one does"),
+            say("the time limit does not distinguish a hang from slowness; try a longer one"),
             longer(context),
             "sudo dmesg | tail -n 30",
-            advice=say("what comes after this step was not tried; the first use of an operator may compile it"),
+            advice=say("later steps were not tested; the first use of an operator may compile it"),
             evidence=tuple(probe.get("lines", ())),
         )
     elif probe.get("stopped"):
         yield failed(
             say(
-                "the probe did not come to its end: {how} during {step}",
+                "the probe did not finish: {how} during {step}",
                 how=probe["stopped"],
                 step=probe.get("doing", "?"),
             ),
-            say("the device hangs or its library crashes there"),
+            say("the device hangs or its library crashes at this step"),
             "sudo dmesg | tail -n 30",
             evidence=tuple(probe.get("lines", ())),
         )

@@ -24,11 +24,11 @@ def python_autoload(context: CheckContext) -> Iterator[Result]:
         yield skipped(say("torch or the plugin is missing; see python.torch and python.plugin"))
         return
     if isinstance(loads, Unknown):
-        yield unverified(say("whether torch loads this plugin by itself"))
+        yield unverified(say("whether torch loads this plugin automatically"))
         return
     numbers = tuple(int(part) for part in context.torch.split(".")[:2] if part.isdigit())
     if not loads or numbers < _SINCE:
-        yield passed(say("torch does not load {plugin} by itself: programs must import it", plugin=backend.PLUGIN))
+        yield passed(say("torch does not load {plugin} automatically: programs must import it", plugin=backend.PLUGIN))
         return
     if context.host.environment.get(_SWITCH) == "0":
         yield warned(
@@ -44,4 +44,4 @@ def python_autoload(context: CheckContext) -> Iterator[Result]:
             f"{context.host.python} -m pip show {backend.PLUGIN}",
         )
         return
-    yield passed(say("torch loads {plugin} by itself", plugin=backend.PLUGIN))
+    yield passed(say("torch loads {plugin} automatically", plugin=backend.PLUGIN))

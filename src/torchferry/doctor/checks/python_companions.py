@@ -52,11 +52,11 @@ def _judged(context: CheckContext, name: str, version: str, row: Row | None, row
         )
     index = f" --index-url {_CPU_INDEX}" if context.requirements.python.build == "cpu" else ""
     return warned(
-        say("{name} {version} is installed, and to torch {torch} belongs {wanted}", wanted=wanted, **values),
-        say("one of the two was replaced by itself, as scripts of projects do; its operators then do not load"),
+        say("{name} {version} is installed, but torch {torch} needs {wanted}", wanted=wanted, **values),
+        say("one of the two was replaced alone, for example by a project's script; its operators then do not load"),
         f"{context.host.python} -m pip install {name}=={wanted} --no-deps{index}",
         advice=say(
-            "without --no-deps pip replaces torch too; where torch is the one that was replaced, see python.versions"
+            "without --no-deps pip replaces torch too; if torch is the one that was replaced, see python.versions"
         ),
         source=row.source,
     )

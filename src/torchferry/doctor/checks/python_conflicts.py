@@ -18,28 +18,28 @@ def python_conflicts(context: CheckContext) -> Iterator[Result]:
     """Look at what torch would load by itself, and for packages that serve CUDA alone."""
     python = context.python
     if not python.version:
-        yield skipped(say("there is no Python to look into; see python.interpreter"))
+        yield skipped(say("there is no Python to examine; see python.interpreter"))
         return
     plugin = context.target.backend.PLUGIN
     others = sorted(name for name in python.entry_points or {} if name != plugin and not name.startswith(_OURS))
     if others:
         yield warned(
             say("torch loads other plugins too: {names}", names=", ".join(others)),
-            say("torch takes one plugin a process for its free device key; whoever is first wins, or the import fails"),
+            say("torch allows one plugin a process for its free device key; the first one wins, or the import fails"),
             *(f"{context.host.python} -m pip uninstall {name}" for name in others),
         )
     packages = context.cuda_packages
     if packages:
         yield warned(
             say_plural(
-                "{count} package here serves CUDA alone: {names}",
-                "{count} packages here serve CUDA alone: {names}",
+                "{count} package supports only CUDA: {names}",
+                "{count} packages support only CUDA: {names}",
                 count=len(packages),
                 names=", ".join(packages[:6]),
             ),
-            say("they take room, and code that finds them may choose them"),
+            say("they use disk space, and code that finds them may choose them"),
             f"{context.host.python} -m pip uninstall -y {' '.join(packages)}",
             advice=say("`torchferry scan` says where a project uses them"),
         )
     if not others and not packages:
-        yield passed(say("no other plugin, and no package for CUDA alone"))
+        yield passed(say("no other plugin, and no package that supports only CUDA"))

@@ -29,7 +29,7 @@ def python_import(context: CheckContext) -> Iterator[Result]:
         yield failed(what, explanation.cause, *explanation.commands, source=explanation.source, evidence=evidence)
         return
     if imported.process is not None and imported.process.problem == "timeout":
-        cause = say("it does not come to an end: the driver does not answer, or another process holds every card")
+        cause = say("it does not finish: the driver does not answer, or another process holds every card")
     elif imported.process is not None and imported.process.status is not None and imported.process.status < 0:
         cause = say(
             "the process crashed with signal {number}: libraries do not fit together", number=-imported.process.status
@@ -40,6 +40,6 @@ def python_import(context: CheckContext) -> Iterator[Result]:
         what,
         cause,
         f"cd / && {context.host.python} -c 'import torch, {plugin}'",
-        advice=say("the checks of host and libraries above say what it may lack"),
+        advice=say("the checks of host and libraries above show what may be missing"),
         evidence=evidence,
     )

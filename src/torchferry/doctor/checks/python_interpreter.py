@@ -20,7 +20,7 @@ def python_interpreter(context: CheckContext) -> Iterator[Result]:
         lines = tuple(masked(line) for line in python.process.first_lines())
         explanation = context.explained(python.process.out + python.process.err)
         yield failed(
-            say("{python} cannot be asked", python=path),
+            say("{python} cannot be examined", python=path),
             explanation.cause
             if explanation
             else say("there is no such program, it is older than Python 3.8, or it does not start"),

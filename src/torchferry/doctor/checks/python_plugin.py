@@ -16,7 +16,7 @@ def python_plugin(context: CheckContext) -> Iterator[Result]:
     """Look for each module of the plugin without importing it."""
     python = context.python
     if not python.version:
-        yield skipped(say("there is no Python to look into; see python.interpreter"))
+        yield skipped(say("there is no Python to examine; see python.interpreter"))
         return
     modules = (context.target.backend.PLUGIN,) if context.rehearsed else context.plugin_modules
     for module in modules:
@@ -32,8 +32,8 @@ def python_plugin(context: CheckContext) -> Iterator[Result]:
         ]
         if wheels:
             yield failed(
-                say("{module} lies on this machine and is not installed: {wheel}", module=module, wheel=wheels[-1]),
-                say("the toolkit's installer brings the wheel and leaves installing it to you"),
+                say("{module} is on this machine but not installed: {wheel}", module=module, wheel=wheels[-1]),
+                say("the toolkit's installer contains the wheel but does not install it"),
                 f"{context.host.python} -m pip install {wheels[-1]}",
                 source=context.requirements.python.source,
             )

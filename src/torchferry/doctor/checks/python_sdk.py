@@ -22,7 +22,7 @@ def python_sdk(context: CheckContext) -> Iterator[Result]:
         return
     row = next((row for row in context.target.backend.table("versions") if plugin in row.extra.get("sdk", {})), None)
     if row is None:
-        yield unverified(say("over which {sdk} plugin {plugin} is built", sdk=sdk or "SDK", plugin=plugin))
+        yield unverified(say("the {sdk} version for which plugin {plugin} is built", sdk=sdk or "SDK", plugin=plugin))
         return
     wanted = str(row.extra["sdk"][plugin])
     bare = wanted.lstrip(">=~ ")
@@ -31,7 +31,7 @@ def python_sdk(context: CheckContext) -> Iterator[Result]:
         yield passed(say("plugin {plugin} fits {sdk} {version}", **values), source=row.source)
     elif wanted.startswith("~"):
         yield unknown(
-            say("plugin {plugin} was seen with {sdk} {wanted} alone, and {version} is installed", **values),
+            say("plugin {plugin} is known only with {sdk} {wanted}, but {version} is installed", **values),
             source=row.source,
         )
     else:
@@ -39,8 +39,8 @@ def python_sdk(context: CheckContext) -> Iterator[Result]:
             name for name, over in row.extra["sdk"].items() if _numbers(str(over).lstrip(">=~ ")) == _numbers(version)
         ]
         yield failed(
-            say("plugin {plugin} is built over {sdk} {wanted}, and {version} is installed", **values),
-            say("{where} says so; operators then fail or give wrong results", where=where),
+            say("plugin {plugin} is built for {sdk} {wanted}, but {version} is installed", **values),
+            say("source: {where}; operators then fail or give wrong results", where=where),
             *(install_commands(context, row, fitting[0]) if fitting else ()),
             f"torchferry backend show {context.target.name}",
             advice=context.requirements.sdk.install,

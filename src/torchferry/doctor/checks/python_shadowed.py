@@ -24,11 +24,11 @@ def python_shadowed(context: CheckContext) -> Iterator[Result]:
         if host.entry(f"{folder.rstrip('/')}/{name}{suffix}") is not None
     ]
     if not hidden:
-        yield passed(say("nothing hides torch or the plugin"))
+        yield passed(say("nothing shadows torch or the plugin"))
         return
     yield warned(
         say("{path} is found before the installed package", path=hidden[0]),
-        say("Python looks in the folder of the program and in PYTHONPATH first; sources have not the built libraries"),
+        say("Python searches the folder of the program and PYTHONPATH first; source folders lack the built libraries"),
         "cd /  # then start the program by its full path",
-        advice=say("rename the folder, or take its parent out of PYTHONPATH"),
+        advice=say("rename the folder, or remove its parent from PYTHONPATH"),
     )

@@ -28,7 +28,7 @@ def python_toolkit(context: CheckContext) -> Iterator[Result]:
         yield skipped(say("{sdk} is not installed; see sdk.installed", sdk=sdk.name))
         return
     if not python.version:
-        yield skipped(say("there is no Python to look into; see python.interpreter"))
+        yield skipped(say("there is no Python to examine; see python.interpreter"))
         return
     modules = [name for name in sdk.modules if not python.has(name)]
     packages = [name for name in sdk.packages if not python.installed(name)]
@@ -37,7 +37,7 @@ def python_toolkit(context: CheckContext) -> Iterator[Result]:
             say("{python} does not find {names}", python=python.executable, names=", ".join(modules)),
             say("the setup script of {sdk} was not sourced, or PYTHONPATH was replaced after it", sdk=sdk.name),
             *(f"source {script}" for script in scripts[:1] or sdk.scripts[:1]),
-            advice=say("add folders to PYTHONPATH by PYTHONPATH=FOLDER:$PYTHONPATH, and do not set it anew"),
+            advice=say("extend PYTHONPATH with PYTHONPATH=FOLDER:$PYTHONPATH instead of replacing it"),
             source=sdk.source,
         )
     if packages:
@@ -49,4 +49,4 @@ def python_toolkit(context: CheckContext) -> Iterator[Result]:
         )
     if not modules and not packages:
         names = ", ".join((*sdk.modules, *sdk.packages))
-        yield passed(say("these are there: {names}", names=names), source=sdk.source)
+        yield passed(say("found: {names}", names=names), source=sdk.source)

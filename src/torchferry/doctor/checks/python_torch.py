@@ -16,12 +16,12 @@ def python_torch(context: CheckContext) -> Iterator[Result]:
     """Look for torch without importing it."""
     python = context.python
     if not python.version:
-        yield skipped(say("there is no Python to look into; see python.interpreter"))
+        yield skipped(say("there is no Python to examine; see python.interpreter"))
         return
     if not python.has("torch"):
         yield failed(
             say("torch is not installed in {python}", python=python.executable),
-            say("another Python may have it: torchferry looks into the one that it runs in, unless told otherwise"),
+            say("another Python may have it; by default torchferry examines the one that it runs in"),
             _elsewhere(context),
             *install_commands(context),
             advice=context.target.install,
@@ -30,8 +30,8 @@ def python_torch(context: CheckContext) -> Iterator[Result]:
         return
     if not context.torch:
         yield failed(
-            say("torch is there, and does not say which version it is"),
-            say("its installation is damaged, or a folder named torch lies in the way; see python.shadowed"),
+            say("torch is installed, but does not state its version"),
+            say("its installation is damaged, or a folder named torch shadows it; see python.shadowed"),
             "python -m pip install --force-reinstall --no-deps torch",
         )
         return

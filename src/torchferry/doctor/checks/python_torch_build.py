@@ -21,13 +21,13 @@ def python_torch_build(context: CheckContext) -> Iterator[Result]:
     values = context.python.torch or {}
     other = values.get("cuda") or values.get("hip")
     if not wanted:
-        yield unverified(say("which build of torch the plugin wants"))
+        yield unverified(say("which build of torch the plugin needs"))
     elif other:
         yield failed(
             say("torch {version} is built for {other}", version=values.get("version"), other=f"CUDA/ROCm {other}"),
-            say("the plugin wants the CPU build")
+            say("the plugin needs the CPU build")
             if wanted == "cpu"
-            else say("the plugin wants the vendor's own build of torch"),
+            else say("the plugin needs the vendor's own build of torch"),
             "python -m pip uninstall -y torch",
             *install_commands(context),
             advice=context.target.install,
@@ -36,9 +36,11 @@ def python_torch_build(context: CheckContext) -> Iterator[Result]:
     elif wanted == "vendor":
         yield passed(
             say(
-                "torch {version} is not built for CUDA; the plugin wants the vendor's own build",
+                "torch {version} is not built for CUDA; the plugin needs the vendor's own build",
                 version=values.get("version"),
             )
         )
     else:
-        yield passed(say("torch {version} is not built for CUDA, as the plugin wants", version=values.get("version")))
+        yield passed(
+            say("torch {version} is not built for CUDA, as the plugin requires", version=values.get("version"))
+        )

@@ -53,11 +53,11 @@ def _judged(context: CheckContext, torch: str, name: str, version: str, rows: Se
     if owner is not None:
         return failed(
             say(
-                "{name} {version} is for torch {wanted}, and torch {torch} is installed",
+                "{name} {version} is for torch {wanted}, but torch {torch} is installed",
                 wanted=owner.name.partition("==")[2],
                 **values,
             ),
-            say("one of the two was installed or replaced by itself, as scripts of projects do"),
+            say("one of the two was installed or replaced alone, for example by a project's script"),
             *install_commands(context, owner, wheel=False),
             advice=owner.remark,
             source=owner.source,
@@ -71,8 +71,8 @@ def _judged(context: CheckContext, torch: str, name: str, version: str, rows: Se
     values["wanted"] = ", ".join(dict.fromkeys(plugin for row in of_torch for plugin in _plugins(row)))
     if _foreign(torch, version, rows):
         return failed(
-            say("{name} {version} is installed, and for torch {torch} it is {wanted}", **values),
-            say("one of the two was installed or replaced by itself, as scripts of projects do"),
+            say("{name} {version} is installed, but torch {torch} needs {wanted}", **values),
+            say("one of the two was installed or replaced alone, for example by a project's script"),
             *install_commands(context, first),
             advice=first.remark,
             source=first.source,

@@ -52,12 +52,12 @@ def sdk_environment(context: CheckContext) -> Iterator[Result]:
     if len(scripts) > 1 and not any(environment.get(name, "").startswith(root) for name in sdk.variables):
         yield warned(
             say_plural(
-                "{count} copy of {sdk} is installed, and not the first is used",
-                "{count} copies of {sdk} are installed, and not the first is used",
+                "{count} copy of {sdk} is installed, and the first one is not used",
+                "{count} copies of {sdk} are installed, and the first one is not used",
                 count=len(scripts),
                 sdk=sdk.name,
             ),
-            say("{names} points at another", names=", ".join(sdk.variables)),
+            say("{names} points to another", names=", ".join(sdk.variables)),
             *(f"source {script}" for script in scripts),
             source=sdk.source,
         )

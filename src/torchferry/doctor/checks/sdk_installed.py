@@ -19,7 +19,7 @@ def sdk_installed(context: CheckContext) -> Iterator[Result]:
         return
     version, path = context.sdk_version
     if version:
-        yield passed(say("{sdk} {version}, says {where}", sdk=sdk.name, version=version, where=path), source=sdk.source)
+        yield passed(say("{sdk} {version}, from {where}", sdk=sdk.name, version=version, where=path), source=sdk.source)
         return
     signs = [path for pattern in sdk.scripts for path in context.host.find(pattern)]
     signs += [
@@ -31,10 +31,12 @@ def sdk_installed(context: CheckContext) -> Iterator[Result]:
     if signs:
         version_is_stated = bool(sdk.versions)
         yield unknown(
-            say("{sdk} is here ({where}), and no file states its version", sdk=sdk.name, where=signs[0])
+            say("{sdk} is installed ({where}), but no file states its version", sdk=sdk.name, where=signs[0])
             if version_is_stated
             else say(
-                "{sdk} is here ({where}); nobody has verified where it states its version", sdk=sdk.name, where=signs[0]
+                "{sdk} is installed ({where}); nobody has verified where it states its version",
+                sdk=sdk.name,
+                where=signs[0],
             ),
             source=sdk.source,
         )
@@ -43,7 +45,7 @@ def sdk_installed(context: CheckContext) -> Iterator[Result]:
     yield failed(
         say("{sdk} is not installed", sdk=sdk.name),
         say(
-            "none of its files is here: {paths}",
+            "none of its files exists: {paths}",
             paths=", ".join(map(context.host.spelled, sought)),
         ),
         f"torchferry backend show {context.target.name}",

@@ -26,8 +26,8 @@ def system_clock(context: CheckContext) -> Iterator[Result]:
         process = context.host.run(("chronyc", "tracking"))
         if "Leap status     : Not synchronised" in process.out:
             yield warned(
-                say("chrony runs and follows no server"),
-                say("it reaches none of its servers"),
+                say("chrony is running but follows no server"),
+                say("it cannot reach any of its servers"),
                 "chronyc sources -v",
                 evidence=process.first_lines(),
             )
@@ -41,18 +41,18 @@ def system_clock(context: CheckContext) -> Iterator[Result]:
                     "sudo chronyc makestep",
                 )
             else:
-                yield passed(say("chrony keeps the clock; it is {seconds} s off", seconds=match[1]))
+                yield passed(say("chrony synchronises the clock; it is {seconds} s off", seconds=match[1]))
             return
     if context.host.which("timedatectl"):
         process = context.host.run(("timedatectl", "show", "-p", "NTPSynchronized", "--value"))
         if process.out.strip() == "yes":
-            yield passed(say("a time service keeps the clock"))
+            yield passed(say("a time service synchronises the clock"))
             return
         if process.out.strip() == "no":
             yield warned(
-                say("no time service keeps the clock"),
+                say("no time service synchronises the clock"),
                 say("hosts drift apart by seconds a day"),
                 "sudo timedatectl set-ntp true",
             )
             return
-    yield unknown(say("neither chrony nor systemd says whether the clock is kept"), "date -u")
+    yield unknown(say("neither chrony nor systemd reports whether the clock is synchronised"), "date -u")

@@ -38,7 +38,7 @@ def system_disk(context: CheckContext) -> Iterator[Result]:
             continue
         if not space.files_left:
             yield failed(
-                say("the file system of {path} can take no more files", path=path),
+                say("the file system of {path} cannot hold more files", path=path),
                 say("its table of files (inodes) is full"),
                 f"df -i {path}",
             )
@@ -62,7 +62,7 @@ def system_disk(context: CheckContext) -> Iterator[Result]:
     if cache and host.entry(cache) is None:
         yield warned(
             say("{name} is {path}, which does not exist", name="TORCHFERRY_CACHE", path=cache),
-            say("what torchferry builds is kept there"),
+            say("torchferry stores what it builds there"),
             f"mkdir -p {cache}",
             remedy=Remedy("folder", cache),
         )

@@ -23,16 +23,16 @@ def system_host_name(context: CheckContext) -> Iterator[Result]:
     ]
     if not addresses:
         yield unknown(
-            say("/etc/hosts has not this host's name; a name server may have it"),
+            say("/etc/hosts lacks this host's name; a name server may have it"),
             f"getent hosts {name}",
-            advice=say("where it has none, collectives over several hosts and sudo wait for an answer"),
+            advice=say("without an entry, collectives over several hosts and sudo wait for an answer"),
         )
     elif all(address.startswith("127.") or address == "::1" for address in addresses):
         yield warned(
-            say("this host's name leads to {address} alone", address=addresses[0]),
-            say("ranks on other hosts would be told to look at themselves"),
+            say("this host's name resolves only to {address}", address=addresses[0]),
+            say("ranks on other hosts would connect to themselves"),
             f"getent hosts {name}",
-            advice=say("for training on one host it does not matter; else put the host's address into /etc/hosts"),
+            advice=say("it does not matter for training on one host; otherwise put the host's address into /etc/hosts"),
         )
     else:
-        yield passed(say("this host's name leads to an address of it"))
+        yield passed(say("this host's name resolves to one of its addresses"))

@@ -39,7 +39,7 @@ def system_limits(context: CheckContext) -> Iterator[Result]:
             say("{name} is limited to {soft}", name=name, soft=soft),
             say("collectives over RDMA lock more memory than that")
             if name == "memlock"
-            else say("ranks and their data loaders may run into it"),
+            else say("ranks and their data loaders may reach it"),
             command,
         )
     if ok:

@@ -33,7 +33,7 @@ def tool_present(context: CheckContext) -> Iterator[Result]:
         )
         yield failed(
             say("{tool} is not on PATH", tool=name),
-            say("it comes with the driver, which is not installed here; in a container it comes from the host"),
+            say("it belongs to the driver, which is not installed here; in a container the host provides it"),
             *(mend or (f"which {name}",)),
             source=context.target.backend.source_of("SMI"),
             missing=Missing.DRIVER,
@@ -42,8 +42,8 @@ def tool_present(context: CheckContext) -> Iterator[Result]:
     if smi.path and "/" in smi.path and context.host.which(name) is None:
         folder = smi.path.rpartition("/")[0]
         yield warned(
-            say("{tool} lies in {folder}, which is not on PATH", tool=name, folder=folder),
-            say("programs that call it do not find it"),
+            say("{tool} is in {folder}, which is not on PATH", tool=name, folder=folder),
+            say("programs that call it cannot find it"),
             f"export PATH={folder}:$PATH",
         )
     yield _judged(context, smi)
@@ -103,16 +103,16 @@ def _judged(context: CheckContext, smi: SmiQuery) -> Result:
             evidence=lines,
         )
     return unknown(
-        say("{tool} printed what torchferry cannot read: a format that nobody has described yet", tool=name),
+        say("torchferry cannot read the output of {tool}: its format is not described yet", tool=name),
         evidence=lines,
     )
 
 
 def _how(problem: str, status: int | None) -> Message:
     if problem == "timeout":
-        return say("does not come to an end; it was stopped")
+        return say("does not finish; it was stopped")
     if problem == "flood":
-        return say("prints without end; it was stopped")
+        return say("prints endlessly; it was stopped")
     if problem:
         return say("cannot be started")
     return say("ends with exit status {status}", status=status)

@@ -62,8 +62,8 @@ class Builder:
                 try:
                     return maker(self, content)
                 except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
-                    raise Refused(say("{node} is no value: {error}", node=repr(node)[:200], error=error)) from None
-        raise Refused(say("{node} is no value: {error}", node=repr(node)[:200], error="unknown"))
+                    raise Refused(say("{node} is not a value: {error}", node=repr(node)[:200], error=error)) from None
+        raise Refused(say("{node} is not a value: {error}", node=repr(node)[:200], error="unknown"))
 
     def place(self, recorded: str) -> torch.device:
         """Return where something goes that was on the recorded device."""

@@ -125,7 +125,7 @@ def place(call: Call, named: str = "") -> torch.device:
         torch.empty(1, device=device)
     except (ImportError, RuntimeError, AssertionError) as error:
         raise TorchferryError(
-            say("there is no device {device} here: {error}", device=wanted, error=str(error).splitlines()[0]),
+            say("device {device} does not exist here: {error}", device=wanted, error=str(error).splitlines()[0]),
             say("name one by `--device`, such as `--device cpu`"),
         ) from None
     return device

@@ -55,7 +55,7 @@ def judged(call: Call, device: torch.device, results: list[Tensor] | None = None
     try:
         low = called(call, cpu).made
     except (RuntimeError, TypeError) as error:  # NotImplementedError is one
-        return [Judgement(UNTESTED, say("all results"), say("the CPU cannot do it: {error}", error=error))]
+        return [Judgement(UNTESTED, say("all results"), say("the CPU cannot run it: {error}", error=error))]
     try:
         truth, moved = called(call, cpu, wider=True).made, called(call, cpu, wider=True, nudge=1).made
     except (RuntimeError, TypeError, Refused):
@@ -64,11 +64,12 @@ def judged(call: Call, device: torch.device, results: list[Tensor] | None = None
         truth = moved = []
     judgements = []
     if not results and not low:
-        return [Judgement(UNTESTED, say("all results"), say("it makes no tensor"))]
+        return [Judgement(UNTESTED, say("all results"), say("it returns no tensor"))]
     if len(results) != len(low):
         judgements.append(
             Judgement(
                 FAIL,
+                # translators: what was judged, in contrast to one result of an operator
                 say("all results"),
                 say_plural(
                     "{count} result, and {m} on the CPU",
@@ -85,7 +86,7 @@ def judged(call: Call, device: torch.device, results: list[Tensor] | None = None
             why = say("{dtype}{shape} on the CPU", dtype=str(same.dtype)[6:], shape=list(same.shape))
             judgements.append(Judgement(FAIL, what, why))
         elif call.document["kind"] == "allocate":
-            judgements.append(Judgement(PASS, what, say("no values are due")))
+            judgements.append(Judgement(PASS, what, say("its values are not defined")))
         elif call.document["draws"] and not _same_stream(call, device):
             judgements.append(_of_chance(what, _plain(result), _plain(same)))
         else:
@@ -136,7 +137,7 @@ def _of_values(what: Message, result: Tensor, low: Tensor, truth: Tensor, moved:
             return Judgement(
                 FAIL,
                 what,
-                say("{name} in other places than on the CPU: {n} of {all}", name=name, n=wrong, all=got.numel()),
+                say("{name} at other positions than on the CPU: {n} of {all}", name=name, n=wrong, all=got.numel()),
             )
     finite = torch.isfinite(got) & torch.isfinite(right) & torch.isfinite(same)
     got, same, right = got[finite], same[finite], right[finite]
@@ -171,10 +172,10 @@ def _of_chance(what: Message, result: Tensor, same: Tensor) -> Judgement:
     """Compare mean and spread with the CPU's: the numbers themselves are other ones on another device."""
     got, other = result.to(torch.float64).flatten(), same.to(torch.float64).flatten()
     if bool(torch.isfinite(got).all()) != bool(torch.isfinite(other).all()):
-        return Judgement(FAIL, what, say("NaN or Inf on one of the two"))
+        return Judgement(FAIL, what, say("NaN or Inf on one side only"))
     count = got.numel()
     if count < 100:
-        return Judgement(UNTESTED, what, say("random numbers, and too few of them to compare"))
+        return Judgement(UNTESTED, what, say("random numbers, too few to compare"))
     error = math.sqrt((float(got.var()) + float(other.var())) / count)
     apart = abs(float(got.mean()) - float(other.mean()))
     spread = float(got.std()), float(other.std())

@@ -108,7 +108,7 @@ def read_call(folder: Path) -> Call:
     if document.get("format") != FORMAT:
         raise Refused(
             say(
-                "{file} has format {found}, and this reader knows {known}",
+                "{file} has format {found}, but this reader supports {known}",
                 file=CALL,
                 found=repr(document.get("format")),
                 known=FORMAT,
@@ -117,14 +117,14 @@ def read_call(folder: Path) -> Call:
     _check_texts(document)
     for key, kind in _KINDS.items():
         if not isinstance(document.get(key), kind):
-            raise Refused(say("{file} has no proper `{key}`", file=CALL, key=key))
+            raise Refused(say("{file} has no valid `{key}`", file=CALL, key=key))
     if not all(isinstance(text, str) for text in document["described"]):
-        raise Refused(say("{file} has no proper `{key}`", file=CALL, key="described"))
+        raise Refused(say("{file} has no valid `{key}`", file=CALL, key="described"))
     for row in document["written"]:
         if not (
             isinstance(row, list) and len(row) == 2 and type(row[0]) is int and row[0] >= 0 and type(row[1]) is str
         ):
-            raise Refused(say("{file} has no proper `{key}`", file=CALL, key="written"))
+            raise Refused(say("{file} has no valid `{key}`", file=CALL, key="written"))
     call = Call(document)
     call.storages = _storages(folder / TENSORS, document["storages"])
     for place, tensor in enumerate(document["tensors"]):
@@ -168,7 +168,7 @@ def _check_texts(document: Any) -> None:
         elif isinstance(value, list):
             waiting += [(part, depth + 1) for part in value]
         elif isinstance(value, str) and _CONTROL.search(value):
-            raise Refused(say("{file} holds control characters", file=CALL))
+            raise Refused(say("{file} contains control characters", file=CALL))
 
 
 def _bytes(path: Path, most: int) -> bytes:
@@ -176,7 +176,7 @@ def _bytes(path: Path, most: int) -> bytes:
     try:
         status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode):
-            raise Refused(say("{file} is no plain file", file=path.name))
+            raise Refused(say("{file} is not a plain file", file=path.name))
         if status.st_size > most:
             raise Refused(
                 say_plural(
@@ -200,9 +200,9 @@ def _json(data: bytes, file: str) -> dict[str, Any]:
     try:
         document = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise Refused(say("{file} is not JSON, or is cut off: {error}", file=file, error=error)) from None
+        raise Refused(say("{file} is not JSON, or is incomplete: {error}", file=file, error=error)) from None
     if not isinstance(document, dict):
-        raise Refused(say("{file} is not JSON, or is cut off: {error}", file=file, error="no object"))
+        raise Refused(say("{file} is not JSON, or is incomplete: {error}", file=file, error="no object"))
     return document
 
 
@@ -212,15 +212,15 @@ def _storages(path: Path, expected: dict[str, Any]) -> dict[str, Tensor]:
     for name, row in expected.items():
         size = row.get("bytes") if isinstance(row, dict) else None
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= LARGEST:
-            raise Refused(say("{file} has no proper `{key}`", file=CALL, key="storages." + name))
+            raise Refused(say("{file} has no valid `{key}`", file=CALL, key="storages." + name))
         if not isinstance(row.get("dtype"), str) or not isinstance(row.get("device"), str):
-            raise Refused(say("{file} has no proper `{key}`", file=CALL, key="storages." + name))
+            raise Refused(say("{file} has no valid `{key}`", file=CALL, key="storages." + name))
         if "made" not in row:
             wanted[name] = size
     data = _bytes(path, sum(wanted.values()) + LARGEST_TEXT)
     begin = 8 + int.from_bytes(data[:8], "little")
     if len(data) < 8 or begin > len(data):
-        raise Refused(say("{file} is cut off", file=path.name))
+        raise Refused(say("{file} is incomplete", file=path.name))
     header = _json(data[8:begin], path.name)
     storages = {}
     for name, size in wanted.items():
@@ -232,8 +232,8 @@ def _storages(path: Path, expected: dict[str, Any]) -> dict[str, Tensor]:
         if not 0 <= first <= last or begin + last > len(data) or last - first != size:
             raise Refused(
                 say_plural(
-                    "{file}: entry `{name}` does not hold the {count} byte that are due",
-                    "{file}: entry `{name}` does not hold the {count} bytes that are due",
+                    "{file}: entry `{name}` does not contain the expected {count} byte",
+                    "{file}: entry `{name}` does not contain the expected {count} bytes",
                     file=path.name,
                     name=name,
                     count=size,
@@ -248,7 +248,7 @@ def check_tensor(place: str, row: Any, storages: dict[str, Any]) -> None:
     """Refuse a tensor that does not lie inside of its storage."""
 
     def refuse(key: str) -> None:
-        raise Refused(say("{file} has no proper `{key}`", file=CALL, key=place + "." + key))
+        raise Refused(say("{file} has no valid `{key}`", file=CALL, key=place + "." + key))
 
     if not isinstance(row, dict):
         refuse("")
@@ -308,7 +308,7 @@ def find(name: str, overload: str, libraries: Any = ()) -> Any:
     """
     space, _, base = name.partition("::")
     if not all(_WORD.fullmatch(word) for word in (space, base)) or (overload and not _WORD.fullmatch(overload)):
-        raise Refused(say("`{name}` is no name of an operator", name=repr(name + "." + overload)))
+        raise Refused(say("`{name}` is not the name of an operator", name=repr(name + "." + overload)))
     if space in _OTHER_RANKS:
         raise Refused(say("{name} waits for other processes: it cannot be replayed by one", name=name))
     full = name + "." + overload if overload else name
@@ -325,7 +325,7 @@ def find(name: str, overload: str, libraries: Any = ()) -> Any:
         ) from None
     overload_found = getattr(getattr(getattr(torch.ops, space), base), overload or "default")
     if not isinstance(overload_found, torch._ops.OpOverload) or overload_found._schema.name != name:
-        raise Refused(say("`{name}` is no name of an operator", name=full))
+        raise Refused(say("`{name}` is not the name of an operator", name=full))
     if any(argument.name in {"filename", "path"} for argument in overload_found._schema.arguments):
         raise Refused(say("{name} opens files: it is not replayed", name=full))
     return overload_found

@@ -240,7 +240,7 @@ def save(
 def _unwritten(folder: Path, error: OSError) -> TorchferryError:
     advice = say("choose a folder that you may write to")
     if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-        advice = say("make room, or write calls elsewhere; nothing half is left")
+        advice = say("free some space, or write calls elsewhere; no partial directory remains")
     return TorchferryError(say("cannot write {path}: {error}", path=folder, error=error.strerror or error), advice)
 
 

@@ -259,7 +259,7 @@ class _Session:
             first, second = (CpuReference(call.operator, call.snapshot).wide(dtypes)[0] for _ in range(2))
         if len(first) != len(second) or not all(map(equal, first, second)):
             raise Untestable(
-                say("two runs on the CPU differ: it draws random numbers, or remembers, without saying so")
+                say("two runs on the CPU differ: it draws random numbers or keeps state without declaring it")
             )
 
     def has(self, number: int) -> bool:
@@ -396,7 +396,7 @@ class Judge:
         if not of_bound(ours, variance, allowed) <= 1:
             return None
         measures = measure(ours, variance, allowed, call.results[number].dtype)
-        reason = say("it saves the variance, where the CPU saves the inverse of its root")
+        reason = say("it saves the variance, but the CPU saves the inverse of its square root")
         return ResultVerdict(Status.PASS, reason, measures)
 
     def _floating(self, session: _Session, numbers: list[int], ours: Tensor, right: Tensor) -> ResultVerdict:
@@ -522,12 +522,12 @@ class Judge:
         wide = ErrorBound(pair.bound.relative, order.clamp(max=4 * between).add_(pair.bound.absolute))
         if of_bound(pair.device, pair.reference, wide) <= 1:
             return Status.PASS, say(
-                "within what two runs on the device differ by, {spread}", spread=standards.short(between)
+                "within the difference of two runs on the device, {spread}", spread=standards.short(between)
             )
         most = 2 * (pair.reference.abs() * pair.bound.relative + pair.bound.absolute + order)  # of two runs
         if bool((differences > most).any()):
             reason = say(
-                "two runs on the device differ by {spread}, more than another order of addition explains",
+                "two runs on the device differ by {spread}, more than reordered additions explain",
                 spread=standards.short(between),
             )
         return Status.FAIL, reason

@@ -175,7 +175,7 @@ class CompareMode(WholeMode):
                 policy = self._higher_order[func] = self._owner.policy(func)
             signature = None if policy.skip_reason else self._owner.signature(policy, ())
             if signature is not None:
-                reason = say("what a higher-order operator calls is not seen here")
+                reason = say("operators called by a higher-order operator are not visible here")
                 self._owner.untested(policy, signature, self._owner.where(policy.operator), reason)
         return out
 

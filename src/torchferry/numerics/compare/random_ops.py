@@ -44,7 +44,7 @@ def judge(call: ComparedCall) -> ResultVerdict:
     base = tolerances.plain(call.operator.base)
     check = _CHECKS.get(base)
     if check is None:
-        raise Untestable(say("it draws random numbers, and no property of them is known"))
+        raise Untestable(say("it draws random numbers of unknown distribution"))
     results = [result.fetched.tensor for result in call.results]
     first = call.results[0] if call.results else None
     if first is None:
@@ -77,7 +77,7 @@ def _dropout(
     given: Tensor = args[0]
     chance = _number(call, args, kwargs, "p", 0.5)
     if _value(call, args, kwargs, "train") is False:
-        return None if torch.equal(results[0], given) else say("it changes values although it does not train")
+        return None if torch.equal(results[0], given) else say("it changes values although it is not in training mode")
     out = results[0]
     mask = results[1] if len(results) > 1 else None
     kept = mask.bool() if mask is not None else out != 0
@@ -110,7 +110,7 @@ def _bernoulli(
         deviation = float((chance * (1 - chance)).sum().sqrt())
         off = abs(float(out.double().sum()) - float(chance.expand(out.shape).sum()))
         if off > _DEVIATIONS * deviation * max(1.0, math.sqrt(out.numel() / max(1, chance.numel()))) + 1:
-            return say("keeps {found}, and {right} are expected", found=int(out.sum()), right=int(chance.sum()))
+            return say("keeps {found}; {right} are expected", found=int(out.sum()), right=int(chance.sum()))
         return None
     _enough(out.numel())
     return _share(out.bool(), float(chance))
@@ -123,7 +123,7 @@ def _share(kept: Tensor, chance: float) -> Message | None:
     share = float(kept.double().mean())
     if abs(share - chance) > _DEVIATIONS * math.sqrt(max(chance * (1 - chance), 0.0) / count) + 1 / count:
         return say(
-            "keeps {found} % of {count} elements, and {right} % are expected",
+            "keeps {found} % of {count} elements; {right} % are expected",
             found=short(share * 100),
             count=count,
             right=short(chance * 100),
@@ -290,12 +290,12 @@ def _enough(count: int) -> None:
 
 def _outside(values: Tensor, low: float) -> Message | None:
     least = float(values.min())
-    return say("values from {least} on, and {low} is the least", least=least, low=low) if least < low else None
+    return say("values start at {least}, below the minimum {low}", least=least, low=low) if least < low else None
 
 
 def _whole(values: Tensor) -> Message | None:
     is_whole = (values == values.floor()) & values.isfinite()
-    return None if bool(is_whole.all()) else say("values that are no whole numbers")
+    return None if bool(is_whole.all()) else say("values that are not integers")
 
 
 def _not_a_number(values: Tensor) -> Message | None:
@@ -315,10 +315,10 @@ def _even(shares: Tensor, dtype: torch.dtype, slack: float = 0.0) -> Message | N
     slack += 2 * unit(dtype)
     mean, variance = float(shares.mean()), float(shares.var())
     if abs(mean - 0.5) > _DEVIATIONS / math.sqrt(12 * count) + slack:
-        return say("on average they lie at {found} of their distribution, and at 0.5 is expected", found=short(mean))
+        return say("their mean quantile is {found}; 0.5 is expected", found=short(mean))
     if abs(variance * 12 - 1) > _DEVIATIONS * math.sqrt(0.8 / count) + 1 / count + 12 * slack:
         return say(
-            "they are spread {found} times as wide over their distribution as is expected",
+            "their spread is {found} times the expected one",
             found=short(math.sqrt(variance * 12)),
         )
     return None
@@ -352,10 +352,10 @@ def _moments(
     _enough(count)
     observed, spread = float(values.mean()), float(values.std())
     if abs(observed - mean) > _DEVIATIONS * deviation / math.sqrt(count) + slack:
-        return say("mean {found}, and {right} is expected", found=short(observed), right=short(mean))
+        return say("mean {found}; {right} is expected", found=short(observed), right=short(mean))
     allowed = _DEVIATIONS * math.sqrt(max(kurtosis - 1, 0.1) / count) * deviation**2
     if abs(spread**2 - deviation**2) > allowed + 4 * slack * deviation + deviation**2 / count:
-        return say("standard deviation {found}, and {right} is expected", found=short(spread), right=short(deviation))
+        return say("standard deviation {found}; {right} is expected", found=short(spread), right=short(deviation))
     return None
 
 

@@ -73,7 +73,7 @@ def kept() -> Iterator[None]:
             moved |= not _same(numpy.get_state(), before[2])
             numpy.set_state(before[2])
     if moved:
-        raise Untestable(say("it draws random numbers without saying so"))
+        raise Untestable(say("it draws random numbers without declaring it"))
 
 
 def _same(state: Any, other: Any) -> bool:

@@ -95,9 +95,7 @@ def ours(pair: ResultPair) -> Judgement:
     if pair.fraction <= 1:
         return PASSED
     if pair.growth is Growth.NONE:
-        return Status.FAIL, say(
-            "not rounded to the nearest: {fraction} times the error of that", fraction=short(pair.fraction)
-        )
+        return Status.FAIL, say("not rounded to nearest: {fraction} times that error", fraction=short(pair.fraction))
     wider = pair.wider()
     if wider is not None:
         pair.judge_by(wider)
@@ -219,7 +217,7 @@ def ascend_cosine(pair: ResultPair) -> Judgement:
     """Cosine, greatest error, and the shares of elements with small relative errors."""
     measures = pair.measures
     if measures.cosine <= 0.99 and measures.max_abs >= 1e-3:
-        return Status.FAIL, say("cosine {cosine}, more than 0.99 is asked for", cosine=short(measures.cosine))
+        return Status.FAIL, say("cosine {cosine}; more than 0.99 is required", cosine=short(measures.cosine))
     if measures.max_abs < 1e-3:
         return PASSED
     error, size = _errors(pair)
@@ -313,7 +311,7 @@ def given(absolute: float, relative: float, strict: bool) -> Callable[[ResultPai
         own = ours(pair)
         if asked[0] is Status.PASS and own[0] is Status.FAIL:
             assert own[1] is not None
-            return Status.WARN, say("within the tolerance that was given, but {reason}", reason=own[1])
+            return Status.WARN, say("within the given tolerance, but {reason}", reason=own[1])
         if asked[0] is Status.FAIL and own[0] is Status.PASS:
             assert asked[1] is not None
             return Status.WARN, say(

@@ -140,13 +140,14 @@ class CompareWithCPU:
         if strict and atol is None and rtol is None:
             raise UsageError(say("the standard `given` needs `atol` or `rtol`"))
         if standard not in STANDARDS:
+            # translators: the kind of a name that is unknown, as in "unknown standard `x`"
             raise unknown_name("standard", standard, STANDARDS)
         if standard not in ("ours", "given") and (atol is not None or rtol is not None):
             raise UsageError(
                 say("`atol` and `rtol` belong to the standard `ours` or `given`, not to {name}", name=standard)
             )
         if target_op is not None and target_list is not None:
-            raise UsageError(say("`target_op` and `target_list` are one option by two names; give one"))
+            raise UsageError(say("`target_op` and `target_list` are two names of one option; give one"))
         targets = target_op if target_op is not None else target_list
         self._ranks = None if enable_ranks is None else frozenset(enable_ranks)
         self._another = False
@@ -392,7 +393,7 @@ class CompareWithCPU:
             return ResultVerdict(Status.UNTESTED, error.reason, shape=call.shape, dtype=call.dtype)
         except Exception as error:
             first = str(error).strip().partition("\n")[0][:200]
-            reason = say("the comparison broke off: {error}", error=f"{type(error).__name__}: {first}")
+            reason = say("the comparison stopped: {error}", error=f"{type(error).__name__}: {first}")
             return ResultVerdict(Status.UNTESTED, reason, shape=call.shape, dtype=call.dtype)
 
     def _failed(self, call: ComparedCall, verdict: ResultVerdict) -> None:

@@ -282,8 +282,8 @@ def _compared(
         start = max(start, len(paired.keys) - terms.last)
     if start >= len(paired.keys):
         raise UsageError(
-            say("no common step is at or after step {step}, where the rule begins", step=rule.from_step),
-            say("train for more steps, or say --from-step"),
+            say("no common step at or after step {step}, where the rule begins", step=rule.from_step),
+            say("train for more steps, or use --from-step"),
         )
     keys = paired.keys[start:]
     measures = measure(keys, paired.reference[start:], paired.target[start:], _tolerance(rule, terms.rtol))
@@ -298,7 +298,7 @@ def _compared(
     verdict = judge(rule, measures, paired)
     if _needs_the_first(rule) and (start or reference_curves[0].keys[0] != paired.keys[0]):
         message = say(
-            "the rule asks for the first step, and the first common one is {step}", step=shown(keys[0], paired.form)
+            "the rule needs the first step, but the first common one is {step}", step=shown(keys[0], paired.form)
         )
         verdict = replace(verdict, notes=(*verdict.notes, message))
     if by_spread and spread is not None:
@@ -315,7 +315,7 @@ def _by_spread(spread: CurveEnvelope, verdict: CurveVerdict, rule: AcceptanceRul
     checked = Checked(limit, worst)
     notes = list(verdict.notes)
     if spread.allowed == 0:
-        notes.append(say("the runs of the reference are the same to the last digit; the target must be too"))
+        notes.append(say("the runs of the reference are identical, so the target must be identical too"))
     return CurveVerdict(own, ((checked,),), spread.met and not broken, tuple(notes))
 
 

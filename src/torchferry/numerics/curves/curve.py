@@ -146,8 +146,8 @@ def _keys(points: Points, habits: Habits) -> tuple[list[Key], str, list[Message]
         Form.BOTH,
         [
             say_plural(
-                "the step begins anew {count} time, taken as epochs",
-                "the step begins anew {count} times, taken as epochs",
+                "the step starts again {count} time, taken as epochs",
+                "the step starts again {count} times, taken as epochs",
                 count=passes,
             )
         ],
@@ -225,6 +225,9 @@ def _settled(points: Points, keys: list[Key], form: str, habits: Habits, notes: 
     return Curve(points.metric, form, tuple(kept), chosen, tuple(notes))
 
 
+# translators: which of several values at one step counts
+# translators: which of several values at one step counts
+# translators: which value counts where a step has several
 _WHICH = {"last": say("the last"), "first": say("the first"), "mean": say("their mean")}
 """Words for `REPEATED`."""
 

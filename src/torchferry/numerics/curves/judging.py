@@ -174,7 +174,7 @@ def judge(rule: AcceptanceRule, measures: CurveMeasures, pairing: Pairing) -> Cu
     if by_sign:
         notes.append(
             say(
-                "the rule is met by the sign alone: it averages errors of both signs, and without sign the mean "
+                "the rule is met only because errors of both signs cancel; without sign the mean "
                 "relative error is {error}",
                 error=percent(measures.mean_relative),
             )

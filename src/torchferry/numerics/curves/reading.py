@@ -137,7 +137,7 @@ def _gather(reader: Series, file: Path, wanted: Wanted, log: TrainingLog) -> Non
                         path=file,
                         count=_MOST_METRICS,
                     ),
-                    say("name those that are meant with --metric"),
+                    say("name the metrics with --metric"),
                 )
             ranks = log.points[name] = {}
         points = ranks.get(item.rank)
@@ -157,7 +157,7 @@ def _files(path: Path) -> list[Path]:
         return files
     raise UsageError(
         say(
-            "{path} is a folder with no event file, and not with one of {names}",
+            "{path} is a folder without an event file and without {names}",
             path=path,
             names=", ".join(_KNOWN_FILES),
         ),

@@ -242,19 +242,19 @@ class DocumentReader:
         if len(data) > _LARGEST:
             raise TorchferryError(
                 say("{path} is one JSON document of more than {limit} MiB", path=path, limit=_LARGEST >> 20),
-                say("write it as JSON lines, one record a line"),
+                say("write it as JSON lines, one record per line"),
             )
         try:
             document = json.loads(data.decode("utf-8-sig", "replace"))
         except (ValueError, RecursionError) as error:
             raise TorchferryError(
-                say("{path} begins as a JSON document and is none: {error}", path=path, error=error),
-                say("was it cut short while it was written or copied?"),
+                say("{path} starts like a JSON document but is not valid: {error}", path=path, error=error),
+                say("it may be incomplete because writing or copying it was interrupted"),
             ) from None
         records = _records(document)
         if records is None:
             raise TorchferryError(
-                say("{path} holds no records of a training", path=path),
+                say("{path} contains no training records", path=path),
                 say("a `log_history`, a list of objects, or lists of equal length under names are read"),
             )
         for record in records:

@@ -187,7 +187,7 @@ class TextLogReader:
                 broken += 1
                 if line.cut or broken <= _MOST_BROKEN:
                     yield Trouble(
-                        say("a line looks like JSON and is none, it was read as text: {text}", text=text[:80])
+                        say("a line looks like JSON but is not valid and was read as text: {text}", text=text[:80])
                     )
             yield from self._text(text, line.cut)
 
@@ -241,7 +241,7 @@ class TextLogReader:
                 continue
             if cut and match.end(2) == end:
                 yield Trouble(
-                    say("the last line is cut short; its {metric} was not used", metric=f"{match[1]}: {match[2]}")
+                    say("the last line is incomplete; its {metric} was not used", metric=f"{match[1]}: {match[2]}")
                 )
                 continue
             full = f"{prefix} {name}" if prefix and prefix not in plain(name) else name

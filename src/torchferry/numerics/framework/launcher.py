@@ -124,7 +124,7 @@ def require_examined(outcome: Outcome) -> None:
     """
     if not outcome.results and not outcome.broken:
         raise TorchferryError(
-            say("NOTHING WAS EXAMINED: no process of the command loaded torch"),
+            say("NOTHING WAS EXAMINED: no process of the command imported torch"),
             say("write what you would type without torchferry, such as {example}", example="-- python train.py"),
         )
 

@@ -92,7 +92,7 @@ class Examiner:
                 look()
             except Exception as error:  # the other places are looked at all the same
                 diagnosis.notes.append(
-                    say("a part of the step could not be looked at: {error}", error=f"{type(error).__name__}: {error}")
+                    say("a part of the step could not be examined: {error}", error=f"{type(error).__name__}: {error}")
                 )
             if diagnosis.origins:
                 return diagnosis
@@ -100,8 +100,9 @@ class Examiner:
             return diagnosis
         diagnosis.notes.append(
             say(
-                "every call was finite when the step ran again: look between backward and the optimizer "
-                "(accumulated gradients, their exchange between ranks, clipping, hooks)"
+                "every call was finite when the step ran again: check what happens between backward "
+                "and the optimizer (accumulated gradients, their exchange between ranks, clipping, "
+                "hooks)"
             )
         )
         return diagnosis
@@ -148,7 +149,7 @@ class Examiner:
                     )
                     diagnosis.notes.append(
                         say(
-                            "the parameter {name} was {kind} before the first step: look at how it is made or loaded",
+                            "the parameter {name} was {kind} before the first step: check how it is created or loaded",
                             name=name or leaf,
                             kind=KINDS[kind],
                         )
@@ -188,7 +189,7 @@ class Examiner:
                 if again == FINITE:
                     diagnosis.notes.append(
                         say(
-                            "{module} gave a result that is not finite, and a finite one when it ran again", module=path
+                            "{module} gave a result that is not finite, but a finite one when it ran again", module=path
                         )
                     )
                 elif again is not None:
@@ -227,7 +228,7 @@ class Examiner:
                 diagnosis.made.append(OperatorCall(call.operator.overload, call.args, call.kwargs))
                 return
         if not diagnosis.notes and any(worst(loss) != FINITE for ones, _ in losses for loss in ones):
-            diagnosis.notes.append(say("the loss is not finite; the call that made it so was not seen"))
+            diagnosis.notes.append(say("the loss is not finite; the call that caused it was not seen"))
 
     def _loss_backward(
         self,
@@ -263,9 +264,7 @@ class Examiner:
         except (RuntimeError, LookupError, NotImplementedError) as error:
             diagnosis.notes.append(say("the loss could not be run again: {error}", error=error))
         if not diagnosis.origins:
-            diagnosis.notes.append(
-                say("backward reached the model with a gradient that is not finite: the loss made it so")
-            )
+            diagnosis.notes.append(say("the gradient of the loss was already not finite when it reached the model"))
 
     def _backwards(self, roots: Sequence[RootCall], diagnosis: StepDiagnosis) -> None:
         for root in roots:
@@ -287,7 +286,10 @@ class Examiner:
             return None
         if root.written:
             diagnosis.notes.append(
-                say("{module} was given tensors that were written to since: it runs on what they hold now", module=path)
+                say(
+                    "the inputs of {module} were written to since: it runs again on their current values",
+                    module=path,
+                )
             )
         now = RandomState(devices_of(module, root.inputs))
         root.random.restore()
@@ -358,7 +360,7 @@ def _why_not(root: RootCall) -> Message | None:
             if isinstance(module, torch.nn.SyncBatchNorm):
                 return say("it exchanges statistics between ranks (SyncBatchNorm)")
             if "FullyShardedDataParallel" in type(module).__name__ or "FSDP" in type(module).__name__:
-                return say("its parameters are spread over ranks ({kind})", kind=type(module).__name__)
+                return say("its parameters are sharded over ranks ({kind})", kind=type(module).__name__)
     return None
 
 
@@ -375,10 +377,10 @@ def dump_first_call(folder: Path, diagnosis: StepDiagnosis, step: int) -> Path:
     from torchferry.numerics.callfile.writing import LIMIT, write
 
     if not diagnosis.made:
-        raise TorchferryError(say("none was found that can run by itself"))
+        raise TorchferryError(say("no module was found that can run alone"))
     origin, call = diagnosis.origins[0], diagnosis.made[0]
     if is_higher_order(call.overload):
-        raise TorchferryError(say("{name} calls others, which were not seen", name=origin.operator))
+        raise TorchferryError(say("{name} calls other operators, which were not seen", name=origin.operator))
     return write(
         folder,
         call.overload,

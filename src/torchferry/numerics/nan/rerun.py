@@ -38,7 +38,7 @@ class Omitted:
             self._reasons.setdefault(
                 what.render("en"),
                 say(
-                    "{what} cannot be copied, so a step that runs again uses it as it is: {error}",
+                    "{what} cannot be copied, so a step that runs again uses its current value: {error}",
                     what=what,
                     error=first,
                 ),

@@ -137,6 +137,7 @@ class NanInfTracker:
         skip_op: Iterable[str] | None = None,
     ) -> None:
         if level not in LEVELS:
+            # translators: the kind of a name that is unknown, as in "unknown level `x`"
             raise unknown_name("level", level, LEVELS)
         if (should_log_to_file or dump_error_data) and not output_dir:
             raise UsageError(say("a log or a dump needs `output_dir`"))
@@ -152,7 +153,7 @@ class NanInfTracker:
         self._when_found: Callable[[dict[str, Any]], None] | None = None
         self._attribution = Attribution()
         if target_op is not None and target_list is not None:
-            raise UsageError(say("`target_op` and `target_list` are one option by two names; give one"))
+            raise UsageError(say("`target_op` and `target_list` are two names of one option; give one"))
         self._selection = OperatorFilter(
             (target_op if target_op is not None else target_list) or None, (*(skip_op or ()), *(white_list or ()))
         )
@@ -229,8 +230,8 @@ class NanInfTracker:
             self._log.say(
                 str(
                     say_plural(
-                        "the tool failed {count} time, and did not look then: {error}",
-                        "the tool failed {count} times, and did not look then: {error}",
+                        "the tool failed {count} time and skipped that check: {error}",
+                        "the tool failed {count} times and skipped those checks: {error}",
                         count=count,
                         error=error,
                     )
@@ -429,7 +430,7 @@ class NanInfTracker:
             diagnosis = self._examined(lambda: self._examiner.examine_overflow(self._memory.roots, self._steps.scale()))
             if diagnosis.origins:
                 diagnosis.notes.append(
-                    say("the gradient scaler left this step out; without its scale it is not finite either")
+                    say("the gradient scaler skipped this step; without its scale it is not finite either")
                 )
                 self._bad_step(optimizer, [], diagnosis)
                 return
@@ -460,6 +461,7 @@ class NanInfTracker:
     def _step_ends(self) -> None:
         bad = self._bad or self._early_bad
         if self._verbose and self._active() and (not bad or bad[-1] != self._number):
+            # translators: verdict on a tensor: no NaN and no infinity
             self._log.say(f"step {self._number}: {say('finite')}")
         self._checked = False
         self._memory.clear()
@@ -507,10 +509,10 @@ class NanInfTracker:
             diagnosis.origins = seen
             if diagnosis.ran:
                 diagnosis.notes.append(
-                    say("it did not happen again when the step ran again: there is no more to say of its inputs")
+                    say("it did not happen again when the step ran again, so its inputs are not known")
                 )
         if not diagnosis.origins and not diagnosis.notes and self._mode is None:
-            diagnosis.notes.append(say("no module ran that could run again; `--level operator` looks at every result"))
+            diagnosis.notes.append(say("no module ran that could run again; `--level operator` checks every result"))
         return {
             "step": self._number,
             "origins": [origin.document() for origin in diagnosis.origins[:8]],
@@ -533,7 +535,7 @@ class NanInfTracker:
             diagnosis = examine()
         except Exception as error:  # that the step is bad is known, and is said
             diagnosis = StepDiagnosis(
-                notes=[say("the step could not be gone through: {error}", error=f"{type(error).__name__}: {error}")]
+                notes=[say("the step could not be searched: {error}", error=f"{type(error).__name__}: {error}")]
             )
         finally:
             self._memory.paused = False

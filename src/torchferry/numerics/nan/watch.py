@@ -123,8 +123,8 @@ class StepMemory:
         if self.dropped:
             said.append(
                 say_plural(
-                    "of {count} call of outermost modules in this step, the first {kept} were looked at",
-                    "of {count} calls of outermost modules in this step, the first {kept} were looked at",
+                    "of {count} call of outermost modules in this step, the first {kept} were examined",
+                    "of {count} calls of outermost modules in this step, the first {kept} were examined",
                     count=len(self.roots) + self.dropped,
                     kept=MOST_ROOTS,
                 )
@@ -139,7 +139,7 @@ class StepMemory:
                 )
             )
         if self.tape.full:
-            said.append(say("of the calls outside of modules in this step, the first {kept} were looked at", kept=MOST))
+            said.append(say("of the calls outside modules in this step, the first {kept} were examined", kept=MOST))
         return said
 
     def _enters(self, module: nn.Module, args: Any) -> None:

@@ -92,7 +92,7 @@ def choose(model: nn.Module, gradients: bool, buffers: bool) -> Chosen:
     for name, parameter in model.named_parameters():
         short = name.removeprefix(prefix)
         if short in ignored:
-            chosen.leave(say("DistributedDataParallel is told to ignore them"), short)
+            chosen.leave(say("DistributedDataParallel is configured to ignore them"), short)
         elif any(name == path or name.startswith(f"{path}.") or not path for path in sharded):
             chosen.leave(say("each rank has a part of them (FSDP)"), short)
         else:
@@ -102,7 +102,7 @@ def choose(model: nn.Module, gradients: bool, buffers: bool) -> Chosen:
     for name, buffer in model.named_buffers():
         short = name.removeprefix(prefix)
         if short in ignored:
-            chosen.leave(say("DistributedDataParallel is told to ignore them"), short)
+            chosen.leave(say("DistributedDataParallel is configured to ignore them"), short)
         elif buffers:
             chosen.add(BUFFER, short, buffer)
         else:
@@ -130,7 +130,7 @@ def _unfit(tensor: Tensor) -> Message | None:
     if type(tensor) not in {Tensor, nn.Parameter, nn.Buffer}:
         if hasattr(tensor, "placements"):
             return say("each rank has a part of them (DTensor)")
-        return say("they are of a class of their own, {kind}", kind=type(tensor).__name__)
+        return say("they are of a special class, {kind}", kind=type(tensor).__name__)
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
         return say("they are sparse, quantized or nested")
     if tensor.device.type == "meta":
@@ -139,7 +139,7 @@ def _unfit(tensor: Tensor) -> Message | None:
 
 
 TIMEOUT = 60.0
-"""Seconds that a rank may be late."""
+"""Seconds to wait for a rank."""
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ def check_equal_across_ranks(
         group = None
     chosen = choose(model, gradients, buffers)
     if not dist.is_available() or not dist.is_initialized() or dist.get_world_size(group) < 2:
-        return Agreement(left_out=chosen.left_out, failure=say("there is one process only"), step=step)
+        return Agreement(left_out=chosen.left_out, failure=say("there is only one process"), step=step)
     ranks = tuple(dist.get_process_group_ranks(group if group is not None else dist.group.WORLD))
     try:
         with WithoutDispatchModes():
@@ -294,7 +294,7 @@ def check_equal_across_ranks(
     except (RuntimeError, ValueError) as error:
         _GROUPS.clear()  # who was late may be anywhere in it
         reason = str(error).strip().partition("\n")[0][:300]
-        why = say("not all ranks came within {seconds} s: {error}", seconds=f"{timeout:g}", error=reason)
+        why = say("not all ranks arrived within {seconds} s: {error}", seconds=f"{timeout:g}", error=reason)
         return Agreement(ranks=ranks, left_out=chosen.left_out, failure=why, step=step)
 
 

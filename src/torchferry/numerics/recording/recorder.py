@@ -176,7 +176,7 @@ class Recorder:
         folder = Path(self.options.folder)
         if self._store is None and (folder / f"{names.RANK}{world()['rank']}" / names.STEPS).exists():
             raise TorchferryError(
-                say("{path} holds a record already", path=folder), say("name another folder, or remove this one")
+                say("{path} already contains a record", path=folder), say("name another folder, or remove this one")
             )
         if self.options.form == "parquet":
             from torchferry.numerics.recording.step import require
@@ -351,7 +351,7 @@ class Recorder:
         """The recording has a fault of its own: what it was at is left out, and the rest goes on."""
         text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
         if not self._failures:
-            what = say("a part of the run cannot be recorded, and the rest is: {error}", error=text)
+            what = say("a part of the run cannot be recorded; the rest is: {error}", error=text)
             print(f"torchferry: {what}", file=sys.stderr, flush=True)
         self._failures[text] = self._failures.get(text, 0) + 1
         if sum(self._failures.values()) >= _PATIENCE and self._store is not None:

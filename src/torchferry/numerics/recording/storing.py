@@ -132,7 +132,7 @@ class RecordStore:
         if self.ended is not None:
             return
         self.ended, self.failed = why, failed
-        text = say("the recording ends here, and the program goes on: {why}", why=why).render()
+        text = say("the recording ends here; the program continues: {why}", why=why).render()
         print(f"torchferry: {text}", file=sys.stderr, flush=True)
 
 

@@ -117,7 +117,7 @@ def lines(document: dict[str, Any], lang: str) -> Iterator[str]:
     """Yield the summary for people."""
     yield say("standard: {name} ({source})", name=document["standard"], source=document["source"]).render(lang)
     for name in document["broken"]:
-        yield say("{process} ended without leaving what it found", process=name).render(lang)
+        yield say("{process} ended without a report", process=name).render(lang)
     for rank in document["ranks"]:
         yield from _rank(rank, lang)
     worst = _worst(document)
@@ -131,12 +131,12 @@ def lines(document: dict[str, Any], lang: str) -> Iterator[str]:
 def _why_nothing(document: dict[str, Any]) -> Message:
     ranks = [rank for rank in document["ranks"] if "error" not in rank]
     if not ranks:
-        return say("no process called an operator in the steps that were asked for")
+        return say("no process called an operator in the requested steps")
     if any(rank["counts"]["untested"] for rank in ranks):
-        return say("all that was called is untested, for the reasons above")
+        return say("all calls are untested, for the reasons above")
     unmet = sorted(set.intersection(*(set(rank["unmet"]) for rank in ranks)))
     if unmet:
-        return say("no operator was called by the name {names}", names=", ".join(unmet))
+        return say("no operator with the name {names} was called", names=", ".join(unmet))
     steps = max(rank["steps"] for rank in ranks)
     return say_plural(
         "the program ended after {count} step; see --start-step, --end-step and what was skipped",
@@ -148,7 +148,7 @@ def _why_nothing(document: dict[str, Any]) -> Message:
 def _rank(rank: dict[str, Any], lang: str) -> Iterator[str]:
     who = {"rank": rank["rank"], "process": rank["process"]}
     if "error" in rank:
-        yield say("rank {rank} (process {process}): the examination broke off", **who).render(lang)
+        yield say("rank {rank} (process {process}): the examination stopped", **who).render(lang)
         yield str(rank["error"]).strip().rpartition("\n")[2]
         return
     counts = ", ".join(f"{rank['counts'][name]} {name}" for name in STATUSES)
@@ -177,7 +177,7 @@ def _rank(rank: dict[str, Any], lang: str) -> Iterator[str]:
     ).render(lang)
     yield f"    {row['reason']}"
     for path in rank.get("replay", []):
-        yield f"    {say('run it alone: torchferry replay {path}', path=path).render(lang)}"
+        yield f"    {say('replay it: torchferry replay {path}', path=path).render(lang)}"
 
 
 def _remarks(rank: dict[str, Any]) -> Iterator[Message]:
@@ -195,15 +195,15 @@ def _remarks(rank: dict[str, Any]) -> Iterator[Message]:
         )
     if rank["in_part"]:
         yield say_plural(
-            "{count} call compared in part: a block of large products and lists, which moves on from call to call",
-            "{count} calls compared in part: a block of large products and lists, which moves on from call to call",
+            "{count} call compared in part: one block of large products and lists, which rotates from call to call",
+            "{count} calls compared in part: one block of large products and lists, which rotates from call to call",
             count=rank["in_part"],
         )
     if rank["skipped"]:
         classes = ", ".join(f"{count} {name}" for name, count in rank["skipped"].items())
         yield say("skipped by class: {classes}", classes=classes)
     if rank["unmet"]:
-        yield say("no operator was called by the name {names}", names=", ".join(rank["unmet"]))
+        yield say("no operator with the name {names} was called", names=", ".join(rank["unmet"]))
     if rank["in_other_threads"]:
         yield say_plural(
             "{count} forward pass ran in threads of the program, where nothing is compared",

@@ -53,21 +53,21 @@ def headline(comparison: CurveComparison) -> Message:
     signed = {compared.verdict.rule.name for compared in comparison.metrics if compared.verdict.by_sign}
     if comparison.met and signed:
         return say(
-            "Rule {rule} is met by the sign of the errors alone: it is not shown that the target's curve is the "
-            "reference's.",
+            "Rule {rule} is met only because of the sign of the errors: this does not show that "
+            "the target's curve agrees with the reference's.",
             rule=", ".join(sorted(signed)),
         )
     if comparison.met and not comparison.complete:
         least = max(comparison.metrics, key=lambda metric: metric.uncovered / metric.pairing.length)
         return say(
-            "The target's curve covers only {covered} of {all} values of the reference; there it is the reference's.",
+            "The target's curve covers only {covered} of {all} values of the reference; there it agrees.",
             covered=least.pairing.length - least.uncovered,
             all=least.pairing.length,
         )
     if comparison.met:
-        return say("The target's curve is the reference's.")
+        return say("The target's curve agrees with the reference's.")
     failed = ", ".join(safe(compared.choice.title) for compared in comparison.metrics if not compared.verdict.met)
-    return say("The target's curve is not the reference's: {metrics}", metrics=failed)
+    return say("The target's curve does not agree with the reference's: {metrics}", metrics=failed)
 
 
 def verdict(compared: Compared, lang: str) -> str:
@@ -144,7 +144,7 @@ def rows(compared: Compared, lang: str) -> list[tuple[str, str]]:
         (say("first step beyond {limit}", limit=percent(measures.tolerance)), beyond),
     ]
     if measures.lasting_from is not None:
-        table.append((say("beyond to the end from"), at(measures.lasting_from)))
+        table.append((say("beyond it from this step to the end"), at(measures.lasting_from)))
     spread = compared.envelope
     if spread is not None:
         table += [
@@ -175,10 +175,10 @@ def notes(compared: Compared) -> list[Message]:
     if compared.uncovered:
         messages.append(
             say_plural(
-                "{count} value of the reference was not compared: the target ends before it, or has none "
-                "there; --partial accepts that",
-                "{count} values of the reference were not compared: the target ends before them, or has none "
-                "there; --partial accepts that",
+                "{count} value of the reference was not compared: the target ends before it, or has "
+                "no value there; --partial accepts this",
+                "{count} values of the reference were not compared: the target ends before them, or "
+                "has no value there; --partial accepts this",
                 count=compared.uncovered,
             )
         )
@@ -376,6 +376,7 @@ def _drawn(compared: Compared, lang: str) -> Iterator[tuple[str, str]]:
     if not finite or len(reference) < 3:
         return
     low, high = min(finite), max(finite)
+    # translators: the run or log that the target is compared with
     yield say("reference").render(lang), sparkline(reference, low, high)
     yield say("target").render(lang), sparkline(target, low, high)
     errors = [relative_error(r, t) for r, t in zip(reference, target, strict=True)]

@@ -103,7 +103,7 @@ def _logarithm(compared: Compared) -> Callable[[float], float]:
         if any(value <= 0 for value in run if math.isfinite(value)):
             raise UsageError(
                 say("`{metric}` is not above 0 everywhere", metric=compared.choice.title),
-                say("draw it without --log-scale"),
+                say("plot it without --log-scale"),
             )
     return math.log10
 

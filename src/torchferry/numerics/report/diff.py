@@ -112,7 +112,7 @@ def lines(result: RunComparison, lang: str) -> Iterator[str]:
         yield f"  {message.render(lang)}"
     if causes:
         yield ""
-        yield say("What differs before any operator is asked, and what explains the most first:").render(lang)
+        yield say("Differences outside the operators, the most likely cause first:").render(lang)
         for cause in causes:
             yield from _cause(cause, lang)
     if result.first is not None:
@@ -122,8 +122,8 @@ def lines(result: RunComparison, lang: str) -> Iterator[str]:
         yield say("first difference of any size: {where}", where=result.earliest).render(lang)
     yield ""
     yield say_plural(
-        "{count} result was laid side by side; {only_a} only the first run has, {only_b} only the second",
-        "{count} results were laid side by side; {only_a} only the first run has, {only_b} only the second",
+        "{count} result was compared; {only_a} only in the first run, {only_b} only in the second",
+        "{count} results were compared; {only_a} only in the first run, {only_b} only in the second",
         count=result.aligned,
         only_a=result.only_a,
         only_b=result.only_b,
@@ -153,12 +153,12 @@ def _headline(result: RunComparison) -> Message:
         return say("DIFFERENT")
     if not covered.complete:
         return say(
-            "NOT COMPARED TO THE END: {results} of {steps} laid side by side, none beyond the standard; "
+            "NOT COMPARED TO THE END: {results} of {steps} compared, none beyond the standard; "
             "the first run made {made}",
             **counts,
         )
     return say(
-        "SAME: {results} of {steps} laid side by side, none beyond the standard; the first run made {made}",
+        "SAME: {results} of {steps} compared, none beyond the standard; the first run made {made}",
         **counts,
     )
 
@@ -180,11 +180,11 @@ def _first(first: FirstDifference, lang: str) -> Iterator[str]:
     head = (
         say("Errors grew up to {what}, step {step}", what=what, step=first.step)
         if first.gradual
-        else say("Numbers part first at {what}, step {step}", what=what, step=first.step)
+        else say("First numerical difference at {what}, step {step}", what=what, step=first.step)
     )
     yield head.render(lang)
     yield "      " + say(
-        "relative error {error}, where {limit} is allowed; what it used was off by {came_in}",
+        "relative error {error}, where {limit} is allowed; the error of its inputs was {came_in}",
         error=f"{first.error:.3g}",
         limit=f"{first.limit:.3g}",
         came_in=f"{first.came_in:.3g}",
@@ -219,6 +219,7 @@ def _growth(result: RunComparison, lang: str) -> Iterator[str]:
     for (module, phase), (error, step) in worst:
         if error:
             place = module or say("outside of modules").render(lang)
+            # translators: axis of a plot: training steps
             yield f"  {error:9.3g}  {place} ({phase}), {say('step').render(lang)} {step}"
     shown = list(result.steps.items())
     if len(shown) > 1:

@@ -43,8 +43,8 @@ def told(finding: dict[str, Any], notes: Sequence[Message | str] = (), lang: str
             lines.append(
                 "  "
                 + say_plural(
-                    "{count} more call made something bad by itself:",
-                    "{count} more calls made something bad by themselves:",
+                    "{count} more call produced NaN or infinity from good inputs:",
+                    "{count} more calls produced NaN or infinity from good inputs:",
                     count=len(origins) - 1,
                 ).render(lang)
             )
@@ -115,14 +115,14 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
         steps = max((rank.get("steps", 0) for rank in ranks), default=0)
         shown.append(
             say_plural(
-                "{count} step, nothing that is not finite was seen, but not everything was looked at",
-                "{count} steps, nothing that is not finite was seen, but not everything was looked at",
+                "{count} step, everything examined was finite, but not everything was examined",
+                "{count} steps, everything examined was finite, but not everything was examined",
                 count=steps,
             )
             if incomplete(result)
             else say_plural(
-                "{count} step, nothing that is not finite reached a loss, a gradient or a result",
-                "{count} steps, nothing that is not finite reached a loss, a gradient or a result",
+                "{count} step, all losses, gradients and results were finite",
+                "{count} steps, all losses, gradients and results were finite",
                 count=steps,
             )
         )
@@ -147,8 +147,8 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
     if overflows:
         shown.append(
             say_plural(
-                "{count} step was left out by the gradient scaler, as it does: steps {steps}",
-                "{count} steps were left out by the gradient scaler, as it does: steps {steps}",
+                "{count} step was skipped by the gradient scaler, as intended: steps {steps}",
+                "{count} steps were skipped by the gradient scaler, as intended: steps {steps}",
                 count=len(overflows),
                 steps=_some(sorted(overflows)),
             )
@@ -156,15 +156,15 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
     for rank in ranks:
         if rank.get("untested"):
             names = ", ".join(sorted(rank["untested"]))
-            shown.append(say("not looked at (sparse or special tensors): {names}", names=names))
+            shown.append(say("not examined (sparse or special tensors): {names}", names=names))
             break
     shown += _unlooked(ranks)
     for rank in result["ranks"]:
         for error, count in rank.get("failures", {}).items():
             shown.append(
                 say_plural(
-                    "rank {rank}: the tool failed {count} time, and did not look then: {error}",
-                    "rank {rank}: the tool failed {count} times, and did not look then: {error}",
+                    "rank {rank}: the tool failed {count} time and skipped that check: {error}",
+                    "rank {rank}: the tool failed {count} times and skipped those checks: {error}",
                     rank=rank["rank"],
                     count=count,
                     error=error,
@@ -205,28 +205,28 @@ def _unlooked(ranks: Sequence[dict[str, Any]]) -> Iterator[Message]:
             unread[kind] = unread.get(kind, 0) + count
     if unread:
         yield say_plural(
-            "not looked at: {count} gradient or loss that cannot be read here: {kinds}",
-            "not looked at: {count} gradients or losses that cannot be read here: {kinds}",
+            "not examined: {count} gradient or loss that cannot be read here: {kinds}",
+            "not examined: {count} gradients or losses that cannot be read here: {kinds}",
             count=sum(unread.values()),
             kinds=", ".join(sorted(unread)),
         )
     calls, results, captured = (sum(rank.get(name, 0) for rank in ranks) for name in _UNLOOKED[1:])
     if calls:
         yield say_plural(
-            "not looked at: {count} call of models, too many for one step",
-            "not looked at: {count} calls of models, too many for one step",
+            "not examined: {count} call of models, too many for one step",
+            "not examined: {count} calls of models, too many for one step",
             count=calls,
         )
     if results:
         yield say_plural(
-            "not looked at: {count} result of operators, too many for one step",
-            "not looked at: {count} results of operators, too many for one step",
+            "not examined: {count} result of operators, too many for one step",
+            "not examined: {count} results of operators, too many for one step",
             count=results,
         )
     if captured:
         yield say_plural(
-            "captured graph: not looked at ({count} call went into it; its runs are not seen)",
-            "captured graph: not looked at ({count} calls went into it; its runs are not seen)",
+            "captured graph: not examined ({count} call went into it; its runs are not visible)",
+            "captured graph: not examined ({count} calls went into it; its runs are not visible)",
             count=captured,
         )
 

@@ -271,7 +271,7 @@ def nan_page(result: dict[str, Any], lang: str) -> str:
             say_in("column", "line"),
         )
         body += [
-            heading(say("calls that made something bad of what was not").render(lang)),
+            heading(say("calls that produced NaN or infinity from good inputs").render(lang)),
             table(
                 [head.render(lang) for head in heads],
                 [
@@ -333,7 +333,7 @@ def diff_page(document: dict[str, Any], lines: list[str], lang: str) -> str:
             say_in("column", "advice").render(lang),
         ]
         body += [
-            heading(say("what differs before any number does").render(lang)),
+            heading(say("differences before any numerical one").render(lang)),
             table(head, [[str(cause.get(key, "")) for key in keys] for cause in document["causes"]]),
         ]
     marks = [

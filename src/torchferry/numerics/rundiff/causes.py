@@ -87,7 +87,7 @@ def causes_in_settings(a: Rank, b: Rank) -> Iterator[Cause]:
             "ranks",
             str(a.world),
             str(b.world),
-            say("what a rank computed cannot be laid beside it; weights, samples, losses and gradients are"),
+            say("results of single ranks cannot be compared; weights, samples, losses and gradients can"),
             NOTE,
             say("the runs had another number of ranks"),
         )
@@ -117,7 +117,9 @@ def _setting(group: str, name: str, same_device: bool) -> tuple[str, str, Messag
                 "matmul precision",
                 POSSIBLE,
                 say("matrix products may round their inputs on one side"),
-                say("switch it alike on both sides; torch.set_float32_matmul_precision('highest') is full float32"),
+                say(
+                    "use the same setting on both sides; torch.set_float32_matmul_precision('highest') is full float32"
+                ),
             )
         if lower.startswith("autocast") or lower == "default dtype":
             return "autocast", POSSIBLE, say("the runs compute in other dtypes"), say("use the same mixed precision")
@@ -132,7 +134,7 @@ def _setting(group: str, name: str, same_device: bool) -> tuple[str, str, Messag
             "setting",
             POSSIBLE if "determin" in lower else NOTE,
             say("a switch of torch differs"),
-            say("set it alike on both sides, if the device has it"),
+            say("set it to the same value on both sides, if the device has it"),
         )
     if group == "environment":
         if "WORLD_SIZE" in name:
@@ -142,10 +144,10 @@ def _setting(group: str, name: str, same_device: bool) -> tuple[str, str, Messag
             "environment",
             grade,
             say("a variable of the environment differs"),
-            say("set it alike on both sides"),
+            say("set it to the same value on both sides"),
         )
     if group == "device":
-        return "device", NOTE, say("the device differs"), say("that is what is compared")
+        return "device", NOTE, say("the device differs"), say("this difference is intended")
     return "version", NOTE, say("a version differs"), say("compare with the same versions where you can")
 
 
@@ -286,7 +288,7 @@ def _of_data(
             _entries(b),
             say("compare files, tokenizer, augmentation and their seeds; feed both from one saved batch"),
             CERTAIN,
-            say("the runs were given other data"),
+            say("the runs received different data"),
         )
     if len(a) != len(b):
         return Cause(
@@ -294,7 +296,7 @@ def _of_data(
             where,
             _entries(a),
             _entries(b),
-            say("let both runs take the same samples in a step, over all ranks"),
+            say("use the same samples in a step on both sides, over all ranks"),
             CERTAIN,
             say("a step takes another number of samples"),
         )
@@ -303,7 +305,7 @@ def _of_data(
         where,
         _entries(a),
         _entries(b),
-        say("give the DataLoader the same seeded generator, the same workers and the same sampler on both sides"),
+        say("use the same seeded generator, workers and sampler in the DataLoader on both sides"),
         CERTAIN,
         say("the same samples come in another order"),
     )
@@ -387,7 +389,7 @@ def _differing(step: int, name: str, draw_a: Draw, draw_b: Draw) -> Cause:
             where,
             _rate(draw_a),
             _rate(draw_b),
-            say("set the same probability on both sides, and train() or eval() alike"),
+            say("use the same probability and the same mode, train() or eval(), on both sides"),
             CERTAIN,
             say("a dropout keeps another share"),
         )

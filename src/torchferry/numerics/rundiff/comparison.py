@@ -422,9 +422,9 @@ def _explain(result: RunComparison, own: Losses) -> None:
                 f"step {step}",
                 f"{loss_a:.6g}",
                 f"{loss_b:.6g}",
-                say("no single operator brought the error in: it grew step by step"),
+                say("no single operator caused the error: it grew step by step"),
                 CERTAIN,
-                say("the losses part"),
+                say("the losses diverge"),
             )
         )
     causes = {cause.cause for cause in result.causes}

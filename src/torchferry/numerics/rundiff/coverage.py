@@ -127,7 +127,7 @@ def remarks(a: Record, b: Record) -> Iterator[Message]:
 
 def _why_short(rank: Rank) -> Iterator[Message]:
     if rank.cut:
-        yield say("{path}: its last line is cut short", path=rank.folder / names.STEPS)
+        yield say("{path}: its last line is incomplete", path=rank.folder / names.STEPS)
     if rank.ended is None:
         yield say("{path} has no end: its program was killed, or is still running", path=rank.folder)
     elif rank.ended:

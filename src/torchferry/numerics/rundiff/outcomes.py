@@ -53,7 +53,7 @@ def causes_in_weights(a: Rank, b: Rank, rename: dict[str, str]) -> Iterator[Caus
                 _few(extra),
                 say("the two models are not the same; compare their versions and their settings"),
                 CERTAIN if phase == names.PARAMETER else NOTE,
-                say("one model has what the other has not"),
+                say("one model has parts that the other lacks"),
             )
         differing = [name for name in of_a if name in of_b and of_a[name][0] != of_b[name][0]]
         if not differing:
@@ -157,7 +157,7 @@ def causes_in_updates(
         say("steps differ by {value} of their length", value=f"{np.median(list(apart.values())):.3g}").render("en"),
         say("gradients were the same: look at the optimizer's settings, its state, and its fused kernel on the device"),
         CERTAIN,
-        say("the optimizer made other steps of the same gradients"),
+        say("the optimizer made different steps from the same gradients"),
     )
 
 
@@ -208,7 +208,7 @@ def _told(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment) -> It
                 if epsilon
                 else say("the operator is called with other numbers; look at the module's settings"),
                 CERTAIN,
-                say("a norm has another epsilon") if epsilon else say("an operator was told something else"),
+                say("a norm has another epsilon") if epsilon else say("an operator received another argument"),
             ),
         )
     for name, cause in seen.items():

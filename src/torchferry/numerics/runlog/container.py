@@ -29,8 +29,8 @@ _NAME_MOST = 1000
 def damaged(path: Path, why: object) -> TorchferryError:
     """Return the error for a file that is not what a recording writes."""
     return TorchferryError(
-        say("{path} is no part of a record, or is damaged: {why}", path=path, why=why),
-        say("was it cut short while it was copied? record again, or copy it again"),
+        say("{path} is not part of a record, or is damaged: {why}", path=path, why=why),
+        say("it may have been copied incompletely; copy it again, or record again"),
     )
 
 
@@ -56,15 +56,15 @@ def opened(path: Path, limit: int) -> Iterator[tuple[BinaryIO, int]]:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if path.is_symlink():
-            raise damaged(path, say("it is a link, and links are not followed")) from None
+            raise damaged(path, say("it is a link; links are not followed")) from None
         raise TorchferryError(
             say("cannot read {path}: {error}", path=path, error=error.strerror),
-            say("was it cut short while it was copied? record again, or copy it again"),
+            say("it may have been copied incompletely; copy it again, or record again"),
         ) from None
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise damaged(path, say("it is no file"))
+            raise damaged(path, say("it is not a file"))
         if status.st_size > limit:
             raise _too_large(path, status.st_size, limit)
         try:
@@ -184,7 +184,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_object() -> Message:
-    return say("it holds no JSON object")
+    return say("it contains no JSON object")
 
 
 try:
@@ -271,7 +271,7 @@ def load_one(path: Path, name: str, wanted: str | None) -> Array | None:
 
 
 def _changed() -> object:
-    return say("its checksum is not the one that was noted when it was written")
+    return say("its checksum does not match")
 
 
 def _header(path: Path, data: bytes, size: int, rest: int) -> tuple[dict[str, TensorEntry], dict[str, str]]:

@@ -204,7 +204,7 @@ def read_record(folder: Path) -> Record:
     """
     if not folder.is_dir():
         raise TorchferryError(
-            say("{path} is no folder with a record", path=folder),
+            say("{path} is not a folder with a record", path=folder),
             say("`torchferry compare record -o {path} -- python train.py` makes one", path=folder),
         )
     folders = sorted(
@@ -214,7 +214,7 @@ def read_record(folder: Path) -> Record:
     )
     if not folders or len(folders) > _RANKS:
         raise TorchferryError(
-            say("{path} is no folder with a record", path=folder),
+            say("{path} is not a folder with a record", path=folder),
             say("`torchferry compare record -o {path} -- python train.py` makes one", path=folder),
         )
     ranks: list[Rank] = []
@@ -226,7 +226,7 @@ def read_record(folder: Path) -> Record:
         ranks.append(rank)
     if not any(rank.steps for rank in ranks):
         raise TorchferryError(
-            say("{path} holds a record without a step", path=folder),
+            say("{path} contains a record without steps", path=folder),
             say("the program ended before its first step; what it printed may say why"),
         )
     return Record(folder, ranks)
@@ -235,12 +235,12 @@ def read_record(folder: Path) -> Record:
 def _rank(folder: Path, number: int, bytes_left: int, steps_left: int) -> Rank:
     begin = _document(folder / names.BEGIN)
     if begin.get("format") != names.FORMAT:
-        raise damaged(folder / names.BEGIN, say("it is no record"))
+        raise damaged(folder / names.BEGIN, say("it is not a record"))
     version = begin.get("version")
     if version not in (names.VERSION, names.WITHOUT_CHECKSUMS):
         raise TorchferryError(
             say(
-                "{path} is a record of version {version}, and this torchferry reads {known}",
+                "{path} is a record of version {version}, but this torchferry reads {known}",
                 path=folder,
                 version=text(version)[:20],
                 known=f"{names.WITHOUT_CHECKSUMS}, {names.VERSION}",
@@ -265,7 +265,7 @@ def _rank(folder: Path, number: int, bytes_left: int, steps_left: int) -> Rank:
                     cut = True
                     break
                 if sealed and not names.is_sealed(data):
-                    what = say("the checksum of line {number} is not that of its content", number=len(rank.steps) + 1)
+                    what = say("the checksum of line {number} does not match its content", number=len(rank.steps) + 1)
                     raise damaged(path, what)
                 step = _step(folder, line, sealed)
                 if rank.steps and step.number <= rank.steps[-1].number:
@@ -282,7 +282,7 @@ def _document(path: Path) -> dict[str, Any]:
     data = read(path, _BEGIN_FILE)
     document = parsed(path, data)
     if "crc32" in document and not names.is_sealed(data):
-        raise damaged(path, say("its checksum is not that of its content"))
+        raise damaged(path, say("its checksum does not match its content"))
     return document
 
 
@@ -292,7 +292,7 @@ def _end(path: Path, sealed: bool) -> tuple[int, str | None]:
         return 0, None
     end = _document(path)
     if sealed and "crc32" not in end:
-        raise damaged(path, say("its checksum is not that of its content"))
+        raise damaged(path, say("its checksum does not match its content"))
     try:
         return _count(end["steps"]), text(end.get("ended", ""))
     except _WRONG as error:
@@ -359,7 +359,7 @@ def _load(folder: Path, name: str, checksums: dict[str, str] | None) -> tuple[di
 
 def _noted(folder: Path, name: str, checksums: dict[str, str]) -> str:
     if name not in checksums:
-        raise damaged(folder / names.STEPS, say("it notes no checksum of {name}", name=name))
+        raise damaged(folder / names.STEPS, say("it has no checksum of {name}", name=name))
     return checksums[name]
 
 

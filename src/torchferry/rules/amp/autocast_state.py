@@ -1,7 +1,12 @@
-"""The state of autocast, asked or set for CUDA.
+"""The state of autocast, queried or set for CUDA.
 
 `torch.get_autocast_gpu_dtype()`, `torch.set_autocast_gpu_dtype()` and `torch.is_autocast_enabled()` without a device
-type speak of CUDA: on the target they answer for a device that is not there.
+type are for CUDA: on the target they return the state of a device that does not exist.
+
+Why: The program sees that autocast is off or has another dtype, and takes the wrong branch.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -49,7 +54,7 @@ class AutocastState(ReferenceRule):
             return  # the plugin's own speaks of its device
         device = device_type(context)
         message = say(
-            "`{found}` speaks of CUDA; on {target} it is `torch.{function}({device}...)`",
+            "`{found}` is for CUDA; on {target} use `torch.{function}({device}...)`",
             found=reference.name,
             target=context.target.title,
             function=function,

@@ -1,8 +1,12 @@
-"""Mixed precision by `torch.cuda.amp`.
+"""Mixed precision with `torch.cuda.amp`.
 
-`torch.cuda.amp.autocast()` and `GradScaler()` only warn on a torch without CUDA and are off: training goes on in
-float32, or in float16 without scaling, until it diverges. The plugin's own classes take their place, arguments and
-`enabled=False` blocks included.
+`torch.cuda.amp.autocast()` and `GradScaler()` only warn on a torch without CUDA and are off. They are replaced by the
+plugin's own classes, including arguments and `enabled=False` blocks.
+
+Why: Nothing fails. Training continues in float32, or in float16 without scaling, and may diverge after hours.
+
+References:
+- table api
 """
 
 from __future__ import annotations

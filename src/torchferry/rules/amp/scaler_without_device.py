@@ -1,7 +1,12 @@
-"""A `GradScaler` made without saying for which device.
+"""A `GradScaler` created without a device.
 
-`torch.amp.GradScaler()` is made for CUDA unless told otherwise. On the target it then only warns that CUDA is absent
-and scales nothing, and training in float16 loses its small gradients. The device is written out.
+`torch.amp.GradScaler()` is for CUDA by default. On the target it only warns that CUDA is absent and scales nothing.
+The device is added as an argument.
+
+Why: Without scaling, small float16 gradients become zero. The model trains worse, and only a warning says why.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -36,7 +41,7 @@ class ScalerWithoutDevice(Rule):
                 continue  # AMP104
             device = device_type(context)
             message = say(
-                "`{found}` without a device is made for CUDA; on {target} say `{device}`",
+                "`{found}` without a device is for CUDA; on {target} pass `{device}`",
                 found=name,
                 target=context.target.title,
                 device=device,

@@ -1,7 +1,12 @@
-"""torch's own automatic mixed precision, on a target that has another.
+"""torch's own automatic mixed precision, on a target with its own implementation.
 
-`torch.autocast(...)`, `torch.amp.GradScaler(...)` and the functions that ask for their state serve the devices that
-torch knows. A plugin of an old torch brings `autocast` and `GradScaler` of its own, with arguments of their own.
+`torch.autocast(...)`, `torch.amp.GradScaler(...)` and the functions that query their state support the devices that
+torch knows. A plugin for an old torch has its own `autocast` and `GradScaler`, with other arguments.
+
+Why: torch's classes do not know the device of such a plugin, so mixed precision is off or the call raises.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -46,10 +51,10 @@ class TorchAmpAbsent(ReferenceRule):
             if reference.is_import or exemption_reason(context, reference.node) is not None:
                 continue
             use = context.target.api(_OWN[name]).use if name in _OWN else ""
-            message = say("`{found}` does not serve {target}", found=reference.name, target=context.target.title)
+            message = say("`{found}` does not support {target}", found=reference.name, target=context.target.title)
             if use:
                 message = say(
-                    "`{found}` does not serve {target}; use `{use}`, whose arguments differ",
+                    "`{found}` does not support {target}; use `{use}`, whose arguments differ",
                     found=reference.name,
                     target=context.target.title,
                     use=use,

@@ -1,8 +1,13 @@
 """An attention implementation chosen by name: `attn_implementation="flash_attention_2"`.
 
-transformers loads flash-attn for it and raises where that is absent; diffusers' `set_attention_backend("flash")` does
-the same. What stands in its place on the target is in the target's table: its own integration where the library has
-one, `sdpa` or `eager` otherwise.
+transformers loads flash-attn for this and raises if it is absent; so does diffusers' `set_attention_backend("flash")`.
+The target's table has the replacement: the library's own integration if there is one, otherwise `sdpa` or `eager`.
+
+Why: The library raises when it loads the model, because the package behind the name is absent.
+
+References:
+- table frameworks
+- table packages
 """
 
 from __future__ import annotations

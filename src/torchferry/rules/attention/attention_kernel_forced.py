@@ -1,8 +1,13 @@
-"""One kernel of torch's attention asked for, and no other allowed.
+"""Only one kernel of torch's attention allowed.
 
-`with sdpa_kernel(SDPBackend.FLASH_ATTENTION):` lets `scaled_dot_product_attention` use that kernel alone. On a target
-that does not have it under that name the call raises "No available kernel". Allow the plain one beside it:
+`with sdpa_kernel(SDPBackend.FLASH_ATTENTION):` lets `scaled_dot_product_attention` use only that kernel. On a target
+without a kernel of that name the call raises "No available kernel". Also allow the plain kernel:
 `sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])`.
+
+Why: If the target lacks the one allowed kernel, every attention call raises.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ class AttentionKernelForced(Rule):
             if "MATH" in text or ("FLASH" not in text.upper() and "EFFICIENT" not in text.upper()):
                 continue
             message = say(
-                "allows one attention kernel only, which {target} may lack; allow `SDPBackend.MATH` beside it",
+                "allows only one attention kernel, which {target} may lack; also allow `SDPBackend.MATH`",
                 target=context.target.title,
             )
             yield self.finding(context, context.file.span(call), message, Grade.MANUAL)

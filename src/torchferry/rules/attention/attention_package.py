@@ -1,11 +1,16 @@
 """A package of attention kernels for CUDA: flash-attn, xformers, sageattention.
 
-Their kernels are CUDA code, so they neither build nor load on the target. Where the target has a fused attention of its
-own, use that; `torch.nn.functional.scaled_dot_product_attention` runs everywhere. Plain attention gives the same
-result up to rounding, holds the whole score matrix, and so needs memory that grows with the square of the length.
+Their kernels are CUDA code, so they neither build nor load on the target. If the target has its own fused attention,
+use it; `torch.nn.functional.scaled_dot_product_attention` runs everywhere. Plain attention gives the same result up to
+rounding. It stores the whole score matrix, so its memory grows with the square of the length.
 
-An import inside `try`/`except ImportError`, or behind a test whether the package is there, is only noted: the program
-goes on without it.
+An import inside `try`/`except ImportError`, or behind a check for the package, is only noted, because the program
+continues without it.
+
+Why: The package cannot be installed or imported on the target, so the program stops at the import.
+
+References:
+- table packages
 """
 
 from __future__ import annotations
@@ -56,7 +61,7 @@ class AttentionPackage(Rule):
                 if row.use:
                     advice = noted(say("use `{use}`", use=row.use), row.remark)
                 message = say(
-                    "`{module}` holds CUDA kernels that do not run on {target}: {advice}",
+                    "`{module}` contains CUDA kernels that do not run on {target}: {advice}",
                     module=module,
                     target=context.target.title,
                     advice=advice,

@@ -1,8 +1,14 @@
 """A switch that turns on memory-efficient attention of xformers or flash-attn.
 
-`pipe.enable_xformers_memory_efficient_attention()`, `set_use_memory_efficient_attention(True, False)`: with the package
-absent the call raises. Switched off, the model runs its plain attention (or torch's own fused one): the same result up
-to rounding, more memory, which grows with the square of the sequence length.
+`pipe.enable_xformers_memory_efficient_attention()`, `set_use_memory_efficient_attention(True, False)`: without the
+package the call raises. Without the switch, the model uses plain attention or torch's own fused one: the result is the
+same up to rounding, and memory grows with the square of the sequence length.
+
+Why: The call raises where the package is absent. It only saves memory, so the model can run without it.
+
+References:
+- table frameworks
+- table packages
 """
 
 from __future__ import annotations
@@ -52,8 +58,9 @@ class MemoryEfficientSwitch(Rule):
     def _report(self, context: PythonContext, call: ast.Call, turned_on: list[ast.Constant], package: str) -> Finding:
         span = context.file.span(call)
         message = say(
-            "turns on attention of {package}, which does not run on {target}; without it the result is the same up to "
-            "rounding and memory grows with the square of the sequence length",
+            "enables attention of {package}, which does not run on {target}; without it the "
+            "result is the same up to rounding, and memory grows with the square of the sequence "
+            "length",
             package=package,
             target=context.target.title,
         )

@@ -1,8 +1,14 @@
 """A model compiled by `torch.compile`, or with a backend that captures CUDA graphs.
 
-What `torch.compile` generates for the card is Triton code on CUDA. A plugin brings its own backend, which must be
-named, or none: then the call falls back or raises when the model first runs. `mode="reduce-overhead"` and
-`backend="cudagraphs"` capture CUDA graphs.
+On CUDA `torch.compile` generates Triton code. A plugin has its own backend, which must be named, or none; then the
+call falls back or raises when the model first runs. `mode="reduce-overhead"` and `backend="cudagraphs"` capture CUDA
+graphs.
+
+Why: The model runs without compilation, or raises at its first call, which may be long after the start.
+
+References:
+- table frameworks
+- table api
 """
 
 from __future__ import annotations
@@ -50,7 +56,7 @@ class ModelCompiled(Rule):
                 asks = row.status == "missing" or self._takes_default(call, reference.node)
                 yield self.finding(context, span, message, Grade.MANUAL if asks else Grade.NOTE)
             elif row.status == "unknown":
-                message = say("whether `torch.compile` serves {target} is UNKNOWN", target=context.target.title)
+                message = say("whether `torch.compile` supports {target} is UNKNOWN", target=context.target.title)
                 yield self.finding(context, span, message, Grade.NOTE)
             elif row.note:
                 message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)

@@ -1,7 +1,12 @@
 """A kernel written in Triton.
 
-Triton compiles for NVIDIA and AMD cards. Some makers publish a Triton for theirs, which compiles the same source with
-limits of its own; without one the kernels must be replaced by torch operators or ported.
+Triton compiles for NVIDIA and AMD cards. Some vendors publish a Triton for their cards, which compiles the same source
+with some limits. Without one, the kernels must be ported or replaced with torch operators.
+
+Why: A kernel that cannot be compiled stops the program. Without a Triton for the card, no setting helps.
+
+References:
+- table packages
 """
 
 from __future__ import annotations
@@ -46,14 +51,14 @@ class TritonKernel(Rule):
                 )
                 yield self.finding(context, span, message, Grade.NOTE)
             elif triton is UNKNOWN:
-                message = say("whether Triton serves {target} is UNKNOWN", target=context.target.title)
+                message = say("whether Triton supports {target} is UNKNOWN", target=context.target.title)
                 yield self.finding(context, span, message, Grade.NOTE)
             else:
                 guard = guard_of(context.file, statement)
                 message = say(
                     "there is no Triton for {target}: {note}",
                     target=context.target.title,
-                    note=note or say("replace these kernels by torch operators, or port them"),
+                    note=note or say("replace these kernels with torch operators, or port them"),
                 )
                 grade = Grade.NOTE if guard is Guard.COPES else Grade.MANUAL
                 blocker = guard is Guard.NONE

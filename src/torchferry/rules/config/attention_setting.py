@@ -1,9 +1,13 @@
-"""Attention of a CUDA package switched on by a setting: `flash_attention: true`, `--use_flash_attn True`.
+"""Attention of a CUDA package enabled by a setting: `flash_attention: true`, `--use_flash_attn True`.
 
-The program imports flash-attn, xformers or sageattention for it and stops where they are not. Switched off, it takes
-torch's own attention: the same result up to rounding; memory grows with the square of the sequence length where no
-fused
-kernel serves it. What the target has in place of each package is in its table.
+The program imports flash-attn, xformers or sageattention for this, and stops if they are absent. Without the setting
+it uses torch's own attention: the result is the same up to rounding, and memory grows with the square of the sequence
+length if there is no fused kernel. The target's table has the replacement of each package.
+
+Why: The program imports a CUDA package that does not exist on the target, and stops.
+
+References:
+- table packages
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ class AttentionSetting(SwitchRule):
             message = say("setting `{name}: {value}` is `{use}` on {target}", use=row.use or "UNKNOWN", **values)
             return Grade.UNSAFE, message
         message = say(
-            "setting `{name}: {value}` asks for the attention of `{package}`; on {target} switch it off",
+            "setting `{name}: {value}` requests the attention of `{package}`; turn it off on {target}",
             package=row.name,
             **values,
         )

@@ -1,7 +1,12 @@
 """NCCL in a configuration file: `backend: nccl`, `dist_params: {backend: nccl}`.
 
-The target has a collective library of its own. A composite value, a library for each device type, changes in its CUDA
-part alone.
+The target has its own collective library. In a composite value, with a library for each device type, only the CUDA
+part changes.
+
+Why: The process group cannot be created: the target has no NCCL.
+
+References:
+- table api
 """
 
 from __future__ import annotations

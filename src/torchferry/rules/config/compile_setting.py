@@ -1,7 +1,12 @@
-"""Compilation switched on by a setting: `torch_compile: true`, `compile = True` at the top of a training script.
+"""Compilation enabled by a setting: `torch_compile: true`, `compile = True` at the top of a training script.
 
-The setting leads to `torch.compile`, whose backend inductor writes Triton code for CUDA cards. What the target's plugin
-has in its place is in its table: nothing, a backend that must be named, or an inductor of its own.
+The setting enables `torch.compile`, whose backend inductor writes Triton code for CUDA cards. The target's table has
+the replacement: nothing, a backend that must be named, or the plugin's own inductor.
+
+Why: The first step of the model raises if the target has no compiler backend of this name.
+
+References:
+- table frameworks
 """
 
 from __future__ import annotations
@@ -44,10 +49,11 @@ class CompileSetting(SwitchRule):
             return Grade.UNSAFE, message
         if row.status == "unknown":
             message = say(
-                "setting `{name}: {value}` compiles with torch.compile; whether it serves {target} is UNKNOWN", **values
+                "setting `{name}: {value}` compiles with torch.compile; whether it supports {target} is UNKNOWN",
+                **values,
             )
         else:
             message = say(
-                "setting `{name}: {value}` compiles with torch.compile; on {target} look at this first", **values
+                "setting `{name}: {value}` compiles with torch.compile; check this first on {target}", **values
             )
         return Grade.NOTE, message

@@ -1,7 +1,12 @@
 """A CUDA device in a configuration file: `device: cuda`, `"map_location": "cuda:0"`.
 
-The program reads it and asks torch for a device that the target does not have. A key counts when its name says that it
-holds a device; numbers and lists of numbers stay, for they are indices on every target.
+The program reads it and requests a device that the target does not have. A key counts if its name says that it
+contains a device. Numbers and lists of numbers stay, because they are indices on every target.
+
+Why: The configuration still requests CUDA after the code was migrated, so the program fails at its start.
+
+References:
+- page configuration
 """
 
 from __future__ import annotations

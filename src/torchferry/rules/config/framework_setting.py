@@ -1,6 +1,11 @@
-"""A setting of another library that means CUDA: `accelerator: gpu`, `distributed_type: MULTI_GPU`.
+"""A setting of another library that selects CUDA: `accelerator: gpu`, `distributed_type: MULTI_GPU`.
 
-What the library's integration with the target expects is in the target's table; where nothing is known, that is said.
+The target's table has the value that the library expects on the target. If it is unknown, the finding says so.
+
+Why: The library looks for CUDA cards and stops, or trains on the CPU.
+
+References:
+- table frameworks
 """
 
 from __future__ import annotations
@@ -53,10 +58,10 @@ class FrameworkSetting(Rule):
                 span = (setting.start, setting.end)
                 values = {"key": setting.key, "value": setting.value, "target": context.target.title}
                 if row.status == "unknown":
-                    message = say("setting `{key}: {value}` means CUDA; what {target} takes is UNKNOWN", **values)
+                    message = say("setting `{key}: {value}` is for CUDA; the value for {target} is UNKNOWN", **values)
                     yield self.finding(context, span, noted(message, row.remark), Grade.MANUAL)
                 elif row.status not in REWRITTEN:
-                    message = say("setting `{key}: {value}` means CUDA, and {target} has nothing like it", **values)
+                    message = say("setting `{key}: {value}` is for CUDA, and {target} has no counterpart", **values)
                     yield self.finding(context, span, noted(message, row.remark), Grade.MANUAL)
                 elif row.use and row.use != setting.value:
                     message = say("setting `{key}: {value}` is `{use}` on {target}", use=row.use, **values)

@@ -1,8 +1,12 @@
-"""A data loader of NVIDIA's chosen by a setting: `--data-backend dali-gpu`, `data_loader: dali`.
+"""NVIDIA's data loader chosen by a setting: `--data-backend dali-gpu`, `data_loader: dali`.
 
-DALI decodes and augments on NVIDIA cards and is not on the target's machine. A program that offers the choice has
-another
-loader beside it: choose that one, with more workers, since the CPU now does the work.
+DALI decodes and augments on NVIDIA cards and does not exist on the target. A program with this setting has another
+loader too: choose that one, with more workers, because the CPU now does the work.
+
+Why: DALI is not available on the target, so the program cannot read its data.
+
+References:
+- table packages
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
-"""TF32 asked for by a setting: `tf32: true` in a configuration, `tf32: bool = True` in a class of arguments.
+"""TF32 enabled by a setting: `tf32: true` in a configuration, `tf32: bool = True` in a class of arguments.
 
-transformers raises for it without an NVIDIA card of the Ampere generation, before the first step. Switched off, nothing
-else changes: the target has matrix units of its own, which it uses by rules of its own.
+transformers raises without an NVIDIA card of the Ampere generation, before the first step. Without the setting nothing
+else changes: the target has its own matrix units with their own rules.
+
+Why: Training stops before the first step, although the setting only affects speed.
+
+References:
+- table frameworks
 """
 
 from __future__ import annotations
@@ -35,7 +40,7 @@ class Tf32Setting(SwitchRule):
     def judged(self, target: Target, name: str, value: str, row: Row) -> tuple[Grade, Message]:
         """Switch it off."""
         message = say(
-            "setting `{name}: {value}` asks for TF32 of an NVIDIA card; on {target} switch it off",
+            "setting `{name}: {value}` enables TF32 of an NVIDIA card; turn it off on {target}",
             **plain(name, value, target),
         )
         return Grade.UNSAFE, message

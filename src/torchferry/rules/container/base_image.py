@@ -1,7 +1,12 @@
 """An image of CUDA that a container is built or started from: `FROM nvcr.io/nvidia/pytorch:22.10-py3`.
 
-It brings CUDA, cuDNN and a torch built for them, and none of the vendor's toolkit. The vendor has images of its own;
-their tags name the toolkit and often the card, so which one is yours to choose.
+It contains CUDA, cuDNN and a torch built for them, but not the vendor's toolkit. The vendor has its own images. Their
+tags name the toolkit and often the card, so you must choose one.
+
+Why: The container starts without the vendor's driver libraries and toolkit, so torch finds no card.
+
+References:
+- table images
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
-"""Cards given to a container the NVIDIA way: `docker run --gpus all`, `runtime: nvidia`, `nvidia.com/gpu: 1`.
+"""Cards passed to a container with NVIDIA's options: `docker run --gpus all`, `runtime: nvidia`, `nvidia.com/gpu: 1`.
 
-The option asks for NVIDIA's container runtime. The vendor has a runtime of its own, or the device nodes and the driver
-are mounted by hand.
+The option needs NVIDIA's container runtime. The vendor has its own runtime, or the device nodes and the driver are
+mounted by hand.
+
+Why: Docker refuses the option without NVIDIA's runtime, or the container starts without a card.
+
+References:
+- table tools
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 """A system package of CUDA that a script or an image installs: `apt-get install libnccl2 cuda-toolkit-12-1`.
 
-It brings CUDA's libraries or compiler, which nothing uses on the target, and the machine's package sources may not have
-it, so that the build ends there. The vendor's toolkit takes its place; it mostly comes with the vendor's image.
+It installs CUDA's libraries or compiler, which nothing uses on the target. The package sources of the machine may not
+have it, and then the build stops. Use the vendor's toolkit instead; the vendor's image usually contains it.
+
+Why: The build of the image stops, or gigabytes are installed that nothing uses.
+
+References:
+- table tools
 """
 
 from __future__ import annotations
@@ -36,7 +41,7 @@ class SystemPackage(Rule):
             if not prints_text(command):
                 for start, end in _places(context.text, command):
                     message = say(
-                        "`{found}` brings CUDA itself, which {target} does not use; its own toolkit takes its place",
+                        "`{found}` installs CUDA itself, which {target} does not use; install its own toolkit instead",
                         found=context.text[start:end],
                         target=context.target.title,
                     )

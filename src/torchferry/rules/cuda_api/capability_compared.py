@@ -1,10 +1,15 @@
 """A decision by NVIDIA's compute capability or by the name of an NVIDIA card.
 
-`torch.cuda.get_device_capability() >= (8, 0)` asks for Ampere; `"A100" in torch.cuda.get_device_name()` for a card.
-On the target the numbers mean the maker's own generations, or there are none, and the name is another. Where the
+`torch.cuda.get_device_capability() >= (8, 0)` tests for Ampere; `"A100" in torch.cuda.get_device_name()` tests for a
+card. On the target the numbers mean the vendor's own generations, or do not exist, and the name differs. Where the
 plugin answers None, a line that unpacks the pair or calculates with it raises TypeError. `CUD101` renames the call,
-unless its condition does nothing but choose by the generation: such a condition stays, and the code for other devices
-is chosen. What to decide by instead is yours: usually the capability itself, such as `is_bf16_supported()`.
+unless the condition only chooses by the generation: such a condition stays, and the code for other devices runs.
+Decide what to test instead, usually the feature itself, such as `is_bf16_supported()`.
+
+Why: The program chooses a code path by a number that has no meaning on the target, or raises TypeError.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ class CapabilityCompared(Rule):
                     continue
                 raising.add(reading.calculation)
                 message = say(
-                    "`{found}` is None on {target}: this line raises TypeError; decide by what is needed instead",
+                    "`{found}` is None on {target}, so this line raises TypeError; check for the needed feature",
                     found=reading.field or reading.reference.name,
                     target=context.target.title,
                 )
@@ -49,7 +54,7 @@ class CapabilityCompared(Rule):
                     continue
                 compared.add(question)
                 message = say(
-                    "decides by {asked} of an NVIDIA card, which means something else on {target}",
+                    "decides by {asked} of an NVIDIA card, which has another meaning on {target}",
                     asked=reading.asked,
                     target=context.target.title,
                 )

@@ -1,7 +1,12 @@
-"""A question about what the CUDA card or this build of torch can do.
+"""A query of what the CUDA card or this build of torch can do.
 
-`torch.cuda.is_bf16_supported()`, `get_arch_list()`, `has_half` and their neighbours choose dtypes and code paths.
-Missed, a program quietly takes the slower or less exact one: `is_bf16_supported()` is False without CUDA.
+`torch.cuda.is_bf16_supported()`, `get_arch_list()`, `has_half` and related functions choose dtypes and code paths.
+Without CUDA `is_bf16_supported()` is False.
+
+Why: The program silently chooses a slower or less exact path.
+
+References:
+- table api
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 It may be private (`torch.cuda._lazy_init`), newer than the tables, or misspelt. Whether the plugin has it is
 UNKNOWN; with `--unsafe-fixes` it is renamed like its neighbours.
+
+Why: The name may not exist in the plugin. Then the program raises AttributeError when it reaches the line.
+
+References:
+- table api
 """
 
 from __future__ import annotations

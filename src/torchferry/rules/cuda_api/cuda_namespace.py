@@ -1,8 +1,13 @@
 """`torch.cuda` itself, passed on as a value.
 
-`getattr(torch.cuda, name)`, `hasattr(torch.cuda, "memory_stats")`, `backend = torch.cuda`: what is asked of it is
-decided while the program runs, so no table can be asked in advance. The module is renamed; check that what is asked
-of it exists in the plugin (`torchferry api NAME --target ...`).
+`getattr(torch.cuda, name)`, `hasattr(torch.cuda, "memory_stats")`, `backend = torch.cuda`: the names are chosen while
+the program runs, so no table can be consulted. The module is renamed; check that the names exist in the plugin
+(`torchferry api NAME --target ...`).
+
+Why: The name that is looked up at run time may be absent, and then a feature is silently skipped.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ class CudaNamespace(Rule):
             if last_name(call.func) in ("getattr", "hasattr") and call.args[1:2] == [node]:
                 if context.names.qualified(call.args[0]) == "torch" and exemption_reason(context, node) is None:
                     message = say(
-                        "`{text}` asks torch for CUDA by name; on {target} ask for `{use}`",
+                        "`{text}` requests CUDA from torch by name; on {target} request `{use}`",
                         text=context.file.text(call),
                         target=context.target.title,
                         use=context.target.backend.NAMESPACE or context.target.backend.PLUGIN,
@@ -63,7 +68,7 @@ class CudaNamespace(Rule):
             return self.finding(context, span, message, Grade.SAFE, [Edit(*span, namespace)], imports=(namespace,))
         if not namespace or not namespace.startswith(reference.bound + "."):
             message = say(
-                "`torch.cuda` is used as a value, and {plugin} has no namespace like it",
+                "`torch.cuda` is used as a value, and {plugin} has no such namespace",
                 plugin=context.target.backend.PLUGIN,
             )
             return self.finding(context, span, message, Grade.MANUAL)

@@ -1,8 +1,13 @@
 """A file that replaces functions of `torch.cuda`.
 
-Code that assigns to `torch.cuda.*` makes another device look like CUDA, or changes torch's behaviour for its own
-ends. Half of it rewritten, it would do neither, so the file is left as it is as a whole. If it stands in for CUDA on
-another accelerator, it has no business on the target; if it changes something the target needs too, port it by hand.
+Code that assigns to `torch.cuda.*` makes another device look like CUDA, or changes torch's behaviour. A partial
+rewrite would break both, so the whole file is left unchanged. If it imitates CUDA on another accelerator, it is not
+needed on the target. If it changes something that the target needs too, port it by hand.
+
+Why: A file that is half rewritten neither imitates CUDA nor uses the target.
+
+References:
+- page running
 """
 
 from __future__ import annotations
@@ -35,8 +40,8 @@ class CudaPatched(Rule):
         ]
         first = min(stores, key=lambda node: (node.lineno, node.col_offset))
         message = say_plural(
-            "this file replaces {count} name of `torch.cuda`; it is left whole, decide what it should do on {target}",
-            "this file replaces {count} names of `torch.cuda`; it is left whole, decide what it should do on {target}",
+            "this file replaces {count} name of `torch.cuda`, so it stays; decide what it should do on {target}",
+            "this file replaces {count} names of `torch.cuda`, so it stays; decide what it should do on {target}",
             count=len(stores),
             target=context.target.title,
         )

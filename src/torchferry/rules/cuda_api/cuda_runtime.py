@@ -1,7 +1,12 @@
 """A use of the CUDA runtime, its errors or its library handles.
 
-`torch.cuda.cudart()`, `check_error`, `current_blas_handle()`, `CudaError`, the sync debug mode: what stands behind
-them is CUDA itself. Some plugins expose their own runtime under another name.
+`torch.cuda.cudart()`, `check_error`, `current_blas_handle()`, `CudaError`, the sync debug mode: these are parts of
+CUDA itself. Some plugins expose their own runtime under another name.
+
+Why: The call raises: there is no CUDA runtime behind it.
+
+References:
+- table api
 """
 
 from __future__ import annotations

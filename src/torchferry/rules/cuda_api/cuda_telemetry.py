@@ -1,7 +1,13 @@
 """A reading of the card through NVIDIA's management library.
 
-`torch.cuda.utilization()`, `temperature()`, `power_draw()`, `list_gpu_processes()` ask NVML. Most plugins have no
-such functions; the vendor's own management tool gives the figures.
+`torch.cuda.utilization()`, `temperature()`, `power_draw()`, `list_gpu_processes()` use NVML. Most plugins have no such
+functions; the vendor's own management tool shows these figures.
+
+Why: The call raises, because there is no NVML on the target.
+
+References:
+- table api
+- table tools
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 """A use of TunableOp or of GPUDirect Storage.
 
-`torch.cuda.tunable.*` tunes matrix products on CUDA and ROCm; `torch.cuda.gds.*` reads files straight into the
-memory of an NVIDIA card. Both only make a program faster: without them it is right.
+`torch.cuda.tunable.*` tunes matrix products on CUDA and ROCm; `torch.cuda.gds.*` reads files straight into the memory
+of an NVIDIA card. Both only make a program faster; without them it is still correct.
+
+Why: The call raises on most targets, although the program is correct without it.
+
+References:
+- table api
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 """The CUDA version that torch was built with.
 
-`torch.version.cuda` is None in the torch that runs on the target. Printed, that is harmless; taken apart
-(`torch.version.cuda.split(".")`) it raises, and compared it takes the branch for an old CUDA.
+`torch.version.cuda` is None in the torch that runs on the target. Printing it is harmless. Parsing it
+(`torch.version.cuda.split(".")`) raises, and a comparison takes the branch for an old CUDA.
+
+Why: Code that parses the version raises. Code that compares it takes the branch for an old CUDA.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -41,7 +46,7 @@ class CudaVersion(Rule):
                 yield self.finding(context, span, message, Grade.NOTE)
             else:
                 message = say(
-                    "`torch.version.cuda` is None on {target}, and this code needs a version; ask {plugin} for its own",
+                    "`torch.version.cuda` is None on {target}, but this code needs a version; use {plugin}'s",
                     target=context.target.title,
                     plugin=context.target.backend.PLUGIN,
                 )

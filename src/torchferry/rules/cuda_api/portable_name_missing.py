@@ -1,9 +1,15 @@
-"""A portable name that leads to nothing on the target.
+"""A portable name without a counterpart on the target.
 
-Code for every device asks `torchferry.device`, or the file `device_utils.py` that it is copied to, in place of
-`torch.cuda` (`migrate --style portable`). Where the target has no such function, the call raises and says what does
-instead; figures that a device does not tell are 0, with a warning, and are no finding. Keep the call to the devices
-that have it, by a test of `accelerator_type()`; `hasattr` answers the same for every device.
+Portable code uses `torchferry.device`, or the file `device_utils.py`, instead of `torch.cuda` (`migrate --style
+portable`). If the target has no such function, the call raises and names a replacement. Figures that a device does not
+report are 0, with a warning, and are not findings. Restrict the call to the devices that have it by testing
+`accelerator_type()`; `hasattr` returns the same for every device.
+
+Why: The program works on other devices and raises on this target.
+
+References:
+- table api
+- page device-manager
 """
 
 from __future__ import annotations
@@ -45,7 +51,7 @@ class PortableNameMissing(Rule):
                     "`{found}` raises on {target}: {advice}",
                     found=reference.name,
                     target=context.target.title,
-                    advice=row.remark or say("there is nothing like it"),
+                    advice=row.remark or say("it has no counterpart"),
                 )
                 yield self.finding(context, context.file.span(reference.node), message, Grade.MANUAL)
 

@@ -1,7 +1,12 @@
-"""A CUDA build of torch asked for: `torch==2.1.0+cu118`, an index of CUDA wheels, `pytorch-cuda=11.8`.
+"""A requirement for a CUDA build of torch: `torch==2.1.0+cu118`, an index of CUDA wheels, `pytorch-cuda=11.8`.
 
-It brings gigabytes of CUDA libraries, and some plugins refuse to load beside it. The target wants the CPU build of the
-torch version that its plugin names.
+It installs gigabytes of CUDA libraries, and some plugins do not load with it. The target needs the CPU build of the
+torch version that its plugin requires.
+
+Why: The CUDA build has no support for the card, and some plugins do not load with it.
+
+References:
+- table versions
 """
 
 from __future__ import annotations
@@ -63,7 +68,7 @@ class CudaBuild(Rule):
 
     def _source(self, context: Context, span: tuple[int, int]) -> Finding:
         message = say(
-            "`{found}` serves CUDA builds; on {target} {install}",
+            "`{found}` has CUDA builds; on {target} {install}",
             found=context.text[span[0] : span[1]],
             target=context.target.title,
             install=context.target.install,

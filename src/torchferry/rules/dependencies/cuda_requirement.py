@@ -1,10 +1,15 @@
 """A requirement that needs CUDA: flash-attn, xformers, apex, bitsandbytes, cupy, TensorRT and the like.
 
-It does not build, or builds and does not run. What is to be done about each on the target is in its table: another
-distribution, another way, or nothing. A requirement is never taken out without being asked; a plain change of name is
-applied with `--unsafe-fixes`. The parts of torch's CUDA build that one file lists (`cudatoolkit`, `nvidia-cublas-cu12`,
-as a frozen environment has dozens of them) are one decision: leave them all out. A pinned `triton` beside them came
-along with torch; `CMP102` speaks of kernels that the project itself writes in Triton.
+It does not build, or it builds and does not run. The target's table says what to do about each: another distribution,
+another way, or nothing. A requirement is never removed automatically; a plain change of name is applied with
+`--unsafe-fixes`. The parts of torch's CUDA build that one file lists (`cudatoolkit`, `nvidia-cublas-cu12`, as a frozen
+environment has dozens of them) are one decision: leave them all out. A pinned `triton` next to them was installed with
+torch; `CMP102` reports kernels that the project itself writes in Triton.
+
+Why: The installation fails, or it installs a package that does not run.
+
+References:
+- table packages
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """A package that needs CUDA, installed by a command: `pip install flash-attn`, `conda install pytorch-cuda`.
 
-The build fails, or succeeds and does not run. What is to be done about each package on the target is in its table.
+The build fails, or succeeds and the package does not run. The target's table says what to do about each package.
+
+Why: The command fails and stops the script, or it installs a package that does not run.
+
+References:
+- table packages
 """
 
 from __future__ import annotations

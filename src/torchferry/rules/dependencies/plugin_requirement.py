@@ -1,8 +1,13 @@
 """A list of requirements that has torch and not the target's plugin.
 
-The program imports the plugin after the migration. Which version belongs to which torch is in the target's table; where
-the vendor serves it elsewhere than PyPI, the finding says how to get it. A torch that is pinned to a version older than
-every one that has a plugin is a decision: the project has to move to a later torch first.
+The program imports the plugin after the migration. The target's table says which version belongs to which torch. If
+the vendor distributes it elsewhere than on PyPI, the finding says how to get it. A torch that is pinned to a version
+without any plugin is a decision: the project must first be upgraded to a later torch.
+
+Why: Without the plugin torch does not know the device, and the program stops at its first use.
+
+References:
+- table versions
 """
 
 from __future__ import annotations
@@ -38,8 +43,8 @@ class PluginRequirement(Rule):
         older = _oldest(context) if version and not row.use else ""
         if older and _numbers(version) < _numbers(older):
             message = say(
-                "`torch=={version}` is older than {oldest}, the first torch that a `{plugin}` is known for: move the "
-                "project to that one or a later one",
+                "`torch=={version}` is older than {oldest}, the first torch for which a `{plugin}` "
+                "is known: upgrade the project to that version or a later one",
                 version=version,
                 oldest=older,
                 plugin=context.target.backend.PLUGIN,
@@ -50,7 +55,7 @@ class PluginRequirement(Rule):
             yield self.finding(context, span, noted(message, row.remark), Grade.NOTE)
         else:
             message = say(
-                "{target} needs `{plugin}` beside torch: {install}",
+                "{target} needs `{plugin}` in addition to torch: {install}",
                 target=context.target.title,
                 plugin=context.target.backend.PLUGIN,
                 install=context.target.install,

@@ -1,7 +1,12 @@
-"""A list of requirements without torchferry, for code that asks the installed package for its device.
+"""A list of requirements without torchferry, for code that imports it.
 
 `migrate --style portable --device-module package` writes code that imports `torchferry.device`: it needs torchferry
-wherever it runs. The line goes below that of torch. A list in a form that is not rewritten is reported.
+wherever it runs. The line goes below that of torch. A list in a format that cannot be rewritten is reported.
+
+Why: The migrated program stops at its import of `torchferry.device`.
+
+References:
+- page device-manager
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """A requirement that needs CUDA, listed in a build script: `setup(install_requires=["flash-attn"])`.
 
-Whoever installs the project on the target gets it too, and the installation fails or installs what cannot run.
+It is installed together with the project, so the installation fails, or it installs a package that cannot run.
+
+Why: Installing the project itself fails on the target.
+
+References:
+- table packages
 """
 
 from __future__ import annotations

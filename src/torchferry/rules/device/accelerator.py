@@ -6,6 +6,12 @@ there the program fails, or takes the CPU and says nothing. What the plugin has 
 functions ask more of a plugin than its name, and are reported where it is not known to give it.
 
 Where the function works on the target nothing is said: such code needs no migration.
+
+Why: The program fails with an older torch, or silently runs on the CPU.
+
+References:
+- table api
+- torch 2.5.0 and 2.6.0: torch/accelerator is new in 2.6
 """
 
 from __future__ import annotations

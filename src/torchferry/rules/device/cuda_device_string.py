@@ -8,6 +8,11 @@ is silently false.
 A string that merely contains the word is left alone: comments, help and log texts, file names, command-line
 flags, dictionary keys, names that other libraries define. So is the key of a `map_location` dictionary, which
 names the device inside the checkpoint rather than the one to load to.
+
+Why: torch raises for an unknown device type. A comparison is silently False, and the code for the card never runs.
+
+References:
+- page migrating
 """
 
 from __future__ import annotations

@@ -7,6 +7,11 @@ Arguments stay: an index counts the target's devices.
 Not touched: `.cuda` of another package (`numba.cuda`), an attribute that is not called (`args.cuda`), and a method
 `cuda` that the project defines itself, when the object is known to be of such a class. Where the project has such
 a class and the object is not known, `DEV109` gives the class the new name as well.
+
+Why: The call raises on a torch without CUDA.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -46,7 +51,7 @@ class CudaMethod(Rule):
         try:
             start, end = attribute_span(context, func)
         except ValueError:
-            message = say("`.cuda()` stands where it cannot be rewritten; change it by hand")
+            message = say("`.cuda()` cannot be rewritten here; change it by hand")
             return self.finding(context, context.file.span(context.file.statement(call)), message, Grade.MANUAL)
         _, last = context.file.span(call)
         exemption = exemption_reason(context, call)
@@ -77,7 +82,7 @@ class CudaMethod(Rule):
         if loader is not None and not call.keywords and len(call.args) < 2:
             return self._loading(context, call, loader, message)
         if isinstance(call.func, ast.Attribute) and is_storage(context, call.func.value):
-            message = say("a storage has `.cuda()`, and no `.to(device)` that every torch has; move its tensor instead")
+            message = say("a storage has `.cuda()` but not `.to(device)` in every torch; move its tensor instead")
             return self.finding(context, (start, last), message, Grade.MANUAL)
         if chosen is None:
             behind = context.text.index("(", end) + 1

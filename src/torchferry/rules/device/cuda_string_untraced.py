@@ -4,6 +4,11 @@
 are not in the project may be a device, or the name of something else: an implementation, a mode, a table. It is
 not rewritten unless asked for with `--unsafe-fixes`: read the place, then either let the fix be applied or say
 `# torchferry: ignore[DEV102] reason` on the line.
+
+Why: If it is a device, the program fails on the target. If it is not, a rewrite would break the program.
+
+References:
+- page migrating
 """
 
 from __future__ import annotations

@@ -5,6 +5,11 @@ compared with what `x.type()` returns: on the target that string begins with ano
 silently false. Where the plugin has the type, the name changes; where it has not, write the device and the dtype:
 `torch.zeros(n, dtype=torch.float32, device=...)`. `torch.set_default_tensor_type` takes types of CUDA and of the CPU
 alone: for a plugin's it raises TypeError. Set the default dtype and the default device instead.
+
+Why: Creating the tensor raises. A comparison of type names is silently False.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -51,8 +56,8 @@ class CudaTensorType(ReferenceRule):
         if context.target.of_vendor(name).status == "missing":
             return None  # then the table says what to write
         message = say(
-            "`{found}` takes no tensor type of {target}: write `torch.set_default_dtype(torch.{dtype})` and "
-            "`torch.set_default_device({device})`",
+            "`{found}` does not accept tensor types of {target}: write "
+            "`torch.set_default_dtype(torch.{dtype})` and `torch.set_default_device({device})`",
             found=_DEFAULT,
             target=context.target.title,
             dtype=dtype,

@@ -1,10 +1,15 @@
-"""A device given as a bare number: `.to(0)`, `torch.device(rank)`, `device=0`.
+"""A device passed as a bare number: `.to(0)`, `torch.device(rank)`, `device=0`.
 
 In a torch built for CUDA a bare number is a CUDA index. Since torch 2.1 it is an index of the accelerator that the
 process has, but plugins followed at different times, and older ones answer "not supported" or take it for CUDA. A
 device string says what is meant on every version.
 
 A literal number is rewritten. A variable is rewritten with `--unsafe-fixes`, because it may hold a device already.
+
+Why: Some versions of a plugin refuse the number, and others read it as a CUDA device.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -66,7 +71,7 @@ class IntegerDevice(Rule):
             "`{text}` is a bare device number, which {plugin} {works}; write {device}",
             text=text,
             plugin=context.target.backend.PLUGIN,
-            works=say("may not take (UNKNOWN)") if works is UNKNOWN else say("does not take"),
+            works=say("may not accept (UNKNOWN)") if works is UNKNOWN else say("does not accept"),
             device=device or f'"{context.target.backend.DEVICE_TYPE}:..."',
         )
         if device is None or context.file.fstring_of(argument) is not None:

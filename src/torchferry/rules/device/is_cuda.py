@@ -6,6 +6,11 @@ compiles, which knows no property of a plugin's.
 
 A test that chooses a compiled CUDA kernel stays as it is: on the target that kernel does not exist, and the branch
 without it is the one to run. Such places are listed, because a ported kernel would make them fast again.
+
+Why: The test is False on the card, so the code for the card is silently skipped.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -47,7 +52,7 @@ class IsCuda(Rule):
             start, end = attribute_span(context, node)
             whole = context.file.span(node)
         except ValueError:
-            message = say("`.is_cuda` stands where it cannot be rewritten; change it by hand")
+            message = say("`.is_cuda` cannot be rewritten here; change it by hand")
             return self.finding(context, context.file.span(context.file.statement(node)), message, Grade.MANUAL)
         exemption = exemption_reason(context, node)
         if exemption is not None:

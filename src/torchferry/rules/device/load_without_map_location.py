@@ -1,10 +1,15 @@
-"""A checkpoint that is loaded without saying where its tensors go.
+"""A checkpoint loaded without `map_location`.
 
-A checkpoint written on a CUDA machine names `cuda` inside. Without `map_location`, or with None, torch tries to put its
-tensors there, and raises on the target; no word in the source gives that away. `torch.load`, `torch.jit.load` and what
-loads from a URL do so. `torch.export.load` takes no `map_location`: a program that was exported on CUDA names its
+A checkpoint written on a CUDA machine names `cuda` inside. Without `map_location`, or with None, torch tries to put
+its tensors there, and raises on the target; no word in the source gives that away. `torch.load`, `torch.jit.load` and
+what loads from a URL do so. `torch.export.load` takes no `map_location`: a program that was exported on CUDA names its
 device in its graph, and is exported again. A checkpoint that the migrated program itself wrote loads as it is, and so
 do safetensors, Lightning's `load_from_checkpoint`, and the weights that torchvision publishes.
+
+Why: Loading raises on a machine without CUDA, and nothing in the source code shows it.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -45,8 +50,8 @@ class LoadWithoutMapLocation(Rule):
         for name, call in calls_to(context):
             if name == _EXPORTED:
                 message = say(
-                    "`{name}` fails on a program that was exported on a CUDA machine, and takes no `map_location`; "
-                    "export such a program again on the CPU",
+                    "`{name}` fails on a program that was exported on a CUDA machine and has no "
+                    "`map_location`; export such a program again on the CPU",
                     name=name,
                 )
                 yield self.finding(context, context.file.span(call), message, Grade.NOTE)

@@ -3,6 +3,11 @@
 The keys name the devices from which the tensors in the file were saved. For a checkpoint from a CUDA machine they are
 right as they are. One that the migrated program saves names the target's device, finds no key, and is loaded to where
 it was saved from: every process loads to the first card. Write both keys, or `map_location="cpu"`.
+
+Why: With several processes, all of them load the checkpoint to the first card, which may run out of memory.
+
+References:
+- table api
 """
 
 from __future__ import annotations

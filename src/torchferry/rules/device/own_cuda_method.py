@@ -3,6 +3,11 @@
 Calls of `.cuda()` become the plugin's method name wherever the object may be a tensor or a module. An object of
 this class may be among them, so the class gets the new name beside the old one: a line `npu = cuda` below the
 method. Who calls `.cuda()` on it by name still can.
+
+Why: A call under the plugin's name raises AttributeError if the class has only `cuda`.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -42,8 +47,8 @@ class OwnCudaMethod(Rule):
         mover = context.target.backend.MOVER
         if not isinstance(mover, str):
             message = say(
-                "class `{name}` defines its own `cuda`; calls on objects that may be of it became `.to(...)`, which "
-                "the class must take too",
+                "class `{name}` defines its own `cuda`; calls on objects that may be of this class "
+                "became `.to(...)`, so the class needs that method too",
                 name=owner.name,
             )
             yield self.finding(context, head, message, Grade.NOTE)
@@ -54,8 +59,8 @@ class OwnCudaMethod(Rule):
         if indent.strip():
             return
         message = say(
-            "class `{name}` defines its own `cuda`; it is called `{mover}` too, since objects of it may be meant "
-            "where `.cuda()` became `.{mover}()`",
+            "class `{name}` defines its own `cuda`; it gets the name `{mover}` too, because "
+            "calls of `.cuda()` on its objects may have become `.{mover}()`",
             name=owner.name,
             mover=mover,
         )

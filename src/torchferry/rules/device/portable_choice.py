@@ -3,6 +3,11 @@
 In code for every device (`migrate --style portable`), `"cuda" if torch.cuda.is_available() else "cpu"` becomes
 `device_string() if is_available() else "cpu"`. Without an accelerator `device_string()` is `cpu` already, so the
 condition decides nothing and is removed. So is one whose two sides have become the same.
+
+Why: The condition no longer decides anything. It makes the code harder to read.
+
+References:
+- page device-manager
 """
 
 from __future__ import annotations

@@ -4,6 +4,11 @@ Every device needs kernels of its own for each sparse layout. Where the plugin r
 there is no fallback. Keep it on the CPU, or make it dense. Where nobody knows what the plugin has, that is noted.
 So it is where sparse tensors are there, and the operator is not that `torch.sparse.mm` and its like come to, or
 `torch.matmul` and `@` of a sparse matrix.
+
+Why: The operator raises, and no plugin falls back to the CPU for sparse tensors.
+
+References:
+- page rehearsing
 """
 
 from __future__ import annotations
@@ -123,14 +128,14 @@ class SparseTensor(Rule):
                 yield self.finding(context, span, message, Grade.NOTE)
                 continue
             message = say(
-                "`{name}` comes to `aten::{operator}`, which {target} does not have for sparse tensors: keep this on "
-                "the CPU, or make the matrix dense",
+                "`{name}` calls `aten::{operator}`, which {target} lacks for sparse tensors: keep "
+                "this on the CPU, or make the matrix dense",
                 name=full_name,
                 operator=operator,
                 target=context.target.title,
             )
             if operator == "addmm" and "mm" in registered:
-                message = say("{message}; `torch.mm` of a sparse matrix it has", message=message)
+                message = say("{message}; `torch.mm` of a sparse matrix exists", message=message)
             yield self.finding(context, span, message, Grade.MANUAL)
 
 

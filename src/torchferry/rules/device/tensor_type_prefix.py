@@ -1,7 +1,12 @@
-"""The name of a tensor's type asked for CUDA: `x.type().startswith("torch.cuda")`, `"torch.cuda" in x.type()`.
+"""A tensor's type name compared with CUDA's: `x.type().startswith("torch.cuda")`, `"torch.cuda" in x.type()`.
 
-On the target the name begins with another word, so the answer is silently no, and what is meant for the card runs as if
-on the CPU. Ask for the device instead: `x.device.type`.
+On the target the name begins with another word, so the result is silently False. Compare the device instead:
+`x.device.type`.
+
+Why: The answer is silently False, and code for the card runs as on the CPU.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ class TensorTypePrefix(Rule):
             prefix = row.use.rpartition(".")[0] if row.status in REWRITTEN else ""
             if not prefix or not row.use.endswith(".FloatTensor") or context.target.module:
                 message = say(
-                    "names of tensor types begin otherwise on {target}: compare `device.type` with `{device}`",
+                    "names of tensor types begin differently on {target}: compare `device.type` with `{device}`",
                     target=context.target.title,
                     device=context.target.backend.DEVICE_TYPE,
                 )

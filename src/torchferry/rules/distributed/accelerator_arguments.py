@@ -4,6 +4,11 @@
 device_id=...)` and FSDP's `device_id` take the cards of accelerators alone: with a model on the CPU torch raises an
 error. In code for every device (`migrate --style portable`) the value goes through `accelerator_only`, which is None on
 the CPU. A call behind a test for the accelerator stays as it is.
+
+Why: torch raises when the model is on the CPU, so the code does not run on every device.
+
+References:
+- page device-manager
 """
 
 from __future__ import annotations
@@ -52,7 +57,7 @@ class AcceleratorArguments(Rule):
     def _report(self, context: PythonContext, name: str, value: ast.expr) -> Finding:
         span = context.file.span(value)
         use = f"{context.target.module}.accelerator_only"
-        message = say("`{name}` takes a card on accelerators alone; `{use}` is None on the CPU", name=name, use=use)
+        message = say("`{name}` accepts a card only on accelerators; `{use}` is None on the CPU", name=name, use=use)
         edits = [Edit(span[0], span[0], f"{use}("), Edit(span[1], span[1], ")")]
         return self.finding(context, span, message, Grade.SAFE, edits, imports=portable_imports(context))
 

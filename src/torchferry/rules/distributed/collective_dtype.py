@@ -3,6 +3,11 @@
 `dist.all_reduce(t)` of a float64 tensor works with NCCL. A vendor's process group may have no sum for that dtype and
 raise in the middle of the first epoch: meters that add up losses over all ranks are written so. Sum float32 or int64
 values, or collect the values on the CPU with a second process group over gloo.
+
+Why: The collective raises, often only at the end of the first epoch.
+
+References:
+- page rehearsing
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """A backend for each device type: `"cpu:gloo,cuda:nccl"`.
 
 The part for CUDA changes as a whole, device and library; the other parts stay.
+
+Why: The process group has no backend for tensors on the card, so the first collective raises.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -64,7 +69,7 @@ class CompositeBackend(Rule):
 def one_backend_alone(target: Target) -> Message:
     """Say that a target takes no backend for each device type."""
     return say(
-        "{target} takes no backend for each device type; use `{use}` alone",
+        "{target} does not support one backend for each device type; use only `{use}`",
         target=target.title,
         use=target.backend.COLLECTIVE,
     )

@@ -3,6 +3,11 @@
 It copies the model to every card and gathers the results, through functions that not every plugin has, and it is the
 slowest way even on CUDA. `DistributedDataParallel` with one process a card works everywhere. The wrapper also gives
 the checkpoint's keys their `module.` prefix, so it cannot simply be dropped.
+
+Why: The call raises where the plugin lacks these functions, and it is slow elsewhere.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -66,7 +71,7 @@ class DataParallel(Rule):
                 "`{found}` on {target}: {note}",
                 found=reference.name,
                 target=context.target.title,
-                note=row.remark or say("use `DistributedDataParallel` with one process a card"),
+                note=row.remark or say("use `DistributedDataParallel` with one process for each card"),
             )
         yield self.finding(context, span, message, Grade.NOTE if row.status == "unknown" else Grade.MANUAL)
 

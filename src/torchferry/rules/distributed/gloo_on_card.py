@@ -4,6 +4,11 @@ On CUDA gloo takes tensors on the card too, and copies them through the host. Of
 ends with "No backend type associated with device type ...", in the first collective or when
 `DistributedDataParallel` wraps the model. Name the target's own backend; where tensors on the CPU are sent as well,
 name one for each device type, as `cpu:gloo,cuda:nccl` does for CUDA. A group that is only for the CPU stays as it is.
+
+Why: The first collective, or the wrapper of the model, raises.
+
+References:
+- page rehearsing
 """
 
 from __future__ import annotations
@@ -73,9 +78,9 @@ class GlooOnCard(Rule):
         target, module = context.target, context.target.module
         own = f"{module}.collective_backend()" if module else target.backend.COLLECTIVE
         message = say(
-            "a group over `gloo` takes no tensors on {target}, as it does on CUDA ({used}); name `{own}`",
+            "a process group over `gloo` accepts no tensors on {target}, unlike on CUDA ({used}); use `{own}`",
             target=target.title,
-            used=used if used is not None else say("should it be given any"),
+            used=used if used is not None else say("if one is passed"),
             own=own,
         )
         if target.backend.COMPOSITE_COLLECTIVE is True:
@@ -194,4 +199,4 @@ def _is_chosen(context: PythonContext, call: ast.Call) -> bool:
 
 
 def _where(context: PythonContext, call: ast.Call) -> Message:
-    return say("line {line} gives it one", line=context.source.position(context.file.span(call)[0])[0])
+    return say("line {line} passes one", line=context.source.position(context.file.span(call)[0])[0])

@@ -1,8 +1,13 @@
-"""A question whether NCCL is there, or a name of torch's NCCL classes.
+"""A check for NCCL, or a name of torch's NCCL classes.
 
 `dist.is_nccl_available()` is False on the torch that a plugin extends. In `"nccl" if dist.is_nccl_available() else
-"gloo"` the name and the question therefore change together: with the question left behind, the program would use
-gloo, over the CPU, and say nothing.
+"gloo"` the name and the question therefore change together: with the question left behind, the program would use gloo,
+over the CPU, and say nothing.
+
+Why: The program silently uses gloo over the CPU, which is much slower.
+
+References:
+- table api
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
 `init_process_group("nccl")`, `backend="nccl"`, a default or choice of an option, a configuration value, a comparison
 with `dist.get_backend()`. NVIDIA's library does not exist on the target; each plugin brings its own. A comparison
 that keeps the old name is silently false, and code guarded by it is skipped.
+
+Why: The process group cannot be created. A comparison with the old name is silently False.
+
+References:
+- table api
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 `torch.cuda.nccl.all_reduce(...)` and `torch.cuda.comm.broadcast(...)` act on tensors of several cards in one
 process. Plugins hardly have them; `torch.distributed` does the same with one process a card.
+
+Why: The call raises on most plugins.
+
+References:
+- table api
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Some plugins carry their own copy of `torch.distributed`, of `DistributedDataParallel` or of the sampler, and the
 stock ones fail with theirs (`Invalid backend`, parameters said to be on the CPU). The name changes to the plugin's.
+
+Why: torch's own function fails with the plugin's tensors or process groups.
+
+References:
+- table api
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Only code blocks and lines with a `$` prompt are looked at, and never the prose. The commands are reported, and
 rewritten when that is asked for with `--rewrite-documents`, by the rules for scripts.
+
+Why: A reader who follows the document on the target installs packages or starts commands that fail.
+
+References:
+- page migrating
 """
 
 from __future__ import annotations

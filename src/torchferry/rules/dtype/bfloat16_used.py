@@ -2,6 +2,11 @@
 
 `torch.bfloat16` and `.bfloat16()`: a card without it refuses, or emulates it with another range, so a value that
 bfloat16 holds overflows. float16 needs gradient scaling where bfloat16 did not.
+
+Why: The card refuses the dtype, or values overflow that bfloat16 can represent.
+
+References:
+- page targets
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 `torch.float64`, `torch.double`, `.double()`: some cards lack 64-bit arithmetic, and their plugins then refuse it,
 compute it slowly, or compute it in 32 bits and say nothing. Where the last digits matter, do that part on the CPU.
+
+Why: The plugin refuses the dtype, computes slowly, or silently computes in 32 bits.
+
+References:
+- page targets
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
 `os.environ["CUDA_VISIBLE_DEVICES"]`, `CUDA_LAUNCH_BLOCKING`, `PYTORCH_CUDA_ALLOC_CONF`, `NCCL_*`. Set, they do nothing
 on the target: a program meant for card 3 takes card 0 of everybody else. Each plugin has its own names; values may
 differ too, which the finding says.
+
+Why: The variable has no effect on the target. The program may use cards of other people.
+
+References:
+- table env
 """
 
 from __future__ import annotations
@@ -58,7 +63,7 @@ class CudaEnvironment(Rule):
         """Ask for the variable when the program runs, where portable code has a name for it."""
         if name != _VISIBLE:
             message = say(
-                "`{found}` is read by CUDA alone; for {target} set its own where the program is started",
+                "only CUDA reads `{found}`; for {target} set its own variable where the program is started",
                 found=name,
                 target=context.target.title,
             )

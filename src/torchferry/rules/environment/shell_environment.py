@@ -4,6 +4,11 @@
 `ENV NAME=`: the program on the target does not read it, and takes card 0 of everybody else. Text that is printed stays,
 as do comments; a variable inside printed text is a variable. A value that hides every card is left to you, for under
 the new name it would hide the target's. Where a file sets the target's variable itself, the one of CUDA stays.
+
+Why: The program does not read the variable on the target and may use cards of other people.
+
+References:
+- table env
 """
 
 from __future__ import annotations
@@ -82,7 +87,7 @@ class ShellEnvironment(Rule):
             yield self.finding(context, (start, end), instead.message, instead.grade, edits)
         elif value is not None and _NO_CARD.match(value):
             message = say(
-                "`{name}` hides every card here; on {target} `{use}` would hide them all: decide what is meant",
+                "`{name}` hides every card here; on {target} `{use}` would hide them all: decide what is intended",
                 name=name,
                 target=target,
                 use=instead.use,
@@ -91,7 +96,7 @@ class ShellEnvironment(Rule):
         elif value is not None and not _NUMBERS.match(value) and context.target.row("env", name).note:
             yield self.finding(context, (start, end), instead.message, Grade.MANUAL)
         elif named[instead.use]:
-            reason = say("the file speaks of `{use}` itself", use=instead.use)
+            reason = say("the file already sets `{use}`", use=instead.use)
             message = say("`{found}` is left as it is: {reason}", found=name, reason=reason)
             yield self.finding(context, (start, end), message, Grade.NOTE)
         else:

@@ -38,7 +38,7 @@ def replacement(target: Target, name: str) -> VariableReplacement | None:
         row = target.row("env", name)
     elif name.startswith(("NCCL_", "TORCH_NCCL_")):
         message = say(
-            "`{name}` sets NCCL; {target} uses {collective}, which has settings of its own",
+            "`{name}` configures NCCL; {target} uses {collective}, which has its own settings",
             name=name,
             target=target.title,
             collective=target.backend.COLLECTIVE.upper(),
@@ -55,5 +55,7 @@ def replacement(target: Target, name: str) -> VariableReplacement | None:
     if row.status == "missing":
         message = noted(say("`{name}` has no counterpart on {target}", name=name, target=target.title), row.remark)
         return VariableReplacement("", Grade.NOTE if row.note else Grade.MANUAL, message)
-    message = noted(say("what `{name}` is on {target} is UNKNOWN", name=name, target=target.title), row.remark)
+    message = noted(
+        say("the counterpart of `{name}` on {target} is UNKNOWN", name=name, target=target.title), row.remark
+    )
     return VariableReplacement("", Grade.MANUAL, message)

@@ -3,6 +3,11 @@
 Neither the headers nor the libraries exist for another card, so it does not compile there. It is counted by the part of
 CUDA that it uses; comments do not count. Port the calls to the maker's own runtime and libraries, or build the project
 without them. What is compiled only under a switch such as `#ifdef WITH_CUDA` is a note: leave the switch off.
+
+Why: The file does not compile without CUDA's headers and libraries.
+
+References:
+- CUDA Toolkit 12 documentation: runtime and driver API, and the API references of its libraries
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ class CudaInCpp(NativeRule):
     def under_switch(self, used: NativeUses, target: Target) -> Message:
         """Say that the switch stays off."""
         return say(
-            "uses CUDA's own API ({parts}) only where a switch asks for it: leave the switch off on {target}",
+            "uses CUDA's own API ({parts}) only if a switch is on: leave it off on {target}",
             parts=used.parts,
             target=target.title,
         )

@@ -2,6 +2,11 @@
 
 Kernels are not rewritten here. They are counted, because they decide what a migration costs: port them to the
 maker's own kernel language, or find out whether the project has a plain path without them.
+
+Why: A program that needs the kernels cannot run until they are ported.
+
+References:
+- page verdict
 """
 
 from __future__ import annotations
@@ -35,8 +40,8 @@ class CudaSource(Rule):
         launches = say_plural("{count} launch", "{count} launches", count=len(_LAUNCH.findall(code)))
         if isinstance(backend.COMPILER, Unknown):
             message = say(
-                "CUDA source with {kernels} and {launches}: what compiles kernels for {target} is "
-                "UNKNOWN; run without it where the project can",
+                "CUDA source with {kernels} and {launches}: the compiler for kernels on {target} is "
+                "UNKNOWN; run without it if the project can",
                 kernels=kernels,
                 launches=launches,
                 target=context.target.title,
@@ -44,8 +49,7 @@ class CudaSource(Rule):
             yield self.finding(context, (0, 0), message, Grade.MANUAL, blocker=True)
             return
         message = say(
-            "CUDA source with {kernels} and {launches}: port it for {compiler}, or run without it "
-            "where the project can",
+            "CUDA source with {kernels} and {launches}: port it to {compiler}, or run without it if the project can",
             kernels=kernels,
             launches=launches,
             compiler=backend.COMPILER,

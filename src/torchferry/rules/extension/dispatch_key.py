@@ -4,6 +4,11 @@ torch calls what is registered for the dispatch key of the tensors it is given. 
 the registration is never used, and the operator fails, or something slower stands in for it, without a word. The key
 changes with `--unsafe-fixes`: the function that is registered must itself run on the target, which a CUDA kernel does
 not.
+
+Why: The registration is never used: the operator fails, or a slower one silently replaces it.
+
+References:
+- torch 2.13.0 headers: ATen/cuda, c10/cuda, c10/core/DeviceType.h, c10/core/DispatchKey.h, torch/library.h
 """
 
 from __future__ import annotations

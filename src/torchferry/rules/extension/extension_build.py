@@ -3,6 +3,11 @@
 The sources are CUDA; no rewriting of the build script makes them compile for another card. The kernels are ported
 first, and then built by the plugin's own extension builder. A build script is therefore left as it is, tests of
 `torch.cuda.is_available()` in it included: on the target they skip the CUDA sources.
+
+Why: The build fails, because no compiler for the target reads CUDA.
+
+References:
+- page verdict
 """
 
 from __future__ import annotations
@@ -42,7 +47,7 @@ class ExtensionBuild(Rule):
                 others.append(reference)
         for reference in others[:1]:
             message = say(
-                "`{found}` belongs to building CUDA C++; {plugin} builds with `{module}`",
+                "`{found}` builds CUDA C++; {plugin} builds with `{module}`",
                 found=reference.name,
                 plugin=context.target.backend.PLUGIN,
                 module=context.target.backend.EXTENSION_MODULE,
@@ -54,11 +59,11 @@ class ExtensionBuild(Rule):
         text = context.file.text(call)
         plain = name.endswith("load") and ".cu" not in text and "cuda" not in text
         if plain:
-            message = say("`{found}` builds C++ that may hold CUDA; check its sources", found=name)
+            message = say("`{found}` builds C++ that may contain CUDA; check its sources", found=name)
         elif not row.use:
             message = noted(
                 say(
-                    "`{found}` compiles CUDA C++: port the kernels first; what builds them for {target} is UNKNOWN",
+                    "`{found}` compiles CUDA C++: port the kernels first; how to build them for {target} is UNKNOWN",
                     found=name,
                     target=context.target.title,
                 ),

@@ -1,8 +1,13 @@
-"""C++ that asks libtorch for CUDA: `torch::kCUDA`, `x.is_cuda()`, `c10/cuda`, an operator registered for `CUDA`.
+"""C++ that uses CUDA through libtorch: `torch::kCUDA`, `x.is_cuda()`, `c10/cuda`, an operator registered for `CUDA`.
 
 libtorch on another card has no CUDA device: `torch::kCUDA` raises, `is_cuda()` answers no, and what is registered for
 the dispatch key `CUDA` is never called. Name the target's device, and port what is done with CUDA's streams and
 kernels. What is compiled only under a switch such as `#ifdef WITH_CUDA` is a note: leave the switch off.
+
+Why: The program raises, or the operators that are registered for CUDA are never called.
+
+References:
+- torch 2.13.0 headers: ATen/cuda, c10/cuda, c10/core/DeviceType.h, c10/core/DispatchKey.h, torch/library.h
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ class LibtorchCuda(NativeRule):
     def under_switch(self, used: NativeUses, target: Target) -> Message:
         """Say that the switch stays off."""
         return say(
-            "asks libtorch for CUDA only where a switch asks for it (uses: {count}): leave the switch off on {target}",
+            "requests CUDA from libtorch only if a switch is on (uses: {count}): leave it off on {target}",
             count=used.total,
             target=target.title,
         )
@@ -31,8 +36,9 @@ class LibtorchCuda(NativeRule):
     def needed(self, used: NativeUses, target: Target) -> Message:
         """Say what is asked for, and what to do."""
         return say(
-            "asks libtorch for CUDA: on {target} the device is `{device}` and its dispatch key is `{key}`; port what "
-            "uses CUDA's streams and kernels (uses: {count}; lines: {lines})",
+            "requests CUDA from libtorch: on {target} the device is `{device}` and its dispatch "
+            "key is `{key}`; port what uses CUDA's streams and kernels (uses: {count}; lines: "
+            "{lines})",
             count=used.total,
             target=target.title,
             device=target.backend.DEVICE_TYPE,

@@ -3,6 +3,11 @@
 No torch that a target's plugin takes can build or load it. Write it anew with `torch.utils.cpp_extension`, and port its
 CUDA kernels; or use what has come into torch and torchvision since (`torchvision.ops.roi_align`, `nms`).
 Tests of `torch.cuda.is_available()` in its build script, and of `.is_cuda` in front of its kernels, stay as they are.
+
+Why: No torch that supports the target can build or load the extension.
+
+References:
+- page verdict
 """
 
 from __future__ import annotations
@@ -34,8 +39,8 @@ class TorchUtilsFfi(Rule):
             seen.add(statement)
             guard = guard_of(context.file, statement)
             message = say(
-                "`torch.utils.ffi` is gone since torch 1.0: write the extension anew with `torch.utils.cpp_extension` "
-                "and port its kernels to {target}",
+                "`torch.utils.ffi` was removed in torch 1.0: rewrite the extension with "
+                "`torch.utils.cpp_extension` and port its kernels to {target}",
                 target=context.target.title,
             )
             grade = Grade.NOTE if guard is Guard.COPES else Grade.MANUAL

@@ -1,7 +1,12 @@
 """A notebook that is not JSON, or not the JSON of a notebook.
 
-It is left alone. A notebook that a merge has broken is mended by resolving the conflict; one that was cut off must be
+It is left alone. A notebook that a merge has broken is fixed by resolving the conflict; an incomplete one must be
 restored.
+
+Why: CUDA in the notebook stays, because the file cannot be read as a notebook.
+
+References:
+- page verdict
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Links are not followed: what they point to inside the project is examined in its own place, and what lies outside is not
 the project's to change. Scan the other folder by itself if it belongs to the migration.
+
+Why: Code behind the link may use CUDA, and the migration does not change it.
+
+References:
+- page verdict
 """
 
 from __future__ import annotations

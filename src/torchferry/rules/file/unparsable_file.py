@@ -2,6 +2,11 @@
 
 It is Python 2, holds merge-conflict markers or NUL bytes, is nested too deeply, or uses syntax newer than the Python
 that runs torchferry. It is left alone: what is wrong is said with the line, and the file is examined once it parses.
+
+Why: CUDA in the file stays, because a file that does not parse cannot be rewritten safely.
+
+References:
+- page verdict
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Its permissions forbid it, it vanished meanwhile, or the disk failed. Nothing is known about what is in it; the rest of
 the project was examined.
+
+Why: CUDA in the file would stay, and nobody would know.
+
+References:
+- page verdict
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 """A comment `# torchferry: ignore[...]` that silences nothing.
 
-The code it spoke for is gone, or the rule finds nothing there on this target. It may still be needed for another
-target, so it is only noted.
+The code was removed, or the rule finds nothing there on this target. Another target may still need the comment, so it
+is only noted.
+
+Why: A suppression that is no longer needed may hide a new finding later.
+
+References:
+- page configuration
 """
 
 from __future__ import annotations

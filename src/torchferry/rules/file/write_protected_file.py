@@ -1,7 +1,12 @@
 """A file that must change but may not be written.
 
-Its write permission is off, which says that somebody meant it to stay. It is left alone and reported; everything else
-is done. Give it write permission and run the migration again, or exclude it.
+Its write permission is off, so somebody may have protected it on purpose. It is left alone and reported; everything
+else is migrated. Add write permission and run the migration again, or exclude it.
+
+Why: The file still uses CUDA after the migration.
+
+References:
+- page migrating
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
 `from torch.cuda.amp import autocast`, `from torch.cuda import amp`, `import torch.cuda.amp as amp`, `from torch import
 cuda`. The import names the plugin's own module, and the names it binds stay, so the rest of the file need not
 change. Names that the plugin lacks stay where they are and are reported.
+
+Why: The import raises, or it binds CUDA's functions, which do not work on the target.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -59,7 +64,7 @@ class CudaImport(Rule):
             span = context.file.span(alias)
             name = (span[0], span[0] + len(alias.name))
             if context.text[slice(*name)] != alias.name:
-                yield self.finding(context, span, say("`{found}` is CUDA's", found=alias.name), Grade.MANUAL)
+                yield self.finding(context, span, say("`{found}` belongs to CUDA", found=alias.name), Grade.MANUAL)
                 continue
             exemption = exemption_reason(context, alias)
             if exemption is not None:
@@ -140,7 +145,7 @@ class CudaImport(Rule):
             use=uses,
         )
         if edits is None:
-            message = say("{message}; it stands where it cannot be rewritten, change it by hand", message=message)
+            message = say("{message}; it cannot be rewritten here, change it by hand", message=message)
             yield self.finding(context, span, message, Grade.MANUAL, group=import_group(statement))
         else:
             grade = Grade.SAFE if all(counterpart.sure for counterpart in moved) else Grade.UNSAFE

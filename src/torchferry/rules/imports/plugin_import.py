@@ -4,6 +4,11 @@ The device type, its module in torch and its methods exist only after the plugin
 can have `import torch` load it; then an import in the programs that people start is enough, and says what is meant.
 For a plugin that is not loaded by itself, every module that imports torch and uses the device imports it. The line
 goes behind the first import of torch, once.
+
+Why: Without the plugin torch does not know the device, and the first use raises.
+
+References:
+- table versions
 """
 
 from __future__ import annotations

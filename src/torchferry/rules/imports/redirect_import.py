@@ -5,6 +5,11 @@ as it is. The line is the first import, behind the docstring and `from __future_
 and that reaches the device; the modules that it imports need none. It also stands ahead of lines that set environment
 variables: set those that the plugin reads at its import where the program is started. Processes that a program starts
 by `multiprocessing` import the program again, and so begin the redirect too.
+
+Why: Without the redirect the program requests CUDA, and stops or runs on the CPU.
+
+References:
+- page running
 """
 
 from __future__ import annotations
@@ -34,5 +39,5 @@ class RedirectImport(Rule):
     def at(self, path: str, source: SourceText, edit: Edit, target: Target) -> Finding:
         """Build the finding for an edit that `edit` returned."""
         line, column = source.position(edit.start)
-        message = say("uses CUDA, which `import {module}` leads to {target}", module=_MODULE, target=target.title)
+        message = say("uses CUDA, which `import {module}` redirects to {target}", module=_MODULE, target=target.title)
         return Finding(self.CODE, Location(path, line, column, line, column), message, Grade.SAFE, (edit,))

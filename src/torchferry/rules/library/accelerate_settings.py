@@ -1,7 +1,12 @@
-"""accelerate told that several processes mean several CUDA cards: `DistributedType.MULTI_GPU`.
+"""accelerate code that equates several processes with several CUDA cards: `DistributedType.MULTI_GPU`.
 
-accelerate has a distributed type for each device it knows. Compared with the one for CUDA, the answer on the target is
-silently no.
+accelerate has a distributed type for each device it knows. A comparison with the one for CUDA is silently False on the
+target.
+
+Why: The comparison is silently False, and code for several processes is skipped.
+
+References:
+- table frameworks
 """
 
 from __future__ import annotations

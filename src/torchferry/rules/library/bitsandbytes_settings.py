@@ -3,6 +3,12 @@
 Nothing is imported, yet the weights are held, or the steps are made, by the CUDA kernels of bitsandbytes. What there is
 of it for the target is in its table; without it, load the weights in bfloat16 or float16, and let `adamw_torch` make
 the steps: both take more memory.
+
+Why: Loading the model or the first optimizer step fails, although the project never imports bitsandbytes.
+
+References:
+- table packages
+- table frameworks
 """
 
 from __future__ import annotations
@@ -115,7 +121,7 @@ class BitsandbytesSettings(Rule):
     def _weights(self, context: Context, span: tuple[int, int], setting: str, when: str = "") -> Finding:
         row = context.target.row("parts", _QUANTISED[setting])
         message = say(
-            "loads weights that bitsandbytes quantises, which its CUDA kernels do; look up what there is for {target}",
+            "loads weights that bitsandbytes quantises with CUDA kernels; check what exists for {target}",
             target=context.target.title,
         )
         lacks = "bitsandbytes" if row.status == "missing" else ""
@@ -129,7 +135,7 @@ class BitsandbytesSettings(Rule):
             )
         else:
             message = say(
-                "optimizer `{found}` is made of CUDA kernels by bitsandbytes; {target} does not have it",
+                "optimizer `{found}` uses CUDA kernels of bitsandbytes; {target} does not have it",
                 found=name,
                 target=context.target.title,
             )

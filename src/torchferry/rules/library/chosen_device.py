@@ -1,8 +1,12 @@
-"""A call that leaves the choice between CUDA and the CPU to a library: `whisper.load_model("base")`, `clip.load(...)`.
+"""A call that lets a library choose between CUDA and the CPU: `whisper.load_model("base")`, `clip.load(...)`.
 
-The library asks `torch.cuda.is_available()` and takes the CPU on the target: the program runs, many times slower, and
-nothing says so. Name the device. Which calls choose so is in a table; a library that knows the target is passed over,
-and so is a model that the program moves itself.
+The library calls `torch.cuda.is_available()` and uses the CPU on the target. Pass the device. A table lists such
+calls. Libraries that support the target are not reported, nor are models that the program moves itself.
+
+Why: The model silently runs on the CPU, many times slower.
+
+References:
+- table libraries
 """
 
 from __future__ import annotations
@@ -55,8 +59,7 @@ class ChosenDevice(Rule):
         device = row.use if row is not None and row.status in REWRITTEN else context.target.backend.DEVICE_TYPE
         written = f'"{device}"' if choice.argument and (row is None or row.status in REWRITTEN) and device else ""
         message = say(
-            "`{name}` takes CUDA where it is there and the CPU everywhere else: on {target} it computes on the CPU "
-            "and says nothing",
+            "`{name}` uses CUDA if available, otherwise the CPU: on {target} it silently computes on the CPU",
             name=name,
             target=context.target.title,
         )

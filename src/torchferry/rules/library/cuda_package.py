@@ -3,6 +3,11 @@
 apex, bitsandbytes, pynvml, cupy, numba.cuda, DALI, TensorRT and the like: what is to be done about each on this target
 is in its table. An import inside `try`/`except ImportError`, or behind a test whether the package is there, is only
 noted. The requirements are looked at by `DEP101`.
+
+Why: The import stops the program, because the package does not run on the target.
+
+References:
+- table packages
 """
 
 from __future__ import annotations

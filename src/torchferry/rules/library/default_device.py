@@ -3,6 +3,11 @@
 Nothing in the project speaks of CUDA there, and yet the call raises on the target. What each does, until which version
 of its library, is in a table. Name the device, or take a newer version. Where the project pins no version, it is
 a note.
+
+Why: The call raises on the target, although the project does not mention CUDA there.
+
+References:
+- table libraries
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ class DefaultDeviceRule(Rule):
                 version = pinned(context.project.root, entry.package) if context.project is not None else ""
                 if entry.until and version and not is_older(version, entry.until):
                     continue
-                message = say("`{name}` uses CUDA when no device is named: {note}", name=name, note=entry.note)
+                message = say("`{name}` uses CUDA if no device is given: {note}", name=name, note=entry.note)
                 grade = Grade.NOTE if entry.until and not version else Grade.MANUAL
                 yield self.finding(context, context.file.span(call.func), message, grade)
 

@@ -1,9 +1,14 @@
-"""A Lightning trainer told to use CUDA: `Trainer(accelerator="gpu")`, `gpus=8`, `config["gpus"] = "0,1"`.
+"""A Lightning trainer configured for CUDA: `Trainer(accelerator="gpu")`, `gpus=8`, `config["gpus"] = "0,1"`.
 
-Lightning itself drives the card: it calls `torch.cuda` inside. Whether it knows the target, and by what name, is in
-the target's table; where it does not, an accelerator must be registered, or the training loop written out.
-Arguments that reach the trainer by a dictionary, a Namespace or the command line are found in the files that import
-Lightning.
+Lightning itself calls `torch.cuda`. The target's table says whether it supports the target, and by what name; where it
+does not, an accelerator must be registered, or the training loop written out. Arguments that reach the trainer by a
+dictionary, a Namespace or the command line are found in the files that import Lightning.
+
+Why: Lightning finds no CUDA card and stops, or trains on the CPU.
+
+References:
+- table frameworks
+- table libraries
 """
 
 from __future__ import annotations
@@ -95,15 +100,15 @@ class LightningTrainer(Rule):
             found=spelling,
             target=context.target.title,
             note=(say("use `{use}`", use=row.use) if row.use else row.remark)
-            or say("whether Lightning serves it is UNKNOWN"),
+            or say("whether Lightning supports it is UNKNOWN"),
         )
         yield self.finding(context, context.file.span(node), message, Grade.MANUAL)
 
     def _unserved(self, context: PythonContext, row: Row) -> Message:
         return say(
-            "Lightning drives CUDA here; on {target}: {note}",
+            "Lightning uses CUDA here; on {target}: {note}",
             target=context.target.title,
-            note=row.remark or say("whether Lightning serves it is UNKNOWN"),
+            note=row.remark or say("whether Lightning supports it is UNKNOWN"),
         )
 
 

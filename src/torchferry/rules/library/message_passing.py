@@ -3,6 +3,11 @@
 `self.propagate("add", edge_index, x=x)` belongs to a torch_geometric of the time of torch 1.0. Those that go with the
 torch of a plugin take the edges first, and the aggregation when the layer is made. In the same code `add_self_loops` is
 often expected to return the edges alone, and it returns a pair.
+
+Why: The aggregation and the edges change places, so the layer raises.
+
+References:
+- page packages
 """
 
 from __future__ import annotations
@@ -32,9 +37,9 @@ class MessagePassing(Rule):
         for call in calls_of(context, "propagate"):
             if len(call.args) > 1 and _is_aggregation(call.args[0]):
                 message = say(
-                    "`propagate` takes the edges first in every torch_geometric that goes with the torch of {target}: "
-                    "give the aggregation to `__init__` of MessagePassing, and take the first of the two results of "
-                    "`add_self_loops`",
+                    "`propagate` takes the edges first in every torch_geometric for the torch of "
+                    "{target}: pass the aggregation to `__init__` of MessagePassing, and use the first "
+                    "of the two results of `add_self_loops`",
                     target=context.target.title,
                 )
                 yield self.finding(context, context.file.span(call.func), message, Grade.MANUAL)

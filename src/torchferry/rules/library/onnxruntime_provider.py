@@ -3,6 +3,11 @@
 `CUDAExecutionProvider` and `TensorrtExecutionProvider` exist in onnxruntime-gpu only. A maker may offer a provider of
 its own in a build of its own. The name is never rewritten by itself, because the package must change with it. With
 `CPUExecutionProvider` listed behind it, ONNX Runtime takes the CPU and only warns: nobody has to decide anything.
+
+Why: ONNX Runtime silently computes on the CPU.
+
+References:
+- table frameworks
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ class OnnxruntimeProvider(Rule):
             if row.status in REWRITTEN and row.use:
                 message = noted(
                     say(
-                        "`{found}` runs on CUDA only, ONNX Runtime would take the CPU; {target} has `{use}`",
+                        "`{found}` runs only on CUDA, and ONNX Runtime would use the CPU; {target} has `{use}`",
                         found=node.value,
                         target=context.target.title,
                         use=row.use,
@@ -47,7 +52,7 @@ class OnnxruntimeProvider(Rule):
                 )
             else:
                 message = say(
-                    "`{found}` runs on CUDA only, ONNX Runtime would take the CPU; on {target}: {note}",
+                    "`{found}` runs only on CUDA, and ONNX Runtime would use the CPU; on {target}: {note}",
                     found=node.value,
                     target=context.target.title,
                     note=row.remark or say("whether there is a provider is UNKNOWN"),

@@ -3,6 +3,11 @@
 `torch_scatter.scatter_max`, `torch_cluster.knn_graph`, `bnb.nn.Linear4bit`, `mmcv.ops`, `detectron2.engine.launch`,
 `ti.cuda` and the like: the package can be imported, and what is plain torch in it runs. What is to be done about each
 such part on this target is in its table; where only another build of the package is needed, the code stays as it is.
+
+Why: The program imports the package without an error and fails when it uses this part.
+
+References:
+- table packages
 """
 
 from __future__ import annotations

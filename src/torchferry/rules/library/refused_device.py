@@ -2,6 +2,11 @@
 
 safetensors parses the name of the device by itself and raises for one that it does not know. Load on the CPU and move
 the tensors.
+
+Why: The library refuses the device name and raises.
+
+References:
+- table libraries
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 """An operator that torchvision compiles itself: `torchvision.ops.nms`, `roi_align`, `deform_conv2d`.
 
-torchvision holds such operators for the CPU and for CUDA. On the card they run only where the plugin, a package
-beside it
-or a build of the vendor's brings kernels; otherwise the plugin's fallback takes them to the CPU, or the call
-raises. Each
-operator is reported once a file. The detection models of torchvision use `nms` and `roi_align`.
+torchvision contains such operators for the CPU and for CUDA. On the card they run only if the plugin, another package
+or the vendor's build has kernels; otherwise the plugin falls back to the CPU, or the call raises. Each operator is
+reported once per file. The detection models of torchvision use `nms` and `roi_align`.
+
+Why: The operator raises or runs on the CPU, depending on the plugin.
+
+References:
+- table frameworks
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 A bare number is a CUDA index to old versions of `pipeline`. `tf32=True` raises without an Ampere card. The optimizers
 of apex and bitsandbytes are CUDA kernels; the plain `adamw_torch` gives the same steps up to rounding.
+
+Why: The call raises, or the optimizer cannot be created on the target.
+
+References:
+- table frameworks
 """
 
 from __future__ import annotations

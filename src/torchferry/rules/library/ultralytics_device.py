@@ -1,6 +1,11 @@
 """A device given to ultralytics as a number or a list of numbers: `model.train(data=..., device=0)`.
 
 ultralytics takes numbers for CUDA indices and sets `CUDA_VISIBLE_DEVICES` by them.
+
+Why: ultralytics looks for CUDA cards and stops with an error.
+
+References:
+- table frameworks
 """
 
 from __future__ import annotations
@@ -41,9 +46,9 @@ class UltralyticsDevice(Rule):
                 ):
                     continue
                 message = say(
-                    "ultralytics takes this for a CUDA index; on {target}: {note}",
+                    "ultralytics treats this as a CUDA index; on {target}: {note}",
                     target=context.target.title,
-                    note=row.remark or say("whether it knows the device is UNKNOWN"),
+                    note=row.remark or say("whether it supports the device is UNKNOWN"),
                 )
                 yield self.finding(context, context.file.span(keyword), message, Grade.MANUAL)
 

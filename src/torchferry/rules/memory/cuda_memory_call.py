@@ -1,7 +1,12 @@
 """A call about the card's memory: its cache, its statistics, its allocator.
 
-Left as they are, some raise (`reset_peak_memory_stats`), some do nothing (`empty_cache`), and some answer 0
-(`max_memory_allocated`), which then stands in a log as if it were measured.
+Without CUDA some raise (`reset_peak_memory_stats`), some do nothing (`empty_cache`), and some return 0
+(`max_memory_allocated`).
+
+Why: The program raises, or it logs zeros as if they were measured.
+
+References:
+- table api
 """
 
 from __future__ import annotations

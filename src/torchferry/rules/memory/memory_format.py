@@ -3,6 +3,11 @@
 On CUDA the format makes convolutions faster and changes no result. A plugin that stores images in an order of its own
 raises where this format is asked for. The usual format takes its place, and results stay the same. In portable code the
 device decides: the usual format where the plugin refuses this one, and this one everywhere else.
+
+Why: The plugin raises at this call, although the format only affects speed.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -52,7 +57,7 @@ class MemoryFormat(ReferenceRule):
         refused = context.target.of_vendor(reference.name)
         if _is_replaced(refused) and exemption_reason(context, reference.node) is None:
             message = say(
-                "{target} refuses `{found}`: choose `{use}` where the device is one of its own",
+                "{target} refuses `{found}`: use `{use}` if the tensor is on one of its devices",
                 target=context.target.title,
                 found=reference.name,
                 use=refused.use,

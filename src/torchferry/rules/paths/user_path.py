@@ -9,6 +9,11 @@ Data sets, checkpoints and results lie elsewhere on the target's machine. The ta
 A string (or, in other kinds of file, a word) that begins with a key gets the value in its place; the longest key wins.
 A value may begin with its key (`"/data/" = "/data/new/"`): what has the value already stays. A value that the table
 would map again is an error, since a second run would change it. torchferry's own settings are never rewritten.
+
+Why: The path does not exist on the target's machine, so the program cannot find its data.
+
+References:
+- page configuration
 """
 
 from __future__ import annotations
@@ -27,16 +32,7 @@ class UserPath(Rule):
     """Finds paths that the user's table maps."""
 
     CODE = "PTH101"
-    KINDS = (
-        Kind.PYTHON,
-        Kind.SHELL,
-        Kind.MAKEFILE,
-        Kind.YAML,
-        Kind.JSON,
-        Kind.TOML,
-        Kind.DOCKERFILE,
-        Kind.COMPOSE,
-    )
+    KINDS = (Kind.PYTHON, Kind.SHELL, Kind.MAKEFILE, Kind.YAML, Kind.JSON, Kind.TOML, Kind.DOCKERFILE, Kind.COMPOSE)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """The paths of the user's table."""
@@ -57,6 +53,8 @@ class UserPath(Rule):
 
     def _within(self, context: Context, mapping: PathMap, start: int, end: int) -> Iterable[Finding]:
         for replacement in mapping.replacements(context.text, start, end):
-            message = say("path `{old}` is `{new}` by your table", old=replacement.old, new=replacement.new)
+            message = say(
+                "path `{old}` becomes `{new}` by your `paths` table", old=replacement.old, new=replacement.new
+            )
             span = (replacement.start, replacement.end)
             yield self.finding(context, span, message, Grade.SAFE, [Edit(*span, replacement.new)])

@@ -1,8 +1,13 @@
 """A switch of a CUDA library: `torch.backends.cudnn.benchmark`, `torch.backends.cuda.matmul.allow_tf32`.
 
-Most can stay: the attribute exists in every torch, and without CUDA it changes nothing. That is also the trouble with
-those that matter. A program that allows TF32, or asks for deterministic convolutions, gets neither, and is not told.
-Where the target has a switch of its own the name changes; where it has none, the finding says what is lost.
+Most can stay: the attribute exists in every torch, and without CUDA it changes nothing. Some matter: a program that
+allows TF32, or requests deterministic convolutions, gets neither. If the target has its own switch, the name changes;
+otherwise the finding says what is lost.
+
+Why: The switch has no effect. The program may lose precision, reproducibility or speed without a message.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -40,8 +45,8 @@ class CudaLibrarySwitch(ReferenceRule):
             return
         if row.status == "unknown":
             message = say(
-                "`{found}` is a switch of a CUDA library; whether {target} has one like it is UNKNOWN, this one "
-                "has no effect there",
+                "`{found}` is a switch of a CUDA library and has no effect on {target}; whether "
+                "{target} has a counterpart is UNKNOWN",
                 found=reference.name,
                 target=context.target.title,
             )

@@ -1,8 +1,12 @@
 """A program of the CUDA toolkit started from Python: `nvidia-smi`, `nvcc`, `nsys`.
 
-It is not installed on the target's machine, so the call raises or its output is empty; code that counts cards by it
-counts none. The maker has a program of its own, with other options and other output, so what reads the output must be
-looked at too.
+It is not installed on the target's machine, so the call raises or its output is empty. The vendor has its own program
+with other options and output, so check the code that reads the output too.
+
+Why: The program is not installed, so the call raises or code that counts cards counts none.
+
+References:
+- table tools
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def find_programs(target: Target, text: str, start: int, end: int) -> Iterator[P
             yield ProgramUse(match.start(1), match.end(1), message, Grade.UNSAFE, (edit,))
         elif row.use:
             message = say(
-                "`{name}` is a program of NVIDIA's; {target} has `{use}`, with other options and output",
+                "`{name}` is a program of NVIDIA; {target} has `{use}`, with other options and output",
                 name=name,
                 target=target.title,
                 use=row.use,
@@ -61,7 +61,7 @@ def find_programs(target: Target, text: str, start: int, end: int) -> Iterator[P
         else:
             message = noted(
                 say(
-                    "`{name}` is a program of NVIDIA's; what {target} has in its place: {status}",
+                    "`{name}` is a program of NVIDIA; its counterpart on {target}: {status}",
                     name=name,
                     target=target.title,
                     status=say_in("in place of a name", "nothing") if row.status == "missing" else "UNKNOWN",

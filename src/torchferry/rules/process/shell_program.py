@@ -1,7 +1,12 @@
 """A program of the CUDA toolkit in a script, a Makefile or a Dockerfile: `nvidia-smi`, `nvcc`, `nsys`.
 
-It is not installed on the target's machine: the command fails, or what counts its lines counts none. The maker has a
-program of its own, with other options and other output, so what reads the output must be looked at too.
+It is not installed on the target's machine. The vendor has its own program with other options and output, so check
+what reads the output too.
+
+Why: The command fails, or a script that counts its lines finds no cards.
+
+References:
+- table tools
 """
 
 from __future__ import annotations
@@ -65,7 +70,7 @@ def _looked_for(context: Context, program: ProgramUse) -> ProgramUse:
     row = context.target.row("tools", name)
     message = noted(
         say(
-            "`{name}` is a program of NVIDIA's; {target} has `{use}`, with other options and output",
+            "`{name}` is a program of NVIDIA; {target} has `{use}`, with other options and output",
             name=name,
             target=context.target.title,
             use=row.use,

@@ -2,6 +2,11 @@
 
 `torch.cuda.profiler.start()` and `profile()` bracket a region for nsys and nvprof. The vendor's profiler has its own
 way to choose a region.
+
+Why: The call raises or has no effect, because NVIDIA's profiler does not run.
+
+References:
+- table api
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 `torch.cuda.nvtx.range_push("forward")` marks a span in NVIDIA's profilers, and raises without them. Some plugins
 have markers of their own; without any, `torch.profiler.record_function` marks the span in torch's own profiler.
+
+Why: The call raises where the plugin has no markers.
+
+References:
+- table api
 """
 
 from __future__ import annotations

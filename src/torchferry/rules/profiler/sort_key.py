@@ -2,6 +2,11 @@
 
 torch itself calls the columns `device_time_total` and so on; the old names work for CUDA only, and raise
 AttributeError with another device. The same goes for attributes of events such as `evt.cuda_time_total`.
+
+Why: Sorting by the old column name raises AttributeError.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -57,7 +62,7 @@ class SortKey(Rule):
             parent = context.file.parents.get(node)
             grade = Grade.SAFE if isinstance(parent, ast.keyword) and parent.arg == "sort_by" else Grade.UNSAFE
             message = say(
-                "profiler column `{found}` is CUDA's; on {target} it is `{use}`",
+                "profiler column `{found}` is for CUDA; on {target} it is `{use}`",
                 found=node.value,
                 target=context.target.title,
                 use=use,
@@ -65,13 +70,7 @@ class SortKey(Rule):
             yield asked_when_run(self, context, node, use, message, grade)
 
     def _report(
-        self,
-        context: PythonContext,
-        span: tuple[int, int],
-        spelling: str,
-        prefix: str,
-        grade: Grade,
-        edits: list[Edit],
+        self, context: PythonContext, span: tuple[int, int], spelling: str, prefix: str, grade: Grade, edits: list[Edit]
     ) -> Finding:
         if context.target.backend.PROFILER_SORT_KEY is None:
             message = say(
@@ -81,7 +80,7 @@ class SortKey(Rule):
             )
             return self.finding(context, span, message, Grade.MANUAL)
         message = say(
-            "profiler column `{found}` is CUDA's; on {target} it is `{use}`",
+            "profiler column `{found}` is for CUDA; on {target} it is `{use}`",
             found=spelling,
             target=context.target.title,
             use=spelling.replace("cuda", prefix),

@@ -1,8 +1,13 @@
-"""A profiler told to measure CUDA: `torch.autograd.profiler.profile(use_cuda=True)`.
+"""A profiler configured to measure CUDA: `torch.autograd.profiler.profile(use_cuda=True)`.
 
 `use_cuda` measures nothing on the target. `torch.autograd.profiler.profile` takes the device's name as `use_device`
 (torch 2.1 and later). `torch.profiler.profile` has no such argument: it measures every device that is there unless
 `activities` says otherwise, so `use_cuda=True` is left out.
+
+Why: The profile contains no work of the card, or the argument is refused.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -64,12 +69,12 @@ class UseCuda(Rule):
         edit = argument_removal(context, call, keyword) if isinstance(keyword.value, ast.Constant) else None
         if edit is None:
             message = say(
-                "`use_cuda` measures CUDA; choose what is measured by `activities`, on {target} too",
+                "`use_cuda` measures CUDA; choose what is measured with `activities`, also on {target}",
                 target=context.target.title,
             )
             return self.finding(context, span, message, Grade.MANUAL)
         message = say(
-            "`use_cuda` measures CUDA; without it the profiler measures every device that is there, {target} too",
+            "`use_cuda` measures CUDA; without it the profiler measures every available device, including {target}",
             target=context.target.title,
         )
         return self.finding(context, span, message, Grade.SAFE, [edit])

@@ -1,7 +1,13 @@
-"""A `fork_rng` that does not say for which device.
+"""A `fork_rng` without a device type.
 
-`torch.random.fork_rng()` saves and restores the generators of the CPU and of CUDA. On the target it leaves the card's
-generator alone, so what is drawn inside changes what is drawn after. The device type is written out.
+`torch.random.fork_rng()` saves and restores the generators of the CPU and of CUDA. On the target it does not restore
+the card's generator, so random numbers inside the block change those after it. The device type is added as an
+argument.
+
+Why: The card's generator is not restored, so later random numbers change.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -30,7 +36,7 @@ class ForkRngDefault(Rule):
                 continue
             device = device_type(context)
             message = say(
-                "`fork_rng` without `device_type` means CUDA; on {target} pass `device_type={device}`",
+                "`fork_rng` without `device_type` uses CUDA; on {target} pass `device_type={device}`",
                 target=context.target.title,
                 device=device,
             )

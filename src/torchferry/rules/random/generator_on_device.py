@@ -1,8 +1,13 @@
 """A random generator on the device, for a target that has none.
 
-`torch.Generator("cuda")` gives a generator whose numbers are drawn on the card. Where a plugin has no device
-generator, draw on the CPU and move the result: `torch.randn(..., generator=torch.Generator()).to(device)`. The
-numbers differ from those drawn on a CUDA card either way.
+`torch.Generator("cuda")` creates a generator on the card. If a plugin has no device generator, generate on the CPU and
+move the result: `torch.randn(..., generator=torch.Generator()).to(device)`. The numbers differ from those of a CUDA
+card in both cases.
+
+Why: Creating the generator raises.
+
+References:
+- table api
 """
 
 from __future__ import annotations
@@ -36,13 +41,13 @@ class GeneratorOnDevice(Rule):
                 continue
             if has_generator is UNKNOWN:
                 message = say(
-                    "whether {target} has device generators is UNKNOWN; if it has none, draw on the CPU and move the "
-                    "result",
+                    "whether {target} has device generators is UNKNOWN; if not, generate on the CPU and "
+                    "move the result",
                     target=context.target.title,
                 )
             else:
                 message = say(
-                    "{target} has no device generator: draw on the CPU and move the result",
+                    "{target} has no device generator: generate on the CPU and move the result",
                     target=context.target.title,
                 )
             grade = Grade.NOTE if has_generator is UNKNOWN else Grade.MANUAL

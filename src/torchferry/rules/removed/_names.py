@@ -143,7 +143,7 @@ class RemovedNamesRule(Rule):
         name = removed.name if not removed.name.startswith(_METHODS) else f".{removed.last}()"
         if removed.package in OF_TORCH:
             return say(
-                "`{name}` is gone from torch {torch}, which {target} runs on: {advice}",
+                "`{name}` was removed from torch {torch}, which {target} uses: {advice}",
                 name=name,
                 torch=str(torch_of(context.target)),
                 target=context.target.title,

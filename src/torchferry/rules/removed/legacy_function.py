@@ -1,8 +1,13 @@
 """An `autograd.Function` whose `forward` is no static method.
 
 torch 1.5 and later raise when such a function is called ("Legacy autograd function with non-static forward method").
-Write `forward(ctx, ...)` and `backward(ctx, ...)` as static methods, keep on `ctx` what was kept on `self`, and call
-`MyFunction.apply(...)` in place of `MyFunction()(...)`. What it was made with becomes an argument.
+Write `forward(ctx, ...)` and `backward(ctx, ...)` as static methods, store on `ctx` what was stored on `self`, and
+call `MyFunction.apply(...)` instead of `MyFunction()(...)`. Arguments of the constructor become arguments of `apply`.
+
+Why: Every call of the function raises with the torch of the target.
+
+References:
+- table versions
 """
 
 from __future__ import annotations

@@ -1,9 +1,14 @@
 """A name that NumPy no longer has: `np.float`, `np.int`, `np.bool`, `np.NaN`, `np.product`.
 
-NumPy 1.24 took the aliases of Python's own types away, 2.0 a hundred more names. The torch of the target's plugin comes
-with such a NumPy unless the project asks for an older one. What is written means the same in every NumPy.
-`np.bool` came
-back in 2.0 as NumPy's own type: where a dtype is expected, `bool` means the same.
+NumPy 1.24 removed the aliases of Python's own types, and 2.0 a hundred more names. The torch of the target's plugin
+comes with such a NumPy unless the project pins an older one. The replacement means the same in every NumPy. `np.bool`
+returned in 2.0 as NumPy's own type; where a dtype is expected, `bool` means the same.
+
+Why: The program raises AttributeError with the NumPy that comes with the target's torch.
+
+References:
+- NumPy 1.24.0 release notes: expired deprecations of NumPy 1.20; the aliases were the builtins themselves
+- NumPy 2.0.0 migration guide: table of removed names and what each was
 """
 
 from __future__ import annotations

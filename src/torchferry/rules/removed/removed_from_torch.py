@@ -1,9 +1,13 @@
 """A name that torch, torchvision or torchtext no longer has: `torch._six`, `torch.symeig`, `torchtext.legacy`.
 
-The plugin of the target needs a torch of its own, and a program of 2018 does not know it. What is gone raises when
-it is
-imported or called, whatever the device. Where something means the same in every version it is written; the rest changed
-its arguments or its result, and is left to you. Code that catches the error or asks for the version stays.
+The plugin of the target needs a newer torch than a program of 2018 expects. A removed name raises when it is imported
+or called, on any device. It is replaced if something means the same in every version; otherwise its arguments or
+result changed, and you decide. Code that catches the error or checks the version stays.
+
+Why: The program raises when it imports or calls the name, on any device.
+
+References:
+- table versions
 """
 
 from __future__ import annotations

@@ -1,8 +1,13 @@
 """A loss that is indexed as if it had one dimension: `loss.data[0]`.
 
 A loss has had no dimension since torch 0.4, and indexing it raises since 0.5 ("invalid index of a 0-dim tensor").
-`.item()` gives the number. Where the value is evidently a loss of torch, or a mean or sum over all values, that is
-written; where only its name says so, it is for you to read.
+`.item()` gives the number. This is written if the value is clearly a loss of torch, or a mean or sum over all values;
+if only its name suggests this, you decide.
+
+Why: The line raises with the torch of the target, usually at the first log message.
+
+References:
+- table versions
 """
 
 from __future__ import annotations
@@ -43,7 +48,7 @@ class ScalarIndexed(Rule):
             start, _ = context.file.span(node.value)
             _, value_end = context.file.span(node.value)
             _, end = context.file.span(index)
-            message = say("a loss has no dimension, and torch refuses its index: write `.item()`")
+            message = say("a loss has no dimension, so torch refuses to index it: write `.item()`")
             grade = Grade.SAFE if sure else Grade.UNSAFE
             yield self.finding(context, (start, end), message, grade, [Edit(value_end, end, ".item()")])
 

@@ -1,9 +1,13 @@
 """A call of `torch.stft` that does not say whether its result is complex.
 
-Since torch 2.0 it raises for a real input: `return_complex` must be given. What such a program expects is the old form,
-real and imaginary part in a last dimension of two, which `return_complex=False` still gives, with a warning.
-`torch.istft`
-takes the complex form alone: give it `torch.view_as_complex(...)` of the old one.
+Since torch 2.0 it raises for a real input: `return_complex` must be given. Such a program expects the old form, with
+the real and imaginary part in a last dimension of two. `return_complex=False` still returns it, with a warning.
+`torch.istft` accepts only the complex form: pass `torch.view_as_complex(...)` of the old one.
+
+Why: The call raises with the torch of the target.
+
+References:
+- table versions
 """
 
 from __future__ import annotations
@@ -46,8 +50,8 @@ class StftRealResult(Rule):
                 continue
             span = context.file.span(call.func)
             advice = say(
-                "torch {torch}, which {target} runs on, refuses `stft` without `return_complex`; "
-                "`return_complex=False` gives what it gave before",
+                "torch {torch}, which {target} uses, refuses `stft` without `return_complex`; "
+                "`return_complex=False` gives the old result",
                 torch=str(torch_of(context.target)),
                 target=context.target.title,
             )

@@ -1,7 +1,12 @@
 """A `Variable` made with `volatile=True`, which torch ignores since 0.4.
 
-It was to keep no graph. Without it every evaluation keeps one, and needs the card's memory for it. Put the evaluation
-below `with torch.no_grad():`.
+It prevented the graph. Today every evaluation keeps the graph in the card's memory. Put the evaluation inside `with
+torch.no_grad():`.
+
+Why: The program keeps graphs that it does not need, and may run out of memory on the card.
+
+References:
+- table versions
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ class VolatileInput(Rule):
             ):
                 continue
             message = say(
-                "`volatile=True` has had no effect since torch 0.4: the graph is kept, and takes memory of the card; "
-                "evaluate below `with torch.no_grad():`"
+                "`volatile=True` has had no effect since torch 0.4: the graph is kept and uses "
+                "memory of the card; evaluate inside `with torch.no_grad():`"
             )
             yield self.finding(context, context.file.span(keyword), message, Grade.NOTE)

@@ -80,7 +80,7 @@ def merge_runtime_report(
         )
     if not report.lines:
         remarks.append(
-            say("{path} says nothing of files below {root}.", path=report.source, root=engine.root.resolve().name)
+            say("{path} contains no files below {root}.", path=report.source, root=engine.root.resolve().name)
         )
     new = _findings(engine, selection, examined, seen)
     return MergedResults([_with(item, new.get(item.path, ()), selection) for item in examined], remarks)
@@ -91,12 +91,12 @@ def _changed(root: Path, path: str, expected: str) -> Message | None:
     file = root / path
     try:
         if not file.resolve().is_relative_to(root.resolve()) or not file.is_file():
-            return say("{path} ran and is not here; what the run saw there is left out.", path=path)
+            return say("{path} ran but does not exist here; what the run saw there is left out.", path=path)
         import hashlib  # imported late: few runs have a run beside them
 
         digest = hashlib.sha256(read_regular(file)).hexdigest()
     except OSError:
-        return say("{path} ran and is not here; what the run saw there is left out.", path=path)
+        return say("{path} ran but does not exist here; what the run saw there is left out.", path=path)
     if digest != expected:
         return say("{path} changed since the run; what the run saw there is left out, run it again.", path=path)
     return None
@@ -114,13 +114,13 @@ def _check_lines(file: Path, path: str, source: SourceText, of_file: Iterable[Ru
         if use.line > len(source.starts):
             raise TorchferryError(
                 say(
-                    "{file} speaks of line {line} of {path}, which has {count}",
+                    "{file} names line {line} of {path}, which has {count}",
                     file=file,
                     line=use.line,
                     path=path,
                     count=len(source.starts),
                 ),
-                say("write it anew: `torchferry run --report FILE -- COMMAND`"),
+                say("write it again: `torchferry run --report FILE -- COMMAND`"),
             )
 
 

@@ -1,13 +1,18 @@
 """A line that went through the redirect when the program ran, and that no rule found.
 
-`torchferry run --report FILE` lists the lines at which an unchanged program reached the card; `--seen FILE` lays them
-beside what the rules found. A line that only the run knows is where reading the program was not enough: the device
-comes from a configuration or from a string that is put together, or the name of a function is computed. Once the
-program is rewritten, nothing translates there any more, and the line asks for CUDA. Find where the value comes from and
-let it say the target's device. What a run did not reach is not listed; that is no proof that nothing is there.
+`torchferry run --report FILE` lists the lines at which an unchanged program reached the card; `--seen FILE` compares
+them with what the rules found. If only the run saw a line, the device comes from a configuration or an assembled
+string, or the name of a function is computed. Find where the value comes from and set it to the target's device. Lines
+that the run did not reach are not listed.
 
-Where a library asked, and the line only calls it, it is a note: libraries mostly follow the device of the tensors that
-they are given.
+If a library requested the device and the line only calls it, the finding is a note: libraries mostly follow the device
+of their tensors.
+
+Why: After a rewrite nothing redirects this line any more, and it requests CUDA.
+
+References:
+- page running
+- page migrating
 """
 
 from __future__ import annotations
@@ -28,8 +33,9 @@ class OnlySeenAtRunTime(Rule):
     def device(self, place: Location, asked: str, times: int, target: Target, snippet: str) -> Finding:
         """Build the finding for a device whose source no rule saw; `asked` is the expression that gave it."""
         message = say(
-            "seen at run time: `{asked}` was a CUDA device here ({times}x), and no rule found where that comes from;"
-            " look for its source (a configuration, a computed string) and let it say `{device}` on {target}",
+            "seen at run time: `{asked}` was a CUDA device here ({times}x), and no rule found "
+            "its source; look for it (a configuration, a computed string) and set it to "
+            "`{device}` on {target}",
             asked=asked,
             times=times,
             device=target.backend.DEVICE_TYPE,
@@ -40,8 +46,8 @@ class OnlySeenAtRunTime(Rule):
     def name(self, place: Location, name: str, times: int, target: Target, snippet: str) -> Finding:
         """Build the finding for a name of torch that no rule saw here."""
         message = say(
-            "seen at run time: `{name}` was used here ({times}x), and no rule found how it is named; what {target} has"
-            " in its place: {use}",
+            "seen at run time: `{name}` was used here ({times}x), and no rule found how it is "
+            "named; its counterpart on {target}: {use}",
             name=name,
             times=times,
             target=target.title,
@@ -52,8 +58,8 @@ class OnlySeenAtRunTime(Rule):
     def library(self, place: Location, name: str, times: int, target: Target, snippet: str) -> Finding:
         """Build the note for a line that only calls what asked for CUDA."""
         message = say(
-            "seen at run time: what is called here asked for `{name}` ({times}x); where it follows its tensors nothing"
-            " is to do, where it names CUDA by itself it has to be told `{device}`",
+            "seen at run time: the code called here requested `{name}` ({times}x); if it follows "
+            "its tensors, nothing has to change; if it names CUDA itself, pass `{device}`",
             name=name,
             times=times,
             device=target.backend.DEVICE_TYPE,

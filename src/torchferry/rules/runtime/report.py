@@ -73,7 +73,7 @@ def read_runtime_report(file: Path, root: Path, only: tuple[str, ...] = ()) -> R
     for number, site in enumerate(document["sites"]):
         path, line, name, times = _site(file, number, site)
         if path not in hashes:
-            raise _wrong(file, say("`{path}` has lines and no hash", path=path))
+            raise _wrong(file, say("`{path}` has lines but no hash", path=path))
         inside = below(path)
         if inside is None:
             elsewhere += 1
@@ -106,17 +106,17 @@ def _parsed(file: Path) -> dict[str, Any]:
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise _wrong(file, say("it is not JSON: {error}", error=reason)) from None
     if not isinstance(document, dict):
-        raise _wrong(file, say("it is no JSON object"))
+        raise _wrong(file, say("it is not a JSON object"))
     schema = document.get("schema")
     if not isinstance(schema, str):
-        raise _wrong(file, say("it has no `{key}`, or one of another type", key="schema"))
+        raise _wrong(file, say("it has no `{key}` of the expected type", key="schema"))
     if schema.partition(".")[0] != _MAJOR:
         raise _wrong(
-            file, say("its schema is {schema}, and this torchferry reads {known}", schema=schema, known=_MAJOR)
+            file, say("its schema is {schema}, but this torchferry reads {known}", schema=schema, known=_MAJOR)
         )
     for key, kind in (("root", str), ("files", dict), ("sites", list)):
         if not isinstance(document.get(key), kind):
-            raise _wrong(file, say("it has no `{key}`, or one of another type", key=key))
+            raise _wrong(file, say("it has no `{key}` of the expected type", key=key))
     return document
 
 
@@ -124,22 +124,22 @@ def _hashes(file: Path, document: dict[str, Any]) -> dict[str, str]:
     for path, value in document["files"].items():
         _checked_path(file, path)
         if not isinstance(value, str) or not _HASH.match(value):
-            raise _wrong(file, say("the hash of `{path}` is none", path=path))
+            raise _wrong(file, say("the hash of `{path}` is not valid", path=path))
     return dict(document["files"])
 
 
 def _site(file: Path, number: int, site: object) -> tuple[str, int, str, int]:
     if not isinstance(site, dict):
-        raise _wrong(file, say("site {number} is no JSON object", number=number))
+        raise _wrong(file, say("site {number} is not a JSON object", number=number))
     path, line, name, times = (site.get(key) for key in ("path", "line", "name", "times"))
     if not isinstance(path, str):
-        raise _wrong(file, say("site {number} has no `{key}`, or one of another type", number=number, key="path"))
+        raise _wrong(file, say("site {number} has no `{key}` of the expected type", number=number, key="path"))
     if not _is_count(line):
-        raise _wrong(file, say("site {number} has no `{key}`, or one of another type", number=number, key="line"))
+        raise _wrong(file, say("site {number} has no `{key}` of the expected type", number=number, key="line"))
     if not _is_count(times):
-        raise _wrong(file, say("site {number} has no `{key}`, or one of another type", number=number, key="times"))
+        raise _wrong(file, say("site {number} has no `{key}` of the expected type", number=number, key="times"))
     if not isinstance(name, str) or len(name) > _LONGEST_NAME or not _NAME.match(name):
-        raise _wrong(file, say("site {number} has no `{key}`, or one of another type", number=number, key="name"))
+        raise _wrong(file, say("site {number} has no `{key}` of the expected type", number=number, key="name"))
     return path, line, name, times  # type: ignore[return-value]
 
 
@@ -150,7 +150,7 @@ def _is_count(value: object) -> bool:
 def _checked_path(file: Path, path: str) -> None:
     parts = path.split("/")
     if "\\" in path or "\0" in path or ":" in parts[0] or any(part in {"", ".", ".."} for part in parts):
-        raise _wrong(file, say("`{path}` is no path below the folder of the run", path=path))
+        raise _wrong(file, say("`{path}` is not a path below the folder of the run", path=path))
 
 
 class _Below:
@@ -171,7 +171,7 @@ def _below(file: Path, document: dict[str, Any], root: Path) -> _Below:
     try:
         started, project = Path(document["root"]).resolve(), root.resolve()
     except (OSError, ValueError, RuntimeError):
-        raise _wrong(file, say("`{path}` is no folder", path=document["root"])) from None
+        raise _wrong(file, say("`{path}` is not a folder", path=document["root"])) from None
     if project.is_relative_to(started):
         return _Below((), project.relative_to(started).parts)
     if started.is_relative_to(project):
@@ -181,6 +181,6 @@ def _below(file: Path, document: dict[str, Any], root: Path) -> _Below:
 
 def _wrong(file: Path, why: Message) -> TorchferryError:
     return TorchferryError(
-        say("{path} is no report of a run: {why}", path=file, why=why),
-        say("write it anew: `torchferry run --report FILE -- COMMAND`"),
+        say("{path} is not a report of a run: {why}", path=file, why=why),
+        say("write it again: `torchferry run --report FILE -- COMMAND`"),
     )

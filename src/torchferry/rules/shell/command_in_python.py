@@ -1,9 +1,15 @@
 """A command line in Python: `os.system("CUDA_VISIBLE_DEVICES=0 python x.py")`, `subprocess.run([...])`.
 
-What a program gives to `os.system`, `os.popen`, `subprocess` or a shell of `asyncio` is read by the rules for scripts:
-variables of CUDA, `--device cuda`, launchers, packages that are installed. Texts that are put together are read as far
-as the file spells them: f-strings, `%`, `.format`, sums, lists, variables, and what the file gives to a function
-that starts its argument. Only what stands literally in the file is rewritten. Programs of CUDA are PRC101.
+The rules for scripts read what a program passes to `os.system`, `os.popen`, `subprocess` or a shell of `asyncio`:
+variables of CUDA, `--device cuda`, launchers, packages that are installed. Assembled strings are read as far as the
+file contains them: f-strings, `%`, `.format`, sums, lists, variables, and what the file gives to a function that
+starts its argument. Only literal text of the file is rewritten. Programs of CUDA are PRC101.
+
+Why: The command that the program starts requests CUDA, although the rest was migrated.
+
+References:
+- table env
+- table tools
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
 The program's own code names the target's device after the migration, so the scripts that start it must too. An option
 or a variable counts when its name says that it takes a device (`--device`, `--map-location`, `trainer.device=`) or a
 backend; what such a variable is compared with changes with it, unless it is compared with the target's device too.
+
+Why: The script passes a CUDA device to a migrated program, which then fails.
+
+References:
+- page migrating
 """
 
 from __future__ import annotations
@@ -45,7 +50,7 @@ class DeviceOption(Rule):
         for start in sorted(by_start):
             place, edit = by_start[start]
             if place.how is COMPARED and place.name in branches:
-                reason = say("there is a branch for {target} beside it already", target=context.target.title)
+                reason = say("there is already a branch for {target}", target=context.target.title)
                 message = say("`{found}` is left as it is: {reason}", found=place.value, reason=reason)
                 yield self.finding(context, (place.start, place.start + len(place.value)), message, Grade.NOTE)
             else:
@@ -69,9 +74,9 @@ class DeviceOption(Rule):
         else:
             grade = Grade.SAFE
         if place.how is OPTION:
-            message = say("option `{name}` is given `{value}`; on {target} it is `{use}`", **values)
+            message = say("option `{name}` is `{value}`; on {target} it is `{use}`", **values)
         else:
-            message = say("variable `{name}` is given `{value}`; on {target} it is `{use}`", **values)
+            message = say("variable `{name}` is set to `{value}`; on {target} it is `{use}`", **values)
         yield self.finding(context, span, message, grade, [edit])
 
 

@@ -1,8 +1,12 @@
 """Python on a command line that names CUDA: `python -c "import torch; torch.cuda.is_available()"`.
 
-What stands between the quotes, or in a here-document, is not rewritten: quoting and variables of the shell make another
-text of it. It asks for CUDA on a machine that has none; often it only prints what is installed, but a script may stop
-because of it.
+The text between the quotes, or in a here-document, is not rewritten, because quoting and variables of the shell change
+it. Often it only prints what is installed.
+
+Why: The command requests CUDA, and a script may stop because of it.
+
+References:
+- page migrating
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ class EmbeddedPython(Rule):
             if match is not None and match.start() not in seen:
                 seen.add(match.start())
                 message = say(
-                    "Python in a command line names CUDA (`{found}`) and is not rewritten; look at it for {target}",
+                    "Python in a command line names CUDA (`{found}`) and is not rewritten; check it for {target}",
                     found=match.group(),
                     target=context.target.title,
                 )

@@ -1,7 +1,13 @@
-"""An option by which another library is told to use CUDA: `--tf32 True`, `--optim adamw_bnb_8bit`.
+"""An option that makes another library use CUDA: `--tf32 True`, `--optim adamw_bnb_8bit`.
 
-Programs built on transformers or Lightning take their settings as options, so their scripts hold what Python code
-holds elsewhere. What the library expects on the target is in the target's table; where nothing is known, that is said.
+Programs built on transformers or Lightning take their settings as options, so their scripts contain what is Python
+code elsewhere. The target's table has the value that the library expects on the target. If it is unknown, the finding
+says so.
+
+Why: The library raises or looks for CUDA, although the Python code was migrated.
+
+References:
+- table frameworks
 """
 
 from __future__ import annotations
@@ -52,13 +58,13 @@ class FrameworkOption(Rule):
         span = (start, start + len(value))
         values = {"name": name, "value": value, "target": context.target.title}
         if row.status == "unknown":
-            message = say("option `{name} {value}` means CUDA; what {target} takes is UNKNOWN", **values)
+            message = say("option `{name} {value}` is for CUDA; the value for {target} is UNKNOWN", **values)
             yield self.finding(context, span, noted(message, row.remark), Grade.MANUAL)
         elif row.status not in REWRITTEN:
-            message = say("option `{name} {value}` means CUDA, and {target} has nothing like it", **values)
+            message = say("option `{name} {value}` is for CUDA, and {target} has no counterpart", **values)
             yield self.finding(context, span, noted(message, row.remark), Grade.MANUAL)
         elif row.use and row.use != value:
-            message = say("option `{name}` is given `{value}`; on {target} it is `{use}`", use=row.use, **values)
+            message = say("option `{name}` is `{value}`; on {target} it is `{use}`", use=row.use, **values)
             yield self.finding(context, span, noted(message, row.remark), Grade.SAFE, [Edit(*span, row.use)])
         elif row.remark is not None:
             message = say("option `{name} {value}` on {target}", **values)

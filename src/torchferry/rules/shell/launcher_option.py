@@ -1,7 +1,12 @@
-"""A launcher told to use CUDA cards: `torchrun --nproc_per_node=gpu`, `accelerate launch --multi_gpu`.
+"""A launcher configured for CUDA cards: `torchrun --nproc_per_node=gpu`, `accelerate launch --multi_gpu`.
 
-`gpu` makes torchrun count the CUDA cards, of which there are none; a number works everywhere. Whether accelerate's
-switch serves the target is in the target's table.
+`gpu` makes torchrun count the CUDA cards, which do not exist; a number works everywhere. The target's table says
+whether accelerate's option supports the target.
+
+Why: torchrun counts no cards and stops, or accelerate looks for CUDA.
+
+References:
+- table frameworks
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ class LauncherOption(Rule):
             for name, value, start in options(command):
                 if name == "nproc_per_node" and value in ("gpu", "auto"):
                     message = say(
-                        "`{name}={value}` counts CUDA cards, of which {target} has none; write the number of devices",
+                        "`{name}={value}` counts CUDA cards, which {target} does not have; write the number of devices",
                         name=name,
                         value=value,
                         target=target.title,
@@ -44,7 +49,9 @@ class LauncherOption(Rule):
                     message = noted(
                         say("`--multi_gpu` of accelerate on {target}", target=target.title)
                         if is_known
-                        else say("whether `--multi_gpu` of accelerate serves {target} is UNKNOWN", target=target.title),
+                        else say(
+                            "whether `--multi_gpu` of accelerate supports {target} is UNKNOWN", target=target.title
+                        ),
                         row.remark,
                     )
                     grade = Grade.NOTE if row.status in REWRITTEN else Grade.MANUAL

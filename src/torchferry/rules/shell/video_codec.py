@@ -1,7 +1,14 @@
-"""A decoder, filter or encoder of NVIDIA's named to FFmpeg: `-hwaccel cuda`, `-c:v h264_nvenc`, `codec="h264_nvenc"`.
+"""A decoder, filter or encoder of NVIDIA in FFmpeg: `-hwaccel cuda`, `-c:v h264_nvenc`, `codec="h264_nvenc"`.
 
-FFmpeg stops with an error where there is no NVIDIA card. The CPU decodes when no decoder is named, and `libx264` or
+FFmpeg stops with an error where there is no NVIDIA card. The CPU decodes if no decoder is named, and `libx264` or
 `libx265` encode there: slower, with options of their own, and with another picture at the same settings.
+
+Why: FFmpeg stops with an error, so the program cannot read or write video.
+
+References:
+- table frameworks
+- FFmpeg: libavcodec/allcodecs.c; ffmpeg-codecs documentation (libx264, libx265, libsvtav1); h264 and hevc are decoded
+  on the CPU when no decoder is named
 """
 
 from __future__ import annotations
@@ -103,7 +110,7 @@ class VideoCodec(Rule):
         if name in cuda.groups("frameworks")["video"].names:
             row = context.target.row("frameworks", name)
             message = say(
-                "`{name}` is FFmpeg's for NVIDIA cards; {target} has nothing like it",
+                "`{name}` is FFmpeg's for NVIDIA cards; {target} has no counterpart",
                 name=f"-hwaccel {string_value(value)}",
                 target=context.target.title,
             )
@@ -122,7 +129,7 @@ class VideoCodec(Rule):
             edit = Edit(*match.span("name"), row.use)
             return self.finding(context, match.span(), noted(message, row.remark), Grade.UNSAFE, [edit])
         message = say(
-            "`{name}` is FFmpeg's for NVIDIA cards; {target} has nothing like it",
+            "`{name}` is FFmpeg's for NVIDIA cards; {target} has no counterpart",
             name=match.group(),
             target=context.target.title,
         )

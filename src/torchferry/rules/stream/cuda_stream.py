@@ -2,6 +2,11 @@
 
 `torch.cuda.Stream`, `Event`, `stream()`, `current_stream()`: creating one raises on a torch without CUDA. Plugins
 have classes of the same names, with the same ordering rules.
+
+Why: Creating the stream or event raises.
+
+References:
+- table api
 """
 
 from __future__ import annotations

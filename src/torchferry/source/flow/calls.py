@@ -15,34 +15,11 @@ from torchferry.source.names import assigned_value
 
 _PASSING_CALLS = frozenset({"str", "tuple", "list", "set", "frozenset", "sorted", "dict", "cycle", "repr"})
 _MESSAGE_CALLS = frozenset(
-    {
-        "print",
-        "pprint",
-        "echo",
-        "secho",
-        "log",
-        "debug",
-        "info",
-        "warning",
-        "warn",
-        "error",
-        "critical",
-        "exception",
-    }
+    {"print", "pprint", "echo", "secho", "log", "debug", "info", "warning", "warn", "error", "critical", "exception"}
 )
 _MESSAGE_OWNERS = ("log", "warn", "console", "print", "click", "typer", "tqdm", "accelerator", "st")
 _OPTION_CALLS = frozenset(
-    {
-        "add_argument",
-        "add_option",
-        "option",
-        "argument",
-        "Option",
-        "Argument",
-        "DEFINE_string",
-        "DEFINE_enum",
-        "arg",
-    }
+    {"add_argument", "add_option", "option", "argument", "Option", "Argument", "DEFINE_string", "DEFINE_enum", "arg"}
 )
 _PATH_CALLS = frozenset(
     {"open", "Path", "import_module", "glob", "exists", "isdir", "isfile", "makedirs", "mkdir", "__import__"}
@@ -111,10 +88,12 @@ def in_call(flow: Tracer, node: ast.AST, call: ast.AST, path: Path) -> Trace:
     if callee in _MESSAGE_CALLS and _writes_message(call):
         return no(say("a message"))
     if callee.endswith(("Error", "Exception", "Warning")):
+        # translators: why a text is not a device: it is logged or raised
         return no(say("a message"))
     if callee in _PATH_CALLS or (callee == "join" and "path" in ast.unparse(call.func)):
         return no(say("a path or the name of a module"))
     if callee in _NAME_CALLS:
+        # translators: why a text is not a device
         return no(say("a name"))
     return _parameter(flow, call, position, path)
 
@@ -177,6 +156,7 @@ def _attribute_call(flow: Tracer, call: ast.Call, position: int, path: Path) -> 
 def _lookup(flow: Tracer, call: ast.Call, position: int, path: Path) -> Trace:
     """`os.environ.get("DEVICE", "cuda")`: the default is what the key would give."""
     if position == 0:
+        # translators: why a text is not a device: the key of a dictionary
         return as_key(flow, call.func.value) if isinstance(call.func, ast.Attribute) else no(say("a key"))
     key = string_value(call.args[0])
     if key is not None and flow.lexicon.names(key):
@@ -199,7 +179,7 @@ def _option(flow: Tracer, call: ast.Call, path: Path) -> Trace:
     for keyword in call.keywords:
         if keyword.arg in ("default", "choices"):
             if flow.values.has_peer(keyword.value):
-                return yes(say("beside other values of its kind"))
+                return yes(say("next to other devices"))
             stranger = flow.values.stranger(keyword.value)
             if stranger:
                 return no(say("one of several words, such as `{word}`", word=stranger), certain=True)
@@ -215,7 +195,7 @@ def _option(flow: Tracer, call: ast.Call, path: Path) -> Trace:
 def _parameter(flow: Tracer, call: ast.Call, which: int | str, path: Path) -> Trace:
     """An argument that no name gives away: what the called function of the project does with it."""
     callee = ast.unparse(call.func)
-    unseen = say("passed to `{name}`, which could not be looked into", name=callee)
+    unseen = say("passed to `{name}`, which could not be examined", name=callee)
     target = _callee(flow, call.func)
     if target is None:
         if flow.lexicon.names(last_name(call.func)):
@@ -224,8 +204,7 @@ def _parameter(flow: Tracer, call: ast.Call, which: int | str, path: Path) -> Tr
     inner, definition = target
     if isinstance(definition, ast.ClassDef):
         constructor = next(
-            (item for item in definition.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"),
-            None,
+            (item for item in definition.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"), None
         )
         if constructor is None:
             return _record_field(inner, definition, which, path) or undecided(unseen)

@@ -42,6 +42,7 @@ def in_conditional(flow: Tracer, node: ast.AST, conditional: ast.AST, path: Path
     """Judge one outcome of `a if c else b` by the other, else by what is done with the whole."""
     assert isinstance(conditional, ast.IfExp)
     if node is conditional.test:
+        # translators: why a text is a device: it decides a condition
         return no(say("a condition"))
     other = conditional.orelse if node is conditional.body else conditional.body
     if flow.values.has_peer(other):

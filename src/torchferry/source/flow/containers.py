@@ -15,7 +15,7 @@ def in_container(flow: Tracer, node: ast.AST, container: ast.AST, path: Path) ->
     """Judge an item by the items beside it, else by what is done with the list."""
     assert isinstance(container, (ast.Tuple, ast.List, ast.Set))
     if flow.values.has_peer(container):
-        return yes(say("beside other values of its kind"))
+        return yes(say("next to other devices"))
     parent = flow.file.parents.get(container)
     if isinstance(container, ast.Tuple) and isinstance(parent, ast.Assign):
         for target in parent.targets:
@@ -59,7 +59,7 @@ def as_key(flow: Tracer, container: ast.expr) -> Trace:
         return no(say("names the device inside the checkpoint"))
     if isinstance(container, ast.Dict):
         if flow.values.has_peer_key(container):
-            return yes(say("key beside other values of its kind"))
+            return yes(say("key next to other devices"))
         if isinstance(parent, ast.Subscript) and flow.values.holds(parent.slice):
             return yes(say("key asked for with `{expression}`", expression=ast.unparse(parent.slice)))
         if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
@@ -93,7 +93,7 @@ def in_item(flow: Tracer, node: ast.AST, subscript: ast.AST, path: Path) -> Trac
 def _annotated(flow: Tracer, annotation: ast.expr, path: Path) -> Trace:
     """A value of a `Literal[...]` annotation: what the annotated name is."""
     if flow.values.has_peer(annotation):
-        return yes(say("beside other values of its kind"))
+        return yes(say("next to other devices"))
     parent = flow.file.parents.get(annotation)
     while isinstance(parent, (ast.Subscript, ast.BinOp, ast.Tuple)):
         parent = flow.file.parents.get(parent)

@@ -21,7 +21,7 @@ def _in_message(flow: Tracer, node: ast.AST, parent: ast.AST, path: Path) -> Tra
 
 
 def _by_itself(flow: Tracer, node: ast.AST, parent: ast.AST, path: Path) -> Trace:
-    return no(say("a text that stands by itself, such as a docstring"))
+    return no(say("a separate string, such as a docstring"))
 
 
 def _in_annotation(flow: Tracer, node: ast.AST, parent: ast.AST, path: Path) -> Trace:

@@ -15,6 +15,7 @@ def in_assignment(flow: Tracer, node: ast.AST, statement: ast.AST, path: Path) -
     """Judge an assigned value by what it is assigned to."""
     assert isinstance(statement, (ast.Assign, ast.AnnAssign, ast.NamedExpr))
     if isinstance(statement, ast.AnnAssign) and node is statement.annotation:
+        # translators: why a text is not a device: it is a type annotation
         return no(say("an annotation"))
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     traces = [assigned_to(flow, target, path) for target in targets]
@@ -101,7 +102,7 @@ def in_result(flow: Tracer, node: ast.AST, statement: ast.AST, path: Path) -> Tr
     if flow.lexicon.names(function.name):
         return yes(say("returned by `{name}`", name=function.name))
     if function in flow.returning_peers:
-        return yes(say("returned by `{name}` beside other values of its kind", name=function.name))
+        return yes(say("returned by `{name}` next to other devices", name=function.name))
     uses: list[ast.expr] = []
     for used in (*flow.file.names.get(function.name, ()), *flow.file.attributes.get(function.name, ())):
         parent = flow.file.parents.get(used)
