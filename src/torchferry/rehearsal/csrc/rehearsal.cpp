@@ -27,7 +27,7 @@ namespace ferry {
 torch::Library& library(const char* name, c10::DispatchKey key) {
   // Registrations last as long as the process: the dispatcher outlives any object here.
   static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
-  libraries->push_back(std::make_unique<torch::Library>(torch::Library::IMPL, name, std::optional(key), __FILE__,
+  libraries->push_back(std::make_unique<torch::Library>(torch::Library::IMPL, name, optional<c10::DispatchKey>(key), __FILE__,
                                                         static_cast<uint32_t>(__LINE__)));
   return *libraries->back();
 }
@@ -63,8 +63,10 @@ void register_factories(torch::Library& aten, std::unordered_set<std::string>& d
   add("_thnn_fused_gru_cell", TORCH_FN(composed::gru_cell));
   add("_thnn_fused_gru_cell_backward", TORCH_FN(composed::gru_cell_backward));
   add("native_dropout", TORCH_FN(composed::dropout));
+#if FERRY_TORCH >= 205
   add("_scaled_dot_product_fused_attention_overrideable", TORCH_FN(attention::forward));
   add("_scaled_dot_product_fused_attention_overrideable_backward", TORCH_FN(attention::backward));
+#endif
   add("batch_norm_stats", TORCH_FN(composed::batch_norm_stats));
   add("batch_norm_gather_stats_with_counts", TORCH_FN(composed::batch_norm_gather_stats_with_counts));
   add("batch_norm_elemt", TORCH_FN(composed::batch_norm_elemt));
@@ -93,6 +95,9 @@ torch::CppFunction as_is(Operator& op, bool missing = false) {
 template <size_t index>
 void register_layout() {
   const auto& kind = layouts::kKinds[index];
+  if (!kind.has_key()) {
+    return;
+  }
   const auto key = kind.on_device();
   library("_", key).fallback(torch::CppFunction::makeFromBoxedFunction<&layouts::refuse_boxed<index>>());
   if (!kind.possible()) {
@@ -169,7 +174,7 @@ int64_t register_operators() {
     }
   }
   if (settings().keeps_identity) {
-    static torch::Library every(torch::Library::IMPL, "aten", std::nullopt, __FILE__, static_cast<uint32_t>(__LINE__));
+    static torch::Library every(torch::Library::IMPL, "aten", nullopt, __FILE__, static_cast<uint32_t>(__LINE__));
     every.impl("_has_compatible_shallow_copy_type", TORCH_FN(compatible_shallow_copy));
   }
   work::watch(library("aten", c10::DispatchKey::CPU));
@@ -253,6 +258,10 @@ FERRY_API int64_t ferry_start(const char* key, const char* name, const char* tit
     static c10::impl::DeviceGuardImplRegistrar guard(s.type, new ferry::Guard);
     if (!xla) {
       at::RegisterPrivateUse1HooksInterface(new ferry::Hooks);
+#if FERRY_TORCH < 206  // the hooks have no getNewGenerator
+      static const at::_GeneratorRegister generators(
+          [](c10::DeviceIndex device) { return at::make_generator<ferry::Generator>(ferry::checked(device)); });
+#endif
       torch::profiler::impl::registerPrivateUse1Methods(new ferry::ProfilerTimes);
     }
 #if __has_include(<ATen/detail/XLAHooksInterface.h>)
