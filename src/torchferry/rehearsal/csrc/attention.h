@@ -3,7 +3,8 @@
 
 #include "torch_versions.h"
 
-#if FERRY_TORCH >= 205  // an older scaled_dot_product_attention composes smaller operators on every device but CPU and CUDA
+#if FERRY_TORCH >= \
+    205  // an older scaled_dot_product_attention composes smaller operators on every device but CPU and CUDA
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_fused_sdp_choice_ops.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
@@ -46,8 +47,8 @@ inline std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tens
   composed::Scope s(kName);
   const Tensor q = s.in(query), k = s.in(key), v = s.in(value), mask = s.in(bias);
   s.again_in_float32();  // checks the devices; the kernel adds half numbers up in float32 by itself
-  auto [out, sums] = at::_scaled_dot_product_flash_attention_for_cpu(
-      q, k, v, dropout, causal, mask.defined() ? Optional(mask) : nullopt, scale);
+  auto [out, sums] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout, causal,
+                                                                     mask.defined() ? Optional(mask) : nullopt, scale);
   return {s.out(std::move(out)), s.out(std::move(sums)), {}, {}, q.size(2), k.size(2), {}, {}, {}};
 }
 

@@ -60,8 +60,7 @@ inline at::Tensor filled_if_deterministic(at::Tensor made) {
 }
 
 inline at::Tensor empty(c10::IntArrayRef size, optional<c10::ScalarType> dtype, optional<c10::Layout> layout,
-                        optional<c10::Device> device, optional<bool> pinned,
-                        optional<c10::MemoryFormat> format) {
+                        optional<c10::Device> device, optional<bool> pinned, optional<c10::MemoryFormat> format) {
   const auto wanted = checked_options(dtype, layout, pinned);
   const Placement placement(device);
   return filled_if_deterministic(
@@ -69,8 +68,7 @@ inline at::Tensor empty(c10::IntArrayRef size, optional<c10::ScalarType> dtype, 
 }
 
 inline at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, optional<c10::ScalarType> dtype,
-                                optional<c10::Layout> layout, optional<c10::Device> device,
-                                optional<bool> pinned) {
+                                optional<c10::Layout> layout, optional<c10::Device> device, optional<bool> pinned) {
   const auto wanted = checked_options(dtype, layout, pinned);
   const Placement placement(device);
   return filled_if_deterministic(

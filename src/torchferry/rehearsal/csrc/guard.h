@@ -46,18 +46,19 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
 
   c10::Stream getStream(c10::Device device) const noexcept override {
     const auto index = device.index() < 0 ? current_device() : device.index();
-    return c10::Stream(c10::Stream::UNSAFE, c10::Device(settings().type, index), streams()[static_cast<size_t>(index)]);
+    return c10::Stream(c10::Stream::UNSAFE, c10::Device(settings().type, index), current_stream(index));
   }
   c10::Stream getDefaultStream(c10::Device device) const override {
     return c10::Stream(c10::Stream::DEFAULT, c10::Device(settings().type, checked(device.index())));
   }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool = false) const override {
-    static std::atomic<int64_t> next{1};
-    return c10::Stream(c10::Stream::UNSAFE, c10::Device(settings().type, checked(device.index())), next++);
+    return c10::Stream(c10::Stream::UNSAFE, c10::Device(settings().type, checked(device.index())), next_stream());
   }
-  c10::Stream getNewStream(c10::Device device, int = 0) const FERRY_OVERRIDE_SINCE_2_4 { return getStreamFromGlobalPool(device); }
+  c10::Stream getNewStream(c10::Device device, int = 0) const FERRY_OVERRIDE_SINCE_2_4 {
+    return getStreamFromGlobalPool(device);
+  }
   c10::Stream exchangeStream(c10::Stream stream) const noexcept override {
-    auto& current = streams()[static_cast<size_t>(stream.device_index())];
+    auto& current = current_stream(stream.device_index());
     const auto old = current;
     current = stream.id();
     return c10::Stream(c10::Stream::UNSAFE, stream.device(), old);
@@ -88,10 +89,14 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
 
- private:
-  static std::array<c10::StreamId, kMaxDevices>& streams() {
+  // The stream of this thread on a device; 0 is the default one.
+  static c10::StreamId& current_stream(c10::DeviceIndex device) {
     static thread_local std::array<c10::StreamId, kMaxDevices> current{};
-    return current;
+    return current[static_cast<size_t>(device)];
+  }
+  static c10::StreamId next_stream() {
+    static std::atomic<c10::StreamId> next{1};
+    return next++;
   }
 };
 
@@ -107,7 +112,9 @@ class PinnedAllocator final : public at::HostAllocator {
     blocks()[data] = bytes;
     return {data, data, &free_block, c10::Device(c10::kCPU)};
   }
-  void copy_data(void* to, const void* from, std::size_t bytes) const FERRY_OVERRIDE_SINCE_2_3 { std::memcpy(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const FERRY_OVERRIDE_SINCE_2_3 {
+    std::memcpy(to, from, bytes);
+  }
   c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
   bool record_event(void*, void*, c10::Stream) override { return true; }
   void empty_cache() override {}
@@ -165,11 +172,15 @@ class Hooks final : public at::PrivateUse1HooksInterface {
     }
     return old;
   }
-  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const FERRY_OVERRIDE_SINCE_2_4 { return exchangeDevice(device); }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const FERRY_OVERRIDE_SINCE_2_4 {
+    return exchangeDevice(device);
+  }
   at::Device getDeviceFromPtr(void*) const override { return {settings().type, current_device()}; }
   c10::Allocator* getPinnedMemoryAllocator() const FERRY_OVERRIDE_SINCE_2_3 { return PinnedAllocator::instance(); }
   bool isPinnedPtr(const void* data) const FERRY_OVERRIDE_SINCE_2_5 { return PinnedAllocator::owns(data); }
-  const at::Generator& getDefaultGenerator(c10::DeviceIndex device) FERRY_CONST_SINCE_2_5 override { return default_generator(device); }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex device) FERRY_CONST_SINCE_2_5 override {
+    return default_generator(device);
+  }
   at::Generator getNewGenerator(c10::DeviceIndex device) const FERRY_OVERRIDE_SINCE_2_6 {
     return at::make_generator<Generator>(checked(device));
   }
@@ -202,8 +213,7 @@ class ProfilerTimes final : public torch::profiler::impl::ProfilerStubs {
 #else
   using Index = int;
 #endif
-  void record(Index* device, torch::profiler::impl::ProfilerVoidEventStub* event,
-              int64_t* cpu_ns) const override {
+  void record(Index* device, torch::profiler::impl::ProfilerVoidEventStub* event, int64_t* cpu_ns) const override {
     if (device != nullptr) {
       *device = current_device();
     }

@@ -129,8 +129,7 @@ struct Kind {
 
 inline const std::array<Kind, 3> kKinds = {{
     {Layout::kSparse, "sparse", c10::DispatchKey::Sparse, c10::DispatchKey::SparseCPU, &kOwnSparse},
-    {Layout::kCompressed, "sparse compressed", kCompressedKey, c10::DispatchKey::SparseCsrCPU,
-     &kOwnCompressed},
+    {Layout::kCompressed, "sparse compressed", kCompressedKey, c10::DispatchKey::SparseCsrCPU, &kOwnCompressed},
     {Layout::kNested, "nested", c10::DispatchKey::NestedTensor, c10::DispatchKey::NestedTensorCPU, &kOwnNested},
 }};
 

@@ -249,7 +249,9 @@ inline void keep_freed_memory() {
 class Allocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) FERRY_CONST_BEFORE_2_3 override { return new_buffer(bytes, current_device()); }
-  void copy_data(void* to, const void* from, std::size_t bytes) const FERRY_OVERRIDE_SINCE_2_3 { std::memcpy(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const FERRY_OVERRIDE_SINCE_2_3 {
+    std::memcpy(to, from, bytes);
+  }
   c10::DeleterFnPtr raw_deleter() const override { return &delete_buffer; }
 
   bool initialized() override { return true; }

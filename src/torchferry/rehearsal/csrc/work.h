@@ -6,7 +6,8 @@
 #include "torch_versions.h"
 
 #include <ATen/Config.h>
-#if FERRY_TORCH >= 203  // the fused attention of the CPU has no operator of its own in older torch, and is not counted there
+#if FERRY_TORCH >= \
+    203  // the fused attention of the CPU has no operator of its own in older torch, and is not counted there
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_native.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_native.h>
 #endif
