@@ -5,9 +5,11 @@ The command writes one JSON file into a folder of the session, and an environmen
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from torchferry.backends import cuda
@@ -70,10 +72,14 @@ def session_folder() -> Path:
 def prepare(target: str, card: str, devices: int, file: Path | None, faults: tuple[str, ...]) -> Rehearsal:
     """Return the rehearsal that was asked for in words.
 
+    A target without a version means the plugin for the torch of this environment.
+
     Raises:
         UsageError: a target, card, setting or fault does not exist.
     """
     resolved = Target.named(target)
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        resolved = resolved.for_torch(metadata.version("torch"))
     profile = make_profile(resolved, card, devices, file)
     return Rehearsal(str(resolved), profile, tuple(parse(fault) for fault in faults))
 

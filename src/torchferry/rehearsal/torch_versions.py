@@ -6,6 +6,7 @@ Everything else asks torch itself (`hasattr`) where it needs to; here is what ta
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,7 @@ OUT_OF_MEMORY: type[Exception] = getattr(torch, "OutOfMemoryError", torch.cuda.O
 
 def name_methods_after_device() -> None:
     """Give tensors, modules, storages and packed sequences (from torch 2.2 on) the methods named after the device."""
-    generate = generate_methods_for_privateuse1_backend
+    generate: Callable[..., None] = generate_methods_for_privateuse1_backend
     wanted = ("for_tensor", "for_module", "for_packed_sequence", "for_storage")
     generate(**{name: True for name in wanted if name in inspect.signature(generate).parameters})
 
@@ -108,14 +109,14 @@ def grad_scaler() -> Any:
 
 def _scaler_for_any_device() -> Any:
     """Let go of the two places where `torch.cuda.amp.GradScaler` insists on CUDA (torch 2.2)."""
-    from torch.cuda.amp import grad_scaler as scalers
+    scalers: Any = importlib.import_module("torch.cuda.amp.grad_scaler")
 
-    class Replicator(scalers._MultiDeviceReplicator):
+    class Replicator(scalers._MultiDeviceReplicator):  # type: ignore[misc]
         def __init__(self, master_tensor: torch.Tensor) -> None:
             self.master = master_tensor
             self._per_device_tensors: dict[torch.device, torch.Tensor] = {}
 
-    class AnyDeviceGradScaler(scalers.GradScaler):
+    class AnyDeviceGradScaler(scalers.GradScaler):  # type: ignore[misc]
         def __init__(
             self,
             device: str,
@@ -129,7 +130,7 @@ def _scaler_for_any_device() -> Any:
             self._enabled = enabled
             if enabled:
                 self._init_scale = init_scale
-                self._scale = None
+                self._scale: Any = None
                 self._growth_factor = growth_factor
                 self._backoff_factor = backoff_factor
                 self._growth_interval = growth_interval

@@ -89,7 +89,7 @@ def _event_class(context: Context) -> type[torch.Event]:
         def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
             if interprocess and enable_timing:
                 raise RuntimeError("An event that is shared between processes cannot have enable_timing=True.")
-            event = super().__new__(
+            event: Event = super().__new__(
                 cls,
                 device=torch.device(context.name),
                 enable_timing=enable_timing,
@@ -101,7 +101,7 @@ def _event_class(context: Context) -> type[torch.Event]:
             return event
 
         @property
-        def device(self) -> torch.device:  # type: ignore[override]
+        def device(self) -> torch.device:
             """The device whose stream recorded the event."""
             own: torch.device = super().device
             return self._sent_from or own
