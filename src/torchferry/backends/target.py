@@ -35,6 +35,31 @@ class Target:
         choice = choose(text)
         return cls(choice.backend, choice.version)
 
+    def for_torch(self, version: str) -> Target:
+        """Return this target, at the plugin version that the vendor's table names for a torch.
+
+        A target that has a version keeps it. Where the table has no row for the torch, one for another patch release
+        of it counts; without that the target stays as it is.
+        """
+        if self.version:
+            return self
+        from packaging.utils import canonicalize_name  # imported late, as below
+        from packaging.version import Version
+
+        wanted = Version(version)
+        fitting: Row | None = None
+        for row in self.backend.table("versions"):
+            distribution, _, _ = row.use.partition("==")
+            release = Version(row.name.partition("==")[2])
+            if canonicalize_name(distribution) != canonicalize_name(self.backend.PLUGIN):
+                continue
+            if release.release == wanted.release:
+                fitting = row
+                break
+            if release.release[:2] == wanted.release[:2]:
+                fitting = fitting or row
+        return self if fitting is None else type(self)(self.backend, fitting.use.partition("==")[2])
+
     @property
     def name(self) -> str:
         """The target's name on the command line, without the version."""

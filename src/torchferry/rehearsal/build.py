@@ -30,7 +30,7 @@ SOURCES = Path(__file__).with_name("csrc")
 TESTED = ("2.13",)
 """The torch versions, as major.minor, that the whole test suite ran with."""
 
-OLDEST = (2, 13)
+OLDEST = (2, 1)
 """The first torch whose device interfaces the sources are written for."""
 
 _COMPILERS = ("c++", "g++", "clang++")

@@ -5,9 +5,11 @@ The command writes one JSON file into a folder of the session, and an environmen
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
 
 from torchferry.backends import cuda
@@ -83,6 +85,8 @@ def prepare(
 ) -> Rehearsal:
     """Return the rehearsal that was asked for in words.
 
+    A target without a version means the plugin for the torch of this environment.
+
     Raises:
         UsageError: a target, card, setting, fault or plugin does not exist.
     """
@@ -91,6 +95,9 @@ def prepare(
     shipped = choose(resolved.backend, plugin, named, beside_card=beside_card)
     if shipped is not None:
         resolved = Target(resolved.backend, shipped.version)
+    else:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            resolved = resolved.for_torch(metadata.version("torch"))
     profile = make_profile(resolved, card, devices, file)
     return Rehearsal(str(resolved), profile, tuple(parse(fault) for fault in faults), shipped)
 

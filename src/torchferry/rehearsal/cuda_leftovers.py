@@ -49,7 +49,8 @@ def watch(target: Target, folder: Path) -> None:
     _watch_functions(target)
     _watch_warnings()
     _watch_device_argument(torch.amp.autocast_mode.autocast)
-    _watch_device_argument(torch.amp.grad_scaler.GradScaler)
+    if hasattr(torch.amp, "GradScaler"):  # from torch 2.3 on; before, there is none with a device to be named
+        _watch_device_argument(torch.amp.GradScaler)
     _put_build_modules(target)
     _watch_settings(target)
     _watch_profiler(target)

@@ -175,6 +175,25 @@ class Native:
         name, _, overload = operator.partition(".")
         self._library.ferry_set_autocast(name.encode(), overload.encode(), policy)
 
+    def autocast_functions(self) -> dict[str, Callable[..., object]]:
+        """The functions that torch before 2.4 asks the device's module for; later, torch has them for every device."""
+        library = self._library
+
+        def get_autocast_dtype() -> torch.dtype:
+            names = {code: name for name, code in DTYPE_CODES.items()}
+            dtype: torch.dtype = getattr(torch, names[library.ferry_autocast_dtype()])
+            return dtype
+
+        def set_autocast_dtype(dtype: torch.dtype) -> None:
+            library.ferry_set_autocast_dtype(DTYPE_CODES[str(dtype).removeprefix("torch.")])
+
+        return {
+            "is_autocast_enabled": lambda: bool(library.ferry_autocast_enabled()),
+            "set_autocast_enabled": lambda enabled: library.ferry_set_autocast_enabled(int(enabled)),
+            "get_autocast_dtype": get_autocast_dtype,
+            "set_autocast_dtype": set_autocast_dtype,
+        }
+
     # --- devices ---
 
     def device_count(self) -> int:
@@ -210,6 +229,23 @@ class Native:
     def in_bad_fork(self) -> bool:
         """Whether the process was forked from one that had used the device."""
         return bool(self._library.ferry_in_bad_fork())
+
+    def current_stream(self, index: int) -> int:
+        """Number of this thread's stream on a device; 0 is the default one."""
+        return int(self._library.ferry_current_stream(index))
+
+    def set_stream(self, index: int, stream: int) -> None:
+        """Make a stream this thread's own on its device, and the device this thread's own.
+
+        Raises:
+            RuntimeError: there is no such device.
+        """
+        if self._library.ferry_set_stream(index, stream) < 0:
+            raise RuntimeError(self._error().splitlines()[0])
+
+    def new_stream(self) -> int:
+        """A number that no stream has."""
+        return int(self._library.ferry_new_stream())
 
     def default_generator(self, index: int) -> torch.Generator:
         """The generator that a device uses when it is given none."""
@@ -315,6 +351,9 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_current_device": (number, []),
         "ferry_set_device": (number, [number]),
         "ferry_initialise": (number, []),
+        "ferry_current_stream": (whole, [number]),
+        "ferry_set_stream": (number, [number, whole]),
+        "ferry_new_stream": (whole, []),
         "ferry_is_initialised": (number, []),
         "ferry_in_bad_fork": (number, []),
         "ferry_collect_shared": (None, []),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 import torch
-from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
+from torch.utils.backend_registration import rename_privateuse1_backend
 
 from torchferry.backends.base import Backend
 from torchferry.backends.operators import load_operators
@@ -25,6 +25,7 @@ from torchferry.rehearsal import (
     observers,
     plugin_namespace,
     sharing,
+    torch_versions,
 )
 from torchferry.rehearsal.config import Rehearsal, read, session_folder
 from torchferry.rehearsal.native import DTYPE_CODES, Native
@@ -107,12 +108,12 @@ def _start(rehearsal: Rehearsal) -> Session:
     observers.watch_output()
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
     namespace = plugin_namespace.build(target, native, profile)
+    if not hasattr(torch, "get_autocast_dtype"):
+        namespace.__dict__.update(torch_versions.autocast_functions(native))
     if named_by_us:
         rename_privateuse1_backend(backend.DEVICE_TYPE)
         torch._register_device_module(backend.DEVICE_TYPE, namespace)  # type: ignore[no-untyped-call]
-        generate_methods_for_privateuse1_backend(
-            for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
-        )
+        torch_versions.name_methods_after_device()
     distributed.register_collectives(backend, profile.devices, native)
     if named_by_us:
         distributed.register_data_parallel(target)

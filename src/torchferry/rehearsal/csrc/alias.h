@@ -13,8 +13,15 @@ constexpr auto kMathBits =
 
 inline bool on_device(const at::Tensor& tensor) { return tensor.device().type() == settings().type; }
 
+// The compressed sparse layouts; before torch 2.3 they exist on CPU and CUDA alone, with a key for each.
+#if FERRY_TORCH >= 203
+constexpr auto kCompressedKey = c10::DispatchKey::SparseCsr;
+#else
+constexpr auto kCompressedKey = c10::DispatchKey::SparseCsrCPU;
+#endif
+
 constexpr auto kMadeOfParts =
-    c10::DispatchKeySet({c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr, c10::DispatchKey::NestedTensor});
+    c10::DispatchKeySet({c10::DispatchKey::Sparse, kCompressedKey, c10::DispatchKey::NestedTensor});
 
 // Whether a tensor is made of other tensors, and has no memory of its own: sparse and nested ones.
 inline bool is_made(const at::Tensor& tensor) { return tensor.key_set().has_any(kMadeOfParts); }

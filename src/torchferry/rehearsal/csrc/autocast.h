@@ -13,7 +13,18 @@
 // Exported by torch; autocast_mode.h itself would cost seconds of build time.
 namespace at::autocast {
 TORCH_API Tensor cached_cast(at::ScalarType to_type, const Tensor& arg, c10::DeviceType device_type);
+#if FERRY_TORCH >= 204
 TORCH_API at::ScalarType get_autocast_dtype(at::DeviceType device_type);
+#else
+TORCH_API at::ScalarType get_autocast_privateuseone_dtype();
+TORCH_API void set_autocast_privateuseone_dtype(at::ScalarType dtype);
+TORCH_API bool is_privateuseone_enabled();
+TORCH_API void set_privateuseone_enabled(bool enabled);
+TORCH_API at::ScalarType get_autocast_xla_dtype();
+inline at::ScalarType get_autocast_dtype(at::DeviceType device_type) {
+  return device_type == c10::DeviceType::XLA ? get_autocast_xla_dtype() : get_autocast_privateuseone_dtype();
+}
+#endif
 }  // namespace at::autocast
 
 namespace ferry {

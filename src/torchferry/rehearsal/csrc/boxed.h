@@ -96,7 +96,7 @@ class BoxedCall {
       return tensors(value, index);
     }
     if (value.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> converted;
+      c10::List<optional<at::Tensor>> converted;
       for (const auto& each : value.toOptionalTensorVector()) {
         if (each.has_value() && each->defined()) {
           if (C10_UNLIKELY(call_.op().indexes &&

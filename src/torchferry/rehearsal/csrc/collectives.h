@@ -168,9 +168,13 @@ class CollectiveBackend final : public c10d::Backend {
   const std::string getBackendName() const override { return name_; }
   void setSequenceNumberForGroup() override { inner_->setSequenceNumberForGroup(); }
   uint64_t getSequenceNumberForGroup() override { return inner_->getSequenceNumberForGroup(); }
+#if FERRY_TORCH >= 209
   void setTimeout(std::chrono::milliseconds timeout) override { inner_->setTimeout(timeout); }
+#endif
+#if FERRY_TORCH >= 207
   void shutdown() override { inner_->shutdown(); }
   void abort() override { inner_->abort(); }
+#endif
 
   // Each collective in between starts as always.
   void startCoalescing() override { coalescing_ = true; }
@@ -277,8 +281,12 @@ class CollectiveBackend final : public c10d::Backend {
                                                                  const c10d::ReduceScatterOptions& o) override {
     auto out = lend_all_flat("reduce_scatter_tensor_coalesced", outputs);
     auto in = lend_all_flat("", inputs);
-    return hand(c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, inner_->reduce_scatter_tensor_coalesced(out, in, o),
-                outputs);
+#if FERRY_TORCH >= 212
+    constexpr auto kind = c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED;
+#else
+    constexpr auto kind = c10d::OpType::COALESCED;  // as ProcessGroupNCCL has it there
+#endif
+    return hand(kind, inner_->reduce_scatter_tensor_coalesced(out, in, o), outputs);
   }
   c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& output, at::Tensor& input,
                                                std::vector<int64_t>& output_sizes, std::vector<int64_t>& input_sizes,
@@ -513,7 +521,7 @@ class CollectiveBackend final : public c10d::Backend {
 // Give the group a backend for the device that lends to its gloo. Python reads it back with `_get_backend`.
 inline void add_collectives(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const std::string& name) {
   auto inner = group->getBackend(c10::DeviceType::CPU);
-  std::optional<c10::intrusive_ptr<c10d::Backend>> made = c10::make_intrusive<CollectiveBackend>(inner, name);
+  optional<c10::intrusive_ptr<c10d::Backend>> made = c10::make_intrusive<CollectiveBackend>(inner, name);
   for (const auto type : {settings().type, c10::DeviceType::PrivateUse1}) {
     group->setBackend(type, c10d::ProcessGroup::BackendType::CUSTOM, made);
   }

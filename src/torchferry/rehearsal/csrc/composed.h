@@ -21,7 +21,7 @@
 namespace ferry::composed {
 
 using at::Tensor;
-using Optional = std::optional<Tensor>;
+using Optional = optional<Tensor>;
 
 class Scope {
  public:
@@ -59,9 +59,23 @@ class Scope {
 
 // The end of `aten::convolution` on a device of a plugin. Not `aten::convolution` itself: tracing records it one level
 // further down, and would record the aliases.
-inline Tensor convolution(const Tensor& input, const Tensor& weight, const Optional& bias, c10::SymIntArrayRef stride,
-                          c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
-                          c10::SymIntArrayRef output_padding, c10::SymInt groups) {
+#if FERRY_TORCH >= 202
+using Extents = c10::SymIntArrayRef;
+using Extent = c10::SymInt;
+inline Tensor convolved(const Tensor& input, const Tensor& weight, const Tensor& bias, Extents stride, Extents padding,
+                        Extents dilation, bool transposed, Extents output_padding, const Extent& groups) {
+  return at::convolution_symint(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+}
+#else
+using Extents = c10::IntArrayRef;
+using Extent = int64_t;
+inline Tensor convolved(const Tensor& input, const Tensor& weight, const Tensor& bias, Extents stride, Extents padding,
+                        Extents dilation, bool transposed, Extents output_padding, Extent groups) {
+  return at::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+}
+#endif
+inline Tensor convolution(const Tensor& input, const Tensor& weight, const Optional& bias, Extents stride,
+                          Extents padding, Extents dilation, bool transposed, Extents output_padding, Extent groups) {
   Scope s("aten::convolution");
   Tensor x = s.in(input);
   Tensor w = s.in(weight);
@@ -71,7 +85,7 @@ inline Tensor convolution(const Tensor& input, const Tensor& weight, const Optio
     w = s.in(weight);
     b = s.in(bias);
   }
-  return s.out(at::convolution_symint(x, w, b, stride, padding, dilation, transposed, output_padding, groups));
+  return s.out(convolved(x, w, b, stride, padding, dilation, transposed, output_padding, groups));
 }
 
 inline std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates,
@@ -103,7 +117,7 @@ inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(cons
   return s.out(formulas::gru_cell_backward(s.in(grad), s.in(workspace), has_bias));
 }
 
-inline std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, std::optional<bool> train) {
+inline std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, optional<bool> train) {
   Scope s("aten::native_dropout");
   const Tensor x = s.in(input);
   const auto mask_options = x.options().dtype(at::kBool);

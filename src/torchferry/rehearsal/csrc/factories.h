@@ -14,7 +14,7 @@ namespace ferry {
 // The device that new tensors go to, for the time of one call.
 class Placement {
  public:
-  explicit Placement(std::optional<c10::Device> device) : previous_(current_device()) {
+  explicit Placement(optional<c10::Device> device) : previous_(current_device()) {
     if (device.has_value()) {
       current_device() = checked(device->index());
     }
@@ -27,8 +27,8 @@ class Placement {
   c10::DeviceIndex previous_;
 };
 
-inline c10::ScalarType checked_options(std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
-                                       std::optional<bool> pinned) {
+inline c10::ScalarType checked_options(optional<c10::ScalarType> dtype, optional<c10::Layout> layout,
+                                       optional<bool> pinned) {
   TORCH_CHECK(!c10::pinned_memory_or_default(pinned), "Only dense CPU tensors can be pinned");
   TORCH_CHECK_NOT_IMPLEMENTED(c10::layout_or_default(layout) == c10::kStrided,
                               "a dense tensor was asked for in the "
@@ -39,11 +39,19 @@ inline c10::ScalarType checked_options(std::optional<c10::ScalarType> dtype, std
   return wanted;
 }
 
+#if FERRY_TORCH >= 202
+inline bool fills_uninitialized_memory(const at::Context& context) {
+  return context.deterministicFillUninitializedMemory();
+}
+#else
+inline bool fills_uninitialized_memory(const at::Context&) { return true; }  // torch 2.1 has no setting for it
+#endif
+
 // torch.use_deterministic_algorithms fills what nothing has been written to, so that two runs see the same in it; every
 // device of PyTorch's own does so in its factories.
 inline at::Tensor filled_if_deterministic(at::Tensor made) {
   const auto& context = at::globalContext();
-  if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
+  if (C10_UNLIKELY(context.deterministicAlgorithms() && fills_uninitialized_memory(context))) {
     const at::AutoDispatchBelowADInplaceOrView below;  // the alias has no version that an update could count
     auto host = cpu_alias(made);
     at::native::fill_empty_deterministic_(host);
@@ -51,18 +59,16 @@ inline at::Tensor filled_if_deterministic(at::Tensor made) {
   return made;
 }
 
-inline at::Tensor empty(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
-                        std::optional<c10::Device> device, std::optional<bool> pinned,
-                        std::optional<c10::MemoryFormat> format) {
+inline at::Tensor empty(c10::IntArrayRef size, optional<c10::ScalarType> dtype, optional<c10::Layout> layout,
+                        optional<c10::Device> device, optional<bool> pinned, optional<c10::MemoryFormat> format) {
   const auto wanted = checked_options(dtype, layout, pinned);
   const Placement placement(device);
   return filled_if_deterministic(
       at::detail::empty_generic(size, allocator(), c10::DispatchKeySet(settings().key), wanted, format));
 }
 
-inline at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<c10::ScalarType> dtype,
-                                std::optional<c10::Layout> layout, std::optional<c10::Device> device,
-                                std::optional<bool> pinned) {
+inline at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, optional<c10::ScalarType> dtype,
+                                optional<c10::Layout> layout, optional<c10::Device> device, optional<bool> pinned) {
   const auto wanted = checked_options(dtype, layout, pinned);
   const Placement placement(device);
   return filled_if_deterministic(

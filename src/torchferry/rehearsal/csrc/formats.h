@@ -9,13 +9,13 @@
 
 namespace ferry::formats {
 
-inline bool is_usual(std::optional<c10::MemoryFormat> format) {
+inline bool is_usual(optional<c10::MemoryFormat> format) {
   return !format.has_value() || *format == c10::MemoryFormat::Contiguous || *format == c10::MemoryFormat::Preserve;
 }
 
 // The message is put together where it is needed: these operators are called in every step.
 template <class Message>
-void refuse(const char* what, std::optional<c10::MemoryFormat> format, const Message& message) {
+void refuse(const char* what, optional<c10::MemoryFormat> format, const Message& message) {
   if (C10_UNLIKELY(!is_usual(format))) {
     std::ostringstream subject;
     subject << what << "(memory_format=torch."
@@ -26,9 +26,9 @@ void refuse(const char* what, std::optional<c10::MemoryFormat> format, const Mes
   }
 }
 
-inline at::Tensor to_copy(const at::Tensor& self, std::optional<c10::ScalarType> dtype,
-                          std::optional<c10::Layout> layout, std::optional<c10::Device> device,
-                          std::optional<bool> pinned, bool non_blocking, std::optional<c10::MemoryFormat> format) {
+inline at::Tensor to_copy(const at::Tensor& self, optional<c10::ScalarType> dtype, optional<c10::Layout> layout,
+                          optional<c10::Device> device, optional<bool> pinned, bool non_blocking,
+                          optional<c10::MemoryFormat> format) {
   refuse("to", format, [] { return "Only contiguous_format or preserve_format is supported."; });
   return at::native::_to_copy(self, dtype, layout, device, pinned, non_blocking, format);
 }
@@ -40,16 +40,15 @@ inline at::Tensor contiguous(const at::Tensor& self, c10::MemoryFormat format) {
 }
 
 // It raises nothing here: the format is not looked at.
-inline at::Tensor empty_like(const at::Tensor& self, std::optional<c10::ScalarType> dtype,
-                             std::optional<c10::Layout> layout, std::optional<c10::Device> device,
-                             std::optional<bool> pinned, std::optional<c10::MemoryFormat> format) {
+inline at::Tensor empty_like(const at::Tensor& self, optional<c10::ScalarType> dtype, optional<c10::Layout> layout,
+                             optional<c10::Device> device, optional<bool> pinned, optional<c10::MemoryFormat> format) {
   return at::native::empty_like(self, dtype, layout, device, pinned,
                                 is_usual(format) ? format : c10::MemoryFormat::Contiguous);
 }
 
-inline at::Tensor empty_in_format(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype,
-                                  std::optional<c10::Layout> layout, std::optional<c10::Device> device,
-                                  std::optional<bool> pinned, std::optional<c10::MemoryFormat> format) {
+inline at::Tensor empty_in_format(c10::IntArrayRef size, optional<c10::ScalarType> dtype, optional<c10::Layout> layout,
+                                  optional<c10::Device> device, optional<bool> pinned,
+                                  optional<c10::MemoryFormat> format) {
   refuse("empty", format, [] {
     return "Only c10::MemoryFormat::Contiguous is supported for creating a " + settings().name + " tensor";
   });

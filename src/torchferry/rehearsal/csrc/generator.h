@@ -4,6 +4,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Utils.h>
 #include <ATen/core/Generator.h>
+#include <ATen/core/GeneratorForPrivateuseone.h>
 
 #include <cstring>
 #include <mutex>

@@ -2,7 +2,6 @@
 // happened: order is kept, and what a missing synchronisation would break is not seen here.
 #pragma once
 
-#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #if __has_include(<ATen/detail/XLAHooksInterface.h>)
 #include <ATen/detail/XLAHooksInterface.h>
@@ -47,25 +46,26 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
 
   c10::Stream getStream(c10::Device device) const noexcept override {
     const auto index = device.index() < 0 ? current_device() : device.index();
-    return c10::Stream(c10::Stream::UNSAFE, c10::Device(settings().type, index), streams()[static_cast<size_t>(index)]);
+    return c10::Stream(c10::Stream::UNSAFE, c10::Device(settings().type, index), current_stream(index));
   }
   c10::Stream getDefaultStream(c10::Device device) const override {
     return c10::Stream(c10::Stream::DEFAULT, c10::Device(settings().type, checked(device.index())));
   }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool = false) const override {
-    static std::atomic<int64_t> next{1};
-    return c10::Stream(c10::Stream::UNSAFE, c10::Device(settings().type, checked(device.index())), next++);
+    return c10::Stream(c10::Stream::UNSAFE, c10::Device(settings().type, checked(device.index())), next_stream());
   }
-  c10::Stream getNewStream(c10::Device device, int = 0) const override { return getStreamFromGlobalPool(device); }
+  c10::Stream getNewStream(c10::Device device, int = 0) const FERRY_OVERRIDE_SINCE_2_4 {
+    return getStreamFromGlobalPool(device);
+  }
   c10::Stream exchangeStream(c10::Stream stream) const noexcept override {
-    auto& current = streams()[static_cast<size_t>(stream.device_index())];
+    auto& current = current_stream(stream.device_index());
     const auto old = current;
     current = stream.id();
     return c10::Stream(c10::Stream::UNSAFE, stream.device(), old);
   }
   bool queryStream(const c10::Stream&) const override { return true; }
   void synchronizeStream(const c10::Stream&) const override {}
-  void synchronizeDevice(const c10::DeviceIndex) const override {}
+  void synchronizeDevice(const c10::DeviceIndex) const FERRY_OVERRIDE_SINCE_2_6 {}
 
   void record(void** event, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag flag) const override {
     if (*event == nullptr) {
@@ -75,11 +75,11 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void*) const override { return true; }
-  void synchronizeEvent(void*) const override {}
+  void synchronizeEvent(void*) const FERRY_OVERRIDE_SINCE_2_4 {}
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
     const std::unique_ptr<RecordedEvent> owned(static_cast<RecordedEvent*>(event));
   }
-  double elapsedTime(void* first, void* second, const c10::DeviceIndex) const override {
+  double elapsedTime(void* first, void* second, const c10::DeviceIndex) const FERRY_OVERRIDE_SINCE_2_4 {
     TORCH_CHECK(first != nullptr && second != nullptr, "Both events must be recorded before calculating elapsed time.");
     const auto* begin = static_cast<RecordedEvent*>(first);
     const auto* end = static_cast<RecordedEvent*>(second);
@@ -89,17 +89,21 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
 
- private:
-  static std::array<c10::StreamId, kMaxDevices>& streams() {
+  // The stream of this thread on a device; 0 is the default one.
+  static c10::StreamId& current_stream(c10::DeviceIndex device) {
     static thread_local std::array<c10::StreamId, kMaxDevices> current{};
-    return current;
+    return current[static_cast<size_t>(device)];
+  }
+  static c10::StreamId next_stream() {
+    static std::atomic<c10::StreamId> next{1};
+    return next++;
   }
 };
 
 // Page-locked host memory: host memory that is known as such.
 class PinnedAllocator final : public at::HostAllocator {
  public:
-  c10::DataPtr allocate(size_t bytes) override {
+  c10::DataPtr allocate(size_t bytes) FERRY_CONST_BEFORE_2_3 override {
     void* data = bytes != 0 ? c10::alloc_cpu(bytes) : nullptr;
     if (data == nullptr) {
       return {nullptr, c10::Device(c10::kCPU)};
@@ -108,7 +112,9 @@ class PinnedAllocator final : public at::HostAllocator {
     blocks()[data] = bytes;
     return {data, data, &free_block, c10::Device(c10::kCPU)};
   }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const FERRY_OVERRIDE_SINCE_2_3 {
+    std::memcpy(to, from, bytes);
+  }
   c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
   bool record_event(void*, void*, c10::Stream) override { return true; }
   void empty_cache() override {}
@@ -145,32 +151,40 @@ class PinnedAllocator final : public at::HostAllocator {
 
 class Hooks final : public at::PrivateUse1HooksInterface {
  public:
-  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const FERRY_OVERRIDE_SINCE_2_3 { return true; }
+#if FERRY_TORCH >= 206
   void init() const override { ensure_usable(); }
-  bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return deviceCount() > 0; }
-  c10::DeviceIndex deviceCount() const override {
+#else
+  void initPrivateUse1() const FERRY_OVERRIDE_SINCE_2_3 { ensure_usable(); }
+#endif
+  bool isBuilt() const FERRY_OVERRIDE_SINCE_2_7 { return true; }
+  bool isAvailable() const FERRY_OVERRIDE_SINCE_2_7 { return deviceCount() > 0; }
+  c10::DeviceIndex deviceCount() const FERRY_OVERRIDE_SINCE_2_4 {
     look_for_devices();
     return settings().devices;
   }
-  void setCurrentDevice(c10::DeviceIndex device) const override { current_device() = checked(device); }
-  c10::DeviceIndex getCurrentDevice() const override { return current_device(); }
-  c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override {
+  void setCurrentDevice(c10::DeviceIndex device) const FERRY_OVERRIDE_SINCE_2_4 { current_device() = checked(device); }
+  c10::DeviceIndex getCurrentDevice() const FERRY_OVERRIDE_SINCE_2_4 { return current_device(); }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const FERRY_OVERRIDE_SINCE_2_4 {
     const auto old = current_device();
     if (device >= 0) {
       current_device() = checked(device);
     }
     return old;
   }
-  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override { return exchangeDevice(device); }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const FERRY_OVERRIDE_SINCE_2_4 {
+    return exchangeDevice(device);
+  }
   at::Device getDeviceFromPtr(void*) const override { return {settings().type, current_device()}; }
-  c10::Allocator* getPinnedMemoryAllocator() const override { return PinnedAllocator::instance(); }
-  bool isPinnedPtr(const void* data) const override { return PinnedAllocator::owns(data); }
-  const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override { return default_generator(device); }
-  at::Generator getNewGenerator(c10::DeviceIndex device) const override {
+  c10::Allocator* getPinnedMemoryAllocator() const FERRY_OVERRIDE_SINCE_2_3 { return PinnedAllocator::instance(); }
+  bool isPinnedPtr(const void* data) const FERRY_OVERRIDE_SINCE_2_5 { return PinnedAllocator::owns(data); }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex device) FERRY_CONST_SINCE_2_5 override {
+    return default_generator(device);
+  }
+  at::Generator getNewGenerator(c10::DeviceIndex device) const FERRY_OVERRIDE_SINCE_2_6 {
     return at::make_generator<Generator>(checked(device));
   }
-  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const FERRY_OVERRIDE_SINCE_2_3 {
     resize_storage(storage, bytes);
   }
 };
@@ -194,8 +208,12 @@ class XlaHooks final : public at::XLAHooksInterface {
 // Times for the profiler's device columns: how long the host took. The sum of it says nothing about a card.
 class ProfilerTimes final : public torch::profiler::impl::ProfilerStubs {
  public:
-  void record(c10::DeviceIndex* device, torch::profiler::impl::ProfilerVoidEventStub* event,
-              int64_t* cpu_ns) const override {
+#if FERRY_TORCH >= 203
+  using Index = c10::DeviceIndex;
+#else
+  using Index = int;
+#endif
+  void record(Index* device, torch::profiler::impl::ProfilerVoidEventStub* event, int64_t* cpu_ns) const override {
     if (device != nullptr) {
       *device = current_device();
     }

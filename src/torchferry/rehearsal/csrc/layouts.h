@@ -18,7 +18,7 @@
 // it.
 namespace at::native {
 using flatten_indices_fn = Tensor (*)(const Tensor& indices, IntArrayRef size);
-DECLARE_DISPATCH(flatten_indices_fn, flatten_indices_stub)
+DECLARE_DISPATCH(flatten_indices_fn, flatten_indices_stub);
 }  // namespace at::native
 
 namespace ferry {
@@ -120,15 +120,16 @@ struct Kind {
   c10::DispatchKey on_device() const {
     return c10::toRuntimePerBackendFunctionalityKey(functionality, c10::toBackendComponent(settings().key));
   }
-  // PyTorch makes such tensors for the keys of few devices; XLA's is none of them.
-  bool possible() const { return settings().key == c10::DispatchKey::PrivateUse1; }
+  // PyTorch makes such tensors for the keys of few devices; XLA's is none of them. Before torch 2.3 there are no
+  // compressed ones outside CPU and CUDA: PyTorch says so itself.
+  bool has_key() const { return FERRY_TORCH >= 203 || layout != Layout::kCompressed; }
+  bool possible() const { return has_key() && settings().key == c10::DispatchKey::PrivateUse1; }
   bool reaches_into_memory(const Operator& op) const { return own->count(op.full) != 0; }
 };
 
 inline const std::array<Kind, 3> kKinds = {{
     {Layout::kSparse, "sparse", c10::DispatchKey::Sparse, c10::DispatchKey::SparseCPU, &kOwnSparse},
-    {Layout::kCompressed, "sparse compressed", c10::DispatchKey::SparseCsr, c10::DispatchKey::SparseCsrCPU,
-     &kOwnCompressed},
+    {Layout::kCompressed, "sparse compressed", kCompressedKey, c10::DispatchKey::SparseCsrCPU, &kOwnCompressed},
     {Layout::kNested, "nested", c10::DispatchKey::NestedTensor, c10::DispatchKey::NestedTensorCPU, &kOwnNested},
 }};
 
@@ -180,7 +181,7 @@ inline at::Tensor assemble(const at::Tensor& model, const Parts& parts) {
     return at::detail::make_tensor<NestedTensorImpl>(parts[0], from->get_nested_sizes(), from->get_nested_strides(),
                                                      from->get_storage_offsets());
   }
-  const c10::OptionalDeviceGuard guard(device.is_cpu() ? std::nullopt : std::optional(device));
+  const c10::OptionalDeviceGuard guard(device.is_cpu() ? nullopt : optional<c10::Device>(device));
   const c10::DispatchKeySet key(device.is_cpu() ? kind.host : kind.on_device());
   auto made = kind.layout == Layout::kSparse
                   ? at::detail::make_tensor<at::SparseTensorImpl>(key, parts.back().dtype())

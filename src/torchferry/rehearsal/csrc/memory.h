@@ -7,7 +7,6 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
-#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/StorageImpl.h>
 
 #include <array>
@@ -22,6 +21,7 @@
 #endif
 
 #include "settings.h"
+#include "torch_versions.h"
 #include "twin.h"
 
 namespace ferry {
@@ -248,8 +248,10 @@ inline void keep_freed_memory() {
 
 class Allocator final : public c10::DeviceAllocator {
  public:
-  c10::DataPtr allocate(size_t bytes) override { return new_buffer(bytes, current_device()); }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+  c10::DataPtr allocate(size_t bytes) FERRY_CONST_BEFORE_2_3 override { return new_buffer(bytes, current_device()); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const FERRY_OVERRIDE_SINCE_2_3 {
+    std::memcpy(to, from, bytes);
+  }
   c10::DeleterFnPtr raw_deleter() const override { return &delete_buffer; }
 
   bool initialized() override { return true; }
@@ -286,7 +288,7 @@ class Allocator final : public c10::DeviceAllocator {
     a.peak = a.allocated.load();
     a.peak_reserved = a.reserved.load();
   }
-  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) FERRY_OVERRIDE_SINCE_2_10 {
     const int64_t total = settings().capacity ? settings().capacity.load() : int64_t{1} << 40;
     return {static_cast<size_t>(total - account(device).allocated.load()), static_cast<size_t>(total)};
   }

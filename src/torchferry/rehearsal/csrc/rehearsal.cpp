@@ -27,8 +27,8 @@ namespace ferry {
 torch::Library& library(const char* name, c10::DispatchKey key) {
   // Registrations last as long as the process: the dispatcher outlives any object here.
   static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
-  libraries->push_back(std::make_unique<torch::Library>(torch::Library::IMPL, name, std::optional(key), __FILE__,
-                                                        static_cast<uint32_t>(__LINE__)));
+  libraries->push_back(std::make_unique<torch::Library>(torch::Library::IMPL, name, optional<c10::DispatchKey>(key),
+                                                        __FILE__, static_cast<uint32_t>(__LINE__)));
   return *libraries->back();
 }
 
@@ -42,6 +42,21 @@ std::unordered_set<std::string>& left_out(Layout layout) {
   static auto* names = new std::array<std::unordered_set<std::string>, 4>;
   return names->at(static_cast<size_t>(layout));
 }
+
+#if FERRY_TORCH < 205
+bool is_pinned(const at::Tensor& self, optional<c10::Device> /*device*/) {
+  return self.device().is_cpu() && self.has_storage() && PinnedAllocator::owns(self.storage().data());
+}
+at::Tensor pin_memory(const at::Tensor& self, optional<c10::Device> /*device*/) {
+  TORCH_CHECK(self.device().is_cpu(), "cannot pin '", self.toString(), "' only dense CPU tensors can be pinned");
+  auto* pinned = PinnedAllocator::instance();
+  const size_t bytes = at::detail::computeStorageNbytes(self.sizes(), self.strides(), self.dtype().itemsize());
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                       pinned->allocate(bytes), pinned, /*resizable=*/false);
+  at::Tensor made = at::detail::empty_cpu({0}, self.scalar_type(), {}, {}, {}, {});
+  return made.set_(c10::Storage(std::move(storage)), 0, self.sizes(), self.strides()).copy_(self);
+}
+#endif
 
 void register_factories(torch::Library& aten, std::unordered_set<std::string>& done) {
   const auto add = [&](const char* name, auto&& function) {
@@ -63,8 +78,10 @@ void register_factories(torch::Library& aten, std::unordered_set<std::string>& d
   add("_thnn_fused_gru_cell", TORCH_FN(composed::gru_cell));
   add("_thnn_fused_gru_cell_backward", TORCH_FN(composed::gru_cell_backward));
   add("native_dropout", TORCH_FN(composed::dropout));
+#if FERRY_TORCH >= 205
   add("_scaled_dot_product_fused_attention_overrideable", TORCH_FN(attention::forward));
   add("_scaled_dot_product_fused_attention_overrideable_backward", TORCH_FN(attention::backward));
+#endif
   add("batch_norm_stats", TORCH_FN(composed::batch_norm_stats));
   add("batch_norm_gather_stats_with_counts", TORCH_FN(composed::batch_norm_gather_stats_with_counts));
   add("batch_norm_elemt", TORCH_FN(composed::batch_norm_elemt));
@@ -73,6 +90,13 @@ void register_factories(torch::Library& aten, std::unordered_set<std::string>& d
   for (const char* name : {"_pin_memory", "is_pinned", "_lazy_clone"}) {
     done.insert(std::string("aten::") + name);  // PyTorch's own
   }
+#if FERRY_TORCH < 205
+  // PyTorch takes CUDA's where no device is named; the plugins give it theirs.
+  for (auto* registered : {&aten, &library("aten", c10::DispatchKey::BackendSelect)}) {
+    registered->impl("is_pinned", TORCH_FN(is_pinned));
+    registered->impl("_pin_memory", TORCH_FN(pin_memory));
+  }
+#endif
 }
 
 void as_private_use(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
@@ -93,6 +117,9 @@ torch::CppFunction as_is(Operator& op, bool missing = false) {
 template <size_t index>
 void register_layout() {
   const auto& kind = layouts::kKinds[index];
+  if (!kind.has_key()) {
+    return;
+  }
   const auto key = kind.on_device();
   library("_", key).fallback(torch::CppFunction::makeFromBoxedFunction<&layouts::refuse_boxed<index>>());
   if (!kind.possible()) {
@@ -169,7 +196,7 @@ int64_t register_operators() {
     }
   }
   if (settings().keeps_identity) {
-    static torch::Library every(torch::Library::IMPL, "aten", std::nullopt, __FILE__, static_cast<uint32_t>(__LINE__));
+    static torch::Library every(torch::Library::IMPL, "aten", nullopt, __FILE__, static_cast<uint32_t>(__LINE__));
     every.impl("_has_compatible_shallow_copy_type", TORCH_FN(compatible_shallow_copy));
   }
   work::watch(library("aten", c10::DispatchKey::CPU));
@@ -253,6 +280,10 @@ FERRY_API int64_t ferry_start(const char* key, const char* name, const char* tit
     static c10::impl::DeviceGuardImplRegistrar guard(s.type, new ferry::Guard);
     if (!xla) {
       at::RegisterPrivateUse1HooksInterface(new ferry::Hooks);
+#if FERRY_TORCH < 206  // the hooks have no getNewGenerator
+      static const at::_GeneratorRegister generators(
+          [](c10::DeviceIndex device) { return at::make_generator<ferry::Generator>(ferry::checked(device)); });
+#endif
       torch::profiler::impl::registerPrivateUse1Methods(new ferry::ProfilerTimes);
     }
 #if __has_include(<ATen/detail/XLAHooksInterface.h>)
@@ -278,6 +309,15 @@ FERRY_API void ferry_set_autocast(const char* name, const char* overload, int po
               torch::CppFunction::makeFromBoxedFunctor(std::make_unique<AutocastKernel>(CastPolicy(policy))));
   }
 }
+
+#if FERRY_TORCH < 204  // torch asks the plugin's module for them, which has nobody else to ask
+FERRY_API int ferry_autocast_enabled() { return at::autocast::is_privateuseone_enabled() ? 1 : 0; }
+FERRY_API void ferry_set_autocast_enabled(int enabled) { at::autocast::set_privateuseone_enabled(enabled != 0); }
+FERRY_API int ferry_autocast_dtype() { return static_cast<int>(at::autocast::get_autocast_privateuseone_dtype()); }
+FERRY_API void ferry_set_autocast_dtype(int dtype) {
+  at::autocast::set_autocast_privateuseone_dtype(static_cast<c10::ScalarType>(dtype));
+}
+#endif
 
 FERRY_API void ferry_set_capacity(int64_t bytes) { ferry::settings().capacity = bytes; }
 FERRY_API void ferry_set_dtypes(uint64_t missing, uint64_t narrowed, uint64_t noted) {
@@ -327,6 +367,18 @@ FERRY_API int ferry_set_device(int device) {
     return int64_t{0};
   }));
 }
+FERRY_API int64_t ferry_current_stream(int device) {
+  return guarded([&] { return ferry::Guard::current_stream(ferry::checked(static_cast<c10::DeviceIndex>(device))); });
+}
+// Makes the stream current on its device, and the device that of the thread.
+FERRY_API int ferry_set_stream(int device, int64_t stream) {
+  return static_cast<int>(guarded([&] {
+    ferry::Guard::current_stream(ferry::checked(static_cast<c10::DeviceIndex>(device))) = stream;
+    ferry::current_device() = static_cast<c10::DeviceIndex>(device);
+    return int64_t{0};
+  }));
+}
+FERRY_API int64_t ferry_new_stream() { return ferry::Guard::next_stream(); }
 FERRY_API int ferry_is_initialised() { return ferry::initialised().load() ? 1 : 0; }
 FERRY_API int ferry_initialise() {
   return static_cast<int>(guarded([] {

@@ -42,12 +42,12 @@ struct Argument<at::Tensor&> {
 };
 
 template <>
-struct Argument<const std::optional<at::Tensor>&> {
-  using Held = std::optional<at::Tensor>;
-  static Held take(Call& call, size_t index, bool writes, const std::optional<at::Tensor>& value) {
+struct Argument<const optional<at::Tensor>&> {
+  using Held = optional<at::Tensor>;
+  static Held take(Call& call, size_t index, bool writes, const optional<at::Tensor>& value) {
     return value.has_value() && value->defined() ? Held(call.to_cpu(*value, index, writes)) : value;
   }
-  static const std::optional<at::Tensor>& give(Held& held) { return held; }
+  static const optional<at::Tensor>& give(Held& held) { return held; }
 };
 
 template <>

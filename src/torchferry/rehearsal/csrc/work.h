@@ -3,9 +3,14 @@
 // is told apart by the call of a device operator that is under way in the thread. All other operators cost nothing.
 #pragma once
 
+#include "torch_versions.h"
+
 #include <ATen/Config.h>
+#if FERRY_TORCH >= \
+    203  // the fused attention of the CPU has no operator of its own in older torch, and is not counted there
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_native.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_native.h>
+#endif
 #include <ATen/ops/addmm_cpu_dispatch.h>
 #include <ATen/ops/addmv_cpu_dispatch.h>
 #include <ATen/ops/baddbmm_cpu_dispatch.h>
@@ -29,7 +34,7 @@
 namespace ferry::work {
 
 using at::Tensor;
-using Optional = std::optional<Tensor>;
+using Optional = optional<Tensor>;
 
 inline std::atomic<int64_t> of_device{0};  // floating point operations
 
@@ -123,8 +128,9 @@ inline std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& gra
   return result;
 }
 
+#if FERRY_TORCH >= 203
 inline std::tuple<Tensor, Tensor> attention(const Tensor& query, const Tensor& key, const Tensor& value, double dropout,
-                                            bool causal, const Optional& mask, std::optional<double> scale) {
+                                            bool causal, const Optional& mask, optional<double> scale) {
   auto result = at::native::_scaled_dot_product_flash_attention_cpu(query, key, value, dropout, causal, mask, scale);
   count(4 * query.numel() * key.size(2), query, key, value);
   return result;
@@ -132,12 +138,13 @@ inline std::tuple<Tensor, Tensor> attention(const Tensor& query, const Tensor& k
 inline std::tuple<Tensor, Tensor, Tensor> attention_backward(const Tensor& grad, const Tensor& query, const Tensor& key,
                                                              const Tensor& value, const Tensor& out, const Tensor& sums,
                                                              double dropout, bool causal, const Optional& mask,
-                                                             std::optional<double> scale) {
+                                                             optional<double> scale) {
   auto result = at::native::_scaled_dot_product_flash_attention_cpu_backward(grad, query, key, value, out, sums,
                                                                              dropout, causal, mask, scale);
   count(10 * query.numel() * key.size(2), query, key, value);
   return result;
 }
+#endif
 
 inline int64_t of_recurrent_layer(const Tensor& input, const Tensor& from_input, const Tensor& from_before) {
   const int64_t rows = input.numel() / std::max<int64_t>(1, input.size(-1));
@@ -180,8 +187,10 @@ inline void watch(torch::Library& cpu) {
   put("baddbmm", TORCH_FN(baddbmm));
   put("convolution", TORCH_FN(convolution));
   put("convolution_backward", TORCH_FN(convolution_backward));
+#if FERRY_TORCH >= 203
   put("_scaled_dot_product_flash_attention_for_cpu", TORCH_FN(attention));
   put("_scaled_dot_product_flash_attention_for_cpu_backward", TORCH_FN(attention_backward));
+#endif
   put("addmv_", TORCH_FN(addmv_));
   cpu.impl("addmv.out", TORCH_FN(addmv_out));
 #if AT_MKLDNN_ENABLED()

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from torchferry.rehearsal import torch_versions
 from torchferry.rehearsal.device_module.context import DeviceContext
 
 
@@ -22,7 +23,7 @@ def implementations(context: DeviceContext) -> dict[str, object]:
         ) -> None:
             super().__init__(device_type, enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
-    class GradScaler(torch.amp.grad_scaler.GradScaler):
+    class GradScaler(torch_versions.grad_scaler()):  # type: ignore[misc]
         """`torch.amp.GradScaler` for this device."""
 
         def __init__(

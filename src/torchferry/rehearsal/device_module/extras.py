@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-
+from torchferry.rehearsal import torch_versions
 from torchferry.rehearsal.device_module.context import DeviceContext
 
 _SYNC_MODES = {"default": 0, "warn": 1, "error": 2}
@@ -37,5 +36,5 @@ def implementations(context: DeviceContext) -> dict[str, object]:
         "get_sync_debug_mode": get_sync_debug_mode,
         "ipc_collect": ipc_collect,
         "has_half": True,
-        "OutOfMemoryError": torch.OutOfMemoryError,
+        "OutOfMemoryError": torch_versions.OUT_OF_MEMORY,
     }

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from torchferry.rehearsal.device_module.context import DeviceContext, DeviceLike
+from torchferry.rehearsal.torch_versions import EVENT_BASE, STREAM_BASE
 
 _EVENT_HANDLE = b"torchferry event".ljust(64, b"\0")
 """Nothing in it tells events apart: what an event waits for is over when it is recorded. A card's has this size."""
@@ -37,14 +38,15 @@ def implementations(context: DeviceContext) -> dict[str, object]:
 def _stream_class(context: DeviceContext) -> type[torch.Stream]:
     name = context.name
 
-    class Stream(torch.Stream):
+    class Stream(STREAM_BASE):  # type: ignore[misc]
         """A queue of work of one device; on a simulated device, work is done when it is queued."""
 
         def __new__(cls, device: DeviceLike = None, priority: int = 0, **identity: Any) -> Stream:
-            if identity:
-                return super().__new__(cls, **identity)
-            context.initialize()
-            return super().__new__(cls, device=torch.device(name, context.existing(device)), priority=priority)
+            if not identity:
+                context.initialize()
+                identity = _identity(context, context.native.new_stream(), context.existing(device))
+            stream: Stream = super().__new__(cls, **identity)
+            return stream
 
         def wait_stream(self, stream: torch.Stream) -> None:
             """Let later work of this stream wait for what `stream` has queued."""
@@ -67,18 +69,13 @@ def _external_stream_class(context: DeviceContext, stream_class: type[torch.Stre
         """A stream made elsewhere; here, one of this device under the number that it gave."""
 
         def __new__(cls, stream_ptr: int, device: DeviceLike = None, **options: Any) -> Any:
-            return super().__new__(
-                cls,
-                stream_id=stream_ptr,
-                device_index=context.existing(device),
-                device_type=_device_type(context),
-            )
+            return super().__new__(cls, **_identity(context, stream_ptr, context.existing(device)))
 
     return ExternalStream
 
 
 def _event_class(context: DeviceContext) -> type[torch.Event]:
-    class Event(torch.Event):
+    class Event(EVENT_BASE):  # type: ignore[misc]
         """A point in the work of a stream.
 
         It keeps its own time: `torch.Event` measures no subclass of itself.
@@ -92,7 +89,7 @@ def _event_class(context: DeviceContext) -> type[torch.Event]:
         def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
             if interprocess and enable_timing:
                 raise RuntimeError("An event that is shared between processes cannot have enable_timing=True.")
-            event = super().__new__(
+            event: Event = super().__new__(
                 cls,
                 device=torch.device(context.name),
                 enable_timing=enable_timing,
@@ -104,7 +101,7 @@ def _event_class(context: DeviceContext) -> type[torch.Event]:
             return event
 
         @property
-        def device(self) -> torch.device:  # type: ignore[override]
+        def device(self) -> torch.device:
             """The device whose stream recorded the event."""
             own: torch.device = super().device
             return self._sent_from or own
@@ -162,32 +159,28 @@ def _event_class(context: DeviceContext) -> type[torch.Event]:
     return Event
 
 
-def _device_type(context: DeviceContext) -> int:
-    """Return torch's number of the device type, which identifies a stream together with its id and its device."""
-    return int(torch.Stream(device=torch.device(context.name, context.native.current_device())).device_type)
+def _identity(context: DeviceContext, stream: int, device: int) -> dict[str, int]:
+    """Return what tells a stream from any other; the device type has its number in c10/core/DeviceType.h."""
+    return {"stream_id": stream, "device_index": device, "device_type": 9 if context.name == "xla" else 20}
 
 
 def _selectors(context: DeviceContext, stream_class: type[torch.Stream]) -> dict[str, object]:
-    def wrapped(stream: torch.Stream) -> torch.Stream:
-        return stream_class(
-            stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type
-        )
-
     def current_stream(device: DeviceLike = None) -> torch.Stream:
         """Return the current stream of a device."""
         context.initialize()
-        return wrapped(torch.accelerator.current_stream(context.existing(device)))
+        index = context.existing(device)
+        return stream_class(**_identity(context, context.native.current_stream(index), index))
 
     def default_stream(device: DeviceLike = None) -> torch.Stream:
         """Return the default stream of a device."""
         context.initialize()
-        return stream_class(stream_id=0, device_index=context.existing(device), device_type=_device_type(context))
+        return stream_class(**_identity(context, 0, context.existing(device)))
 
     def set_stream(stream: torch.Stream | None) -> None:
         """Make a stream current; None changes nothing."""
         if stream is not None:
             context.initialize()
-            torch.accelerator.set_stream(stream)
+            context.native.set_stream(stream.device_index, stream.stream_id)
 
     class StreamContext:
         """Make a stream, and its device, current within a block; None changes nothing."""

@@ -23,7 +23,7 @@ gcu = _torch.gcu
 
 from torch_gcu import _namespace as _names
 
-_names.complete(gcu, _plugin.target.backend)
+_names.complete(gcu, _plugin)
 
 from torch_gcu import distributed
 

@@ -10,14 +10,14 @@ import functools
 import torch
 
 from torch_gcu import _tunable
-from torchferry.backends.base import Backend
-from torchferry.rehearsal.plugin_namespace import Namespace, make_importable, submodule
+from torchferry.rehearsal import torch_versions
+from torchferry.rehearsal.plugin_namespace import Namespace, Plugin, make_importable, submodule
 
 _AMP_DTYPES = "float32 float16 uint8 uint16 uint32 uint64 int8 int16 int32".split()  # noqa: SIM905 - one line
 _PROFILER = "schedule supported_activities tensorboard_trace_handler ProfilerAction record_function".split()  # noqa: SIM905
 
 
-def complete(namespace: Namespace, backend: type[Backend]) -> None:
+def complete(namespace: Namespace, plugin: Plugin) -> None:
     """Put the plugin's own names into `torch.gcu`, and give shared ones the plugin's own behaviour."""
     properties = namespace.__dict__["get_device_properties"]
 
@@ -47,10 +47,7 @@ def complete(namespace: Namespace, backend: type[Backend]) -> None:
         gcu_device=gcu_device,
         is_fp16_supported=is_fp16_supported,
         get_amp_supported_dtype=get_amp_supported_dtype,
-        is_autocast_enabled=functools.partial(torch.is_autocast_enabled, "gcu"),
-        set_autocast_enabled=functools.partial(torch.set_autocast_enabled, "gcu"),
-        get_autocast_dtype=functools.partial(torch.get_autocast_dtype, "gcu"),
-        set_autocast_dtype=functools.partial(torch.set_autocast_dtype, "gcu"),
+        **torch_versions.autocast_functions(plugin.native),
     )
     # Importing the plugin puts a profiler of its own in place of torch's; here both are torch's, with its names.
     _name_times()
@@ -59,7 +56,7 @@ def complete(namespace: Namespace, backend: type[Backend]) -> None:
     profiler.__dict__["profile"] = torch.profiler.profile
     submodule(namespace, "tunable").__dict__.update(_tunable.functions())
     submodule(namespace, "efficient")
-    make_importable(namespace, backend)
+    make_importable(namespace, plugin.target.backend)
 
 
 def _name_times() -> None:

@@ -16,7 +16,7 @@ from types import ModuleType
 
 import torch
 
-from torchferry.rehearsal import facade_support
+from torchferry.rehearsal import facade_support, torch_versions
 from torchferry.rehearsal.plugin_namespace import Namespace, Plugin, make_importable, submodule
 
 
@@ -60,7 +60,7 @@ class _Precision(facade_support.Switches):
             facade_support.round_products("hf32", **{self.__dict__["_kind"]: bool(value)})
 
 
-class GradScaler(torch.amp.grad_scaler.GradScaler):
+class GradScaler(torch_versions.grad_scaler()):  # type: ignore[misc]
     """The plugin's own: it takes `dynamic`, hands itself to fused optimizers, and reads no other scaler's state.
 
     Read in torch_npu/npu/amp/grad_scaler.py of the torch-npu 2.5.1, 2.7.1 and 2.13.0 wheels.
@@ -113,7 +113,7 @@ def complete(namespace: Namespace, plugin: Plugin) -> None:
     """Put the plugin's own names into `torch.npu`, and give shared ones the plugin's own behaviour."""
     newer = plugin.at_least("2.13.0")
     names = _settings(newer=newer)
-    names.update(_autocast())
+    names.update(_autocast(plugin))
     names["CubeMathType"] = CubeMathType
     names["get_device_capability"] = _get_device_capability if newer else _no_device_capability
     names["mstx"] = _mstx(namespace, newer=newer)
@@ -186,19 +186,13 @@ def _settings(*, newer: bool) -> dict[str, object]:
     return names
 
 
-def _autocast() -> dict[str, object]:
+def _autocast(plugin: Plugin) -> dict[str, object]:
     def get_amp_supported_dtype() -> list[torch.dtype]:
         """Return the dtypes that `torch.autocast` accepts."""
         half = [torch.float16, torch.bfloat16] if torch.npu.is_bf16_supported() else [torch.float16]
         return [*half, torch.float32]
 
-    return {
-        "get_amp_supported_dtype": get_amp_supported_dtype,
-        "is_autocast_enabled": functools.partial(torch.is_autocast_enabled, "npu"),
-        "set_autocast_enabled": functools.partial(torch.set_autocast_enabled, "npu"),
-        "get_autocast_dtype": functools.partial(torch.get_autocast_dtype, "npu"),
-        "set_autocast_dtype": functools.partial(torch.set_autocast_dtype, "npu"),
-    }
+    return {"get_amp_supported_dtype": get_amp_supported_dtype, **torch_versions.autocast_functions(plugin.native)}
 
 
 def _get_device_capability(device: object = None) -> tuple[int, int] | None:
