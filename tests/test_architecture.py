@@ -73,6 +73,7 @@ WITH_TORCH = {
             "operator_modes",
             "plugin_namespace",
             "session",
+            "torch_versions",
             "sharing",
             "facade_support",
         )

@@ -18,7 +18,7 @@ import pytest
 from torchferry.core.env import cache_folder
 
 ROOT = Path(__file__).parent.parent.parent
-COPIED = ("src", "tests", "tools", "examples", "pyproject.toml", "CONTRIBUTING.md", "CONTRIBUTING.zh-CN.md")
+COPIED = ("src", "tests", "tools", "docs", "examples", "pyproject.toml", "CONTRIBUTING.md", "CONTRIBUTING.zh-CN.md")
 PRINTS = {
     "torchferry backend list": ["zeta   Zeta Cards  (torch_zeta; -)", "Huawei Ascend"],
     "torchferry backend show zeta": ["COLLECTIVE = zccl", "source: torch-zeta 1.2.0 wheel (PyPI)", "SMI = UNKNOWN"],

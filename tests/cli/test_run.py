@@ -299,7 +299,7 @@ def test_started_as_a_module_it_ends_with_the_reason_alone(arguments: list[str],
 def test_a_command_that_loads_no_torch_is_said(tmp_path: Path) -> None:
     done = torchferry("run", "-t", "npu", "--", "python", "-c", "print(1)", cwd=tmp_path)
     assert (done.returncode, done.stdout.strip()) == (0, "1")
-    assert "NOTHING WAS REDIRECTED: no process of the command imported torch" in done.stderr
+    assert "NOTHING WAS REDIRECTED: no process of the command loaded torch" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -793,7 +793,7 @@ def test_what_goes_into_a_graph_is_not_compared(monkeypatch: pytest.MonkeyPatch)
             layer(torch.ones(1, 2))
     document = compare.document("en")
     assert {row["operator"]: row["count"] for row in document["operators"]}["aten.addmm"] == 1
-    assert document["skipped"]["inside a captured graph, whose runs are not visible"] >= 2
+    assert document["skipped"]["into a captured graph, whose runs are not seen"] >= 2
 
 
 def test_the_devices_own_question_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,7 +143,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "1,0"
 print(os.environ.pop("CUDA_VISIBLE_DEVICES"))
 """,
         "1,0",
-        {NPU: "...takes ascending numbers alone"},
+        {NPU: "...accepts only ascending numbers"},
     ),
     Program(
         "compared as CUDA's",
@@ -980,7 +980,7 @@ print(major > 0)
 """,
         "True",
         {
-            NPU: "...NotImplementedError: torchferry: Huawei Ascend answers nothing",
+            NPU: "...NotImplementedError: torchferry: Huawei Ascend does not provide",
             SDAA: "...NotImplementedError",
             PTEX: "...NotImplementedError",
         },

@@ -27,7 +27,7 @@ def test_words_that_ask(value: str, asked: bool, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("value", ["2", "npu", "enable"])
 def test_another_word_is_an_error_that_names_those_that_are_taken(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHFERRY_SHIM", value)
-    with pytest.raises(UsageError, match=f"`TORCHFERRY_SHIM={value}` says neither .* 1, true, yes, on; no: 0, false"):
+    with pytest.raises(UsageError, match=f"`TORCHFERRY_SHIM={value}` is neither .* 1, true, yes, on; no: 0, false"):
         env.shim_asked()
 
 

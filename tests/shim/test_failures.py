@@ -107,7 +107,7 @@ def test_the_guard_and_the_extension_are_named(
     assert lines[0] == f"script.py:{line} needs the extension `{extension}`, which this environment does not have"
     if guard:
         source = code.splitlines()[guard - 1].strip()
-        assert lines[1].startswith(f"  the guard at script.py:{guard} led there: `{source}`; ")
+        assert lines[1].startswith(f"  the check at script.py:{guard} led there: `{source}`; ")
     assert "does not run on Huawei Ascend: port it" in lines[-1]
     assert "torch_npu.utils.cpp_extension.NpuExtension" in lines[-1]
 
@@ -166,7 +166,7 @@ def test_what_the_card_does_not_say_is_named_where_it_is_calculated_with(
     text = explained(code, tmp_path, answering())
     assert text is not None
     assert text.startswith(
-        f"script.py:{line} calculates with `{field}`, which Huawei Ascend does not say of its device"
+        f"script.py:{line} calculates with `{field}`, which is None because Huawei Ascend does not provide it"
     )
 
 
@@ -187,7 +187,7 @@ def test_the_guard_of_an_import_that_fails_further_down_is_found(
     text = explained(f"if {AVAILABLE}:\n    import package_of_kernels\n", tmp_path)
     assert text is not None
     assert text.startswith("script.py:2 needs the extension `scan_extension_of_mine`")
-    assert "the guard at script.py:1 led there" in text
+    assert "the check at script.py:1 led there" in text
 
 
 def test_each_explanation_of_a_command_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

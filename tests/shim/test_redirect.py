@@ -249,14 +249,14 @@ except TorchferryError as error:
         ({"torch_npu": "", "torch_musa": ""}, "auto", ["several plugins are installed: torch_musa, torch_npu"]),
         ({"torch_npu": "raise OSError('libxyz.so: cannot open')"}, "auto", ["OSError: libxyz.so: cannot open; `torch"]),
         ({"torch_npu": "import sys; sys.exit('no driver')"}, "npu", ["fails to import: SystemExit: no driver; `torch"]),
-        ({"torch_npu": ""}, "npu", ["torch_npu.py, makes no device `npu` known to torch; `torchferry doctor --target"]),
+        ({"torch_npu": ""}, "npu", ["torch_npu.py, registers no device `npu` with torch; `torchferry doctor --target"]),
         (
             {"torch_musa": _CHAINED},
             "auto",
             [
                 "ImportError: try another directory!\n    <- ImportError: libmudnn.so.1: cannot open",
                 "the MUSA libraries are not on the loader's path",
-                "`torchferry doctor --target musa` looks at all of it",
+                "`torchferry doctor --target musa` checks the machine",
                 "\n    export LD_LIBRARY_PATH=",
             ],
         ),
@@ -294,7 +294,7 @@ def asked():
         try:
             told.append(ask())
         except RuntimeError as error:
-            told.append("sees no card" in str(error) and "torchferry doctor --target" in str(error))
+            told.append("finds no card" in str(error) and "torchferry doctor --target" in str(error))
     return told
 """
 

@@ -122,7 +122,7 @@ def on_card(a: torch.Tensor):
     with torch.autocast("cuda", dtype=torch.float16):
         return torch.mm(a, a)
 """,
-        "...torch.bfloat16\nNotImplementedError: torchferry: TorchScript's own autocast serves `cpu` and `cuda` alone",
+        "...torch.bfloat16\nNotImplementedError: torchferry: TorchScript's own autocast supports only `cpu` and `cuda`",
         {PTEX: "..."},
     ),
     Program(

@@ -54,18 +54,18 @@ def load_own(path: Path) -> dict[str, Any]:
     """
     status = os.stat(path)
     table_of = f"{__version__} {status.st_size} {status.st_mtime_ns}\n".encode()
-    kept = path.parent / "__pycache__" / f"{path.name}.{sys.implementation.cache_tag}"
+    cached = path.parent / "__pycache__" / f"{path.name}.{sys.implementation.cache_tag}"
     try:
-        data = kept.read_bytes()
+        data = cached.read_bytes()
     except OSError:
         data = b""
     if data.startswith(table_of):
         with contextlib.suppress(EOFError, ValueError, TypeError):  # it was cut off
-            found: dict[str, Any] = marshal.loads(data[len(table_of) :])  # noqa: S302 - ours, as the modules here are
-            return found
+            table: dict[str, Any] = marshal.loads(data[len(table_of) :])  # noqa: S302 - ours, as the modules here are
+            return table
     document = _parsed(path)
     if not sys.dont_write_bytecode and sys.pycache_prefix is None:
-        _keep(kept, table_of, document)
+        _keep(cached, table_of, document)
     return document
 
 

@@ -34,7 +34,7 @@ OLDEST = (2, 1)
 """The first torch whose device interfaces the sources are written for."""
 
 _COMPILERS = ("c++", "g++", "clang++")
-_FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 
 _SANITIZERS = ("-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize=vptr")
 """With TORCHFERRY_SANITIZE, for people who work on the device: see `make sanitize`. vptr needs torch's type info."""
@@ -155,16 +155,12 @@ def recipe(
     extra_flags: tuple[str, ...] = (),
     *,
     source: Path = SOURCES / "rehearsal.cpp",
-    oldest: tuple[int, int] = OLDEST,
-    standard: str = "-std=c++20",
 ) -> Recipe:
     """Return what a build in this process is made from.
 
     Args:
         extra_flags: Compiler flags beside the usual ones.
         source: The file that is compiled.
-        oldest: The first torch that it is written for.
-        standard: The flag for the C++ that the headers of this torch need.
 
     Raises:
         TorchferryError: torch is too old, or there is no C++ compiler.
@@ -173,26 +169,26 @@ def recipe(
 
     version = str(torch.__version__)
     release = tuple(int(part) for part in version.partition("+")[0].split(".")[:2])
-    if release < oldest:
+    if release < OLDEST:
         raise TorchferryError(
             say(
                 "the rehearsal device needs torch {oldest} or later, not {version}",
-                oldest=_dotted(oldest),
+                oldest=_dotted(OLDEST),
                 version=version,
             ),
             say("rehearse in an environment with torch {tested}", tested=", ".join(TESTED)),
         )
     compiler_path = compiler()
-    flags = (*_flags(standard), *extra_flags)
+    flags = (*_flags(), *extra_flags)
     folder = Path(str(torch.__file__)).parent
     return Recipe(version, folder, compiler_path, _compiler_version(compiler_path), flags, source)
 
 
-def _flags(standard: str = "-std=c++20") -> tuple[str, ...]:
+def _flags() -> tuple[str, ...]:
     import torch
 
     sanitizers = _SANITIZERS if os.environ.get("TORCHFERRY_SANITIZE") else ()
-    return (standard, *_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", *sanitizers)
+    return (*_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", *sanitizers)
 
 
 def _sources_key(torch_version: str, flags: tuple[str, ...], folder: Path = SOURCES) -> str:

@@ -196,6 +196,10 @@ class Native:
 
     # --- devices ---
 
+    def device_type(self) -> int:
+        """Number of the device type in `c10::DeviceType` (c10/core/DeviceType.h)."""
+        return int(self._library.ferry_device_type())
+
     def device_count(self) -> int:
         """Number of devices."""
         return int(self._library.ferry_device_count())
@@ -351,6 +355,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_current_device": (number, []),
         "ferry_set_device": (number, [number]),
         "ferry_initialise": (number, []),
+        "ferry_device_type": (number, []),
         "ferry_current_stream": (whole, [number]),
         "ferry_set_stream": (number, [number, whole]),
         "ferry_new_stream": (whole, []),

@@ -24,12 +24,12 @@ class Text(NamedTuple):
     """The parts of a rule's docstring, in English.
 
     Attributes:
-        what: The title, a blank line, and what the rule does.
+        explanation: The title, a blank line, and what the rule does.
         why: Why the code that it finds is bad on the target, in one paragraph.
         references: Where the facts come from.
     """
 
-    what: str
+    explanation: str
     why: str
     references: tuple[str, ...]
 
@@ -59,9 +59,9 @@ class Page(NamedTuple):
 def parts(docstring: str) -> Text:
     """Return the parts of a rule's docstring."""
     text, _, references = inspect.cleandoc(docstring).strip().partition(_REFERENCES)
-    what, _, why = text.partition(_WHY)
+    explanation, _, why = text.partition(_WHY)
     listed = [" ".join(entry.split()) for entry in re.split(r"^- ", references, flags=re.MULTILINE)[1:]]
-    return Text(what.strip(), " ".join(why.split()), tuple(listed))
+    return Text(explanation.strip(), " ".join(why.split()), tuple(listed))
 
 
 def page(code: str, lang: str) -> Page:
@@ -76,10 +76,10 @@ def page(code: str, lang: str) -> Page:
         raise unknown_rule(code)
     module = type(rule).__module__
     text = parts(sys.modules[module].__doc__ or "")
-    what, why = text.what, text.why
+    explanation, why = text.explanation, text.why
     if lang == "zh":
         translate = catalogue("rules").gettext
-        what, why = (translate(words) if words else "" for words in (what, why))
-    title, _, body = what.partition("\n\n")
+        explanation, why = (translate(words) if words else "" for words in (explanation, why))
+    title, _, body = explanation.partition("\n\n")
     name = module.rpartition(".")[2].replace("_", "-")
     return Page(rule.CODE, name, " ".join(title.split()), body.strip(), why, text.references, rule)

@@ -359,6 +359,7 @@ FERRY_API int ferry_device_count() {
   ferry::look_for_devices();
   return ferry::settings().devices;
 }
+FERRY_API int ferry_device_type() { return static_cast<int>(ferry::settings().type); }
 FERRY_API int ferry_current_device() { return ferry::current_device(); }
 FERRY_API int ferry_set_device(int device) {
   return static_cast<int>(guarded([&] {

@@ -160,8 +160,8 @@ def _event_class(context: DeviceContext) -> type[torch.Event]:
 
 
 def _identity(context: DeviceContext, stream: int, device: int) -> dict[str, int]:
-    """Return what tells a stream from any other; the device type has its number in c10/core/DeviceType.h."""
-    return {"stream_id": stream, "device_index": device, "device_type": 9 if context.name == "xla" else 20}
+    """Return what tells a stream from any other."""
+    return {"stream_id": stream, "device_index": device, "device_type": context.native.device_type()}
 
 
 def _selectors(context: DeviceContext, stream_class: type[torch.Stream]) -> dict[str, object]:

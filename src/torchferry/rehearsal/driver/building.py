@@ -13,23 +13,19 @@ from pathlib import Path
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.rehearsal import build
-from torchferry.rehearsal.driver.description import Driver
+from torchferry.rehearsal.driver.description import SimulatedDriver
 
 MACHINE = Path(__file__).with_name("csrc")
 """The machine: C, the same for every vendor."""
 
 OPERATORS = Path(__file__).with_name("operators") / "operators.cpp"
 
-OLDEST = (2, 1)
-"""The first torch that the operators are written for."""
-
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-std=c17", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 _CORE = "libtorchferry_driver.so"
-_CPP20 = (2, 12)
 
 
-def driver_folder(driver: Driver) -> Path:
+def driver_folder(driver: SimulatedDriver) -> Path:
     """Return the folder with the driver's libraries, built when it is not in the cache.
 
     Raises:
@@ -61,19 +57,21 @@ def c_compiler() -> str:
     )
 
 
-def sources(driver: Driver) -> list[Path]:
+def sources(driver: SimulatedDriver) -> list[Path]:
     """Return the C files of a driver, without the one that is written from its description."""
     return [*sorted(MACHINE.glob("*.c")), *(driver.folder / name for name in driver.files)]
 
 
-def stubs(driver: Driver) -> str:
+def stubs(driver: SimulatedDriver) -> str:
     """Return the C text of the entry points that do nothing, and of those that are refused."""
     accepted = (f"FERRY_EXPORT long {name}(void) {{ return 0; }}" for name in driver.accepted)
     refused = (f'FERRY_EXPORT int {name}(void) {{ return {driver.refuse}("{name}"); }}' for name in driver.refused)
     return "\n".join([f'#include "{driver.header}"', *accepted, *refused, ""])
 
 
-def command(driver: Driver, compiler: str, written: Path, output: Path, flags: Iterable[str] = ()) -> list[str]:
+def command(
+    driver: SimulatedDriver, compiler: str, written: Path, output: Path, flags: Iterable[str] = ()
+) -> list[str]:
     """Return the compiler call that makes the driver, with `written` the file that holds `stubs`."""
     return [
         *(compiler, *_FLAGS, *flags),
@@ -84,7 +82,7 @@ def command(driver: Driver, compiler: str, written: Path, output: Path, flags: I
     ]
 
 
-def _key(driver: Driver, compiler: str) -> str:
+def _key(driver: SimulatedDriver, compiler: str) -> str:
     digest = hashlib.sha256()
     for part in (compiler, platform.machine(), *_FLAGS, *driver.libraries, *driver.folders, stubs(driver)):
         digest.update(part.encode() + b"\0")
@@ -93,7 +91,7 @@ def _key(driver: Driver, compiler: str) -> str:
     return f"driver-{driver.backend}-{digest.hexdigest()[:16]}"
 
 
-def _make(driver: Driver, compiler: str, folder: Path) -> None:
+def _make(driver: SimulatedDriver, compiler: str, folder: Path) -> None:
     written = folder / "entry_points.c"
     written.write_text(stubs(driver), encoding="utf-8")
     for name in driver.folders:
@@ -111,7 +109,7 @@ def _make(driver: Driver, compiler: str, folder: Path) -> None:
         )
 
 
-def _run(call: list[str], driver: Driver) -> None:
+def _run(call: list[str], driver: SimulatedDriver) -> None:
     done = subprocess.run(call, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
@@ -136,11 +134,4 @@ def operators_library() -> Path:
 
 def operators_recipe(extra_flags: tuple[str, ...] = ()) -> build.Recipe:
     """Return what that library is made from; raises what `operators_library` raises."""
-    return build.recipe(extra_flags, source=OPERATORS, oldest=OLDEST, standard=_standard())
-
-
-def _standard() -> str:
-    import torch
-
-    release = tuple(int(part) for part in str(torch.__version__).partition("+")[0].split(".")[:2])
-    return "-std=c++20" if release >= _CPP20 else "-std=c++17"
+    return build.recipe(extra_flags, source=OPERATORS)

@@ -71,7 +71,7 @@ class Queue:
 
 
 @dataclass(frozen=True)
-class Driver:
+class SimulatedDriver:
     """A driver that can be simulated.
 
     Attributes:
@@ -111,7 +111,7 @@ class Driver:
     refused: tuple[str, ...]
 
 
-def load_driver(backend: type[Backend]) -> Driver | None:
+def load_driver(backend: type[Backend]) -> SimulatedDriver | None:
     """Return the description of a backend's driver; None where its vendor's folder has none.
 
     Raises:
@@ -123,7 +123,7 @@ def load_driver(backend: type[Backend]) -> Driver | None:
     data = DataFile(path)
     tables = {name: _table(data, name) for name in _KEYS}
     driver, operators = tables["driver"], tables["operators"]
-    description = Driver(
+    description = SimulatedDriver(
         backend.NAME,
         path.parent,
         _names(data, driver, "libraries"),

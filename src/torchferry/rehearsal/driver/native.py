@@ -10,7 +10,7 @@ from typing import Any
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.rehearsal.driver.building import driver_core
-from torchferry.rehearsal.driver.description import Driver
+from torchferry.rehearsal.driver.description import SimulatedDriver
 from torchferry.rehearsal.native import DTYPE_CODES, FAULTS, MODES
 
 _SINK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
@@ -62,7 +62,7 @@ class Machine:
 class TakenOver:
     """The operators of the plugin, computed by the CPU."""
 
-    def __init__(self, library: Path, device_type: str, driver: Driver) -> None:
+    def __init__(self, library: Path, device_type: str, driver: SimulatedDriver) -> None:
         self._library = ctypes.CDLL(str(library))
         text, number = ctypes.c_char_p, ctypes.c_int
         signatures: dict[str, tuple[Any, list[Any]]] = {

@@ -24,7 +24,7 @@ from torchferry.core.userlines import NOWHERE
 from torchferry.rehearsal import bootstrap, events, faults, observers, session
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver import building
-from torchferry.rehearsal.driver.description import Driver, Queue, load_driver
+from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
 from torchferry.rehearsal.driver.native import Machine, TakenOver
 from torchferry.rehearsal.native import DTYPE_CODES
 
@@ -97,7 +97,7 @@ def _become(module: ModuleType, spec: ModuleSpec) -> None:
         spec.loader.exec_module(module)
 
 
-def _import(driver: Driver, folder: Path, import_plugin: Callable[[], None]) -> bool:
+def _import(driver: SimulatedDriver, folder: Path, import_plugin: Callable[[], None]) -> bool:
     """Import the plugin with its own queue turned off, whatever the program asks for, and its vendor's folders there.
 
     Returns:
@@ -128,7 +128,7 @@ def _queue_is_on(queue: Queue) -> bool:
     return bool(asks())
 
 
-def _start_machine(driver: Driver, folder: Path, rehearsal: Rehearsal, backend: type[Backend]) -> Machine:
+def _start_machine(driver: SimulatedDriver, folder: Path, rehearsal: Rehearsal, backend: type[Backend]) -> Machine:
     profile = rehearsal.profile
     machine = Machine(folder, driver.libraries)
     visible = backend.VISIBLE_DEVICES
@@ -172,7 +172,7 @@ _held: list[torch.library.Library] = []
 """Registrations end with the objects that made them."""
 
 
-def _add_references(backend: type[Backend], driver: Driver) -> None:
+def _add_references(backend: type[Backend], driver: SimulatedDriver) -> None:
     """Compute operators of the plugin's own by what the simulated package composes of torch's."""
     folder = backend.FACADE_DIRECTORY or data_directory(backend) / "plugin"
     file = folder / backend.PLUGIN / _REFERENCES
