@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 from torchferry.backends import registry
 from torchferry.rehearsal.build import SOURCES, recipe
 from torchferry.rehearsal.driver import building
-from torchferry.rehearsal.driver.description import Driver, load_driver
+from torchferry.rehearsal.driver.description import SimulatedDriver, load_driver
 
 _WARNINGS = ("-Wall", "-Wextra", "-Werror", "-fsyntax-only")
 
@@ -37,7 +37,7 @@ def main() -> int:
     return int(bool(formatted or compiled or not all(map(_compiles, drivers))))
 
 
-def _compiles(driver: Driver) -> bool:
+def _compiles(driver: SimulatedDriver) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder, "entry_points.c")
         written.write_text(building.stubs(driver), encoding="utf-8")

@@ -146,7 +146,9 @@ def pages() -> Iterator[Found]:
         text = ast.get_docstring(tree)
         if text and any(re.fullmatch("[A-Z]{3}[0-9]{3}", code) for code in codes):
             name, parts = path.relative_to(ROOT).as_posix(), docstring_parts(text)
-            yield Found(parts.what, name, 1, (f"The page of {', '.join(codes)}: a title, a blank line, the text.",))
+            yield Found(
+                parts.explanation, name, 1, (f"The page of {', '.join(codes)}: a title, a blank line, the text.",)
+            )
             if parts.why:
                 yield Found(
                     parts.why, name, 1, (f"The page of {', '.join(codes)}: why the code is bad on the target.",)

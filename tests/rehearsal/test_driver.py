@@ -15,7 +15,7 @@ import pytest
 from torchferry.backends import registry
 from torchferry.core.errors import TorchferryError
 from torchferry.rehearsal.driver import building
-from torchferry.rehearsal.driver.description import Driver, load_driver
+from torchferry.rehearsal.driver.description import SimulatedDriver, load_driver
 
 pytestmark = [
     pytest.mark.rehearsal,
@@ -26,14 +26,14 @@ NO_CONTEXT, BAD_DEVICE, BAD_ARGUMENT, OUT_OF_MEMORY, NOT_SIMULATED = 107002, 107
 
 
 @pytest.fixture(scope="module")
-def driver() -> Driver:
+def driver() -> SimulatedDriver:
     description = load_driver(registry.choose("npu").backend)
     assert description is not None
     return description
 
 
 @pytest.fixture(scope="module")
-def folder(driver: Driver) -> Path:
+def folder(driver: SimulatedDriver) -> Path:
     return building.driver_folder(driver)
 
 
@@ -218,7 +218,7 @@ def test_events_have_times(folder: Path) -> None:
     assert out == [str(BAD_ARGUMENT), "0", "True"]
 
 
-def test_every_refused_entry_point_says_its_name(driver: Driver, folder: Path) -> None:
+def test_every_refused_entry_point_says_its_name(driver: SimulatedDriver, folder: Path) -> None:
     out = in_driver(
         folder,
         f"""
@@ -233,7 +233,7 @@ def test_every_refused_entry_point_says_its_name(driver: Driver, folder: Path) -
     assert out[-1] == str(len(driver.refused))
 
 
-def test_every_entry_point_of_the_table_exists_once(driver: Driver, folder: Path) -> None:
+def test_every_entry_point_of_the_table_exists_once(driver: SimulatedDriver, folder: Path) -> None:
     core = ctypes.CDLL(str(building.driver_core(folder)))
     for name in (*driver.accepted, *driver.refused):
         assert hasattr(core, name), name
@@ -242,7 +242,7 @@ def test_every_entry_point_of_the_table_exists_once(driver: Driver, folder: Path
         assert not re.search(rf"FERRY_EXPORT [\w *]+\b{name}\(", written), f"{name} is in C and in the table"
 
 
-def test_each_library_leads_to_the_same_driver(driver: Driver, folder: Path) -> None:
+def test_each_library_leads_to_the_same_driver(driver: SimulatedDriver, folder: Path) -> None:
     names = [name for name in driver.libraries if not hasattr(ctypes.CDLL(str(folder / name)), "aclInit")]
     assert names == []
 
@@ -278,7 +278,7 @@ def test_graph_operators_are_computed_or_refused_by_name(folder: Path) -> None:
     assert out[4] == "500002 [simulated driver] the graph operator MatMul is not computed here"
 
 
-def test_the_c_compiles_without_a_warning(driver: Driver, tmp_path: Path) -> None:
+def test_the_c_compiles_without_a_warning(driver: SimulatedDriver, tmp_path: Path) -> None:
     written = tmp_path / "entry_points.c"
     written.write_text(building.stubs(driver))
     flags = ("-Wall", "-Wextra", "-Werror", "-fsyntax-only")
@@ -287,7 +287,9 @@ def test_the_c_compiles_without_a_warning(driver: Driver, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
 
 
-def test_what_does_not_compile_says_why(driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_compile_says_why(
+    driver: SimulatedDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiler = tmp_path / "cc"
     compiler.write_text("#!/bin/sh\necho 'x.c:1: error: no such thing' >&2\nexit 1\n")
     compiler.chmod(0o755)
@@ -299,7 +301,7 @@ def test_what_does_not_compile_says_why(driver: Driver, tmp_path: Path, monkeypa
 
 
 def test_without_a_compiler_its_name_is_asked_for(
-    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    driver: SimulatedDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", str(tmp_path / "absent"))
     with pytest.raises(TorchferryError, match="no C compiler"):

@@ -32,7 +32,7 @@ References:
 
 def test_the_parts_of_a_docstring() -> None:
     text = parts(DOCSTRING)
-    assert text.what == "A title,\nof two lines.\n\nWhat it does.\n\nMore of it."
+    assert text.explanation == "A title,\nof two lines.\n\nWhat it does.\n\nMore of it."
     assert text.why == "A reason, on two lines."
     assert text.references == ("table api", "a source that is long")
 
