@@ -2,15 +2,14 @@
 #pragma once
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/rand_like.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
-#include <cmath>
 
 #include "alias.h"
 #include "generator.h"
 #include "operators.h"
+#include "spoiling.h"
 #include "work.h"
 
 namespace ferry {
@@ -159,7 +158,7 @@ class Call {
       narrow_values(result);
     }
     if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
-      result = spoil(std::move(result));
+      result = spoiled(op_, std::move(result));
       implementation = result.unsafeGetTensorImpl();
     }
     return wrap(std::move(result), implementation);
@@ -312,7 +311,7 @@ class Call {
       narrow_values(operand.alias);
     }
     if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
-      spoil_in_place(operand.alias);
+      spoil_in_place(op_, operand.alias);
     }
   }
 
@@ -419,40 +418,9 @@ class Call {
     return rounded;
   }
 
-  bool due() { return op_.calls.load(std::memory_order_relaxed) > op_.fault.after; }
-
   void disturb() {
-    if (due()) {
+    if (fault_is_due(op_)) {
       strike(op_.name, op_.fault);
-    }
-  }
-
-  at::Tensor spoil(at::Tensor result) {
-    if (!due()) {
-      return result;
-    }
-    if (op_.fault.kind == FaultKind::kStride && result.dim() > 1) {
-      emit(Event::kFault, op_.name, "stride");
-      std::vector<int64_t> order(static_cast<size_t>(result.dim()));
-      for (size_t i = 0; i < order.size(); i++) {
-        order[i] = static_cast<int64_t>(order.size() - 1 - i);
-      }
-      return result.permute(order).contiguous().permute(order);  // right values, laid out the other way round
-    }
-    spoil_in_place(result);
-    return result;
-  }
-
-  void spoil_in_place(at::Tensor& values) {
-    if (!due() || !c10::isFloatingType(values.scalar_type()) || values.numel() == 0) {
-      return;
-    }
-    if (op_.fault.kind == FaultKind::kNoise) {
-      emit(Event::kFault, op_.name, "noise");
-      values.mul_(at::rand_like(values).mul_(2 * op_.fault.scale).add_(1 - op_.fault.scale));
-    } else if (op_.fault.kind == FaultKind::kNan) {
-      emit(Event::kFault, op_.name, "nan");
-      (values.dim() == 0 ? values : values.select(0, 0)).fill_(std::nan(""));
     }
   }
 

@@ -5,19 +5,16 @@
 #pragma once
 
 #include <ATen/ATen.h>
-#include <torch/version.h>
 
 #include <tuple>
 #include <vector>
 
+#include "torch_versions.h"
+
 namespace ferry::formulas {
 
 using at::Tensor;
-#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 3
-using Optional = c10::optional<Tensor>;
-#else
-using Optional = std::optional<Tensor>;
-#endif
+using Optional = optional<Tensor>;
 
 inline Tensor given(const Optional& tensor) { return tensor.has_value() ? *tensor : Tensor(); }
 

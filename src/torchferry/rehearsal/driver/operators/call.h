@@ -10,7 +10,6 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
-#include <torch/version.h>
 
 #include <cstring>
 #include <string>
@@ -18,18 +17,12 @@
 #include <vector>
 
 #include "../../csrc/operators.h"
+#include "../../csrc/spoiling.h"
+#include "../../csrc/torch_versions.h"
 
 namespace ferry::plugin {
 
 using torch::jit::Stack;
-
-#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 3
-template <class T>
-using Optional = c10::optional<T>;
-#else
-template <class T>
-using Optional = std::optional<T>;
-#endif
 
 constexpr auto kKey = c10::DispatchKey::PrivateUse1;
 constexpr auto kType = c10::DeviceType::PrivateUse1;
@@ -68,7 +61,7 @@ inline void wait_for_queue(c10::Device device) {
     return;
   }
   const auto* guard = c10::impl::getDeviceGuardImpl(kType);
-#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 6
+#if FERRY_TORCH < 206
   guard->getStream(device).synchronize();
 #else
   guard->synchronizeDevice(device.index());
@@ -145,7 +138,7 @@ class Call {
       device_ = current_place();
     }
     wait_for_queue(device_);
-    if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed)) && due()) {
+    if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed)) && fault_is_due(op_)) {
       strike(op_.name, op_.fault);
     }
     if (half_ && op_.widens && !mixed_) {
@@ -227,13 +220,13 @@ class Call {
       return converted;
     }
     if (value.isOptionalTensorList()) {
-      c10::List<Optional<at::Tensor>> converted;
-      for (const Optional<at::Tensor>& each : value.toOptionalTensorVector()) {
+      c10::List<optional<at::Tensor>> converted;
+      for (const optional<at::Tensor>& each : value.toOptionalTensorVector()) {
         if (each.has_value() && each->defined() && op_.indexes &&
             (each->scalar_type() == at::kBool || each->scalar_type() == at::kByte)) {
           emit(Event::kSynchronisation, op_.name, "boolean mask");
         }
-        converted.push_back(each.has_value() && each->defined() ? Optional<at::Tensor>(tensor(*each, index)) : each);
+        converted.push_back(each.has_value() && each->defined() ? optional<at::Tensor>(tensor(*each, index)) : each);
       }
       return converted;
     }
@@ -336,7 +329,7 @@ class Call {
       }
       if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
         auto values = cpu_alias(operand.original);
-        spoil(values);
+        spoil_in_place(op_, values);
       }
     }
   }
@@ -384,7 +377,7 @@ class Call {
     TORCH_CHECK_NOT_IMPLEMENTED(value.layout() == at::kStrided, op_.name, " makes a sparse or nested tensor, which is ",
                                 "not rehearsed with the plugin as its vendor ships it");
     if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
-      value = spoiled(std::move(value));
+      value = spoiled(op_, std::move(value));
     }
     auto made = at::empty_strided(value.sizes(), value.strides(), value.options().device(device_));
     if (value.numel() != 0) {
@@ -395,34 +388,6 @@ class Call {
       }
     }
     return made;
-  }
-
-  bool due() const { return op_.calls.load(std::memory_order_relaxed) > op_.fault.after; }
-
-  at::Tensor spoiled(at::Tensor value) {
-    if (due() && op_.fault.kind == FaultKind::kStride && value.dim() > 1) {
-      emit(Event::kFault, op_.name, "stride");
-      std::vector<int64_t> order(static_cast<size_t>(value.dim()));
-      for (size_t i = 0; i < order.size(); i++) {
-        order[i] = static_cast<int64_t>(order.size() - 1 - i);
-      }
-      return value.permute(order).contiguous().permute(order);  // right values, laid out the other way round
-    }
-    spoil(value);
-    return value;
-  }
-
-  void spoil(at::Tensor& values) {
-    if (!due() || !c10::isFloatingType(values.scalar_type()) || values.numel() == 0) {
-      return;
-    }
-    if (op_.fault.kind == FaultKind::kNoise) {
-      emit(Event::kFault, op_.name, "noise");
-      values.mul_(at::rand_like(values).mul_(2 * op_.fault.scale).add_(1 - op_.fault.scale));
-    } else if (op_.fault.kind == FaultKind::kNan) {
-      emit(Event::kFault, op_.name, "nan");
-      (values.dim() == 0 ? values : values.select(0, 0)).fill_(std::nan(""));
-    }
   }
 
   const c10::OperatorHandle& handle_;

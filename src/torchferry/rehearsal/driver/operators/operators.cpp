@@ -47,7 +47,7 @@ bool is_usual(const c10::IValue& format) {
   return value == c10::MemoryFormat::Contiguous || value == c10::MemoryFormat::Preserve;
 }
 
-#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 9
+#if FERRY_TORCH >= 209
 #define FERRY_CALLS_PLUGIN 1
 using PluginKernel = c10::SafeKernelFunction;
 #endif
