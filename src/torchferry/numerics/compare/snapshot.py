@@ -20,6 +20,7 @@ from torchferry.core.messages import Message, say
 from torchferry.numerics.compare.tolerances import EIGHT_BITS
 from torchferry.numerics.framework.attribution import Where
 from torchferry.numerics.framework.operators import Operator, tensors
+from torchferry.numerics.framework.torch_versions import device_module
 
 # Values of the device on the CPU, without waiting for the device where it can copy by itself.
 #
@@ -205,7 +206,7 @@ def _event(device: torch.device) -> Any:
 
     That is the current stream of the tensors' device; another device may be the current one.
     """
-    module = torch.get_device_module(device.type)
+    module = device_module(device.type)
     event = module.Event()
     its_device = getattr(module, "device", None)
     current = getattr(module, "current_device", None)

@@ -23,35 +23,40 @@ from torchferry.backends.fused import fused_operators
 from torchferry.core import toml
 from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.operators import Operator, tensors
+from torchferry.numerics.framework.torch_versions import by_dtype
 
-UNIT = {
-    torch.float16: 2.0**-11,
-    torch.bfloat16: 2.0**-8,
-    torch.float32: 2.0**-24,
-    torch.float64: 2.0**-53,
-    torch.complex32: 2.0**-11,
-    torch.complex64: 2.0**-24,
-    torch.complex128: 2.0**-53,
-    torch.float8_e4m3fn: 2.0**-4,
-    torch.float8_e5m2: 2.0**-3,
-    torch.float8_e4m3fnuz: 2.0**-4,
-    torch.float8_e5m2fnuz: 2.0**-3,
-}
+UNIT = by_dtype(
+    {
+        "float16": 2.0**-11,
+        "bfloat16": 2.0**-8,
+        "float32": 2.0**-24,
+        "float64": 2.0**-53,
+        "complex32": 2.0**-11,
+        "complex64": 2.0**-24,
+        "complex128": 2.0**-53,
+        "float8_e4m3fn": 2.0**-4,
+        "float8_e5m2": 2.0**-3,
+        "float8_e4m3fnuz": 2.0**-4,
+        "float8_e5m2fnuz": 2.0**-3,
+    }
+)
 """Unit roundoff: half of a unit in the last place, relative."""
 
-TINY = {
-    torch.float16: 2.0**-14,
-    torch.bfloat16: 2.0**-126,
-    torch.float32: 2.0**-126,
-    torch.float64: 2.0**-1022,
-    torch.complex32: 2.0**-14,
-    torch.complex64: 2.0**-126,
-    torch.complex128: 2.0**-1022,
-    torch.float8_e4m3fn: 2.0**-6,
-    torch.float8_e5m2: 2.0**-14,
-    torch.float8_e4m3fnuz: 2.0**-7,
-    torch.float8_e5m2fnuz: 2.0**-15,
-}
+TINY = by_dtype(
+    {
+        "float16": 2.0**-14,
+        "bfloat16": 2.0**-126,
+        "float32": 2.0**-126,
+        "float64": 2.0**-1022,
+        "complex32": 2.0**-14,
+        "complex64": 2.0**-126,
+        "complex128": 2.0**-1022,
+        "float8_e4m3fn": 2.0**-6,
+        "float8_e5m2": 2.0**-14,
+        "float8_e4m3fnuz": 2.0**-7,
+        "float8_e5m2fnuz": 2.0**-15,
+    }
+)
 """Smallest normal number; a device may flush what is smaller to zero."""
 
 EIGHT_BITS = frozenset(

@@ -24,6 +24,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from torchferry.numerics.framework.operators import Operator
+from torchferry.numerics.framework.torch_versions import is_dynamo_compiling
 
 FORWARD, BACKWARD, RECOMPUTE = "forward", "backward", "recompute"
 OPTIMIZER, SCALING = "optimizer", "gradient scaling"
@@ -280,7 +281,7 @@ class ModulePaths:
         return self._parameters.get(id(tensor), "")
 
     def _enter(self, module: nn.Module, args: Any) -> None:
-        if torch.compiler.is_dynamo_compiling():
+        if is_dynamo_compiling():
             return  # a compiled part is one: its modules do not run one by one
         running = self._running
         paths = running.paths
@@ -294,7 +295,7 @@ class ModulePaths:
         running.modules.append(module)
 
     def _leave(self, module: nn.Module, args: Any, result: Any) -> None:
-        if torch.compiler.is_dynamo_compiling():
+        if is_dynamo_compiling():
             return
         paths = self._running.paths
         if paths:

@@ -22,6 +22,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from torchferry.core.ownwork import OwnWork
+from torchferry.numerics.framework import torch_versions
 
 # Whether the program captures a graph of the device's: then nothing is computed, and nobody may wait for it.
 
@@ -29,7 +30,7 @@ from torchferry.core.ownwork import OwnWork
 def capturing() -> bool:
     """Whether what the program calls now goes into a graph. To be asked once a step or call of a model."""
     try:
-        kind = torch._C._get_accelerator().type
+        kind = torch_versions.accelerator()
         asks = _question(kind) if kind != "cpu" else None
         return asks is not None and asks()
     except (AttributeError, RuntimeError):  # no device that could, or none that is ready
@@ -39,7 +40,7 @@ def capturing() -> bool:
 @lru_cache
 def _question(kind: str) -> Callable[[], bool] | None:
     """Return a device's own question, or None where it captures no graphs."""
-    module = torch.get_device_module(kind)
+    module = torch_versions.device_module(kind)
     asks = getattr(module, "is_current_stream_capturing", None)
     if asks is None:
         return None
@@ -167,7 +168,7 @@ def _traced(values: tuple[Any, ...]) -> bool:
     """Whether an operator is not run but written down."""
     proxy = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY)
     tensors = (leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor))
-    return proxy is not None or torch.compiler.is_compiling() or not all(is_plain(type(tensor)) for tensor in tensors)
+    return proxy is not None or torch_versions.is_compiling() or not all(is_plain(type(tensor)) for tensor in tensors)
 
 
 class _Stance:

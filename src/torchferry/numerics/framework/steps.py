@@ -10,8 +10,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from torch.amp.grad_scaler import GradScaler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from torchferry.numerics.framework.torch_versions import GradScaler
 
 Listener = Callable[[Optimizer], None]
 
@@ -65,8 +66,8 @@ class Steps:
                 listened._end_by_itself()
             return result
 
-        GradScaler.step = step  # type: ignore[method-assign]
-        GradScaler.update = update  # type: ignore[method-assign]
+        GradScaler.step = step
+        GradScaler.update = update
 
     def stop(self) -> None:
         """Listen no more, and put back what was replaced."""

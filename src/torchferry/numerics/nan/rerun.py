@@ -21,6 +21,7 @@ from torchferry.core.userlines import UserLine, UserLines
 from torchferry.numerics.framework.dispatch import of_modes, unwrap_themselves, without_dispatch_modes
 from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.operators import Operator, operator
+from torchferry.numerics.framework.torch_versions import device_module
 
 # What must be as it was for a forward to run again: random states, buffers, autocast. Nothing here waits.
 
@@ -62,7 +63,7 @@ class RandomState:
         self._devices: list[tuple[torch.device, Any]] = []
         for device in devices:
             try:
-                self._devices.append((device, _module(device).get_rng_state(device)))
+                self._devices.append((device, device_module(device.type).get_rng_state(device)))
             except Exception as error:  # noqa: PERF203 - few, and rarely
                 if omitted is not None:
                     omitted.add(say("the random state of {device}", device=device), error)
@@ -74,11 +75,7 @@ class RandomState:
             sys.modules["numpy"].random.set_state(self._numpy)
         torch.set_rng_state(self._cpu)
         for device, state in self._devices:
-            _module(device).set_rng_state(state, device)
-
-
-def _module(device: torch.device) -> Any:
-    return torch.get_device_module(device.type)
+            device_module(device.type).set_rng_state(state, device)
 
 
 def devices_of(module: nn.Module, args: Sequence[Any]) -> list[torch.device]:
