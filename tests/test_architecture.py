@@ -75,7 +75,6 @@ WITH_TORCH = {
             "session",
             "torch_versions",
             "sharing",
-            "facade_support",
         )
     ),
 }

@@ -187,3 +187,19 @@ def test_a_folder_with_the_plugins_name_is_no_plugin(tmp_path: Path, monkeypatch
     (tmp_path / plugin / "__init__.py").touch()
     importlib.invalidate_caches()
     assert [backend.PLUGIN for backend in installed()] == [plugin]
+
+
+@pytest.mark.parametrize(
+    ("target", "torch", "expected"),
+    [
+        ("npu@2.5.1", "2.7.1", "npu@2.5.1"),  # a version that was named stays
+        ("npu", "2.13.0+cpu", "npu@2.13.0"),
+        ("npu", "2.9.1", "npu@2.9.1"),  # not the row of 2.9.0
+        ("musa", "2.5.1+cu124", "musa@2.5.0"),  # another patch release
+        ("ptex", "1.10.0", "ptex@1.3.20"),  # a row of the same torch names another package
+        ("musa", "2.13.0", "musa"),  # no row
+        ("npu", "2.15.0", "npu"),
+    ],
+)
+def test_a_target_without_a_version_means_the_plugin_for_the_torch(target: str, torch: str, expected: str) -> None:
+    assert str(Target.named(target).for_torch(torch)) == expected

@@ -46,19 +46,16 @@ class Target:
         from packaging.utils import canonicalize_name  # imported late, as below
         from packaging.version import Version
 
-        wanted = Version(version)
-        fitting: Row | None = None
+        wanted = Version(version).release
+        plugins: dict[tuple[int, ...], str] = {}  # by release of torch, and by its first two numbers
         for row in self.backend.table("versions"):
-            distribution, _, _ = row.use.partition("==")
-            release = Version(row.name.partition("==")[2])
-            if canonicalize_name(distribution) != canonicalize_name(self.backend.PLUGIN):
-                continue
-            if release.release == wanted.release:
-                fitting = row
-                break
-            if release.release[:2] == wanted.release[:2]:
-                fitting = fitting or row
-        return self if fitting is None else type(self)(self.backend, fitting.use.partition("==")[2])
+            distribution, _, plugin = row.use.partition("==")
+            if canonicalize_name(distribution) == canonicalize_name(self.backend.PLUGIN):
+                release = Version(row.name.partition("==")[2]).release
+                plugins.setdefault(release, plugin)
+                plugins.setdefault(release[:2], plugin)
+        fitting = plugins.get(wanted, plugins.get(wanted[:2]))
+        return self if fitting is None else type(self)(self.backend, fitting)
 
     @property
     def name(self) -> str:

@@ -22,6 +22,7 @@ from torchferry.programs.stored import (
     is_namespace,
     one_parameter,
     stored_before,
+    stores_in,
 )
 from torchferry.programs.switches import RECORDS, UNSAID, Switches, Value, said_value
 from torchferry.rules.guarded import asks_availability, copes
@@ -353,11 +354,8 @@ class Conditions:
             owner = file.enclosing_class(node)
             values = [
                 value
-                for store in file.attributes.get(node.attr, ())
-                if isinstance(store.ctx, ast.Store)
-                and isinstance(store.value, ast.Name)
-                and store.value.id == node.value.id
-                and file.enclosing_class(store) is owner
+                for store in stores_in(file, node.value.id, node.attr)
+                if file.enclosing_class(store) is owner
                 for value in [assigned_value(file, store)]
             ]
             if values and values[0] is not None and (len(values) == 1 or one_parameter(names, values)):

@@ -51,18 +51,18 @@ def is_namespace(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and last_name(node.func) == "globals" and not node.args
 
 
+def stores_in(file: PythonFile, name: str, attribute: str) -> Iterator[ast.Attribute]:
+    """Yield where an attribute of what a name stands for is set: `name.attribute = ...`."""
+    for store in file.attributes.get(attribute, ()):
+        if isinstance(store.ctx, ast.Store) and isinstance(store.value, ast.Name) and store.value.id == name:
+            yield store
+
+
 def stored_before(file: PythonFile, node: ast.Attribute) -> ast.expr | None:
     """Return what `args.name = ...` gives an attribute, where that is run before it is asked, whatever holds."""
     if not isinstance(node.value, ast.Name) or node.value.id in ("self", "cls"):
         return None
-    stores = [
-        store
-        for store in file.attributes.get(node.attr, ())
-        if isinstance(store.ctx, ast.Store)
-        and isinstance(store.value, ast.Name)
-        and store.value.id == node.value.id
-        and file.scope(store) is file.scope(node)
-    ]
+    stores = [store for store in stores_in(file, node.value.id, node.attr) if file.scope(store) is file.scope(node)]
     statement = file.parents.get(stores[0]) if len(stores) == 1 else None
     if not isinstance(statement, ast.Assign) or statement.lineno >= node.lineno:
         return None

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -223,15 +223,25 @@ def compiler() -> str:
     Raises:
         MissingCompilerError: there is none.
     """
-    named = os.environ.get("CXX", "")
-    for name in [named] if named else _COMPILERS:
-        path = shutil.which(name)
-        if path:
-            return path
-    raise MissingCompilerError(
-        say("there is no C++ compiler ({names})", names=named or ", ".join(_COMPILERS)),
-        say("install g++ 11 or clang++ 14, or later, or name one in CXX; the device is built once and then kept"),
-    )
+    names = named_or("CXX", _COMPILERS)
+    path = first_on_path(names)
+    if path is None:
+        raise MissingCompilerError(
+            say("there is no C++ compiler ({names})", names=", ".join(names)),
+            say("install g++ 11 or clang++ 14, or later, or name one in CXX; the device is built once and then kept"),
+        )
+    return path
+
+
+def named_or(variable: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the program that an environment variable names, else those that are usual."""
+    named = os.environ.get(variable, "")
+    return (named,) if named else names
+
+
+def first_on_path(names: Iterable[str]) -> str | None:
+    """Return the path of the first of some programs that is there."""
+    return next(filter(None, map(shutil.which, names)), None)
 
 
 @lru_cache(maxsize=4)

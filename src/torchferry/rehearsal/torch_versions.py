@@ -17,7 +17,7 @@ from torch.utils.backend_registration import generate_methods_for_privateuse1_ba
 if TYPE_CHECKING:
     from torchferry.rehearsal.native import Native
 
-HAS_GENERIC_STREAMS = hasattr(torch.Stream, "record_event")
+_HAS_GENERIC_STREAMS = hasattr(torch.Stream, "record_event")
 """Whether `torch.Stream` and `torch.Event` work for any device: from torch 2.5 on."""
 
 
@@ -79,8 +79,8 @@ class _BareEvent:
         """Wait for the event."""
 
 
-STREAM_BASE: Any = torch.Stream if HAS_GENERIC_STREAMS else _BareStream
-EVENT_BASE: Any = torch.Event if HAS_GENERIC_STREAMS else _BareEvent
+STREAM_BASE: Any = torch.Stream if _HAS_GENERIC_STREAMS else _BareStream
+EVENT_BASE: Any = torch.Event if _HAS_GENERIC_STREAMS else _BareEvent
 
 
 def autocast_functions(native: Native) -> dict[str, Callable[..., object]]:
@@ -102,6 +102,7 @@ def name_methods_after_device() -> None:
     generate(**{name: True for name in wanted if name in inspect.signature(generate).parameters})
 
 
+@functools.cache
 def grad_scaler() -> Any:
     """Return the scaler for any device: `torch.amp.GradScaler`; before torch 2.3, that of `torch.cuda.amp`."""
     return torch.amp.GradScaler if hasattr(torch.amp, "GradScaler") else _scaler_for_any_device()

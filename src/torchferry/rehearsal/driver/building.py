@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
-import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -46,15 +44,14 @@ def c_compiler() -> str:
     Raises:
         MissingCompilerError: there is none.
     """
-    named = os.environ.get("CC", "")
-    for name in [named] if named else _COMPILERS:
-        path = shutil.which(name)
-        if path:
-            return path
-    raise build.MissingCompilerError(
-        say("there is no C compiler ({names})", names=named or ", ".join(_COMPILERS)),
-        say("install gcc or clang, or name one in CC; the simulated driver is built once and then kept"),
-    )
+    names = build.named_or("CC", _COMPILERS)
+    path = build.first_on_path(names)
+    if path is None:
+        raise build.MissingCompilerError(
+            say("there is no C compiler ({names})", names=", ".join(names)),
+            say("install gcc or clang, or name one in CC; the simulated driver is built once and then kept"),
+        )
+    return path
 
 
 def sources(driver: SimulatedDriver) -> list[Path]:

@@ -493,6 +493,17 @@ static ferry_status finish(ferry_group* group, ferry_status status) {
   return status;
 }
 
+// A collective that passes once over the slots. The size of an element is filled in when its type was found good.
+static ferry_status collective(work job, void (*write)(const work*, uint64_t, uint64_t),
+                               void (*read)(const work*, uint64_t, uint64_t)) {
+  const ferry_status status = begin(job.group, job.operation, job.count, job.type, job.reduction, job.root);
+  if (status != FERRY_OK) {
+    return status;
+  }
+  job.element = types[job.type].bytes;
+  return finish(job.group, in_parts(&job, write, read));
+}
+
 static void write_own(const work* job, uint64_t first, uint64_t count) {
   memcpy(slot(job->group, job->group->rank), job->from + first * job->element, count * job->element);
 }
@@ -532,42 +543,26 @@ static void read_all(const work* job, uint64_t first, uint64_t count) {
 
 ferry_status ferry_all_reduce(ferry_group* group, const char* operation, const void* from, void* to, uint64_t count,
                               ferry_type type, ferry_reduction reduction) {
-  const ferry_status status = begin(group, operation, count, type, reduction, 0);
-  if (status != FERRY_OK) {
-    return status;
-  }
-  const work job = {group, operation, from, to, types[type].bytes, count, type, reduction, 0};
-  return finish(group, in_parts(&job, write_own, read_reduced));
+  const work job = {group, operation, from, to, 0, count, type, reduction, 0};
+  return collective(job, write_own, read_reduced);
 }
 
 ferry_status ferry_reduce(ferry_group* group, const char* operation, const void* from, void* to, uint64_t count,
                           ferry_type type, ferry_reduction reduction, uint32_t root) {
-  const ferry_status status = begin(group, operation, count, type, reduction, root);
-  if (status != FERRY_OK) {
-    return status;
-  }
-  const work job = {group, operation, from, to, types[type].bytes, count, type, reduction, root};
-  return finish(group, in_parts(&job, write_own, read_reduced_as_root));
+  const work job = {group, operation, from, to, 0, count, type, reduction, root};
+  return collective(job, write_own, read_reduced_as_root);
 }
 
 ferry_status ferry_broadcast(ferry_group* group, const char* operation, void* buffer, uint64_t count, ferry_type type,
                              uint32_t root) {
-  const ferry_status status = begin(group, operation, count, type, FERRY_NO_REDUCTION, root);
-  if (status != FERRY_OK) {
-    return status;
-  }
-  const work job = {group, operation, buffer, buffer, types[type].bytes, count, type, FERRY_NO_REDUCTION, root};
-  return finish(group, in_parts(&job, write_as_root, read_from_root));
+  const work job = {group, operation, buffer, buffer, 0, count, type, FERRY_NO_REDUCTION, root};
+  return collective(job, write_as_root, read_from_root);
 }
 
 ferry_status ferry_all_gather(ferry_group* group, const char* operation, const void* from, void* to, uint64_t count,
                               ferry_type type) {
-  const ferry_status status = begin(group, operation, count, type, FERRY_NO_REDUCTION, 0);
-  if (status != FERRY_OK) {
-    return status;
-  }
-  const work job = {group, operation, from, to, types[type].bytes, count, type, FERRY_NO_REDUCTION, 0};
-  return finish(group, in_parts(&job, write_own, read_all));
+  const work job = {group, operation, from, to, 0, count, type, FERRY_NO_REDUCTION, 0};
+  return collective(job, write_own, read_all);
 }
 
 // Of each rank's part in turn: the one whose part it is takes the sum. The result may lie on the input.
