@@ -29,7 +29,7 @@ from tests.numerics.wrong import Wrong, one_off, times  # noqa: E402
 from torchferry.core.errors import UsageError  # noqa: E402
 from torchferry.numerics import CompareWithCPU  # noqa: E402
 from torchferry.numerics.compare import ComparisonFailed  # noqa: E402
-from torchferry.numerics.compare.judge import rounded  # noqa: E402
+from torchferry.numerics.compare.explanations import rounded  # noqa: E402
 from torchferry.numerics.framework import launcher  # noqa: E402
 from torchferry.numerics.report.compare import NAMES  # noqa: E402
 
@@ -359,7 +359,7 @@ def test_noise_does_not_excuse_itself(name: str, dtype: str, rehearsed: Any, fau
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("count", [64, 1500])
 def test_another_order_of_addition_is_right(count: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchferry.numerics.compare import judge
+    from torchferry.numerics.compare import explanations
 
     terms = torch.randn(count, 40, generator=torch.Generator().manual_seed(1)).to(getattr(torch, dtype))
 
@@ -372,7 +372,7 @@ def test_another_order_of_addition_is_right(count: int, dtype: str, monkeypatch:
         return result
 
     differences = (device(1).double() - device(2).double()).abs()
-    monkeypatch.setattr(judge, "device_noise", lambda call, number: differences)
+    monkeypatch.setattr(explanations, "_device_noise", lambda call, number: differences)
     with Wrong("index_add", lambda out, args: device(3)), CompareWithCPU(quiet=True) as tool:
         torch.zeros(1, 40, dtype=terms.dtype).index_add(0, torch.zeros(count, dtype=torch.int64), terms)
     assert complaints(tool.document("en")) == []

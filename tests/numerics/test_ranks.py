@@ -20,13 +20,13 @@ import torch
 from torch import nn
 
 from torchferry.numerics import check_equal_across_ranks
-from torchferry.numerics.ranks.agreement import sketches
+from torchferry.numerics.ranks import sketches
 
 _DDP = """
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torchferry.numerics import check_equal_across_ranks
-from torchferry.numerics.ranks.entrypoint import RankWatch
+from torchferry.numerics.ranks import RankWatch
 torch.manual_seed(0)
 def made(**options):
     return DDP(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).to(device), **options)

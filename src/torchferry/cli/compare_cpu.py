@@ -17,7 +17,7 @@ from torchferry.numerics.report import compare as summary
 from torchferry.numerics.report.compare import NAMES, SOURCES
 from torchferry.rehearsal.config import note_verdict
 
-TOOL = "torchferry.numerics.compare.entrypoint"
+TOOL = "compare"
 
 
 @click.command("cpu", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import click
 
-from torchferry.cli.examination import command_argument, lang_option
+from torchferry.cli.examination import command_argument, lang_option, rank_answer, rank_lines, ranks_differ
 from torchferry.core import exitcodes
 from torchferry.core.messages import language
 from torchferry.numerics.framework.launcher import ToolSettings, require_examined, run
-from torchferry.numerics.report import ranks as summary
 
 
 @click.command("ranks", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -39,13 +38,13 @@ def command(every: int, timeout: float, output_format: str, lang: str | None, co
     lang = lang or language()
     options = {"every": every, "timeout": timeout}
     with tempfile.TemporaryDirectory(prefix="torchferry-ranks-", ignore_cleanup_errors=True) as name:
-        outcome = run(list(command), ToolSettings("torchferry.numerics.ranks.entrypoint", options), Path(name))
+        outcome = run(list(command), ToolSettings("ranks", options), Path(name))
     require_examined(outcome)
     if output_format == "json":
-        click.echo(json.dumps(summary.found(outcome), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(rank_answer(outcome), indent=2, ensure_ascii=False))
     else:
-        click.echo("torchferry: " + "\n".join(summary.lines(outcome, lang)))
-    ranks = summary.found(outcome)
-    if summary.differ(outcome):
+        click.echo("torchferry: " + "\n".join(rank_lines(outcome, lang)))
+    ranks = rank_answer(outcome)
+    if ranks_differ(outcome):
         sys.exit(exitcodes.FINDINGS)
     sys.exit(outcome.code or (exitcodes.CLEAN if ranks is not None and ranks["equal"] else exitcodes.ERROR))

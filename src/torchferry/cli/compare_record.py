@@ -88,7 +88,7 @@ def command(
         "perturb": perturb,
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-record-", ignore_cleanup_errors=True) as session:
-        settings = ToolSettings("torchferry.numerics.recording", options, (*ranks, *_ranks(rank_list)), check_ranks)
+        settings = ToolSettings("record", options, (*ranks, *_ranks(rank_list)), check_ranks)
         outcome = run(list(command), settings, Path(session))
         require_examined(outcome)
     ranks_differ = tell_agreement(outcome, lang)

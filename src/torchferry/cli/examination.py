@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 
 import click
 
-from torchferry.core.messages import language
+from torchferry.core.messages import language, say
 from torchferry.numerics.framework.launcher import Outcome
-from torchferry.numerics.report import ranks as agreement
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -88,6 +87,34 @@ def examination_options(function: Function) -> Function:
 
 def tell_agreement(outcome: Outcome, lang: str) -> bool:
     """Say what the ranks said of each other, if they were asked, and return whether something differs."""
-    for line in agreement.lines(outcome, lang):
+    for line in rank_lines(outcome, lang):
         click.echo(f"torchferry: {line}", err=True)
-    return agreement.differ(outcome)
+    return ranks_differ(outcome)
+
+
+def rank_answer(outcome: Outcome) -> dict[str, Any] | None:
+    """Return what the ranks said of each other: a difference before all else; None where they were not asked."""
+    answers: list[dict[str, Any]] = [result["ranks"] for result in outcome.results if "ranks" in result]
+    if not answers:
+        return None
+    return min(
+        answers,
+        key=lambda judgement: (not judgement.get("differences"), not judgement.get("failure"), -judgement["checks"]),
+    )
+
+
+def rank_lines(outcome: Outcome, lang: str) -> list[str]:
+    """Return what is to be said of it; nothing where the ranks were not asked."""
+    ranks = rank_answer(outcome)
+    if ranks is None:
+        return []
+    first, *others = ranks["said"][lang]
+    if ranks.get("step") is not None and not ranks["equal"]:
+        first = say("step {step}: {what}", step=ranks["step"], what=first).render(lang)
+    return [first, *(f"  {line}" for line in others)]
+
+
+def ranks_differ(outcome: Outcome) -> bool:
+    """Whether something differs that should be equal."""
+    ranks = rank_answer(outcome)
+    return ranks is not None and bool(ranks.get("differences"))

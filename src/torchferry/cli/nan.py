@@ -65,9 +65,7 @@ def command(
         "output_dir": str(dump.absolute()) if dump is not None else "",
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-nan-", ignore_cleanup_errors=True) as name:
-        outcome = run(
-            list(command), ToolSettings("torchferry.numerics.nan.entrypoint", options, ranks, check_ranks), Path(name)
-        )
+        outcome = run(list(command), ToolSettings("nan", options, ranks, check_ranks), Path(name))
     require_examined(outcome)
     ranks_differ = tell_agreement(outcome, lang)
     result = document(outcome, command, level)

@@ -16,7 +16,7 @@ from torchferry.core.messages import language, say
 if TYPE_CHECKING:
     import torch
 
-    from torchferry.numerics.replay import Call, Judgement
+    from torchferry.numerics.replay import Call, ReplayVerdict
 
 
 @click.command("replay")
@@ -71,7 +71,7 @@ def command(
     environment.import_libraries(libraries)
     call = replay.read(directory)
     place = environment.place(call, device)
-    judgements: list[Judgement] = []
+    judgements: list[ReplayVerdict] = []
     failure = ""
     try:
         judgements = finiteness(call, place) if nan else replay.judge(call, place, standard)
@@ -98,7 +98,7 @@ def command(
     sys.exit(exitcodes.CLEAN if statuses & {replay.PASS, "warn"} else exitcodes.ERROR)
 
 
-def _document(call: Call, place: torch.device, judgements: list[Judgement], failure: str) -> dict[str, Any]:
+def _document(call: Call, place: torch.device, judgements: list[ReplayVerdict], failure: str) -> dict[str, Any]:
     return {
         "operator": call.name,
         "overload": call.overload,
@@ -117,7 +117,7 @@ def _document(call: Call, place: torch.device, judgements: list[Judgement], fail
     }
 
 
-def _tell(call: Call, place: torch.device, judgements: list[Judgement], failure: str, lang: str) -> None:
+def _tell(call: Call, place: torch.device, judgements: list[ReplayVerdict], failure: str, lang: str) -> None:
     from torchferry.numerics.callfile.reproduction import arguments
 
     click.echo(

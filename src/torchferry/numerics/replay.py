@@ -19,12 +19,12 @@ from torchferry.core.messages import Message, say, say_in
 from torchferry.numerics.callfile.building import Builder, Done, called
 from torchferry.numerics.callfile.capture import capture
 from torchferry.numerics.callfile.environment import place
-from torchferry.numerics.callfile.judging import FAIL, PASS, UNTESTED, Judgement, judged
+from torchferry.numerics.callfile.judging import FAIL, PASS, UNTESTED, ReplayVerdict, judged
 from torchferry.numerics.callfile.reading import LARGEST, Call, Refused, find, read_call
 from torchferry.numerics.callfile.writing import LIMIT, save, write
-from torchferry.numerics.compare import random_ops, tolerances
-from torchferry.numerics.compare.blocks import applies
+from torchferry.numerics.compare import tolerances
 from torchferry.numerics.compare.judge import Judge
+from torchferry.numerics.compare.sampling import applies
 from torchferry.numerics.compare.snapshot import ComparedCall, DeviceResult, Untestable, fetch, take
 from torchferry.numerics.compare.standards import JUDGES, short
 from torchferry.numerics.compare.verdict import ErrorMeasures, ResultVerdict, Status
@@ -40,8 +40,8 @@ __all__ = [
     "STANDARDS",
     "UNTESTED",
     "Call",
-    "Judgement",
     "Refused",
+    "ReplayVerdict",
     "capture",
     "compare_for_single_op",
     "judge",
@@ -78,7 +78,7 @@ def run(call: Call, device: str | torch.device = "cpu") -> list[Tensor]:
         raise _error(refused) from None
 
 
-def judge(call: Call, device: str | torch.device, standard: str = "ours") -> list[Judgement]:
+def judge(call: Call, device: str | torch.device, standard: str = "ours") -> list[ReplayVerdict]:
     """Run a call on a device and judge what it made by the CPU, as `torchferry compare` does.
 
     Args:
@@ -168,7 +168,7 @@ def nan_inf_track_for_single_op(path: str | Path, op: Any = None, *, device: str
     return after <= before, done.args, done.kwargs, done.out
 
 
-def finiteness(call: Call, device: torch.device) -> list[Judgement]:
+def finiteness(call: Call, device: torch.device) -> list[ReplayVerdict]:
     """Judge each result by whether it has NaN or Inf that no argument had.
 
     Raises:
@@ -187,13 +187,13 @@ def finiteness(call: Call, device: torch.device) -> list[Judgement]:
                 inf=held.inf,
                 kind=KINDS[before],
             )
-            judgements.append(Judgement(FAIL, what, why))
+            judgements.append(ReplayVerdict(FAIL, what, why))
         elif before != FINITE:
             judgements.append(
-                Judgement(PASS, what, say("not worse than its arguments, which have {kind}", kind=KINDS[before]))
+                ReplayVerdict(PASS, what, say("not worse than its arguments, which have {kind}", kind=KINDS[before]))
             )
         else:
-            judgements.append(Judgement(PASS, what, say_in("judgement", "finite")))
+            judgements.append(ReplayVerdict(PASS, what, say_in("judgement", "finite")))
     return judgements
 
 
@@ -257,7 +257,7 @@ _AS_THEY_ARE = frozenset({OpKind.VIEW, OpKind.ALLOCATE, OpKind.BOOKKEEP})
 """Kinds of operators that a comparison leaves out, and that make values which can be looked at all the same."""
 
 
-def judge_written_call(call: Call, device: torch.device, done: Done, standard: str) -> list[Judgement]:
+def judge_written_call(call: Call, device: torch.device, done: Done, standard: str) -> list[ReplayVerdict]:
     """Judge what a device made of a call.
 
     Args:
@@ -289,12 +289,9 @@ def judge_written_call(call: Call, device: torch.device, done: Done, standard: s
             shape=tuple(done.made[0].shape) if done.made else (),
             dtype=str(done.made[0].dtype).removeprefix("torch.") if done.made else "",
         )
-        if op.draws(args, kwargs):
-            judged_results = [random_ops.judge(comparable)]
-        else:
-            judged_results = Judge(standard).verdicts(comparable)
+        judged_results = Judge(standard).verdicts(comparable)
     except Untestable as error:
-        return [Judgement(UNTESTED, say("all results"), error.reason)]
+        return [ReplayVerdict(UNTESTED, say("all results"), error.reason)]
     one_each = len(judged_results) == len(done.made)
     return [_told(verdict, index if one_each else -1) for index, verdict in enumerate(judged_results)]
 
@@ -303,7 +300,7 @@ def _result(tensor: Tensor) -> DeviceResult:
     return DeviceResult(fetch(tensor), tuple(tensor.shape), tensor.stride(), tensor.dtype)
 
 
-def _told(verdict: ResultVerdict, index: int) -> Judgement:
+def _told(verdict: ResultVerdict, index: int) -> ReplayVerdict:
     what = say("all results")
     if index >= 0:
         what = say("result {n}, {dtype}{shape}", n=index, dtype=verdict.dtype, shape=list(verdict.shape))
@@ -314,7 +311,7 @@ def _told(verdict: ResultVerdict, index: int) -> Judgement:
     elif figures is not None and verdict.status is not Status.UNTESTED:
         why = say("{reason}; {figures}", reason=why, figures=figures)
     ratio = verdict.measures.rmse_ratio if verdict.measures is not None else None
-    return Judgement(verdict.status.value, what, why, math.nan if ratio is None else ratio)
+    return ReplayVerdict(verdict.status.value, what, why, math.nan if ratio is None else ratio)
 
 
 def _figures(measures: ErrorMeasures) -> Message:

@@ -26,7 +26,7 @@ WORST = 10.0
 
 
 @dataclass
-class Judgement:
+class ReplayVerdict:
     """What is to be said of one result.
 
     Attributes:
@@ -42,7 +42,7 @@ class Judgement:
     ratio: float = math.nan
 
 
-def judged(call: Call, device: torch.device, results: list[Tensor] | None = None) -> list[Judgement]:
+def judged(call: Call, device: torch.device, results: list[Tensor] | None = None) -> list[ReplayVerdict]:
     """Run a call on a device and on the CPU, and judge each result; `results` is what the device made already.
 
     Raises:
@@ -55,7 +55,7 @@ def judged(call: Call, device: torch.device, results: list[Tensor] | None = None
     try:
         low = called(call, cpu).made
     except (RuntimeError, TypeError) as error:  # NotImplementedError is one
-        return [Judgement(UNTESTED, say("all results"), say("the CPU cannot run it: {error}", error=error))]
+        return [ReplayVerdict(UNTESTED, say("all results"), say("the CPU cannot run it: {error}", error=error))]
     try:
         truth, moved = called(call, cpu, wider=True).made, called(call, cpu, wider=True, nudge=1).made
     except (RuntimeError, TypeError, Refused):
@@ -64,10 +64,10 @@ def judged(call: Call, device: torch.device, results: list[Tensor] | None = None
         truth = moved = []
     judgements = []
     if not results and not low:
-        return [Judgement(UNTESTED, say("all results"), say("it returns no tensor"))]
+        return [ReplayVerdict(UNTESTED, say("all results"), say("it returns no tensor"))]
     if len(results) != len(low):
         judgements.append(
-            Judgement(
+            ReplayVerdict(
                 FAIL,
                 # translators: what was judged, in contrast to one result of an operator
                 say("all results"),
@@ -84,15 +84,15 @@ def judged(call: Call, device: torch.device, results: list[Tensor] | None = None
         what = say("result {n}, {dtype}{shape}", n=index, dtype=str(result.dtype)[6:], shape=list(result.shape))
         if result.shape != same.shape or result.dtype != same.dtype:
             why = say("{dtype}{shape} on the CPU", dtype=str(same.dtype)[6:], shape=list(same.shape))
-            judgements.append(Judgement(FAIL, what, why))
+            judgements.append(ReplayVerdict(FAIL, what, why))
         elif call.document["kind"] == "allocate":
-            judgements.append(Judgement(PASS, what, say("its values are not defined")))
+            judgements.append(ReplayVerdict(PASS, what, say("its values are not defined")))
         elif call.document["draws"] and not _same_stream(call, device):
             judgements.append(_of_chance(what, _plain(result), _plain(same)))
         else:
             judgements.append(_of_values(what, result, same, truth[index], moved[index]))
             if judgements[-1].status == FAIL and not _steady(call, low, index):
-                judgements[-1] = Judgement(UNTESTED, what, say("the CPU's own results differ from run to run"))
+                judgements[-1] = ReplayVerdict(UNTESTED, what, say("the CPU's own results differ from run to run"))
     return judgements
 
 
@@ -116,25 +116,25 @@ def _plain(value: Tensor) -> Tensor:
     return value.to(torch.float64) if value.is_floating_point() else value
 
 
-def _of_values(what: Message, result: Tensor, low: Tensor, truth: Tensor, moved: Tensor) -> Judgement:
+def _of_values(what: Message, result: Tensor, low: Tensor, truth: Tensor, moved: Tensor) -> ReplayVerdict:
     got, same = _plain(result), _plain(low)
     if not got.is_floating_point():
         wrong = int((got != same).sum())
         if wrong:
-            return Judgement(
+            return ReplayVerdict(
                 FAIL,
                 what,
                 say_plural(
                     "{n} of {count} element differs", "{n} of {count} elements differ", n=wrong, count=got.numel()
                 ),
             )
-        return Judgement(PASS, what, say_in("judgement", "equal"))
+        return ReplayVerdict(PASS, what, say_in("judgement", "equal"))
     right = _plain(truth).to(torch.float64)
     rounded = _plain(truth.to(result.dtype))  # what lies beyond the dtype is infinite there as well
     for name, of in (("NaN", torch.isnan), ("+Inf", torch.isposinf), ("-Inf", torch.isneginf)):
         wrong = int((of(got) != of(rounded)).logical_and(of(got) != of(same)).sum())
         if wrong:
-            return Judgement(
+            return ReplayVerdict(
                 FAIL,
                 what,
                 say("{name} at other positions than on the CPU: {n} of {all}", name=name, n=wrong, all=got.numel()),
@@ -142,12 +142,12 @@ def _of_values(what: Message, result: Tensor, low: Tensor, truth: Tensor, moved:
     finite = torch.isfinite(got) & torch.isfinite(right) & torch.isfinite(same)
     got, same, right = got[finite], same[finite], right[finite]
     if not got.numel():
-        return Judgement(PASS, what, say_in("judgement", "equal"))
+        return ReplayVerdict(PASS, what, say_in("judgement", "equal"))
     unit = torch.finfo(result.dtype).eps
     error = (got - right).abs()
     screen = (4 if unit < 1e-4 else 1) * unit * right.abs() + torch.finfo(result.dtype).tiny
     if bool((error <= screen).all()):
-        return Judgement(PASS, what, say("within the last digits of {dtype}", dtype=str(result.dtype)[6:]), 0.0)
+        return ReplayVerdict(PASS, what, say("within the last digits of {dtype}", dtype=str(result.dtype)[6:]), 0.0)
     explained = (same - right).abs()
     envelope = (_plain(moved).to(torch.float64)[finite] - right).abs().nan_to_num(0.0, 0.0, 0.0)
     floor = unit / 8 * _rms(right)
@@ -161,21 +161,21 @@ def _of_values(what: Message, result: Tensor, low: Tensor, truth: Tensor, moved:
         worst=f"{worst:.3g}",
         most=f"{WORST:g}",
     )
-    return Judgement(PASS if ratio <= limit and worst <= WORST else FAIL, what, why, ratio)
+    return ReplayVerdict(PASS if ratio <= limit and worst <= WORST else FAIL, what, why, ratio)
 
 
 def _rms(value: Tensor) -> float:
     return float(value.square().mean().sqrt())
 
 
-def _of_chance(what: Message, result: Tensor, same: Tensor) -> Judgement:
+def _of_chance(what: Message, result: Tensor, same: Tensor) -> ReplayVerdict:
     """Compare mean and spread with the CPU's: the numbers themselves are other ones on another device."""
     got, other = result.to(torch.float64).flatten(), same.to(torch.float64).flatten()
     if bool(torch.isfinite(got).all()) != bool(torch.isfinite(other).all()):
-        return Judgement(FAIL, what, say("NaN or Inf on one side only"))
+        return ReplayVerdict(FAIL, what, say("NaN or Inf on one side only"))
     count = got.numel()
     if count < 100:
-        return Judgement(UNTESTED, what, say("random numbers, too few to compare"))
+        return ReplayVerdict(UNTESTED, what, say("random numbers, too few to compare"))
     error = math.sqrt((float(got.var()) + float(other.var())) / count)
     apart = abs(float(got.mean()) - float(other.mean()))
     spread = float(got.std()), float(other.std())
@@ -187,5 +187,5 @@ def _of_chance(what: Message, result: Tensor, same: Tensor) -> Judgement:
             mean_cpu=f"{float(other.mean()):.4g}",
             std_cpu=f"{spread[1]:.4g}",
         )
-        return Judgement(FAIL, what, why)
-    return Judgement(PASS, what, say("random numbers with the CPU's mean and deviation"))
+        return ReplayVerdict(FAIL, what, why)
+    return ReplayVerdict(PASS, what, say("random numbers with the CPU's mean and deviation"))

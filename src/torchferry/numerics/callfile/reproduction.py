@@ -15,14 +15,14 @@ from typing import Any
 from torchferry import __version__
 from torchferry.core.messages import Message
 from torchferry.numerics.callfile import environment
-from torchferry.numerics.callfile.judging import FAIL, Judgement
+from torchferry.numerics.callfile.judging import FAIL, ReplayVerdict
 from torchferry.numerics.callfile.reading import Call
 
 
 def issue(
     call: Call,
     folder: Path,
-    judgements: list[Judgement],
+    judgements: list[ReplayVerdict],
     here: dict[str, Any],
     device: str,
     standard: str,

@@ -2,220 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from torchferry.core.messages import Message, say, say_plural
-from torchferry.numerics.compare import standards, tolerances
-from torchferry.numerics.compare.device_noise import device_noise, explained
-from torchferry.numerics.compare.exact import equal, judge_exact, judge_layout
+from torchferry.core.messages import say, say_plural
+from torchferry.numerics.compare import random_ops, standards, tolerances
+from torchferry.numerics.compare.exact import equal, judge_exact, judge_layout, judge_nonfinite
+from torchferry.numerics.compare.explanations import explained_by_order, explained_by_rounded_inputs
 from torchferry.numerics.compare.reference import CpuReference, is_foreign, widening
 from torchferry.numerics.compare.snapshot import ComparedCall, Untestable
 from torchferry.numerics.compare.standards import ResultPair
-from torchferry.numerics.compare.tolerances import EIGHT_BITS, ErrorBound, Growth, unit
+from torchferry.numerics.compare.tolerances import EIGHT_BITS, ErrorBound, Growth
 from torchferry.numerics.compare.verdict import (
     Element,
-    ErrorMeasures,
     ResultVerdict,
     Status,
     first_off,
     measure,
     of_bound,
     with_ratios,
+    worst,
 )
 from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.operators import argument
-
-# Devices that round the float32 inputs of products first: TF32 on NVIDIA, HF32 on Ascend, and their like.
-#
-# It is proven, not assumed: the reference is run on inputs so rounded, and must come to what the device has.
-
-_KEPT = (10, 11, 7)
-"""Explicit bits of the mantissa: TF32, HF32, bfloat16."""
-
-
-def kept_input_bits(call: ComparedCall, number: int, pair: ResultPair) -> int:
-    """Return how many bits of its inputs the device keeps, or 0 where that does not explain its result."""
-    for kept in _KEPT:
-        for to_nearest in (True, False):
-            reference = CpuReference(call.operator, call.snapshot)
-            reference.change = lambda tensor, kept=kept, to_nearest=to_nearest: rounded(tensor, kept, to_nearest)
-            try:
-                results, _ = reference.wide([torch.float32])
-            except Untestable:
-                return 0
-            right = results[number].detach().to(pair.reference.dtype)
-            allowed = tolerances.bound(call.operator, reference.args, number, right, torch.float32)
-            if of_bound(pair.device, right, allowed) <= 1:
-                return kept
-    return 0
-
-
-def rounded(tensor: Tensor, kept: int, to_nearest: bool) -> Tensor:
-    """Return float32 values with so many explicit bits of the mantissa: nearest, ties to even, or cut off."""
-    if tensor.dtype != torch.float32:
-        return tensor
-    whole = tensor.contiguous().view(torch.int32)
-    cut = 23 - kept
-    if to_nearest:
-        whole = whole + ((1 << (cut - 1)) - 1) + ((whole >> cut) & 1)
-    return (whole & ~((1 << cut) - 1)).view(torch.float32)
-
-
-# NaN and infinity in a result, beside those that the reference has after rounding to the dtype of the result.
-
-_SHOWN = 20
-
-
-@dataclass
-class NonfiniteCheck:
-    """A result that can be measured, or the verdict where it cannot.
-
-    Attributes:
-        device: The result, with zeros where the reference is not finite.
-        reference: The reference, likewise.
-        finite: Where both are finite; None where everything is.
-        verdict: The verdict, if the patterns differ.
-        remark: What is to be said of NaN and infinity that are right.
-    """
-
-    device: Tensor
-    reference: Tensor
-    finite: Tensor | None = None
-    verdict: ResultVerdict | None = None
-    remark: Message | None = None
-
-
-def judge_nonfinite(
-    ours: Tensor,
-    right: Tensor,
-    dtype: torch.dtype,
-    same: Callable[[], Tensor | None],
-    given_finite: Callable[[], bool] = lambda: True,
-) -> NonfiniteCheck:
-    """Compare the patterns of NaN and infinity.
-
-    Args:
-        ours: The result of the device.
-        right: That of the reference, in higher precision.
-        dtype: Of the result.
-        same: Gives the CPU's result in the same dtype, or None.
-        given_finite: Says whether all that the call was given is finite.
-    """
-    if _sums_finite(ours) and _sums_finite(right) and _fits(right, dtype):
-        return NonfiniteCheck(ours, right)
-    rounded = right.to(_real(dtype)).to(right.dtype)
-    value = ours.to(right.dtype)
-    agree = _pattern(value) == _pattern(rounded)
-    # at the edge of what the dtype holds, either side of it is right; NaN is nowhere near it
-    edge = torch.finfo(_real(dtype)).max * (1 - 8 * unit(dtype))
-    agree |= (right.abs() >= edge) & (value.abs() >= edge) & (right.sign() == value.sign())
-    if not bool(agree.all()):
-        return NonfiniteCheck(ours, right, verdict=_differ(value, rounded, agree, dtype, same, given_finite))
-    finite = value.isfinite() & rounded.isfinite()
-    nans, infinities = int(rounded.isnan().sum()), int(rounded.isinf().sum())
-    remark = None
-    if nans or infinities:
-        remark = say("{nans} NaN and {infinities} infinities, as on the CPU", nans=nans, infinities=infinities)
-    return NonfiniteCheck(torch.where(finite, value, 0.0), torch.where(finite, right, 0.0), finite, remark=remark)
-
-
-def _differ(
-    value: Tensor,
-    rounded: Tensor,
-    agree: Tensor,
-    dtype: torch.dtype,
-    same: Callable[[], Tensor | None],
-    given_finite: Callable[[], bool],
-) -> ResultVerdict:
-    wrong = ~agree
-    bad = int((wrong & ~value.isfinite()).sum())
-    off = int(wrong.sum())
-    measures = ErrorMeasures(max_abs=float("inf"), max_rel=float("inf"), elements=value.numel(), off=off, cosine=0.0)
-    elements = first_off(value, rounded, wrong, _SHOWN)
-    its = same()
-    if its is not None and bool((_pattern(value) == _pattern(its)).all()):
-        reason = say_plural(
-            "{count} NaN or infinity, as on the CPU in the same dtype: it overflows inside",
-            "{count} NaN or infinities, as on the CPU in the same dtype: it overflows inside",
-            count=off,
-        )
-        return ResultVerdict(Status.WARN, reason, measures, elements=elements)
-    if bad:
-        reason = say_plural(
-            "{count} NaN or infinity where the CPU has none",
-            "{count} NaN or infinities where the CPU has none",
-            count=bad,
-        )
-        return ResultVerdict(Status.FAIL, reason, measures, elements=elements)
-    status, reason = _hidden(wrong, rounded, its, dtype, given_finite)
-    return ResultVerdict(status, reason, measures, elements=elements)
-
-
-def _hidden(
-    wrong: Tensor, rounded: Tensor, its: Tensor | None, dtype: torch.dtype, given_finite: Callable[[], bool]
-) -> tuple[Status, Message]:
-    """Judge finite numbers where the reference has none: an error, unless there is a reason to doubt the reference."""
-    off, name = int(wrong.sum()), str(dtype).removeprefix("torch.")
-    if its is None:
-        return Status.WARN, say_plural(
-            "{count} finite number where the CPU has NaN or infinity; it cannot run in {dtype}",
-            "{count} finite numbers where the CPU has NaN or infinity; it cannot run in {dtype}",
-            count=off,
-            dtype=name,
-        )
-    both = int((wrong & (_pattern(its) == _pattern(rounded))).sum())
-    if not both:
-        return Status.WARN, say_plural(
-            "{count} finite number where the CPU has NaN or infinity, in higher precision and not in {dtype}",
-            "{count} finite numbers where the CPU has NaN or infinity, in higher precision and not in {dtype}",
-            count=off,
-            dtype=name,
-        )
-    if not given_finite():
-        return Status.WARN, say_plural(
-            "{count} finite number where the CPU has NaN or infinity, of inputs that are not all finite",
-            "{count} finite numbers where the CPU has NaN or infinity, of inputs that are not all finite",
-            count=both,
-        )
-    return Status.FAIL, say_plural(
-        "{count} finite number where the CPU has NaN or infinity, in {dtype} too, of finite inputs",
-        "{count} finite numbers where the CPU has NaN or infinity, in {dtype} too, of finite inputs",
-        count=both,
-        dtype=name,
-    )
-
-
-def _pattern(value: Tensor) -> Tensor:
-    """Return 0 for finite, 1 and -1 for infinities, 2 for NaN."""
-    kinds = torch.zeros(value.shape, dtype=torch.int8)
-    kinds[value == float("inf")] = 1
-    kinds[value == float("-inf")] = -1
-    kinds[value.isnan()] = 2
-    return kinds
-
-
-def _sums_finite(value: Tensor) -> bool:
-    low, high = torch.aminmax(value)
-    return bool(torch.isfinite(low)) and bool(torch.isfinite(high))
-
-
-def _fits(right: Tensor, dtype: torch.dtype) -> bool:
-    low, high = torch.aminmax(right)
-    edge = torch.finfo(_real(dtype)).max
-    return max(abs(float(low)), abs(float(high))) < edge
-
-
-def _real(dtype: torch.dtype) -> torch.dtype:
-    parts = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
-    return parts.get(dtype, dtype)
-
-
-SHOWN = 20
-"""Elements that differ and are shown."""
 
 _EPSILON = ("eps", "epsilon")
 
@@ -283,9 +95,20 @@ class Judge:
             self._judge = standards.given(absolute or 0.0, relative or 0.0, strict)
             self._is_ours = not strict
 
+    def verdict(self, call: ComparedCall) -> ResultVerdict:
+        """Return the verdict on a call: that of its worst result. What a comparison raises leaves the call untested."""
+        try:
+            return worst(self.verdicts(call))
+        except Exception as error:
+            first = str(error).strip().partition("\n")[0][:200]
+            reason = say("the comparison stopped: {error}", error=f"{type(error).__name__}: {first}")
+            return ResultVerdict(Status.UNTESTED, reason, shape=call.shape, dtype=call.dtype)
+
     def verdicts(self, call: ComparedCall) -> list[ResultVerdict]:
         """Return a verdict for each result of a call, or one for the call."""
         try:
+            if call.operator.draws(*call.arguments()):
+                return [random_ops.judge(call)]
             return self._verdicts(call)
         except Untestable as error:
             return [ResultVerdict(Status.UNTESTED, error.reason, shape=call.shape, dtype=call.dtype)]
@@ -462,12 +285,9 @@ class Judge:
             _ = pair.measures
         status, reason = self._judge(pair)
         if status is Status.FAIL and tolerances.is_unordered(operator):
-            status, reason = self._unordered(session, number, pair, reason, nonfinite.finite)
+            status, reason = explained_by_order(call, number, pair, reason, nonfinite.finite)
         if status is Status.FAIL and self._is_ours and pair.growth is Growth.PRODUCT and dtype is torch.float32:
-            bits = kept_input_bits(call, number, pair)
-            if bits:
-                # as the card is made, and still less than the program asked for: never a pass
-                status, reason = Status.WARN, say("the device rounds inputs of products to {bits} bits", bits=bits)
+            status, reason = explained_by_rounded_inputs(call, number, pair) or (status, reason)
         measures = pair.measures if call.full or status is not Status.PASS else None
         if measures is not None and (status is not Status.PASS or "same" in pair.__dict__):
             ratios = pair.ratios
@@ -476,7 +296,7 @@ class Judge:
         elements: tuple[Element, ...] = ()
         if status in (Status.FAIL, Status.WARN):
             wrong = self._wrong(pair)
-            elements = first_off(pair.device, pair.reference, wrong, SHOWN)
+            elements = first_off(pair.device, pair.reference, wrong)
             if measures is not None:
                 measures = replace(measures, off=int(wrong.sum()))
         return ResultVerdict(status, reason or nonfinite.remark, measures, elements=elements)
@@ -505,32 +325,6 @@ class Judge:
         own = tolerances.unit(dtype)
         absolute = size.mul_(8 * tolerances.summing(dtype) * 4 + 2 * own)
         return ErrorBound(allowed.relative, absolute.add_(allowed.absolute))
-
-    def _unordered(
-        self, session: _Session, number: int, pair: ResultPair, reason: Message | None, finite: Tensor | None
-    ) -> tuple[Status, Message | None]:
-        """Judge what fails again, with what two runs on the device differ by allowed, if order can explain that."""
-        differences = device_noise(session.call, number)
-        if differences is None or differences.shape != session.call.results[number].shape or not differences.any():
-            return Status.FAIL, reason
-        if pair.device.shape != differences.shape:  # complex, in its two parts
-            differences = differences.unsqueeze(-1).expand(pair.device.shape)
-        if finite is not None:
-            differences = torch.where(finite, differences, 0.0)
-        between = float(differences.max())
-        order = explained(session.call, number, pair, finite)
-        wide = ErrorBound(pair.bound.relative, order.clamp(max=4 * between).add_(pair.bound.absolute))
-        if of_bound(pair.device, pair.reference, wide) <= 1:
-            return Status.PASS, say(
-                "within the difference of two runs on the device, {spread}", spread=standards.short(between)
-            )
-        most = 2 * (pair.reference.abs() * pair.bound.relative + pair.bound.absolute + order)  # of two runs
-        if bool((differences > most).any()):
-            reason = say(
-                "two runs on the device differ by {spread}, more than reordered additions explain",
-                spread=standards.short(between),
-            )
-        return Status.FAIL, reason
 
 
 def _with_uncompared(verdict: ResultVerdict, uncompared: int) -> ResultVerdict:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import Any, Protocol
 
 import torch
@@ -11,8 +10,7 @@ from torch import Tensor
 
 from torchferry.core.messages import Message, say
 from torchferry.numerics.compare import tolerances
-from torchferry.numerics.compare.blocks import ForeachBlocks, applies
-from torchferry.numerics.compare.sampling import CallSignature, key_of
+from torchferry.numerics.compare.sampling import CallSignature, ForeachBlocks, Sampler, applies, key_of
 from torchferry.numerics.compare.shadow_run import ShadowRun
 from torchferry.numerics.compare.snapshot import (
     SPARSE,
@@ -28,8 +26,8 @@ from torchferry.numerics.compare.snapshot import (
 )
 from torchferry.numerics.framework.attribution import Attribution, Where
 from torchferry.numerics.framework.dispatch import (
+    Untracked,
     WholeMode,
-    WithoutDispatchModes,
     capturing,
     is_higher_order,
     is_plain,
@@ -83,24 +81,20 @@ class ModeOwner(Protocol):
         verbose: Whether each call that begins is said.
         shadow: The run in higher precision beside the program, or None.
         attribution: Where calls belong.
+        sampler: Which calls are compared.
     """
 
     off: bool
     verbose: bool
     shadow: ShadowRun | None
     attribution: Attribution
+    sampler: Sampler
 
     def policy(self, overload: Any) -> OpPolicy:
         """Return what is done with an operator."""
 
     def log_begin(self, policy: OpPolicy, where: Where) -> None:
         """Say of a call that begins what is done with it."""
-
-    def where(self, op: Operator) -> Where:
-        """Return where the call belongs that is being dispatched."""
-
-    def signature(self, policy: OpPolicy, key: tuple[Any, ...]) -> CallSignature | None:
-        """Return the call's kind if it is to be compared, else None."""
 
     def untested(self, policy: OpPolicy, signature: CallSignature, where: Where, reason: Message) -> None:
         """Note a call that could not be copied."""
@@ -144,7 +138,7 @@ class CompareMode(WholeMode):
             if is_higher_order(func):
                 return self._higher(func, args, kwargs or {})
             policy = self._policies[func] = owner.policy(func)
-        where = owner.where(policy.operator)
+        where = owner.attribution.where(policy.operator)
         if owner.verbose:
             owner.log_begin(policy, where)
         if owner.shadow is not None:
@@ -173,10 +167,10 @@ class CompareMode(WholeMode):
             policy = self._higher_order.get(func)
             if policy is None:
                 policy = self._higher_order[func] = self._owner.policy(func)
-            signature = None if policy.skip_reason else self._owner.signature(policy, ())
+            signature = None if policy.skip_reason else self._owner.sampler.chosen(policy.signatures, ())
             if signature is not None:
                 reason = say("operators called by a higher-order operator are not visible here")
-                self._owner.untested(policy, signature, self._owner.where(policy.operator), reason)
+                self._owner.untested(policy, signature, self._owner.attribution.where(policy.operator), reason)
         return out
 
     def policies(self) -> list[OpPolicy]:
@@ -221,7 +215,7 @@ class CompareMode(WholeMode):
                 passed = META if tensor.is_meta else ""
         else:
             passed = META if device is not None and device.type == "meta" else ""
-        signature = None if passed else self._owner.signature(policy, key)
+        signature = None if passed else self._owner.sampler.chosen(policy.signatures, key)
         if passed:
             self.passed[passed] += 1
         if signature is None:
@@ -357,23 +351,3 @@ def _result(tensor: Tensor, crossing: Crossing) -> DeviceResult:
 def _broken(error: Exception) -> Message:
     first = str(error).strip().partition("\n")[0][:200]
     return say("its tensors cannot be copied: {error}", error=first or type(error).__name__)
-
-
-class Untracked(WithoutDispatchModes):
-    """Keeps what the tool does from autograd, from the program's own modes, and from what a rehearsal counts."""
-
-    __slots__ = ("_functions", "_grad")
-
-    def __enter__(self) -> None:
-        super().__enter__()
-        self._grad = torch.is_grad_enabled()
-        torch._C._set_grad_enabled(False)
-        self._functions = torch._C.DisableTorchFunction()
-        self._functions.__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._functions.__exit__(kind, error, trace)
-        torch._C._set_grad_enabled(self._grad)
-        super().__exit__(kind, error, trace)

@@ -99,7 +99,6 @@ class ResultTable:
     def __init__(self) -> None:
         self.counts = dict.fromkeys(Status, 0)
         self.skipped: dict[str, int] = {}
-        self.left_out = 0
         self.unlisted = 0
         self.in_part = 0
         self.elsewhere = 0
@@ -172,7 +171,6 @@ class ResultTable:
             return {
                 "counts": counts,
                 "skipped": dict(sorted(self.skipped.items())),
-                "not_sampled": self.left_out,
                 "unlisted": self.unlisted,
                 "in_part": self.in_part,
                 "in_other_threads": self.elsewhere,

@@ -19,20 +19,18 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from torchferry.core.errors import TorchferryError, UsageError, unknown_name
 from torchferry.core.messages import Message, say
-from torchferry.numerics.compare import random_ops
-from torchferry.numerics.compare.blocks import block_of
 from torchferry.numerics.compare.judge import Judge
 from torchferry.numerics.compare.mode import CompareMode, OpPolicy
 from torchferry.numerics.compare.reference import is_foreign
 from torchferry.numerics.compare.results import CallLog, ResultRow, ResultTable, log_name
-from torchferry.numerics.compare.sampling import FIRSTS, CallSignature, Sampler
+from torchferry.numerics.compare.sampling import CallSignature, Sampler, block_of
 from torchferry.numerics.compare.shadow_run import ShadowRun
-from torchferry.numerics.compare.snapshot import ComparedCall, Untestable
-from torchferry.numerics.compare.verdict import ResultVerdict, Status, worst
+from torchferry.numerics.compare.snapshot import ComparedCall
+from torchferry.numerics.compare.verdict import ResultVerdict, Status
 from torchferry.numerics.compare.worker import Worker
 from torchferry.numerics.framework.attribution import Attribution, Where
 from torchferry.numerics.framework.launcher import is_selected_rank, rank
-from torchferry.numerics.framework.operators import Operator, OperatorFilter, operator
+from torchferry.numerics.framework.operators import OperatorFilter, operator
 from torchferry.numerics.report.compare import SOURCES, STANDARDS
 
 MEMORY = 1 << 30
@@ -40,9 +38,6 @@ MEMORY = 1 << 30
 
 BUDGET = 0.02
 """Share of the time that comparisons may take beyond the first ones, unless `budget` says otherwise."""
-
-_INTERVAL = 2048
-"""Calls after which samples are chosen anew in programs that never end a step."""
 
 
 class ComparisonFailed(TorchferryError):  # noqa: N818 - the seed's users know it by this
@@ -175,7 +170,6 @@ class CompareWithCPU:
         self._lock = threading.Lock()
         self._entered = 0
         self._number = 0
-        self._since_choice = 0
         self._counted = False
         self._thread = 0
         self._handles: list[Any] = []
@@ -223,6 +217,7 @@ class CompareWithCPU:
             self._log.close()
         if self._another:
             self.results = ResultTable()
+            self.sampler.left_out = 0
 
     def step(self) -> None:
         """Say that a step of training has ended.
@@ -235,7 +230,7 @@ class CompareWithCPU:
         self._counted = True
         self.step_cnt += 1
         self.attribution.next_step()
-        self._choose()
+        self.sampler.choose()
         if self._entered:
             self._follow()
         if self.active:
@@ -268,7 +263,7 @@ class CompareWithCPU:
         """Forget the graphs of earlier steps, and choose calls anew, in a program that does not call `step`."""
         if not self._counted:
             self.attribution.next_step()
-            self._choose()
+            self.sampler.choose()
 
     def _root(self, *_: Any) -> None:
         if not self._another and not is_selected_rank(self._ranks):  # the rank is known by now
@@ -317,23 +312,6 @@ class CompareWithCPU:
         else:
             self._log.begins(name)
 
-    def where(self, op: Operator) -> Where:
-        """Return where the call belongs that is being dispatched."""
-        return self.attribution.where(op)
-
-    def signature(self, policy: OpPolicy, key: tuple[Any, ...]) -> CallSignature | None:
-        """Return the call's kind if it is to be compared, else None."""
-        signature = policy.signatures.get(key)
-        if signature is None:
-            signature = policy.signatures[key] = self.sampler.signature(first=len(policy.signatures) < FIRSTS)
-        self._since_choice += 1
-        if self._since_choice > _INTERVAL:
-            self._choose()
-        if self.sampler.wants(signature):
-            return signature
-        self.results.left_out += 1
-        return None
-
     def untested(self, policy: OpPolicy, signature: CallSignature, where: Where, reason: Message) -> None:
         """Note a call that could not be copied."""
         verdict = ResultVerdict(Status.UNTESTED, reason)
@@ -356,15 +334,9 @@ class CompareWithCPU:
         signature.taken += 1
         if not self._worker.submit(job, patient=first or self.sampler.every or self._waits):
             self.sampler.put_off(signature)
-            signature.taken -= 1
-            self.results.left_out += 1
             return
         if self._waits or is_foreign(call.operator):  # what may draw from the program's generators runs alone
             self._worker.wait()
-
-    def _choose(self) -> None:
-        self._since_choice = 0
-        self.sampler.choose()
 
     # --- verdicts, in the thread ---
 
@@ -372,7 +344,7 @@ class CompareWithCPU:
         begin = time.thread_time()
         call = job.call if job.call.full else block_of(job.call, job.turn)
         with torch.no_grad():
-            verdict = self._verdict(call)
+            verdict = self._judge.verdict(call)
         if call.whole:
             verdict = replace(verdict, shape=call.shape)
         self.sampler.spent(job.signature, job.seconds + time.thread_time() - begin)
@@ -382,19 +354,6 @@ class CompareWithCPU:
         self._log.verdict(log_name(call.where, name), call, verdict, call.note)
         if verdict.status is Status.FAIL:
             self._failed(call, verdict)
-
-    def _verdict(self, call: ComparedCall) -> ResultVerdict:
-        try:
-            args = call.arguments()
-            if call.operator.draws(*args):
-                return random_ops.judge(call)
-            return worst(self._judge.verdicts(call))
-        except Untestable as error:
-            return ResultVerdict(Status.UNTESTED, error.reason, shape=call.shape, dtype=call.dtype)
-        except Exception as error:
-            first = str(error).strip().partition("\n")[0][:200]
-            reason = say("the comparison stopped: {error}", error=f"{type(error).__name__}: {first}")
-            return ResultVerdict(Status.UNTESTED, reason, shape=call.shape, dtype=call.dtype)
 
     def _failed(self, call: ComparedCall, verdict: ResultVerdict) -> None:
         written: Message | None = None
@@ -447,6 +406,7 @@ class CompareWithCPU:
             "called": bool(self._mode.policies()) or self.step_cnt > 0,
             "device": self._mode.device or "cpu",
             "compiled": _compiles(),
+            "not_sampled": self.sampler.left_out,
             "left_to_budget": self.sampler.left_to_budget,
             "again_within": again[0],
             "places_within": again[1],

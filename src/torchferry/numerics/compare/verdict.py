@@ -242,10 +242,14 @@ def ratios(device: Tensor, same: Tensor, reference: Tensor, dtype: torch.dtype) 
     return rmse, ours_most / (same_most + floor * greatest + small)
 
 
-def first_off(device: Tensor, reference: Tensor, wrong: Tensor, most: int) -> tuple[Element, ...]:
+_SHOWN = 20
+"""Elements that differ and are shown."""
+
+
+def first_off(device: Tensor, reference: Tensor, wrong: Tensor) -> tuple[Element, ...]:
     """Return the first elements that differ, for people."""
     elements = []
-    for position in wrong.reshape(-1).nonzero().reshape(-1)[:most].tolist():
+    for position in wrong.reshape(-1).nonzero().reshape(-1)[:_SHOWN].tolist():
         index = _index(position, tuple(reference.shape))
         ours, right = device.reshape(-1)[position], reference.reshape(-1)[position]
         value, other = ours.item(), right.item()

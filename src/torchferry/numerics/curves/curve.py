@@ -25,7 +25,7 @@ _TIE = 6
 """Digits of a fractional epoch by which two logs are put side by side."""
 
 
-class Form:
+class KeyKind:
     """What a curve's keys are made of."""
 
     STEP = "step"
@@ -57,7 +57,7 @@ class Curve:
 
     Attributes:
         metric: As the log writes it.
-        form: What the keys are, one of `Form`.
+        form: What the keys are, one of `KeyKind`.
         keys: Steps, rising.
         values: One for each key; may be NaN or infinite.
         notes: What was resolved, for the reader of a report.
@@ -73,11 +73,11 @@ class Curve:
 def shown(key: Key, form: str) -> str:
     """Return a step as people write it: `120`, `epoch 3`, `epoch 3 step 120`."""
     epoch, step = (f"{part:.{_TIE}f}".rstrip("0").rstrip(".") for part in key)
-    if form == Form.EPOCH:
+    if form == KeyKind.EPOCH:
         return f"epoch {epoch}" if key[1] == 0 else f"epoch {epoch} #{step}"
-    if form == Form.BOTH:
+    if form == KeyKind.BOTH:
         return f"epoch {epoch} step {step}"
-    return f"#{int(key[1]) + 1}" if form == Form.ORDER else step
+    return f"#{int(key[1]) + 1}" if form == KeyKind.ORDER else step
 
 
 def curve_of(ranks: dict[int | None, Points], habits: Habits) -> Curve:
@@ -123,7 +123,7 @@ def _keys(points: Points, habits: Habits) -> tuple[list[Key], str, list[Message]
     with_epoch = count - sum(map(math.isnan, points.epochs))
     in_order: list[Key] = [(0.0, float(index)) for index in range(count)]
     if habits.by_order or (not with_step and not with_epoch):
-        return in_order, Form.ORDER, []
+        return in_order, KeyKind.ORDER, []
     if max(with_step, with_epoch) < count:
         message = say_plural(
             "only {some} of {count} value has a step; all are taken in order",
@@ -131,19 +131,19 @@ def _keys(points: Points, habits: Habits) -> tuple[list[Key], str, list[Message]
             some=max(with_step, with_epoch),
             count=count,
         )
-        return in_order, Form.ORDER, [message]
+        return in_order, KeyKind.ORDER, [message]
     whole_epochs = with_epoch == count and all(epoch == int(epoch) for epoch in points.epochs if math.isfinite(epoch))
     if with_step < count:
-        return _by_epoch(points), Form.EPOCH, []
+        return _by_epoch(points), KeyKind.EPOCH, []
     rising = all(a <= b for a, b in zip(points.steps, points.steps[1:], strict=False))
     if rising or (not whole_epochs and not _begins_anew(points, habits)):
-        return [(0.0, step) for step in points.steps], Form.STEP, []
+        return [(0.0, step) for step in points.steps], KeyKind.STEP, []
     if whole_epochs:
-        return list(zip(points.epochs, points.steps, strict=True)), Form.BOTH, []
+        return list(zip(points.epochs, points.steps, strict=True)), KeyKind.BOTH, []
     keys, passes = _counted_epochs(points, habits)
     return (
         keys,
-        Form.BOTH,
+        KeyKind.BOTH,
         [
             say_plural(
                 "the step starts again {count} time, taken as epochs",
@@ -242,7 +242,7 @@ class Pairing:
     """The curves of both sides at common steps.
 
     Attributes:
-        form: What the keys are, one of `Form`.
+        form: What the keys are, one of `KeyKind`.
         keys: Common steps, rising.
         references: For each run of the reference, its values at `keys`.
         targets: The same of the target.
@@ -307,14 +307,14 @@ def pair(references: Sequence[Curve], targets: Sequence[Curve], alignment: str) 
     """
     curves = (*references, *targets)
     forms = {curve.form for curve in curves}
-    same = len(forms) == 1 and Form.ORDER not in forms
+    same = len(forms) == 1 and KeyKind.ORDER not in forms
     if alignment == "step" and not same:
         raise UsageError(
             say("the curves have no steps in common form: {forms}", forms=", ".join(sorted(forms))),
             say("give the step with --pattern '...(?P<step>\\d+)...', or compare in order with --align order"),
         )
     if alignment == "order" or not same:
-        return _by_order(references, targets, [] if alignment == "order" or forms == {Form.ORDER} else _why(forms))
+        return _by_order(references, targets, [] if alignment == "order" or forms == {KeyKind.ORDER} else _why(forms))
     tables = [dict(zip(curve.keys, curve.values, strict=True)) for curve in curves]
     keys = tuple(key for key in curves[0].keys if all(key in table for table in tables[1:]))
     if not keys:
@@ -342,7 +342,7 @@ def _by_order(references: Sequence[Curve], targets: Sequence[Curve], notes: list
     keys = tuple((0.0, float(index)) for index in range(count))
     left = (len(references[0].values) - count, len(targets[0].values) - count)
     return Pairing(
-        Form.ORDER,
+        KeyKind.ORDER,
         keys,
         tuple(curve.values[:count] for curve in references),
         tuple(curve.values[:count] for curve in targets),

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from torchferry.backends.acceptance import SIGNED, AcceptanceRule, Limit
 from torchferry.core.messages import Message, say, say_plural
-from torchferry.numerics.curves.curve import Form, Key, Pairing, shown
+from torchferry.numerics.curves.curve import Key, KeyKind, Pairing, shown
 from torchferry.numerics.curves.measures import CurveMeasures, measure
 
 # The spread of the reference's own runs, which is what two runs on one machine differ by.
@@ -198,7 +198,7 @@ def first_judged(rule: AcceptanceRule, pairing: Pairing) -> int:
     """Return the index of the first pair that the rule judges."""
     if rule.from_step <= 1:
         return 0
-    if pairing.form != Form.STEP:
+    if pairing.form != KeyKind.STEP:
         return min(rule.from_step - 1, len(pairing.keys))
     # a log that counts from 0 calls its 21st step 20
     zero = bool(pairing.keys) and pairing.keys[0][1] == 0

@@ -111,6 +111,26 @@ class WithoutDispatchModes(OwnWork):
         super().__exit__(kind, error, trace)
 
 
+class Untracked(WithoutDispatchModes):
+    """Keeps what the tool does from autograd, from the program's own modes, and from what a rehearsal counts."""
+
+    __slots__ = ("_functions", "_grad")
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._grad = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+        self._functions = torch._C.DisableTorchFunction()
+        self._functions.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._functions.__exit__(kind, error, trace)
+        torch._C._set_grad_enabled(self._grad)
+        super().__exit__(kind, error, trace)
+
+
 def without_dispatch_modes(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function run with no dispatch mode active, and with its waits and copies counted for nobody."""
 

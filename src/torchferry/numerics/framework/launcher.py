@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,8 +35,7 @@ class ToolSettings:
     """Which tool examines a command, and how.
 
     Attributes:
-        tool: Module of this room that is imported in the processes: it has `begin(options, folder)`, which returns an
-            object with `finish() -> dict`.
+        tool: Which of `process_tools.BEGIN` begins in the processes.
         options: What the tool was asked for: values that JSON has.
         ranks: The only ranks that are examined; all where it is empty.
         check_ranks: Ask each so many steps whether the ranks agree, on all of them; 0 for never.
@@ -182,13 +181,13 @@ def autoload() -> None:
     folder = Path(named)
     try:
         settings = ToolSettings.read(folder)
-        watch = _begin_rank_watch(settings)
+        # this rank answers the others also where it is not examined itself
+        watch = _begin("ranks", {"every": settings.check_ranks}, folder) if settings.check_ranks else None
         if not is_selected_rank(settings.ranks or None):
             return
-        module = importlib.import_module(settings.tool)
         begun = folder / f"begun-{os.getpid()}.json"
         _note(begun, {"rank": rank(), "process": os.getpid()})
-        tool: ProcessTool = module.begin(settings.options, folder)
+        tool = _begin(settings.tool, settings.options, folder)
     except BaseException as error:
         print(f"torchferry: the examination did not begin: {error!r}", file=sys.stderr, flush=True)
         return
@@ -213,14 +212,11 @@ def autoload() -> None:
     atexit.register(leave)
 
 
-def _begin_rank_watch(settings: ToolSettings) -> ProcessTool | None:
-    """Let this rank answer the others, also where it is not examined itself."""
-    if not settings.check_ranks:
-        return None
-    tool: ProcessTool = importlib.import_module("torchferry.numerics.ranks.entrypoint").begin(
-        {"every": settings.check_ranks}
-    )
-    return tool
+def _begin(name: str, options: dict[str, Any], folder: Path) -> ProcessTool:
+    """Begin a tool. `process_tools` stands above this module and imports torch, so it is imported here by its name."""
+    tools: dict[str, Callable[[dict[str, Any], Path], ProcessTool]]
+    tools = importlib.import_module("torchferry.numerics.process_tools").BEGIN
+    return tools[name](options, folder)
 
 
 def note_found(folder: Path, document: dict[str, Any]) -> None:

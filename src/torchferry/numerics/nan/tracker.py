@@ -23,7 +23,14 @@ from torchferry.numerics.framework.steps import Steps
 from torchferry.numerics.nan.diagnosis import Examiner, StepDiagnosis, dump_first_call
 from torchferry.numerics.nan.mode import CallResult, OperatorWatch, Origin, origins, untaken
 from torchferry.numerics.nan.rerun import RootCall, differentiated, taking_part
-from torchferry.numerics.nan.watch import StepMemory, Unread, bad_gradients, bad_outputs, bad_tensors, gradients_of
+from torchferry.numerics.nan.watch import (
+    StepMemory,
+    UnreadTensors,
+    bad_gradients,
+    bad_outputs,
+    bad_tensors,
+    gradients_of,
+)
 from torchferry.numerics.report.nan import told
 
 # Where NanInfTracker says what it found: standard error, or a file of its rank.
@@ -173,7 +180,7 @@ class NanInfTracker:
         self._early_bad: list[int] = []
         self._unaided = 0
         """Steps that ended without an optimizer of torch's, while there was none."""
-        self._unread = Unread()
+        self._unread = UnreadTensors()
         self._unlooked = 0
         """Calls of outermost modules that were too many to look at, where nothing else tells whether they were well."""
         self._unlooked_results = 0

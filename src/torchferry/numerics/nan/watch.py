@@ -236,7 +236,7 @@ class StepMemory:
                 return
 
 
-class Unread:
+class UnreadTensors:
     """Counts tensors that could not be looked at, by what they are."""
 
     def __init__(self) -> None:
@@ -266,12 +266,12 @@ def gradients_of(optimizer: Optimizer) -> list[Tensor]:
     ]
 
 
-def bad_gradients(optimizer: Optimizer, losses: Iterable[Tensor], unread: Unread) -> bool:
+def bad_gradients(optimizer: Optimizer, losses: Iterable[Tensor], unread: UnreadTensors) -> bool:
     """Whether a gradient of the optimizer's parameters or a loss is not finite. Reads each device once."""
     return bad_tensors(gradients_of(optimizer), losses, unread)
 
 
-def bad_tensors(tensors: Iterable[Tensor], few: Iterable[Tensor], unread: Unread) -> bool:
+def bad_tensors(tensors: Iterable[Tensor], few: Iterable[Tensor], unread: UnreadTensors) -> bool:
     """Whether a tensor is not finite. Reads each device once.
 
     Args:
@@ -297,7 +297,7 @@ def bad_tensors(tensors: Iterable[Tensor], few: Iterable[Tensor], unread: Unread
     return False
 
 
-def _sizes(ones: list[Tensor], unread: Unread) -> list[Tensor]:
+def _sizes(ones: list[Tensor], unread: UnreadTensors) -> list[Tensor]:
     """Return numbers in float32 that are finite where all elements of these tensors are.
 
     They have one dtype. Where the device has no norm of lists in it, each is brought to the CPU, which waits.

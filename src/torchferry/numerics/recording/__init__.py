@@ -6,7 +6,6 @@
 `torchferry compare record -o there -- python train.py` does the same around a command.
 """
 
-from torchferry.numerics.recording.entrypoint import begin
 from torchferry.numerics.recording.recorder import Recorder
 
-__all__ = ["Recorder", "begin"]
+__all__ = ["Recorder"]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.numerics.curves.comparison import Compared, CurveComparison
-from torchferry.numerics.curves.curve import Form, shown
+from torchferry.numerics.curves.curve import KeyKind, shown
 from torchferry.numerics.curves.judging import percent
 from torchferry.numerics.curves.measures import relative_error
 from torchferry.numerics.report import curves
@@ -75,7 +75,7 @@ def drawing(compared: Compared, lang: str, log_scale: bool) -> str:
     """
     pairing = compared.pairing
     scale = _logarithm(compared) if log_scale else _same
-    x_values = [key[1] for key in pairing.keys] if pairing.form == Form.STEP else list(range(len(pairing.keys)))
+    x_values = [key[1] for key in pairing.keys] if pairing.form == KeyKind.STEP else list(range(len(pairing.keys)))
     x = _Axis(x_values[0], x_values[-1], _LEFT, _WIDTH - _RIGHT)
     runs = (*pairing.references, *pairing.targets)
     finite = [scale(value) for run in runs for value in run if math.isfinite(value)]
@@ -184,7 +184,7 @@ def _errors(compared: Compared, x: _Axis, x_values: Sequence[float], lang: str) 
 def _steps(compared: Compared, x: _Axis, x_values: Sequence[float], lang: str) -> str:
     pairing = compared.pairing
     foot = _HEIGHT - _BOTTOM + 18
-    if pairing.form == Form.STEP:
+    if pairing.form == KeyKind.STEP:
         labels = [(tick, f"{tick:.15g}") for tick in _ticks(x.low, x.high, 8)]
     else:
         wanted = sorted({round(index * (len(pairing.keys) - 1) / 5) for index in range(6)})
