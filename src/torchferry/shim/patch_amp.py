@@ -137,7 +137,7 @@ def _own_autocast(resolver: Resolver, original: type) -> type:
     plugin_autocast = resolver.counterpart("torch.cuda.amp.autocast", original)
     devices = resolver.devices
 
-    class Meta(type):
+    class AutocastMeta(type):
         def __call__(
             cls,
             device_type: str,
@@ -162,7 +162,7 @@ def _own_autocast(resolver: Resolver, original: type) -> type:
         def __instancecheck__(cls, instance: Any) -> bool:
             return isinstance(instance, (original, plugin_autocast) if isinstance(plugin_autocast, type) else original)
 
-    return Meta("autocast", (), {"__doc__": original.__doc__, "__module__": original.__module__})
+    return AutocastMeta("autocast", (), {"__doc__": original.__doc__, "__module__": original.__module__})
 
 
 SETTINGS = {

@@ -335,14 +335,14 @@ def proxy_class(
             before_move()
         return card_device
 
-    class Meta(type(original)):  # type: ignore[misc]
+    class ProxyMeta(type(original)):  # type: ignore[misc]
         def __instancecheck__(cls, instance: Any) -> bool:
             return isinstance(instance, original)
 
         def __subclasscheck__(cls, subclass: type) -> bool:
             return issubclass(subclass, original)
 
-    class Proxy(original, metaclass=Meta):  # type: ignore[misc]
+    class Proxy(original, metaclass=ProxyMeta):  # type: ignore[misc]
         __doc__ = original.__doc__
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:

@@ -141,7 +141,7 @@ class Resolver:
         if self.devices.call_sites is not None:
             make = self.devices.call_sites.counting_calls(name, make)
 
-        class Meta(type(value)):  # type: ignore[misc]
+        class RedirectedMeta(type(value)):  # type: ignore[misc]
             def __call__(cls, *args: Any, **kwargs: Any) -> Any:
                 return make(*args, **kwargs) if cls is redirected else super().__call__(*args, **kwargs)
 
@@ -154,7 +154,9 @@ class Resolver:
                 return plain(value, subclass) if cls is redirected else super().__subclasscheck__(subclass)
 
         try:
-            redirected = Meta(value.__name__, (value,), {"__doc__": value.__doc__, "__module__": value.__module__})
+            redirected = RedirectedMeta(
+                value.__name__, (value,), {"__doc__": value.__doc__, "__module__": value.__module__}
+            )
         except TypeError:  # a class that takes no subclasses
             return value
         return redirected
