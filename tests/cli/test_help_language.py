@@ -33,7 +33,7 @@ def test_every_help_is_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
     with click_in_chinese():
         shown = {path: context.get_help() for path, context in commands(speaking(cli))}
     assert len(shown) > 20
-    assert [path for path, text in shown.items() if not text.startswith("用法:") or "选项:" not in text] == []
+    assert [path for path, text in shown.items() if not text.startswith("用法：") or "选项：" not in text] == []
     english = [
         (path, text[:30])
         for path, context in commands(cli)
@@ -42,8 +42,10 @@ def test_every_help_is_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert len(english) > 150
     assert [(path, text) for path, text in english if text in shown[path]] == []
-    assert "环境变量:" in shown["torchferry"]
-    assert "退出码:" in shown["torchferry"]
+    words = ("[OPTIONS]", "COMMAND [ARGS]", "Usage", "INTEGER", "FLOAT", "TEXT")
+    assert [(path, word) for path, text in shown.items() for word in words if word in text] == []
+    assert "环境变量：" in shown["torchferry"]
+    assert "退出码：" in shown["torchferry"]
     too_long = [line for text in shown.values() for line in text.split("\n") if _columns(line) > 78 and "。" in line]
     assert too_long == []
 
@@ -77,8 +79,11 @@ def test_lines_are_broken_where_chinese_may_be(text: str, width: int, lines: lis
 def test_wrong_use_is_told_in_the_users_language() -> None:
     chinese = torchferry("scan", "--bogus", env={"TORCHFERRY_LANG": "zh"})
     assert chinese.returncode == 2
-    assert chinese.stderr.startswith("用法: torchferry scan")
+    assert chinese.stderr.startswith("用法：torchferry scan")
     assert "错误：没有选项" in chinese.stderr
+    assert "是否想用 '--target'？" in torchferry("scan", "--tarrget", "x", env={"TORCHFERRY_LANG": "zh"}).stderr
+    assert "不是以下取值之一：'text', " in torchferry("scan", "-f", "x", env={"TORCHFERRY_LANG": "zh"}).stderr
+    assert "'x' 不是有效的整数" in torchferry("scan", "-j", "x", env={"TORCHFERRY_LANG": "zh"}).stderr
     assert "是否想用 `scan`？" in torchferry("scna", env={"TORCHFERRY_LANG": "zh"}).stderr
     english = torchferry("scna", env={"LC_ALL": "C.UTF-8"})
     assert "Did you mean `scan`?" in english.stderr

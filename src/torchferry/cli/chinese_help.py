@@ -15,7 +15,7 @@ from unicodedata import east_asian_width
 import click
 
 from torchferry.cli.help_text import message_of
-from torchferry.core.messages import LOCALE, catalogue, translatable
+from torchferry.core.messages import LOCALE, catalogue, say_plural, translatable
 
 _CLICK = (
     translatable("Usage:"),
@@ -45,6 +45,25 @@ _CLICK = (
 )
 """What click says, in its versions; what is not here stays English."""
 
+_CLICK_PLURALS = (
+    say_plural("{value!r} is not {choice}.", "{value!r} is not one of {choices}.", count=2),
+    say_plural("Did you mean {possibility}?", "(Did you mean one of: {possibilities}?)", count=2),
+)
+"""What click says of one thing or of several; its texts do not name the number."""
+
+_OPTIONS, _SUBCOMMAND = translatable("[OPTIONS]"), translatable("COMMAND [ARGS]...")
+"""What stands behind a command in its usage."""
+
+_TYPES = (
+    translatable("boolean"),
+    translatable("float"),
+    translatable("float range"),
+    translatable("integer"),
+    translatable("integer range"),
+    translatable("text"),
+)
+"""Names of click's types, which it shows in place of a value; `[en|zh]` and names of our own stay."""
+
 _TOKEN = re.compile(r"(?:[\x21-\x7e]+|.)[，。、；：）」”！？]*[ ]*")
 """What a line is not broken in: a word of letters, a Chinese character, and the punctuation behind it."""
 
@@ -68,7 +87,7 @@ def click_in_chinese() -> Iterator[None]:
 
 def in_chinese(command: click.Command) -> click.Command:
     """Return a copy of a command, and of those below it, whose help is Chinese: translated when it is asked for."""
-    copied = copy.copy(command)
+    copied = _translated(command)
     copied.context_class = _Context
     copied.make_context = click_in_chinese()(copied.make_context)  # type: ignore[method-assign]
     copied.get_help = partial(_help, command)  # type: ignore[method-assign]
@@ -85,14 +104,24 @@ def in_chinese(command: click.Command) -> click.Command:
 
 
 def _help(command: click.Command, context: click.Context) -> str:
-    shown = copy.copy(command)
+    shown = _translated(command)
     shown.help = _chinese(inspect.cleandoc(command.help or ""))
-    shown.params = [_parameter(parameter) for parameter in command.params]
     if isinstance(command, click.Group) and isinstance(context.command, click.Group):
         shown.get_command = context.command.get_command  # type: ignore[attr-defined]
     if "_help_option" in vars(command):
         shown._help_option = None  # click keeps the one that it made in the language of its first use
     return type(command).get_help(shown, context)
+
+
+def _translated(command: click.Command) -> click.Command:
+    """Return a copy of a command with a Chinese usage line and Chinese options."""
+    copied = copy.copy(command)
+    copied.params = [_parameter(parameter) for parameter in command.params]
+    if copied.options_metavar == _OPTIONS:
+        copied.options_metavar = _chinese(_OPTIONS)
+    if isinstance(copied, click.Group) and copied.subcommand_metavar == _SUBCOMMAND:
+        copied.subcommand_metavar = _chinese(_SUBCOMMAND)
+    return copied
 
 
 def _first_sentence(command: click.Command, limit: int = 45) -> str:
@@ -101,10 +130,12 @@ def _first_sentence(command: click.Command, limit: int = 45) -> str:
 
 
 def _parameter(parameter: click.Parameter) -> click.Parameter:
-    if not isinstance(parameter, click.Option) or not parameter.help:
-        return parameter
     copied = copy.copy(parameter)
-    copied.help = _chinese(parameter.help)
+    if isinstance(copied, click.Option) and copied.help:
+        copied.help = _chinese(copied.help)
+    if copied.type.name in _TYPES:
+        copied.type = copy.copy(copied.type)
+        copied.type.name = _chinese(copied.type.name)
     return copied
 
 
@@ -123,6 +154,12 @@ class _Formatter(click.HelpFormatter):
     def section(self, name: str) -> Iterator[None]:
         with super().section(_chinese(name)):
             yield
+
+    def write_heading(self, heading: str) -> None:
+        self.write(f"{' ' * self.current_indent}{heading}：\n")
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        super().write_usage(prog, args, _chinese("Usage:") if prefix is None else prefix)
 
     def write_text(self, text: str) -> None:
         indent = " " * self.current_indent
