@@ -11,9 +11,11 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 import click
+from babel.messages.pofile import read_po
 
 from torchferry.backends import cuda, registry
 from torchferry.backends.cards import cards
@@ -38,113 +40,72 @@ from tests.rules.fixture import Case, Output, fixture_of, load  # noqa: E402
 
 TABLES = ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions")
 HEADS = {
-    "en": {
-        "rules": "Rules",
-        "targets": "Targets",
-        "commands": "Commands",
-        "name": "CUDA side",
-        "status": "status",
-        "use": "use",
-        "note": "note",
-        "source": "source",
-        "library": "library",
-        "asks": "asks",
-        "before": "before torch.cuda",
-        "after": "after torch.cuda",
-        "mixed": "partly before torch.cuda, partly after",
-        "only": "torch.cuda alone",
-        "named": "when named",
-        "never": "not torch.cuda",
-        "kinds": "Files",
-        "does": "What it does",
-        "why": "Why is this bad?",
-        "references": "References",
-        "table": "What each target has, with a source for each row ({table}): {targets}",
-        "example": "Example",
-        "on": "On {targets}",
-        "style": " with `--style {style}`",
-        "with_unsafe": " with `--unsafe-fixes`",
-        "colon": ":",
-        "left": " the code stays as it is.",
-        "safety": "Fix safety",
-        "grades": "Findings of this rule can be",
-        "grade safe": "a **safe fix**: `torchferry migrate` applies it",
-        "grade unsafe": "an **unsafe fix**: likely right; read it, then apply it with `--unsafe-fixes`",
-        "grade manual": "**by hand**: you decide; the message says what there is to choose from",
-        "grade note": "a **note**: the place stays as it is, and the message gives the reason",
-        "see": "See also",
-        "family": "All rules of this family",
-        "tables": "What each target has in place of a CUDA name",
-        "silence": "To silence it",
-        "facts": "Facts",
-        "unknown": "UNKNOWN",
-        "cards": "Cards",
-        "card": "card",
-        "aliases": "also called",
-        "memory": "memory of a device as a program sees it, MiB",
-        "devices": "devices of a card",
-        "packages": "Packages",
-        "plain": "torch code that follows the device that it is given; "
-        "where a function of it chooses CUDA, the page of the target says so",
-        "other": "frameworks beside torch, whose programs are not judged",
-        "engine": "frameworks beside torch that are imported to compute with them and for nothing else: who comes to "
-        "such an import is not judged",
-        "host": "what does not touch a card: the same on every target",
-        "made": "This page is written from the code; `make generated` makes it anew.",
-    },
-    "zh": {
-        "rules": "规则",
-        "targets": "目标平台",
-        "commands": "命令",
-        "name": "CUDA 一侧",
-        "status": "状态",
-        "use": "改用",
-        "note": "说明",
-        "source": "来源",
-        "library": "库",
-        "asks": "查询方式",
-        "before": "先于 torch.cuda",
-        "after": "后于 torch.cuda",
-        "mixed": "部分先于、部分后于 torch.cuda",
-        "only": "只查询 torch.cuda",
-        "named": "由调用者指定时",
-        "never": "不查询 torch.cuda",
-        "kinds": "适用文件",
-        "does": "作用",
-        "why": "为什么不好",
-        "references": "参考",
-        "table": "各目标平台的对应内容，每行附来源（{table}）：{targets}",
-        "example": "示例",
-        "on": "在 {targets} 上",
-        "style": "，使用 `--style {style}`",
-        "with_unsafe": "，使用 `--unsafe-fixes`",
-        "colon": "：",
-        "left": "代码保持不变。",
-        "safety": "修复的可靠性",
-        "grades": "本规则的发现可能是",
-        "grade safe": "**安全修复**：`torchferry migrate` 直接应用",
-        "grade unsafe": "**需过目的修复**：多半正确；阅读之后用 `--unsafe-fixes` 应用",
-        "grade manual": "**需手工处理**：由您决定，消息列出可选的做法",
-        "grade note": "**说明**：该处保持不变，消息给出理由",
-        "see": "另见",
-        "family": "同一类的全部规则",
-        "tables": "各目标平台上 CUDA 名称的对应",
-        "silence": "屏蔽方式",
-        "facts": "事实",
-        "unknown": "UNKNOWN",
-        "cards": "卡",
-        "card": "卡",
-        "aliases": "别名",
-        "memory": "程序所见的单设备显存（MiB）",
-        "devices": "每卡设备数",
-        "packages": "软件包",
-        "plain": "随给定设备运行的 torch 代码；其中会选择 CUDA 的函数见各目标平台的表",
-        "other": "torch 之外的框架，不对其程序作出判断",
-        "engine": "torch 之外、导入只为用它计算的框架：触及这种导入的程序不作判断",
-        "host": "不接触加速卡的软件包：在所有目标平台上相同",
-        "made": "本页由代码生成；`make generated` 可重新生成。",
-    },
+    "rules": "Rules",
+    "targets": "Targets",
+    "commands": "Commands",
+    "name": "CUDA side",
+    "status": "status",
+    "use": "use",
+    "note": "note",
+    "source": "source",
+    "library": "library",
+    "asks": "asks",
+    "before": "before torch.cuda",
+    "after": "after torch.cuda",
+    "mixed": "partly before torch.cuda, partly after",
+    "only": "torch.cuda alone",
+    "named": "when named",
+    "never": "not torch.cuda",
+    "kinds": "Files",
+    "does": "What it does",
+    "why": "Why is this bad?",
+    "references": "References",
+    "table": "What each target has, with a source for each row ({table}): {targets}",
+    "example": "Example",
+    "on": "On {targets}",
+    "style": " with `--style {style}`",
+    "with_unsafe": " with `--unsafe-fixes`",
+    "colon": ":",
+    "left": " the code stays as it is.",
+    "safety": "Fix safety",
+    "grades": "Findings of this rule can be",
+    "grade safe": "a **safe fix**: `torchferry migrate` applies it",
+    "grade unsafe": "an **unsafe fix**: likely right; read it, then apply it with `--unsafe-fixes`",
+    "grade manual": "**by hand**: you decide; the message says what there is to choose from",
+    "grade note": "a **note**: the place stays as it is, and the message gives the reason",
+    "see": "See also",
+    "family": "All rules of this family",
+    "tables": "What each target has in place of a CUDA name",
+    "silence": "To silence it",
+    "facts": "Facts",
+    "unknown": "UNKNOWN",
+    "cards": "Cards",
+    "card": "card",
+    "aliases": "also called",
+    "memory": "memory of a device as a program sees it, MiB",
+    "devices": "devices of a card",
+    "packages": "Packages",
+    "plain": "torch code that follows the device that it is given; "
+    "where a function of it chooses CUDA, the page of the target says so",
+    "other": "frameworks beside torch, whose programs are not judged",
+    "engine": "frameworks beside torch that are imported to compute with them and for nothing else: who comes to "
+    "such an import is not judged",
+    "host": "what does not touch a card: the same on every target",
+    "made": "This page is written from the code; `make generated` makes it anew.",
 }
+"""The words of the pages, by what they head; `tools/locale/docs.po` has their Chinese, with these names as context."""
+
+CATALOGUE = ROOT / "tools" / "locale" / "docs.po"
+
+
+@cache
+def heads(lang: str) -> dict[str, str]:
+    """Return the words of the pages in a language."""
+    if lang == "en":
+        return HEADS
+    with CATALOGUE.open("rb") as file:
+        chinese = read_po(file, locale=lang)
+    return {str(entry.context): str(entry.string) for entry in chinese if entry.id}
 
 
 def documents() -> Iterator[tuple[Path, str]]:
@@ -163,7 +124,7 @@ def documents() -> Iterator[tuple[Path, str]]:
 
 def rule_index(lang: str) -> Iterator[str]:
     """Yield the list of all rules."""
-    words = HEADS[lang]
+    words = heads(lang)
     yield f"# {words['rules']}\n\n{words['made']}"
     last = ""
     for rule in rules():
@@ -181,7 +142,7 @@ LANGUAGES = {".py": "python", ".sh": "bash", ".yaml": "yaml", ".yml": "yaml", ".
 
 def rule_page(code: str, lang: str) -> Iterator[str]:
     """Yield the page of one rule: its text, an example from its fixture, and how sure its fixes are."""
-    words = HEADS[lang]
+    words = heads(lang)
     found = page(code, lang)
     cases = load(fixture_of(type(found.rule).__module__))
     yield f"# {found.code} {found.name}\n\n{found.title}\n"
@@ -210,7 +171,7 @@ def _reference(entry: str, lang: str) -> str:
     if kind == "table":
         listed = [target for target in registry.built_in() if _table(target, name)]
         links = ", ".join(f"[{target}](../targets/{target}.md#{name})" for target in listed)
-        return HEADS[lang]["table"].format(table=f"`{name}`", targets=links)
+        return heads(lang)["table"].format(table=f"`{name}`", targets=links)
     if kind == "page":
         title = (ROOT / "docs" / lang / f"{name}.md").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
         return f"[{title}](../{name}.md)"
@@ -232,7 +193,7 @@ def _example(cases: list[Case], lang: str) -> Iterator[str]:
     case = next(iter((*named, *rewritten, *short)), None)
     if case is None:
         return
-    words = HEADS[lang]
+    words = heads(lang)
     yield f"## {words['example']}\n"
     for name, text in case.files:
         if name != "input.py":
@@ -264,7 +225,7 @@ def _changed(before: str, after: str) -> Iterator[str]:
 
 def target_index(lang: str) -> Iterator[str]:
     """Yield the list of the targets."""
-    words = HEADS[lang]
+    words = heads(lang)
     yield f"# {words['targets']}\n\n{words['made']}\n"
     for name in registry.built_in():
         backend = registry.load(name)
@@ -280,7 +241,7 @@ def target_index(lang: str) -> Iterator[str]:
 
 def target_page(name: str, lang: str) -> Iterator[str]:
     """Yield what is known of one target."""
-    words = HEADS[lang]
+    words = heads(lang)
     backend = registry.load(name)
     yield f"# {name}: {Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)}\n\n{words['made']}\n"
     yield f"## {words['facts']}\n"
@@ -317,13 +278,13 @@ def _is_shown(row: Row) -> bool:
 
 
 def _cards(name: str, lang: str) -> Iterator[str]:
-    words = HEADS[lang]
+    words = heads(lang)
     known = cards(registry.load(name))
     if not known:
         return
     yield f"\n## {words['cards']}\n"
-    heads = ("card", "aliases", "memory", "devices", "source")
-    yield "| " + " | ".join(words[head] for head in heads) + " |"
+    columns = ("card", "aliases", "memory", "devices", "source")
+    yield "| " + " | ".join(words[column] for column in columns) + " |"
     yield "|---|---|---|---|---|"
     for card in known:
         memory = words["unknown"] if isinstance(card.memory, Unknown) else f"{card.memory >> 20:,}"
@@ -337,7 +298,7 @@ def _row(row: Row, sources: list[str], lang: str) -> str:
     note = row.remark.render(lang) if row.remark is not None else ""
     use = f"`{row.use}`" if row.use else ""
     if "order" in row.extra:
-        use = f"{HEADS[lang][row.extra['order']]}: {row.extra['asks']}"
+        use = f"{heads(lang)[row.extra['order']]}: {row.extra['asks']}"
     cells = (f"`{row.name}`" + (f" ({span})" if span else ""), status, use, note, str(sources.index(row.source) + 1))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
@@ -354,7 +315,7 @@ def _value(value: object, lang: str) -> str:
 
 def commands(lang: str) -> Iterator[str]:
     """Yield the command reference: what each command says of itself."""
-    yield f"# {HEADS[lang]['commands']}\n\n{HEADS[lang]['made']}"
+    yield f"# {heads(lang)['commands']}\n\n{heads(lang)['made']}"
     with _environment(TORCHFERRY_LANG=lang), click_in_chinese() if lang == "zh" else nullcontext():
         for name, shown in _helps(speaking(cli), None, "torchferry"):
             yield f"\n## {name}\n\n```text\n{shown.rstrip()}\n```"

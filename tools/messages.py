@@ -1,8 +1,10 @@
 """Collect the messages of the code into the catalogues, and compile these.
 
 In `src/torchferry/locale/zh/LC_MESSAGES`, `torchferry.po` has what torchferry says and the help of its commands,
-`rules.po` the pages of the rules. A new message is added without a translation, one that the code no longer says is
-removed. `--check` writes nothing, and fails when a catalogue is not as the code needs it, or a translation is missing.
+`rules.po` the pages of the rules. `tools/locale/docs.po` has the words of the generated documents; only the tool that
+writes them reads it, so it is not compiled. A new message is added without a translation, one that the code no longer
+says is removed. `--check` writes nothing, and fails when a catalogue is not as the code needs it, or a translation is
+missing.
 """
 
 from __future__ import annotations
@@ -155,7 +157,30 @@ def pages() -> Iterator[Found]:
                 )
 
 
-DOMAINS = {"torchferry": messages, "rules": pages}
+def headings() -> Iterator[Found]:
+    """Yield the words of the generated documents, each with what it heads as its context."""
+    path = ROOT / "tools" / "generate_docs.py"
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "HEADS":
+            assert isinstance(node.value, ast.Dict)
+            for name, text in zip(node.value.keys, node.value.values, strict=True):
+                assert name is not None
+                yield Found(
+                    ast.literal_eval(text), "tools/generate_docs.py", text.lineno, context=ast.literal_eval(name)
+                )
+
+
+CATALOGUES = {
+    FOLDER / "torchferry.po": messages,
+    FOLDER / "rules.po": pages,
+    ROOT / "tools" / "locale" / "docs.po": headings,
+}
+"""Where the catalogues are, and what finds their messages."""
+
+
+def compiled_of(path: Path) -> Path | None:
+    """Return the compiled form of a catalogue that torchferry reads; None for one that a tool reads."""
+    return path.with_suffix(".mo") if path.parent == FOLDER else None
 
 
 def catalogue(found: Iterable[Found], chinese: Mapping[Key, str]) -> Catalog:
@@ -218,20 +243,20 @@ def mo(catalog: Catalog) -> bytes:
 
 def write() -> None:
     """Bring the catalogues up to date."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for domain, find in DOMAINS.items():
-        path = FOLDER / f"{domain}.po"
+    for path, find in CATALOGUES.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         built = catalogue(find(), chinese_of(read(path)))
         path.write_bytes(po(built))
-        path.with_suffix(".mo").write_bytes(mo(built))
+        compiled = compiled_of(path)
+        if compiled is not None:
+            compiled.write_bytes(mo(built))
         for entry in _untranslated(built):
             print(f"{path.relative_to(ROOT)}: no Chinese for {entry.id!r}")
 
 
 def problems() -> Iterator[str]:
     """Yield what is wrong with the catalogues."""
-    for domain, find in DOMAINS.items():
-        path = FOLDER / f"{domain}.po"
+    for path, find in CATALOGUES.items():
         name = path.relative_to(ROOT)
         written = read(path)
         built = catalogue(find(), chinese_of(written))
@@ -245,8 +270,8 @@ def problems() -> Iterator[str]:
             for text in sorted({*ours} & {*theirs})
             if ours[text] != theirs[text]
         )
-        compiled = path.with_suffix(".mo")
-        if not compiled.is_file() or compiled.read_bytes() != mo(built):
+        compiled = compiled_of(path)
+        if compiled is not None and (not compiled.is_file() or compiled.read_bytes() != mo(built)):
             yield f"{compiled.relative_to(ROOT)} is not what {path.name} makes"
 
 
