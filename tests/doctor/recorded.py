@@ -173,3 +173,50 @@ def results_of(case: Case, root: Path) -> list[Result]:
 def failures(results: list[Result]) -> Iterator[Result]:
     """Yield what is not well."""
     return (result for result in results if result.status.value in ("failure", "warning"))
+
+
+ROOMY = Space(1 << 40, 1 << 39, True, True)
+SHM = Space(64 << 30, 60 << 30, True, True)
+INSIDE = {"/.dockerenv": ""}
+OTHER_PCI = {
+    "/sys/bus/pci/devices/0000:00:01.0/vendor": "0x19e5\n",
+    "/sys/bus/pci/devices/0000:00:01.0/device": "0x1822\n",
+    "/sys/bus/pci/devices/0000:00:01.0/class": "0x020000\n",
+}
+
+
+def python(**values: object) -> dict[str, object]:
+    """Return a machine's fields with this Python side."""
+    return {"answer": {**PYTHON, **values}}
+
+
+def companions(torch: str, **versions: str) -> dict[str, object]:
+    """Return an interpreter that has torch and what belongs to it."""
+    return python(
+        modules={"torch": "/venv/torch/__init__.py"},
+        distributions={"torch": torch, **versions},
+        torch={"version": torch, "cuda": None, "hip": None},
+    )
+
+
+def variables(**values: str) -> dict[str, object]:
+    """Return a machine's environment."""
+    return {"environment": {"PATH": "/usr/bin", **values}}
+
+
+def tool(name: str, output: str | ProcessResult, **more: str | ProcessResult) -> dict[str, object]:
+    """Return a machine's fields with these outputs."""
+    return {"outputs": {name: output, **{key.replace("__", " -t ecc -i "): value for key, value in more.items()}}}
+
+
+def steps(*said: dict[str, object], **more: object) -> dict[str, object]:
+    """Return what the probe found."""
+    return {"steps": list(said), "doing": "", "stopped": "", **more}
+
+
+PROXY = {"PATH": "/usr/bin", "http_proxy": "http://mia:secret@10.0.0.1:3128", "HTTP_PROXY": "http://other:3128"}
+
+
+def commands(check: str, target: str, tmp_path: Path, files: dict[str, str], **machine: object) -> list[str]:
+    results = results_of(Case(check, target, (), files, machine=machine), tmp_path)
+    return [command for result in results for command in result.commands]

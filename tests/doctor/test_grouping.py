@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.doctor.recorded import Case, context_of
-from tests.doctor.test_checks import CANN, ENV_SCRIPT, INSIDE, NPU_LIBRARIES, OTHER_PCI, npu, python
+from tests.doctor.recorded import INSIDE, OTHER_PCI, Case, context_of, python
+from tests.vendors.npu.doctor import CANN, ENV_SCRIPT, NPU_LIBRARIES, npu
 from torchferry.doctor import report
 from torchferry.doctor.engine import Diagnosis, choose, examine
 from torchferry.doctor.grouping import grouped

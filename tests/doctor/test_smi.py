@@ -2,96 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
 
-from tests.doctor import outputs
+from tests.vendors.npu.outputs import NPU_910B
 from torchferry.backends import machine, registry, smi
 from torchferry.backends.datafile import VENDORS
-from torchferry.backends.smi import Holder, SmiCard, SmiOutput
 from torchferry.core import toml
 
+RECORDED = {
+    path.parent.name: importlib.import_module(f"tests.vendors.{path.parent.name}.outputs")
+    for path in sorted(Path(__file__).parent.parent.glob("vendors/*/outputs.py"))
+}
 READINGS = {
-    ("npu", "NPU_910B"): SmiOutput(
-        "npu-smi info",
-        "23.0.7",
-        "23.0.7",
-        (SmiCard("0", "910B3", "OK", 55.0, 3338, 65536, "0"), SmiCard("1", "910B3", "OK", 54.0, 3337, 65536, "0")),
-    ),
-    ("npu", "NPU_910C"): SmiOutput(
-        "npu-smi info",
-        "25.2.0",
-        "25.2.0",
-        (
-            SmiCard("7", "Ascend910", "OK", 36.0, 3416, 65536, "0"),
-            SmiCard("7.1", "Ascend910", "OK", 35.0, 31877, 65536, "0"),
-        ),
-    ),
-    ("npu", "NPU_310P"): SmiOutput(
-        "npu-smi info", "23.0.0", "23.0.0", (SmiCard("24", "310P3", "OK", 29.0, 1832, 21527, "0"),)
-    ),
-    ("musa", "MUSA_S80"): SmiOutput(
-        "mthreads-gmi",
-        "1.14.0",
-        "2.7.0",
-        (SmiCard("0", "MTT S80", None, 56.0, 1339, 16384, "98%", "N/A"),),
-        (
-            Holder("0", 120, "...ird_party/bin/llama-box/llama-box", 2),
-            Holder("0", 2022, "...ird_party/bin/llama-box/llama-box", 1333),
-        ),
-    ),
-    ("musa", "MUSA_S5000"): SmiOutput(
-        "mthreads-gmi",
-        "2.3.2",
-        "3.3.5-server",
-        (
-            SmiCard("0", "MTT S5000", None, 52.0, 66641, 81920, "0%", "On-die, EDC"),
-            SmiCard("1", "MTT S5000", None, 51.0, 10, 81920, "0%", "On-die, EDC"),
-        ),
-    ),
-    ("sdaa", "SDAA_T100"): SmiOutput(
-        "teco-smi",
-        "1.10.0",
-        "1.1.2b1",
-        (
-            SmiCard("0", "TECO_AICARD_01", "OK", 35.0, 0, 15296, "0%"),
-            SmiCard("1", "TECO_AICARD_01", "OK", 35.0, 165, 15296, "0%"),
-        ),
-        (Holder("1", 76262, "python3.8", 165),),
-        runtime="1.1.2b0",
-    ),
-    ("sdaa", "SDAA_115"): SmiOutput(
-        "teco-smi",
-        "1.15.0",
-        "3.2.0",
-        (
-            SmiCard("0", "TECO_AICARD_01", "OK", 40.0, 0, 65536, "0%"),
-            SmiCard("1", "TECO_AICARD_01", "OK", 38.0, 0, 65536, "0%"),
-        ),
-        runtime="3.2.0",
-    ),
-    ("gcu", "GCU_Q"): SmiOutput(
-        "efsmi -q", "", "1.4.3.4", (SmiCard("0", "S60", "True", 35.0, 0, 42976, "0.0", "Enable", 0),)
-    ),
-    ("gcu", "GCU_TABLE"): SmiOutput(
-        "efsmi",
-        "1.2.0.301",
-        "1.2.0.301",
-        (
-            SmiCard("0", "S60", None, 39.0, None, 49120, None, "Disable"),
-            SmiCard("1", "Enflame S60G", None, 34.0, None, 23552, None, "Disable"),
-        ),
-    ),
-    ("ptex", "T20"): SmiOutput(
-        "efsmi",
-        "1.20.0",
-        "2.4.20230829",
-        (
-            SmiCard("0", "T20", None, 30.0, None, 32768, None, "Enable"),
-            SmiCard("1", "T20", None, 30.0, None, 32768, None, "Enable"),
-        ),
-    ),
+    (target, name): reading for target, outputs in RECORDED.items() for name, reading in outputs.READINGS.items()
 }
 
 DESCRIBED = [
@@ -104,7 +30,7 @@ DESCRIBED = [
 
 @pytest.mark.parametrize(("target", "name"), READINGS, ids="-".join)
 def test_a_recorded_output_is_read(target: str, name: str) -> None:
-    assert smi.read(smi.tool(registry.load(target)), getattr(outputs, name)) == READINGS[target, name]
+    assert smi.read(smi.tool(registry.load(target)), getattr(RECORDED[target], name)) == READINGS[target, name]
 
 
 @pytest.mark.parametrize("target", registry.built_in())
@@ -120,7 +46,7 @@ def test_a_long_line_does_not_take_long(target: str) -> None:
 
 
 def test_lines_that_could_not_be_read_are_counted() -> None:
-    broken = outputs.NPU_910B.replace("0000:C2:00.0  | 0 ", "0000:C2:00.0    0 ")
+    broken = NPU_910B.replace("0000:C2:00.0  | 0 ", "0000:C2:00.0    0 ")
     reading = smi.read(smi.tool(registry.load("npu")), broken)
     assert (len(reading.cards), reading.unread) == (1, 1)
 

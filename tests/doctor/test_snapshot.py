@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.doctor.outputs import NPU_910B, NPU_SICK
 from tests.doctor.recorded import Case, context_of
+from tests.vendors.npu.outputs import NPU_910B, NPU_SICK
 from torchferry.core.errors import UsageError
 from torchferry.doctor.engine import examine
 from torchferry.doctor.registry import all_checks
