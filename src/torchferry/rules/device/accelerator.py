@@ -1,11 +1,13 @@
-"""A use of `torch.accelerator`, the current accelerator whatever it is, on a target that it does not find.
+"""A use of `torch.accelerator` on a target whose device it does not support.
 
-`torch.accelerator.current_accelerator()` is the device of a plugin that extends torch under its own name
-(PrivateUse1), from torch 2.6 on. It knows no device of torch's other types, and an older torch does not have it:
-there the program fails, or takes the CPU and says nothing. What the plugin has instead is written in its place; some
-functions ask more of a plugin than its name, and are reported where it is not known to give it.
+`torch.accelerator.current_accelerator()` returns the device of a plugin that extends torch under its own name
+(PrivateUse1). torch has the module since version 2.6, and it does not know device types that torch itself defines,
+such as XLA. With an older torch, or on such a target, the program fails or silently uses the CPU.
 
-Where the function works on the target nothing is said: such code needs no migration.
+torchferry replaces the call by the function of the plugin. Some functions need more support from a plugin than its
+name. Where nobody has verified that the plugin has it, the call is reported.
+
+A function that works on the target is not reported: such code needs no migration.
 
 Why: The program fails with an older torch, or silently runs on the CPU.
 
