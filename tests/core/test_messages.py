@@ -118,7 +118,7 @@ ALWAYS_SEVERAL = {
     "Not known for {target}: of {programs} programs, {count} reaches what was not read.",
     "The target's curve covers only {covered} of {all} values of the reference; there it agrees.",
     "keeps {found} % of {count} elements; {right} % are expected",
-    "rank {ranks} has other tensors or is at another step than the others ({counts} tensors by rank)",
+    "rank {ranks} has different tensors or is at a different step than the others ({counts} tensors by rank)",
     "the rule's source advises at least {wanted} steps; {count} was judged",
     "{name} calls other operators, which were not seen",
     "{name} opens files: it is not replayed",

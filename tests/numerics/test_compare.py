@@ -714,7 +714,7 @@ def test_tolerances_that_are_given() -> None:
     assert status(1.01, atol=1e-3, rtol=1e-3) == "fail"
     assert status(1.0001, atol=1e-3, rtol=1e-3) == "warn"
     assert status(1.0001, atol=1e-3, rtol=1e-3, standard="given") == "pass"
-    assert status(1.0, atol=0.0, rtol=0.0) == "warn"  # as right as float32 can be, and not the same as float64
+    assert status(1.0, atol=0.0, rtol=0.0) == "warn"  # as accurate as float32 allows, and not the same as float64
     assert status(1.0, atol=0.0, rtol=0.0, standard="given") == "fail"
 
 

@@ -326,7 +326,7 @@ def _compared(chosen: Chosen, group: Any, ranks: tuple[int, ...], step: int | No
     wrong = _against_most([tuple(head.tolist()) for head in heads], ranks)
     if wrong:
         why = say(
-            "rank {ranks} has other tensors or is at another step than the others ({counts} tensors by rank)",
+            "rank {ranks} has different tensors or is at a different step than the others ({counts} tensors by rank)",
             ranks=", ".join(map(str, wrong)),
             counts=", ".join(str(int(head[0])) for head in heads),
         )

@@ -137,7 +137,7 @@ def _of_values(what: Message, result: Tensor, low: Tensor, truth: Tensor, moved:
             return ReplayVerdict(
                 FAIL,
                 what,
-                say("{name} at other positions than on the CPU: {n} of {all}", name=name, n=wrong, all=got.numel()),
+                say("{name} at different positions than on the CPU: {n} of {all}", name=name, n=wrong, all=got.numel()),
             )
     finite = torch.isfinite(got) & torch.isfinite(right) & torch.isfinite(same)
     got, same, right = got[finite], same[finite], right[finite]

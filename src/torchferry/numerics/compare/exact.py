@@ -125,7 +125,9 @@ def judge_exact(call: ComparedCall, number: int, right: Tensor) -> ResultVerdict
         return None
     if not is_float and _same_choice(call, number, ours, right):
         measures = ErrorMeasures(elements=right.numel(), of_bound=0.0)
-        return ResultVerdict(Status.PASS, say("equal values chosen in another order"), measures, result.shape, dtype)
+        return ResultVerdict(
+            Status.PASS, say("equal values chosen in a different order"), measures, result.shape, dtype
+        )
     wrong_at = _different(ours, right)
     count = int(wrong_at.sum())
     return ResultVerdict(

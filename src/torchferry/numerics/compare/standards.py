@@ -95,7 +95,9 @@ def ours(pair: ResultPair) -> Judgement:
     if pair.fraction <= 1:
         return PASSED
     if pair.growth is Growth.NONE:
-        return Status.FAIL, say("not rounded to nearest: {fraction} times that error", fraction=short(pair.fraction))
+        return Status.FAIL, say(
+            "the error is {fraction} times that of rounding to the nearest value", fraction=short(pair.fraction)
+        )
     wider = pair.wider()
     if wider is not None:
         pair.judge_by(wider)
@@ -315,7 +317,7 @@ def given(absolute: float, relative: float, strict: bool) -> Callable[[ResultPai
         if asked[0] is Status.FAIL and own[0] is Status.PASS:
             assert asked[1] is not None
             return Status.WARN, say(
-                "{reason}; it is as right as {dtype} can be", reason=asked[1], dtype=name_of(pair.dtype)
+                "{reason}; it is as accurate as {dtype} allows", reason=asked[1], dtype=name_of(pair.dtype)
             )
         return asked
 

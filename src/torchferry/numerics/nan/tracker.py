@@ -189,7 +189,7 @@ class NanInfTracker:
         if not self.enabled:
             return self
         if self._running:
-            raise UsageError(say("this tracker is active already"))
+            raise UsageError(say("this tracker is already active"))
         self._running = True
         self._attribution.start()
         self._steps.before.append(self._before_update)

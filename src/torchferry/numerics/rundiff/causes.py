@@ -89,7 +89,7 @@ def causes_in_settings(a: Rank, b: Rank) -> Iterator[Cause]:
             str(b.world),
             say("results of single ranks cannot be compared; weights, samples, losses and gradients can"),
             NOTE,
-            say("the runs had another number of ranks"),
+            say("the runs had different numbers of ranks"),
         )
 
 
@@ -101,7 +101,7 @@ def _setting(group: str, name: str, same_device: bool) -> tuple[str, str, Messag
             return (
                 "random state",
                 POSSIBLE,
-                say("a generator had another state at the first step"),
+                say("the state of a random generator differs at the first step"),
                 say("seed after the model is built; something drew numbers before, on one side"),
             )
         return (
@@ -122,13 +122,18 @@ def _setting(group: str, name: str, same_device: bool) -> tuple[str, str, Messag
                 ),
             )
         if lower.startswith("autocast") or lower == "default dtype":
-            return "autocast", POSSIBLE, say("the runs compute in other dtypes"), say("use the same mixed precision")
+            return (
+                "autocast",
+                POSSIBLE,
+                say("the runs compute in different dtypes"),
+                say("use the same mixed precision"),
+            )
         if "threads" in lower:
             return (
                 "threads",
                 NOTE,
-                say("the CPU used another number of threads"),
-                say("sums are added in another order"),
+                say("the CPU used a different number of threads"),
+                say("sums are added in a different order"),
             )
         return (
             "setting",
@@ -201,7 +206,7 @@ def causes_in_optimizers(a: Rank, b: Rank) -> Iterator[Cause]:
                     str(len(others_groups)),
                     say("group the parameters in the same way on both sides"),
                     CERTAIN,
-                    say("the optimizer has other groups of parameters"),
+                    say("the optimizer's parameter groups differ"),
                 )
                 continue
             for number, (group, two) in enumerate(zip(groups, others_groups, strict=False)):
@@ -221,7 +226,7 @@ def _of_optimizers(step: int, name: str, group: int, key: str, a: Any, b: Any) -
         short(b),
         say("set the same value on both sides; a scheduler may change it")
         if effect
-        else say("the steps are computed in another way, with other rounding"),
+        else say("the steps are computed differently, so their rounding differs"),
         CERTAIN if effect else NOTE,
         text,
     )
@@ -266,9 +271,9 @@ def _of_data(
                 where,
                 _entries(a),
                 _entries(b),
-                say("the ranks share the same samples in another way; gradients are the same but for rounding"),
+                say("the ranks divide the same samples differently; gradients agree up to rounding"),
                 NOTE,
-                say("the same samples lie in another order in the step"),
+                say("the same samples are in a different order within the step"),
             )
         return Cause(
             "order in a batch",
@@ -277,7 +282,7 @@ def _of_data(
             _entries(b),
             say("make the sampler's generator the same on both sides: `generator=torch.Generator().manual_seed(0)`"),
             CERTAIN,
-            say("a batch has the same samples in another order"),
+            say("a batch has the same samples in a different order"),
         )
     shared = sum((every_a & every_b).values())
     if len(a) == len(b) == 1 or not shared:
@@ -298,7 +303,7 @@ def _of_data(
             _entries(b),
             say("use the same samples in a step on both sides, over all ranks"),
             CERTAIN,
-            say("a step takes another number of samples"),
+            say("a step takes a different number of samples"),
         )
     return Cause(
         "data order",
@@ -307,7 +312,7 @@ def _of_data(
         _entries(b),
         say("use the same seeded generator, workers and sampler in the DataLoader on both sides"),
         CERTAIN,
-        say("the same samples come in another order"),
+        say("the same samples come in a different order"),
     )
 
 
@@ -391,7 +396,7 @@ def _differing(step: int, name: str, draw_a: Draw, draw_b: Draw) -> Cause:
             _rate(draw_b),
             say("use the same probability and the same mode, train() or eval(), on both sides"),
             CERTAIN,
-            say("a dropout keeps another share"),
+            say("a dropout keeps a different share"),
         )
     if _is_mask(draw_a):
         return Cause(
@@ -400,11 +405,11 @@ def _differing(step: int, name: str, draw_a: Draw, draw_b: Draw) -> Cause:
             f"{_rate(draw_a)}, {draw_a.hash}",
             f"{_rate(draw_b)}, {draw_b.hash}",
             say(
-                "devices draw other numbers for the same seed: compare with dropout off, or draw masks on the CPU; "
+                "devices draw different numbers for the same seed: compare with dropout off, or draw masks on the CPU; "
                 "on one kind of device, set the same seed before training"
             ),
             CERTAIN,
-            say("a dropout drew another mask, with the same share"),
+            say("a dropout drew a different mask that keeps the same share"),
         )
     return Cause(
         "random numbers",
@@ -413,7 +418,7 @@ def _differing(step: int, name: str, draw_a: Draw, draw_b: Draw) -> Cause:
         draw_b.hash,
         say("draw them on the CPU with a seeded generator, and move them to the device"),
         CERTAIN,
-        say("other random numbers were drawn"),
+        say("different random numbers were drawn"),
     )
 
 

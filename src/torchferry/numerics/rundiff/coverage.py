@@ -60,8 +60,8 @@ class Coverage:
         if 2 * self.unmeasured > self.aligned:
             self.gaps.append(
                 say_plural(
-                    "{count} result have another size in the second run",
-                    "{count} results have another size in the second run",
+                    "{count} result has a different size in the second run",
+                    "{count} results have a different size in the second run",
                     count=self.unmeasured,
                 )
             )

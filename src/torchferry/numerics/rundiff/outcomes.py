@@ -40,8 +40,8 @@ def causes_in_weights(a: Rank, b: Rank, rename: dict[str, str]) -> Iterator[Caus
         if a.world != b.world:
             return
     for phase, message, many in (
-        (names.PARAMETER, "initial weights", say("the runs began with other weights")),
-        (names.BUFFER, "initial buffers", say("the runs began with other buffers, such as running means")),
+        (names.PARAMETER, "initial weights", say("the runs began with different weights")),
+        (names.BUFFER, "initial buffers", say("the runs began with different buffers, such as running means")),
     ):
         of_a, of_b = _held(step_a, phase, {}), _held(step_b, phase, rename)
         missing, extra = sorted(of_a.keys() - of_b.keys()), sorted(of_b.keys() - of_a.keys())
@@ -206,9 +206,9 @@ def _told(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment) -> It
                 short(value_b),
                 say("give the layer the same `eps` on both sides")
                 if epsilon
-                else say("the operator is called with other numbers; look at the module's settings"),
+                else say("the operator is called with different numbers; look at the module's settings"),
                 CERTAIN,
-                say("a norm has another epsilon") if epsilon else say("an operator received another argument"),
+                say("a norm has a different epsilon") if epsilon else say("an operator received a different argument"),
             ),
         )
     for name, cause in seen.items():
@@ -230,7 +230,7 @@ def _dtypes(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment) -> 
         b.keys[j].dtype,
         say("use the same mixed precision, with the same lists of operators"),
         CERTAIN,
-        say("the runs compute in other dtypes"),
+        say("the runs compute in different dtypes"),
     )
 
 
@@ -252,11 +252,13 @@ def _sets(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, renam
             + (f" and {len(where) - 1} more" if len(where) > 1 else ""),
             group or "-",
             two or "-",
-            say("the module is computed by other operators, with other rounding; choose the same kernel on both sides")
+            say(
+                "the module is computed by different operators, so rounding differs; use the same kernel on both sides"
+            )
             if fused
             else say("one run computes something that the other does not"),
             POSSIBLE,
-            say("a module is computed by other operators"),
+            say("a module is computed by different operators"),
         )
 
 
