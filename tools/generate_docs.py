@@ -87,8 +87,8 @@ HEADS = {
     "packages": "Packages",
     "plain": "torch code that follows the device that it is given; "
     "where a function of it chooses CUDA, the page of the target says so",
-    "other": "frameworks beside torch, whose programs are not judged",
-    "engine": "frameworks beside torch that are imported to compute with them and for nothing else: who comes to "
+    "other": "frameworks other than torch; their programs are not judged",
+    "engine": "frameworks other than torch that are imported only to compute with them: a program that reaches "
     "such an import is not judged",
     "host": "what does not touch a card: the same on every target",
     "made": "This page is written from the code; `make generated` makes it anew.",

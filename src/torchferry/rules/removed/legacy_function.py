@@ -1,4 +1,4 @@
-"""An `autograd.Function` whose `forward` is no static method.
+"""An `autograd.Function` whose `forward` is not a static method.
 
 torch 1.5 and later raise when such a function is called ("Legacy autograd function with non-static forward method").
 Write `forward(ctx, ...)` and `backward(ctx, ...)` as static methods, store on `ctx` what was stored on `self`, and
@@ -52,7 +52,7 @@ class LegacyFunction(Rule):
                 start, _ = context.file.span(defined)
                 at = context.text.index(defined.name, start)
                 message = say(
-                    "`{name}` is a function of autograd whose `forward` is no static method, which torch {torch} of "
+                    "`{name}` is a function of autograd whose `forward` is not a static method, which torch {torch} of "
                     "{target} refuses: make its methods static and call `{name}.apply(...)`",
                     name=defined.name,
                     torch=str(torch_of(context.target)),
