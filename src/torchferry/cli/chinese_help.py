@@ -7,9 +7,10 @@ import gettext
 import inspect
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 from unicodedata import east_asian_width
 
 import click
@@ -87,9 +88,9 @@ def click_in_chinese() -> Iterator[None]:
 
 def in_chinese(command: click.Command) -> click.Command:
     """Return a copy of a command, and of those below it, whose help is Chinese: translated when it is asked for."""
-    copied = _translated(command)
+    copied = copy.copy(command)
     copied.context_class = _Context
-    copied.make_context = click_in_chinese()(copied.make_context)  # type: ignore[method-assign]
+    copied.make_context = partial(_make_context, copied, copied.make_context)  # type: ignore[method-assign]
     copied.get_help = partial(_help, command)  # type: ignore[method-assign]
     copied.get_short_help_str = partial(_first_sentence, command)  # type: ignore[method-assign]
     if isinstance(command, click.Group) and isinstance(copied, click.Group):
@@ -103,8 +104,18 @@ def in_chinese(command: click.Command) -> click.Command:
     return copied
 
 
+def _make_context(
+    copied: click.Command, make_context: Callable[..., click.Context], *args: Any, **kwargs: Any
+) -> click.Context:
+    """Read the arguments of a command. Only now is it known that its options are needed in Chinese."""
+    with click_in_chinese():
+        _translate(copied)
+        return make_context(*args, **kwargs)
+
+
 def _help(command: click.Command, context: click.Context) -> str:
-    shown = _translated(command)
+    shown = copy.copy(command)
+    _translate(shown)
     shown.help = _chinese(inspect.cleandoc(command.help or ""))
     if isinstance(command, click.Group) and isinstance(context.command, click.Group):
         shown.get_command = context.command.get_command  # type: ignore[attr-defined]
@@ -113,15 +124,13 @@ def _help(command: click.Command, context: click.Context) -> str:
     return type(command).get_help(shown, context)
 
 
-def _translated(command: click.Command) -> click.Command:
-    """Return a copy of a command with a Chinese usage line and Chinese options."""
-    copied = copy.copy(command)
-    copied.params = [_parameter(parameter) for parameter in command.params]
+def _translate(copied: click.Command) -> None:
+    """Give a copy of a command a Chinese usage line and Chinese options."""
+    copied.params = [_parameter(parameter) for parameter in copied.params]
     if copied.options_metavar == _OPTIONS:
         copied.options_metavar = _chinese(_OPTIONS)
     if isinstance(copied, click.Group) and copied.subcommand_metavar == _SUBCOMMAND:
         copied.subcommand_metavar = _chinese(_SUBCOMMAND)
-    return copied
 
 
 def _first_sentence(command: click.Command, limit: int = 45) -> str:
