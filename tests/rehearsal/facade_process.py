@@ -10,7 +10,9 @@ from typing import Any
 import torchferry
 from tests import warm
 from torchferry.backends import registry
+from torchferry.backends.datafile import VENDORS
 from torchferry.backends.target import Target
+from torchferry.core import toml
 from torchferry.rehearsal.config import VARIABLE, Rehearsal
 from torchferry.rehearsal.profile import make_profile
 
@@ -59,6 +61,12 @@ class Process:
             document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
             self.seen += [(event["kind"], event["subject"]) for event in document["events"]]
         return results
+
+
+def lists_all_names(name: str) -> bool:
+    """Whether the target's api table is to have a row for every name of the CUDA side."""
+    described = toml.load_own(VENDORS / registry.choose(name).backend.NAME / "vendor.toml")
+    return "api" in described.get("complete", [])
 
 
 def first(name: str) -> str:

@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 
 import torch
 
+from tests.rehearsal.facade_process import lists_all_names
 from torchferry.backends import cuda, registry
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
@@ -141,7 +142,7 @@ def test_every_row_is_obeyed(name: str) -> None:
             case "unknown":
                 if row.name not in cuda.modules():
                     assert has(module, own) is (own in rehearsed), path
-    assert seen > 200
+    assert seen > (200 if lists_all_names(name) else 0)
 
 
 @pytest.mark.parametrize("name", TARGETS)
