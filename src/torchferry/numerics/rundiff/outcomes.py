@@ -252,9 +252,7 @@ def _sets(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, renam
             + (f" and {len(where) - 1} more" if len(where) > 1 else ""),
             group or "-",
             two or "-",
-            say(
-                "the module is computed by different operators, so rounding differs; use the same kernel on both sides"
-            )
+            say("the module is computed by different operators, so rounding differs; use the same kernel on both sides")
             if fused
             else say("one run computes something that the other does not"),
             POSSIBLE,
