@@ -299,6 +299,120 @@ def test_a_card_of_this_machine_is_not_hidden_unasked(monkeypatch: pytest.Monkey
         prepare("npu", "", 0, None, (), "installed")
 
 
-def test_the_simulated_plugin_asks_for_none_of_this(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("plugin", ["", "simulated"])
+def test_the_simulated_plugin_asks_for_none_of_this(monkeypatch: pytest.MonkeyPatch, plugin: str) -> None:
     monkeypatch.setattr("torchferry.rehearsal.driver.plugin.glob", lambda _: ["/dev/davinci0"])
-    assert prepare("npu", "", 0, None, ()).shipped is None
+    assert prepare("npu", "", 0, None, (), plugin).shipped is None
+
+
+def an_installed_plugin(folder: Path, name: str, version: str, summary: str) -> None:
+    information = folder / f"{name}-{version}.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: {summary}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "plugin", "summary", "card", "version"),
+    [
+        ("torch_npu", "npu", "", "of the vendor", False, "2.13.0"),
+        ("torch_npu", "npu@2.13.0", "", "of the vendor", False, "2.13.0"),
+        ("torch_npu", "npu", "installed", "of the vendor", False, "2.13.0"),
+        ("torch_npu", "npu", "simulated", "of the vendor", False, ""),
+        ("torch_npu", "npu", "", "of the vendor", True, ""),  # the card's machine: nothing is hidden unasked
+        ("torch_npu", "npu@2.9.0", "", "of the vendor", False, ""),  # names of another version
+        ("torch_npu", "npu", "", "simulated by torchferry", False, ""),  # what a rehearsal around this one wrote
+        ("torch_musa", "musa", "", "of the vendor", False, ""),  # a driver that nobody described
+    ],
+)
+def test_the_installed_plugin_is_rehearsed_unasked_where_it_can_be(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    target: str,
+    plugin: str,
+    summary: str,
+    card: bool,
+    version: str,
+) -> None:
+    an_installed_plugin(tmp_path, name, "2.13.0", summary)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("torchferry.rehearsal.driver.plugin.glob", lambda _: ["/dev/davinci0"] if card else [])
+    shipped = prepare(target, "", 0, None, (), plugin).shipped
+    assert (shipped.version if shipped else "") == version
+
+
+def test_the_reason_is_told_where_the_installed_plugin_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    an_installed_plugin(tmp_path, PLUGIN, "2.13.0", "of the vendor")
+    done = subprocess.run(
+        [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu@2.9.0", "--", sys.executable, "-c", ""],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**ENVIRONMENT, "PYTHONPATH": str(tmp_path)},
+        check=True,
+    )
+    assert (
+        "the simulated plugin is rehearsed: the target names torch_npu 2.9.0, and the plugin is 2.13.0" in done.stderr
+    )
+
+
+@with_wheel
+def test_a_process_puts_the_plugin_into_itself_and_its_children(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            f"""
+            import subprocess, sys
+            import torchferry.rehearsal
+            session = torchferry.rehearsal.enable("npu", plugin={str(wheel())!r})
+            assert torchferry.rehearsal.enable("npu", plugin={str(wheel())!r}) is session
+            assert torchferry.rehearsal.current() is session
+            import torch, torch_npu
+            print(session.rehearsal.shipped.version, torch.ones(2, device="npu").sum().item(), torch_npu.__file__)
+            child = "import torch, torch_npu; print(torch.ones(3, device='npu').sum().item(), torch_npu.__file__)"
+            subprocess.run([sys.executable, "-c", child], check=True)
+            try:
+                torchferry.rehearsal.enable("npu", devices=3, plugin={str(wheel())!r})
+            except Exception as error:
+                print(error)
+            """
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    version = importlib.metadata.version("torch").partition("+")[0]
+    lines = sorted(line for line in done.stdout.splitlines() if line.strip())
+    assert lines[0].startswith(f"{version} 2.0 ") == (lines[0].endswith("site-packages/torch_npu/__init__.py"))
+    assert [line.split()[-2] for line in lines[:2]] == ["2.0", "3.0"]
+    assert "torch allows one such device per process" in done.stdout
+
+
+@with_wheel
+def test_a_test_suite_meets_the_plugin_and_its_own_lines_are_named(tmp_path: Path) -> None:
+    (tmp_path / "test_something.py").write_text(
+        "import torch, torch_npu\n\n\n"
+        "def test_it(rehearsal):\n"
+        "    assert rehearsal.rehearsal.shipped.version == torch_npu.__version__\n"
+        "    print(torch.ones(2, device='npu'))\n"
+    )
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rehearse", "npu"),
+            *("--rehearse-plugin", str(wheel()), str(tmp_path)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=ENVIRONMENT,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "as Huawei ships it, on a simulated driver" in done.stdout
+    assert "test_something.py:6  printing a tensor  x1" in done.stdout

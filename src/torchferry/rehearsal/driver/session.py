@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +28,7 @@ from torchferry.rehearsal.driver import building
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
 from torchferry.rehearsal.driver.native import Machine, TakenOver
 from torchferry.rehearsal.native import DTYPE_CODES
+from torchferry.rehearsal.profile import Profile
 
 _REFERENCES = "_fused.py"
 """Operators of the plugin's own whose mathematics is public; the simulated package has them too."""
@@ -42,6 +44,26 @@ def load(name: str, stand_in: str) -> None:
     bootstrap.or_end(lambda: _load(name, Path(stand_in)))
 
 
+def start(name: str) -> ShippedSession:
+    """Import the plugin in this process, whose rehearsal is prepared; can be called again.
+
+    Raises:
+        TorchferryError: another plugin is there already, or the driver or the operators cannot be built.
+    """
+    if name not in _sessions:
+        session.refuse_other_plugin(session.observe().resolved().backend)
+        spec = importlib.util.find_spec(name)
+        if name in sys.modules or spec is None or spec.origin is None:
+            raise TorchferryError(say("{plugin} was imported before the rehearsal began", plugin=name))
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        try:
+            _load(name, Path(spec.origin))
+        except BaseException:
+            sys.modules.pop(name, None)
+            raise
+    return _sessions[name]
+
+
 def _load(name: str, stand_in: Path) -> None:
     rehearsal = session.observe()
     backend = rehearsal.resolved().backend
@@ -52,7 +74,7 @@ def _load(name: str, stand_in: Path) -> None:
     folder = building.driver_folder(driver)
     machine = _start_machine(driver, folder, rehearsal, backend)
     queued = _import(driver, folder, lambda: _become(sys.modules[name], spec))
-    operators = _operators[name] = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
+    operators = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
     if not queued:
         operators.queue_is_off()
     operators.set_sink(observers.receive_native_event)
@@ -63,14 +85,43 @@ def _load(name: str, stand_in: Path) -> None:
     faults.install(list(rehearsal.faults), _Faults(machine, operators))
     events.recorder.at_end(lambda: _report(backend, rehearsal, machine, operators))
     events.recorder.device_loaded()
+    _sessions[name] = ShippedSession(rehearsal, backend, machine, operators)
 
 
-_operators: dict[str, TakenOver] = {}
+@dataclass(frozen=True)
+class ShippedSession:
+    """The rehearsal of this process with the plugin as its vendor ships it.
+
+    Attributes:
+        rehearsal: What was asked for.
+        backend: The target's backend.
+        machine: The simulated machine.
+        operators: The plugin's operators, computed by the CPU.
+    """
+
+    rehearsal: Rehearsal
+    backend: type[Backend]
+    machine: Machine
+    operators: TakenOver
+
+    @property
+    def profile(self) -> Profile:
+        """The card."""
+        return self.rehearsal.profile
+
+
+_sessions: dict[str, ShippedSession] = {}
+
+
+def current() -> ShippedSession | None:
+    """Return the session of this process; None where no plugin was loaded on the simulated driver."""
+    return next(iter(_sessions.values()), None)
 
 
 def operators() -> TakenOver | None:
     """Return the operators that were taken over in this process; None where no plugin was loaded."""
-    return next(iter(_operators.values()), None)
+    running = current()
+    return None if running is None else running.operators
 
 
 def _own_spec(name: str, stand_in: Path, backend: type[Backend]) -> ModuleSpec:
