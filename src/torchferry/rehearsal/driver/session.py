@@ -224,28 +224,44 @@ _held: list[torch.library.Library] = []
 
 
 def _add_references(backend: type[Backend], driver: SimulatedDriver) -> None:
-    """Compute operators of the plugin's own by what the simulated package composes of torch's."""
-    folder = backend.FACADE_DIRECTORY or data_directory(backend) / "plugin"
-    file = folder / backend.PLUGIN / _REFERENCES
-    spec = importlib.util.spec_from_file_location("torchferry_plugin_references", file) if file.is_file() else None
-    if spec is None or spec.loader is None:
-        return
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    """Compute operators of the plugin's own by formulas: those of the simulated package, then those of its driver."""
+    package = backend.FACADE_DIRECTORY or data_directory(backend) / "plugin"
     library = torch.library.Library(driver.namespace, "IMPL")  # type: ignore[no-untyped-call]
     _held.append(library)
-    for name, function in module.OPERATORS.items():
-        packet = getattr(getattr(torch.ops, driver.namespace), name, None)
-        if packet is not None and "default" in packet.overloads() and name not in driver.identities:
-            reference = _adapted(packet.default._schema, function)
-            for key in ("PrivateUse1", "AutogradPrivateUse1"):
-                _register(library, name, reference, key)
+    for file in (package / backend.PLUGIN / _REFERENCES, *sorted((driver.folder / "operators").glob("*.py"))):
+        for name, function in _formulas(file).items():
+            operator = _operator(driver.namespace, name)
+            if operator is not None and name not in driver.identities:
+                reference = _adapted(operator._schema, function)
+                for key in ("PrivateUse1", "AutogradPrivateUse1"):
+                    _register(library, name, reference, key)
+
+
+def _formulas(file: Path) -> dict[str, Callable[..., Any]]:
+    """Return the formulas in a file, by the names of their operators."""
+    spec = importlib.util.spec_from_file_location(f"torchferry_plugin_references_{file.stem}", file)
+    if not file.is_file() or spec is None or spec.loader is None:
+        return {}
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    operators: dict[str, Callable[..., Any]] = module.OPERATORS
+    return operators
+
+
+def _operator(namespace: str, name: str) -> Any | None:
+    """Return an operator that the plugin has at its version, by its name and, behind a point, its overload."""
+    base, _, overload = name.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), base, None)
+    overload = overload or "default"
+    return getattr(packet, overload) if packet is not None and overload in packet.overloads() else None
 
 
 def _adapted(schema: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a reference as a kernel: later versions of the operator may have arguments that it does not know."""
     arguments = list(schema.arguments)
-    taken = len(inspect.signature(function).parameters)
+    parameters = inspect.signature(function).parameters.values()
+    takes_all = any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters)
+    taken = len(arguments) if takes_all else min(len(parameters), len(arguments))
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         values = [*args, *(kwargs.get(each.name, each.default_value) for each in arguments[len(args) :])]
