@@ -416,3 +416,175 @@ def test_a_test_suite_meets_the_plugin_and_its_own_lines_are_named(tmp_path: Pat
     assert done.returncode == 0, done.stdout + done.stderr
     assert "as Huawei ships it, on a simulated driver" in done.stdout
     assert "test_something.py:6  printing a tensor  x1" in done.stdout
+
+
+@with_wheel
+def test_operators_of_the_plugins_own_equal_another_formula(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("shipped_formulas.py").read_text(encoding="utf-8")
+    out, err, _ = rehearse(script, tmp_path)
+    assert out.count("looked at") >= 13
+    assert "WOULD FAIL" not in err
+
+
+@with_wheel
+def test_what_is_refused_of_an_operator_is_named(tmp_path: Path) -> None:
+    script = """
+        import torch, torch_npu
+        x = torch.ones(2, 4, device="npu")
+        for call in (
+            lambda: torch_npu.npu_anchor_response_flags(x, [60, 60], [2, 2], 9),
+            lambda: torch_npu.npu_ffn(x, x.t(), x, "relu", scale=x),
+            lambda: torch_npu.npu_moe_token_permute(x, x.int(), padded_mode=True),
+        ):
+            try:
+                call()
+            except NotImplementedError as error:
+                print(error)
+    """
+    out, _, summary = rehearse(script, tmp_path)
+    assert [line for line in out.splitlines() if "npu::" in line] == [
+        "npu::npu_anchor_response_flags is an operator of the plugin that the simulated driver does not compute: "
+        "it runs on the card and is not rehearsed",
+        "npu::npu_ffn with scale: not rehearsed",
+        "npu::npu_moe_token_permute with padded_mode: not rehearsed",
+    ]
+    refused = {event["subject"] for event in summary["events"] if event["kind"] == "not-rehearsed"}  # type: ignore[attr-defined]
+    assert refused == {"npu::npu_anchor_response_flags", "npu::npu_ffn", "npu::npu_moe_token_permute"}
+
+
+@with_wheel
+@pytest.mark.parametrize("mode", [{}, {"INF_NAN_MODE_FORCE_DISABLE": "1"}], ids=["inf-kept", "saturating"])
+def test_a_step_with_an_overflow_is_skipped_as_on_the_cpu(tmp_path: Path, mode: dict[str, str]) -> None:
+    script = """
+        import torch, torch_npu
+        def train(device, scaler):
+            torch.manual_seed(0)
+            model = torch.nn.Linear(8, 4).to(device)
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            for step in range(4):
+                loss = model(torch.randn(4, 8).to(device)).pow(2).mean() * (float("inf") if step == 2 else 1.0)
+                optimizer.zero_grad()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                yield scaler.get_scale(), [parameter.sum().item() for parameter in model.parameters()]
+        on_card = list(train("npu", torch.npu.amp.GradScaler(init_scale=1024.0)))
+        on_cpu = list(train("cpu", torch.amp.GradScaler("cpu", init_scale=1024.0)))
+        assert on_card == on_cpu, (on_card, on_cpu)
+        scaler = torch.npu.amp.GradScaler
+        seen = []
+        def status(call):
+            scaler.clear_npu_overflow_flag()
+            call()
+            seen.append(scaler.get_npu_overflow_flag())
+        x = torch.full((3,), 60000.0, device="npu", dtype=torch.half)
+        for call in (lambda: x + 1, lambda: x * 10, lambda: x.add_(1), lambda: torch.ones(1, device="npu") / 0):
+            status(call)
+        print("STATUS", *seen)
+    """
+    out, _, _ = rehearse(script, tmp_path, **mode)
+    assert "STATUS False True False True" in out
+
+
+@with_wheel
+def test_a_graph_changes_nothing_while_it_is_recorded_and_equals_the_cpu_when_it_runs(tmp_path: Path) -> None:
+    script = """
+        import torch, torch_npu
+        x, counter = torch.ones(4, device="npu"), torch.zeros(1, device="npu")
+        graph = torch.npu.NPUGraph()
+        with torch.npu.graph(graph):
+            y = (x * 2 + 1).relu()
+            counter += 1
+            drawn = torch.rand(3, device="npu")
+        assert counter.item() == 0
+        x.fill_(5)
+        graph.replay()
+        first = drawn.tolist()
+        graph.replay()
+        print(y.tolist(), counter.item(), first != drawn.tolist())
+        try:
+            with torch.npu.graph(torch.npu.NPUGraph()):
+                x.sum().item()
+        except RuntimeError as error:
+            print(error)
+
+        def made(device):
+            torch.manual_seed(0)
+            net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).to(device)
+            return net, torch.optim.SGD(net.parameters(), 0.1)
+        def batch(seed):
+            generator = torch.Generator().manual_seed(seed)
+            return torch.randn(4, 8, generator=generator), torch.randn(4, 4, generator=generator)
+        def step(net, optimizer, rows, wanted):
+            loss = (net(rows) - wanted).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            return loss
+        net, optimizer = made("cpu")
+        on_cpu = [step(net, optimizer, *batch(seed)).item() for seed in (0, 0, 1, 2, 3)]
+        net, optimizer = made("npu")
+        rows, wanted = (tensor.npu() for tensor in batch(0))
+        side = torch.npu.Stream()
+        with torch.npu.stream(side):
+            on_card = [step(net, optimizer, rows, wanted).item() for _ in range(2)]
+        graph = torch.npu.NPUGraph()
+        with torch.npu.graph(graph):
+            loss = step(net, optimizer, rows, wanted)
+        for seed in (1, 2, 3):
+            for place, values in zip((rows, wanted), batch(seed)):
+                place.copy_(values)
+            graph.replay()
+            on_card.append(loss.item())
+        assert on_cpu == on_card, (on_cpu, on_card)
+        print("EQUAL")
+    """
+    out, _, _ = rehearse(script, tmp_path)
+    assert "[11.0, 11.0, 11.0, 11.0] 2.0 True" in out
+    assert "aten::_local_scalar_dense waits for the device, which work that is recorded into a graph cannot" in out
+    assert "EQUAL" in out
+
+
+@with_wheel
+def test_processes_write_to_the_same_memory(tmp_path: Path) -> None:
+    script = """
+        import torch, torch_npu, torch.multiprocessing as multiprocessing
+        def add_one(inbox, outbox):
+            torch.npu.set_device(0)
+            for _ in range(2):
+                tensor = inbox.get()
+                tensor.add_(1)
+                outbox.put(tensor.sum().item())
+                del tensor
+        if __name__ == "__main__":
+            context = multiprocessing.get_context("spawn")
+            inbox, outbox = context.Queue(), context.Queue()
+            process = context.Process(target=add_one, args=(inbox, outbox))
+            process.start()
+            small, large = torch.arange(4.0, device="npu"), torch.zeros(3 << 20, device="npu")
+            inbox.put(small)
+            print(outbox.get(timeout=60), small.tolist())
+            inbox.put(large[5:10])
+            print(outbox.get(timeout=60), large[4:11].tolist())
+            process.join(60)
+            print("ENDED", process.exitcode)
+    """
+    out, _, _ = rehearse(script, tmp_path)
+    assert "10.0 [1.0, 2.0, 3.0, 4.0]" in out
+    assert "5.0 [0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0]" in out
+    assert "ENDED 0" in out
+
+
+@with_wheel
+def test_the_line_that_ran_out_of_memory_is_named(tmp_path: Path) -> None:
+    script = """
+        import torch
+        try:
+            torch.empty(3 << 30, device="npu")
+        except torch.OutOfMemoryError as error:
+            print(error)
+    """
+    _, err, summary = rehearse(script, tmp_path, "--profile", str(small_card(tmp_path)))
+    assert "program.py:4" in err
+    kinds = [event["kind"] for event in summary["events"]]  # type: ignore[attr-defined]
+    assert kinds.count("out-of-memory") == 1

@@ -83,6 +83,7 @@ def _load(name: str, stand_in: Path) -> None:
     observers.watch_output()
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
     faults.install(list(rehearsal.faults), _Faults(machine, operators))
+    _note_exhaustion(backend, rehearsal)
     events.recorder.at_end(lambda: _report(backend, rehearsal, machine, operators))
     events.recorder.device_loaded()
     _sessions[name] = ShippedSession(rehearsal, backend, machine, operators)
@@ -289,22 +290,43 @@ def _peak(backend: type[Backend], machine: Machine, index: int) -> int:
     return int(namespace.max_memory_allocated(index)) if namespace else machine.memory_peak(index)
 
 
+_OBSERVE_EXHAUSTION = "_{device}_attach_out_of_memory_observer"
+"""What a plugin's `_C` has, as torch's own has for CUDA: what it is given is called where memory ran out."""
+
+
 def _note_exhaustion(backend: type[Backend], rehearsal: Rehearsal) -> None:
-    """Count how often a device ran out of memory. The plugin knows it only when it has freed what it could."""
+    """Note where a device runs out of memory: when the plugin has freed what it could, in the line that asked."""
+    kind, detail = ("fault", "out of memory") if _orders_exhaustion(rehearsal) else ("out-of-memory", "")
+
+    def note(device: int, *_: int) -> None:
+        events.recorder.add(kind, f"{backend.DEVICE_TYPE}:{device}", detail)
+
+    own = getattr(sys.modules.get(backend.PLUGIN), "_C", None)
+    attach = getattr(own, _OBSERVE_EXHAUSTION.format(device=backend.DEVICE_TYPE), None)
+    if attach is not None:
+        attach(note)
+    else:
+        events.recorder.at_end(lambda: _count_exhaustion(backend, rehearsal, kind, detail))
+
+
+def _orders_exhaustion(rehearsal: Rehearsal) -> bool:
+    return any(fault.kind == "oom" for fault in rehearsal.faults)
+
+
+def _count_exhaustion(backend: type[Backend], rehearsal: Rehearsal, kind: str, detail: str) -> dict[str, object]:
+    """Count how often a device ran out of memory, as a plugin without an observer tells it: without a line."""
     namespace = getattr(torch, backend.DEVICE_TYPE, None)
-    ordered = any(fault.kind == "oom" for fault in rehearsal.faults)
     for index in range(rehearsal.profile.devices):
         times = namespace.memory_stats(index).get("num_ooms", 0) if namespace and namespace.is_initialized() else 0
         for _ in range(times):
-            kind, detail = ("fault", "out of memory") if ordered else ("out-of-memory", "")
             events.recorder.add(kind, f"{backend.DEVICE_TYPE}:{index}", detail, place=NOWHERE)
+    return {}
 
 
 def _report(backend: type[Backend], rehearsal: Rehearsal, machine: Machine, operators: TakenOver) -> dict[str, object]:
     """What the device did in this process, for the summary."""
     for name, calls in machine.refused().items():
         events.recorder.add("not-rehearsed", name, amount=calls)
-    _note_exhaustion(backend, rehearsal)
     return {
         "device": backend.DEVICE_TYPE,
         "memory": [{"peak_allocated": _peak(backend, machine, index)} for index in range(rehearsal.profile.devices)],

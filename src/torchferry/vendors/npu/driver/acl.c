@@ -337,7 +337,11 @@ FERRY_EXPORT int aclrtIpcGetEventHandle(ferry_event* event, char* handle) {
   return event == NULL ? ACL_ERROR_RT_PARAM_INVALID : ACL_SUCCESS;
 }
 
-FERRY_EXPORT int aclrtIpcOpenEventHandle(const char* handle, ferry_event** event) {
+typedef struct {
+  char reserved[64];
+} event_handle;
+
+FERRY_EXPORT int aclrtIpcOpenEventHandle(event_handle handle, ferry_event** event) {
   (void)handle;
   const ferry_status status = ferry_make_event(event);
   return acl_status(status == FERRY_OK ? ferry_record(*event) : status);

@@ -13,7 +13,16 @@ from torchferry.rehearsal.driver.references import refuse
 _INT8 = (torch.int8, torch.qint8)
 _ACL_DTYPES = {0: torch.float32, 1: torch.float16, 2: torch.int8, 3: torch.int32, 27: torch.bfloat16}
 """aclDataType. A number of torch's own is 256 more than its place in c10::ScalarType."""
-_TORCH_DTYPES = {1: torch.int8, 3: torch.int32, 5: torch.float16, 6: torch.float32, 15: torch.bfloat16, 12: torch.qint8}
+_TORCH_DTYPES = {
+    1: torch.int8,
+    3: torch.int32,
+    5: torch.float16,
+    6: torch.float32,
+    15: torch.bfloat16,
+    12: torch.qint8,
+    13: torch.quint8,
+    14: torch.qint32,
+}
 
 
 def _dtype(number: int | torch.dtype | None, otherwise: torch.dtype, operator: str) -> torch.dtype:
@@ -43,14 +52,17 @@ def npu_quantize(
 ) -> torch.Tensor:
     """Return round(x / scale) + zero point, or round(x * scale + zero point), within the type."""
     wanted = _dtype(dtype, torch.int8, "npu::npu_quantize")
-    kinds = {torch.int8: torch.int8, torch.qint8: torch.int8, torch.uint8: torch.uint8, torch.int32: torch.int32}
+    kinds = {torch.int8: torch.int8, torch.qint8: torch.int8, torch.int32: torch.int32, torch.qint32: torch.int32}
+    kinds |= dict.fromkeys((torch.uint8, torch.quint8), torch.uint8)
     if wanted not in kinds:
         refuse("npu::npu_quantize", f"dtype {wanted}")
     scale = _along(scales.float(), x, axis)
     zero = 0.0 if zero_points is None else _along(zero_points.float(), x, axis)
     rounded = torch.round(x.float() / scale) + zero if div_mode else torch.round(x.float() * scale + zero)
     limits = torch.iinfo(kinds[wanted])
-    return rounded.double().clamp(limits.min, limits.max).to(kinds[wanted])
+    if kinds[wanted] == torch.int32:
+        rounded = rounded.double()  # float32 has no number for the largest of them
+    return rounded.clamp(limits.min, limits.max).to(kinds[wanted])
 
 
 def npu_anti_quant(
@@ -142,9 +154,9 @@ def npu_quant_matmul(
     """Return (x1 @ x2 + bias) * scale + offset: int8 by default, else times each row's scale in a floating type."""
     if x1.dtype != torch.int8 or x2.dtype != torch.int8 or scale.dtype == torch.int64:
         refuse("npu::npu_quant_matmul", f"{x1.dtype}, {x2.dtype} and a scale of {scale.dtype}")
-    product = torch.matmul(x1.double(), x2.double())  # exact: whole numbers
+    product = torch.matmul(x1.int(), x2.int())
     if bias is not None and bias.dtype == torch.int32:
-        product = product + bias.double()
+        product = product + bias
     wide = product.float() * scale.float()
     if pertoken_scale is not None:
         wide = wide * pertoken_scale.float().unsqueeze(-1)
