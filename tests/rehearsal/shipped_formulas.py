@@ -49,7 +49,7 @@ def activations(npu: Any) -> tuple[Any, Any]:
 @case
 def gradients_of_activations(npu: Any) -> tuple[Any, Any]:
     x, grad = drawn(3, 8).requires_grad_(), drawn(3, 8, seed=1)
-    formulas = {
+    formulas: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "npu_fast_gelu": lambda v: v * torch.sigmoid(1.702 * v),
         "npu_mish": torch.nn.functional.mish,
         "npu_silu": torch.nn.functional.silu,
@@ -97,11 +97,14 @@ def layer_and_group_norms(npu: Any) -> tuple[Any, Any]:
         layer(0.5 * leaves[0] + leaves[1], (6,), leaves[2], leaves[3], 1e-6), leaves, torch.ones(4, 6)
     )
     swish_leaves = [leaf.clone().requires_grad_() for leaf in (image, gamma, beta)]
-    swished = torch.nn.functional.silu(torch.nn.functional.group_norm(swish_leaves[0], 3, *swish_leaves[1:]))
+    swished = torch.nn.functional.silu(
+        torch.nn.functional.group_norm(swish_leaves[0], 3, swish_leaves[1], swish_leaves[2])
+    )
+    ones = torch.ones(4, 6, device="npu")
     swish, *statistics = npu.npu_group_norm_swish(cards[4], 3, cards[2], cards[3])
     got = [
         *npu.npu_add_layer_norm(*cards[:4], additional_output=True)[::3],
-        *(deep, *npu.npu_deep_norm_backward(torch.ones(4, 6).npu(), cards[0], cards[1], cards[2], mean, inverse, 0.5)),
+        *(deep, *npu.npu_deep_norm_backward(ones, *cards[:3], mean, inverse, 0.5)),
         *(swish, npu.npu_group_norm_silu(cards[4], cards[2], cards[3], 3)[0]),
         *npu.npu_group_norm_swish_grad(cards[5], cards[4], 3, cards[2], cards[3], *statistics, [True] * 3),
     ]
@@ -120,7 +123,7 @@ def attention(npu: Any) -> tuple[Any, Any]:
     cards = moved(query, key, value, grad)
     expected = torch.nn.functional.scaled_dot_product_attention(query, key, value, ~hidden)
     wanted = torch.autograd.grad(expected, (query, key, value), grad)
-    options = {"scale": 8**-0.5, "atten_mask": hidden.npu()}
+    options = {"scale": 8**-0.5, "atten_mask": hidden.to("npu")}
     fused = npu.npu_fusion_attention(*cards[:3], 4, "BNSD", **options)[0]
     plain = [card.detach() for card in cards]
     got = [
@@ -128,10 +131,10 @@ def attention(npu: Any) -> tuple[Any, Any]:
         *(npu.npu_fusion_attention_v2(*plain[:3], 4, "BNSD", **options)[0],),
         *npu.npu_fusion_attention_grad(*plain, 4, "BNSD", scale_value=8**-0.5, atten_mask=options["atten_mask"])[:3],
         npu.npu_prompt_flash_attention(
-            *plain[:3], atten_mask=hidden.npu(), num_heads=4, scale_value=8**-0.5, input_layout="BNSD"
+            *plain[:3], atten_mask=hidden.to("npu"), num_heads=4, scale_value=8**-0.5, input_layout="BNSD"
         ),
         npu.npu_fused_infer_attention_score(
-            *plain[:3], atten_mask=hidden.npu(), num_heads=4, scale=8**-0.5, input_layout="BNSD"
+            *plain[:3], atten_mask=hidden.to("npu"), num_heads=4, scale=8**-0.5, input_layout="BNSD"
         )[0],
         npu.npu_incre_flash_attention(
             *(plain[0][:, :, :1], *plain[1:3]), num_heads=4, scale_value=8**-0.5, input_layout="BNSD"
@@ -148,21 +151,21 @@ def parts_of_attention_together(npu: Any) -> tuple[Any, Any]:
         (part.logsumexp(-1), part.softmax(-1) @ value)
         for part, value in ((scores[:, :5], values[:5]), (scores[:, 5:], values[5:]))
     ]
-    got = npu.npu_attention_update([part[0].npu() for part in parts], [part[1].npu() for part in parts], 1)
+    got = npu.npu_attention_update([part[0].to("npu") for part in parts], [part[1].to("npu") for part in parts], 1)
     return list(got), [scores.softmax(-1) @ values, scores.logsumexp(-1)]
 
 
 @case
 def steps_of_optimisers(npu: Any) -> tuple[Any, Any]:
     value, grad = drawn(7), drawn(7, seed=1)
-    state = [tensor.npu() for tensor in (value, torch.zeros(7), torch.zeros(7))]
+    state = [tensor.to("npu") for tensor in (value, torch.zeros(7), torch.zeros(7))]
     parameter = torch.nn.Parameter(value.clone())
     optimizer = torch.optim.AdamW([parameter], lr=0.1, weight_decay=0.02)
     for step in range(3):
         parameter.grad = grad * (step + 1)
         optimizer.step()
         npu.npu_apply_adam_w.out(
-            *(0.9**step, 0.999**step, 0.1, 0.02, 0.9, 0.999, 1e-8, (grad * (step + 1)).npu(), None, False, False),
+            *(0.9**step, 0.999**step, 0.1, 0.02, 0.9, 0.999, 1e-8, (grad * (step + 1)).to("npu"), None, False, False),
             out=state,
         )
     kept = optimizer.state[parameter]
@@ -183,9 +186,9 @@ def products(npu: Any) -> tuple[Any, Any]:
         npu.npu_conv2d(cards[3], cards[4], None, [2, 2], [1, 1], [1, 1], 2),
         npu.npu_bmmV2(cards[5], cards[5].transpose(1, 2), []),
         *npu.npu_grouped_matmul(
-            [cards[0]], [cards[5]], group_list=torch.tensor(ends).npu(), split_item=3, group_type=0
+            [cards[0]], [cards[5]], group_list=torch.tensor(ends).to("npu"), split_item=3, group_type=0
         ),
-        *npu.npu_grouped_matmul([cards[0]], [cards[5]], group_list=torch.tensor([2, 0, 4]).npu(), **counts),
+        *npu.npu_grouped_matmul([cards[0]], [cards[5]], group_list=torch.tensor([2, 0, 4]).to("npu"), **counts),
         npu.npu_ffn(cards[0], cards[1].t().contiguous(), cards[1], "relu"),
     ]
     linear = torch.nn.functional.linear(x, weight, bias)
@@ -199,9 +202,9 @@ def products(npu: Any) -> tuple[Any, Any]:
 @case
 def routing(npu: Any) -> tuple[Any, Any]:
     x, tokens = drawn(5, 8), drawn(5, 3)
-    weights, experts, _ = npu.npu_moe_gating_top_k_softmax(x.npu(), None, 2)
+    weights, experts, _ = npu.npu_moe_gating_top_k_softmax(x.to("npu"), None, 2)
     wanted = x.softmax(-1).topk(2, -1)
-    permuted, places = npu.npu_moe_token_permute(tokens.npu(), experts)
+    permuted, places = npu.npu_moe_token_permute(tokens.to("npu"), experts)
     order = experts.cpu().reshape(-1).argsort(stable=True)
     back = npu.npu_moe_token_unpermute(permuted, places, weights)
     got = [weights, experts.float(), permuted, back, npu.npu_moe_token_unpermute(permuted, places)]
@@ -217,7 +220,7 @@ def shapes(npu: Any) -> tuple[Any, Any]:
     got = [
         *(turned, npu.npu_confusion_transpose_backward(turned, [1, 0, 2], [2, 3, 4], True)),
         *(npu.npu_transpose(card, [2, 0, 1]), npu.npu_pad(card, [0, 0, 1, 0, 0, 2]), npu.npu_sort_v2(card)),
-        *(npu.npu_one_hot(torch.tensor([1, 0, 2]).int().npu(), depth=3), npu.npu_max(card, 1)[0]),
+        *(npu.npu_one_hot(torch.tensor([1, 0, 2]).int().to("npu"), depth=3), npu.npu_max(card, 1)[0]),
         *(npu.npu_broadcast(card[:, :1], [2, 5, 4]), npu.npu_slice(card, [0, 1, 0], [2, 2, 4])),
         *(npu.npu_format_cast(card, 29), npu.npu_sign_bits_unpack(npu.npu_sign_bits_pack(card, 1), 1, torch.float32)),
     ]
@@ -233,13 +236,14 @@ def shapes(npu: Any) -> tuple[Any, Any]:
 @case
 def quantised(npu: Any) -> tuple[Any, Any]:
     x = drawn(4, 6)
-    narrow, scale = npu.npu_dynamic_quant(x.npu())
+    narrow, scale = npu.npu_dynamic_quant(x.to("npu"))
     whole = torch.randint(-9, 9, (4, 6), generator=torch.Generator().manual_seed(0)).to(torch.int8)
     other = whole.t().contiguous()
+    tenth = torch.full((6,), 0.1, device="npu")
     got = [
         *(narrow.float() * scale.unsqueeze(-1), scale),
-        npu.npu_quantize(x.npu(), torch.full((6,), 0.1).npu(), torch.zeros(6).npu(), torch.qint8, 1).float(),
-        npu.npu_quant_matmul(whole.npu(), other.npu(), torch.ones(4).npu(), output_dtype=torch.float16).float(),
+        npu.npu_quantize(x.to("npu"), tenth, torch.zeros_like(tenth), torch.qint8, 1).float(),
+        npu.npu_quant_matmul(*moved(whole, other, torch.ones(4)), output_dtype=torch.float16).float(),
     ]
     steps = x.abs().amax(-1, keepdim=True) / 127
     expected = [
@@ -256,10 +260,10 @@ def boxes(npu: Any) -> tuple[Any, Any]:
     scored = torch.cat((first[[0, 0, 2]] + torch.tensor([[0.0], [0.1], [0.0]]), torch.tensor([[0.5], [0.9], [0.1]])), 1)
     around = 1 - (36 - 28) / 36 - 1 + 4 / 28
     got = [
-        npu.npu_iou(first.npu(), first.npu()),
-        npu.npu_nms_with_mask(scored.npu(), 0.5)[2].float(),
-        npu.npu_giou(first[:1].t().npu(), first[1:2].t().npu()),
-        npu.npu_bounding_box_encode(first[:1].npu(), first[1:2].npu(), *(0.0,) * 4, *(1.0,) * 4),
+        npu.npu_iou(first.to("npu"), first.to("npu")),
+        npu.npu_nms_with_mask(scored.to("npu"), 0.5)[2].float(),
+        npu.npu_giou(first[:1].t().to("npu"), first[1:2].t().to("npu")),
+        npu.npu_bounding_box_encode(first[:1].to("npu"), first[1:2].to("npu"), *(0.0,) * 4, *(1.0,) * 4),
     ]
     return got, [overlap, torch.tensor([1.0, 0.0, 1.0]), torch.tensor([[around]]), torch.tensor([[0.4, 0.4, 0.0, 0.0]])]
 
@@ -269,13 +273,13 @@ def losses(npu: Any) -> tuple[Any, Any]:
     x, labels, target = drawn(4, 5), drawn(4, 5, seed=1).softmax(-1), torch.tensor([0, 3, 1, 4])
     hidden = torch.zeros(4, 5, dtype=torch.bool)
     hidden[:, 3:] = True
-    loss, logarithms, *_ = npu.npu_cross_entropy_loss(x.npu(), target.npu())
+    loss, logarithms, *_ = npu.npu_cross_entropy_loss(x.to("npu"), target.to("npu"))
     leaf = x.clone().requires_grad_()
     wanted = torch.nn.functional.cross_entropy(leaf, target)
     got = [
-        *(loss, logarithms, npu.npu_cross_entropy_loss_backward(torch.ones(1).npu(), logarithms, target.npu())),
-        *(npu.npu_softmax_cross_entropy_with_logits(x.npu(), labels.npu()),),
-        npu.npu_scaled_masked_softmax(x[None, None].npu(), hidden[None, None].npu(), 2.0, False)[0, 0],
+        *(loss, logarithms, npu.npu_cross_entropy_loss_backward(torch.ones(1).to("npu"), logarithms, target.to("npu"))),
+        *(npu.npu_softmax_cross_entropy_with_logits(x.to("npu"), labels.to("npu")),),
+        npu.npu_scaled_masked_softmax(x[None, None].to("npu"), hidden[None, None].to("npu"), 2.0, False)[0, 0],
     ]
     masked = (2 * x[:, :3]).softmax(-1)
     expected = [
