@@ -58,7 +58,7 @@ def npu_mish_backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 def _swiglu(x: torch.Tensor, dim: int) -> torch.Tensor:
     first, second = x.chunk(2, dim)
-    return functional.silu(first) * second
+    return (functional.silu(first.float()) * second.float()).to(x.dtype)
 
 
 def npu_swiglu_backward(grad: torch.Tensor, x: torch.Tensor, dim: int = -1) -> torch.Tensor:

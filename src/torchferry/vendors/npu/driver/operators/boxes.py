@@ -44,8 +44,8 @@ def _overlap(
     kind: str, boxes: torch.Tensor, others: torch.Tensor, trans: bool, is_cross: bool, mode: int
 ) -> torch.Tensor:
     first, second = _corners(boxes, trans), _corners(others, trans)
-    if is_cross:
-        first, second = first.unsqueeze(0), second.unsqueeze(1)
+    if is_cross:  # whose rows and columns the documentation and the tests of the operator give in different orders
+        refuse("npu::npu_giou, npu_diou or npu_ciou", "is_cross")
     shared = _shared(first, second)
     areas = _area(first), _area(second)
     union = areas[0] + areas[1] - shared
@@ -63,7 +63,7 @@ def _overlap(
             turn = (torch.atan(sides[1][0] / sides[1][1]) - torch.atan(sides[0][0] / sides[0][1])) * 2 / math.pi
             weight = (turn.pow(2) / (1 - ratio + turn.pow(2))).detach()
             result = result - weight * turn.pow(2)
-    return (result if is_cross else result.unsqueeze(0)).to(boxes.dtype)
+    return result.unsqueeze(0).to(boxes.dtype)
 
 
 def npu_giou(
@@ -255,29 +255,13 @@ def _bilinear(image: torch.Tensor, down: torch.Tensor, across: torch.Tensor) -> 
     return (first * (1 - y) + second * y) * inside
 
 
-def npu_roi_alignbk(
-    grad: torch.Tensor,
-    rois: torch.Tensor,
-    xdiff_shape: list[int],
-    pooled_width: int,
-    pooled_height: int,
-    spatial_scale: float,
-    sample_num: int,
-    roi_end_mode: int | None = None,
-) -> torch.Tensor:
-    def forward(leaf: torch.Tensor) -> torch.Tensor:
-        return npu_roi_align(leaf, rois, spatial_scale, pooled_height, pooled_width, sample_num, roi_end_mode or 0)
-
-    return gradient(forward, [grad.new_zeros(xdiff_shape)], [grad])[0]
-
-
 OPERATORS = {
     **{
         function.__name__: function
         for function in (
             *(npu_iou, npu_giou, npu_diou, npu_ciou, npu_giou_backward, npu_diou_backward, npu_ciou_backward),
             *(npu_bounding_box_encode, npu_bounding_box_decode, npu_nms_with_mask, npu_nms_v4),
-            *(npu_roi_align, npu_roi_alignbk),
+            npu_roi_align,
         )
     },
     "npu_ptiou": npu_iou,

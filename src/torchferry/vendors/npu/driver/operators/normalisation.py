@@ -246,10 +246,14 @@ def batch_norm_gather_stats_update(
     eps: float,
     counts: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what torch's batch_norm_gather_stats_with_counts returns: the statistics of all ranks."""
-    return torch.batch_norm_gather_stats_with_counts(
-        x, mean, invstd, running_mean, running_var, momentum, eps, counts.to(mean.dtype)
-    )
+    """Return mean and one over the deviation of all ranks; `mean` and `invstd` hold their sums and sums of squares."""
+    whole = counts.to(mean.dtype).sum()
+    centre = mean.sum(0) / whole
+    variance = invstd.sum(0) / whole - centre * centre
+    for running, now in ((running_mean, centre), (running_var, variance)):
+        if running is not None:
+            running.copy_(momentum * now + (1 - momentum) * running)
+    return centre, torch.rsqrt(variance.float() + eps).to(mean.dtype)
 
 
 def npu_normalize_batch(x: torch.Tensor, seq_len: torch.Tensor, normalize_type: int = 0) -> torch.Tensor:

@@ -25,7 +25,8 @@ def npu_apply_adam_out(
 ) -> tuple[torch.Tensor, ...]:
     """Change m += (1 - b1)(g - m), v += (1 - b2)(g² - v), var -= lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + e)."""
     var, m, v = out
-    rate = float(lr) * (1 - float(beta2_power)) ** 0.5 / (1 - float(beta1_power))
+    rest = 1 - float(beta1_power)
+    rate = float(lr) * (1 - float(beta2_power)) ** 0.5 / rest if rest else float("inf")
     m.add_((grad - m) * (1 - float(beta1)))
     v.add_((grad * grad - v) * (1 - float(beta2)))
     direction = m * float(beta1) + grad * (1 - float(beta1)) if use_nesterov else m

@@ -93,45 +93,6 @@ def npu_moe_init_routing(
     return x[sources[:count] % x.shape[0]], targets.int(), experts.int()
 
 
-def npu_moe_init_routing_v2(
-    x: torch.Tensor,
-    expert_idx: torch.Tensor,
-    scale: torch.Tensor | None = None,
-    offset: torch.Tensor | None = None,
-    active_num: int = -1,
-    expert_capacity: int = -1,
-    expert_num: int = -1,
-    drop_pad_mode: int = 0,
-    expert_tokens_num_type: int = 0,
-    expert_tokens_num_flag: bool = False,
-    quant_mode: int = -1,
-    active_expert_range: list[int] | None = None,
-    row_idx_type: int = 0,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return rows in the order of the experts of a range, where each went or came from, and each expert's count."""
-    if drop_pad_mode != 0 or quant_mode != -1 or expert_tokens_num_type not in (0, 1):
-        refuse("npu::npu_moe_init_routing_v2", "quantisation, dropping, or pairs of experts and counts")
-    first, last = active_expert_range or (0, expert_num)
-    k, flat = expert_idx.shape[-1], expert_idx.reshape(-1).long()
-    active = (flat >= first) & (flat < last)
-    order = flat.masked_fill(~active, torch.iinfo(torch.int32).max).argsort(stable=True)
-    count = int(active.sum())
-    rows = x[order[:count] // k]
-    if row_idx_type == 1:
-        places = order
-    else:
-        places = torch.full_like(flat, -1).scatter_(0, order[:count], torch.arange(count, device=x.device))
-    tokens = torch.zeros(last - first, dtype=torch.int64, device=x.device)
-    tokens = tokens.scatter_add(0, flat[active] - first, torch.ones_like(flat[active]))
-    tokens = tokens if expert_tokens_num_type == 1 else tokens.cumsum(0)
-    expanded = torch.cat([rows, rows.new_zeros(len(flat) - count, x.shape[1])])
-    factors = x.new_empty(0, dtype=torch.float32)
-    if scale is not None:
-        factors = scale.float()[order[:count] // k]
-    counts = tokens if expert_tokens_num_flag else tokens.new_empty(0)
-    return expanded[:active_num] if active_num > 0 else expanded, places.int(), counts, factors
-
-
 def npu_moe_compute_expert_tokens(sorted_experts: torch.Tensor, num_expert: int) -> torch.Tensor:
     """Return where the rows of each expert end."""
     experts = torch.arange(num_expert, dtype=sorted_experts.dtype, device=sorted_experts.device)
@@ -266,7 +227,7 @@ OPERATORS = {
         function.__name__: function
         for function in (
             *(npu_moe_gating_top_k_softmax, npu_moe_gating_top_k_softmax_v2, npu_moe_gating_top_k),
-            *(npu_moe_init_routing, npu_moe_init_routing_v2, npu_moe_compute_expert_tokens, npu_moe_finalize_routing),
+            *(npu_moe_init_routing, npu_moe_compute_expert_tokens, npu_moe_finalize_routing),
             *(npu_moe_token_permute, npu_moe_token_permute_grad, npu_moe_token_permute_grad_v2),
             *(npu_moe_token_unpermute, npu_moe_token_unpermute_grad, npu_moe_token_permute_with_routing_map),
         )
