@@ -8,17 +8,17 @@ WORKERS ?= auto
 
 .PHONY: demo test wheels test-fast lint format generated messages check-generated docs bench realworld verdicts rehearsed-verdicts sanitize clean
 
-demo: $(VENV)/.ready-rehearsal
+demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
 
 test: $(VENV)/.ready-dev wheels
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=15
 
-# A vendor's own plugin, for the tests that rehearse with it; where it cannot be had, they are skipped and say so.
+# A vendor's own plugin, for the demo and the tests that rehearse with it; where it cannot be had, they say so.
 WHEELS := torch-npu==2.13.0
-wheels: $(VENV)/.ready-dev
+wheels: $(VENV)/.ready-rehearsal
 	@test -e $(VENV)/.wheels || ($(BIN)/python -m pip download --quiet --no-deps --retries 1 --dest $(VENV)/wheels $(WHEELS) \
-	&& touch $(VENV)/.wheels) || echo "no $(WHEELS): the tests that need it are skipped"
+	&& touch $(VENV)/.wheels) || echo "no $(WHEELS): the demo takes the simulated plugin, the tests that need the vendor's own are skipped"
 
 # The packages that neither run torch nor start programs: for every save, in little more than a minute on two cores.
 FAST := $(addprefix tests/,core backends source rules programs report) $(wildcard tests/test_*.py)

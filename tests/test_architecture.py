@@ -65,6 +65,7 @@ WITH_TORCH = {
             "device_module",
             "distributed",
             "driver.native",
+            "driver.references",
             "driver.session",
             "extension_build",
             "facade_support",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
+import platform
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from torchferry.backends.base import Backend
 from torchferry.backends.registry import choose
 from torchferry.core.errors import TorchferryError
 from torchferry.rehearsal import build
+from torchferry.rehearsal.driver.description import load_driver
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "cuda-training"
@@ -32,10 +36,24 @@ def rehearse(project: Path, target: str) -> None:
     except TorchferryError as error:
         print(f"\nNot rehearsed: {error.message.render()}", error.advice and error.advice.render(), sep="\n  ")
         return
-    device = choose(target).backend.DEVICE_TYPE
-    command = ("python", "train.py", "--device", device, "--steps", "5")
+    backend = choose(target).backend
+    command = ("python", "train.py", "--device", backend.DEVICE_TYPE, "--steps", "5")
+    wheel, reason = own_plugin(backend)
+    if wheel is None:
+        print(f"\nRehearsed with the simulated {backend.PLUGIN}: {reason}.", flush=True)
+    plugin = () if wheel is None else ("--plugin", os.path.relpath(wheel, project))
     print(f"\n$ cd {project.relative_to(ROOT)}", end="")
-    run("rehearse", "--target", target, "--", *command, folder=project)
+    run("rehearse", "--target", target, *plugin, "--", *command, folder=project)
+
+
+def own_plugin(backend: type[Backend]) -> tuple[Path | None, str]:
+    """Return the wheel of the vendor's own plugin that the set-up fetched, or else why it is not rehearsed with."""
+    if load_driver(backend) is None:
+        return None, "nobody has described the driver that the vendor's own needs"
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    pattern = f"{backend.PLUGIN}-*-{python}-{python}-*{platform.machine()}.whl"
+    wheels = sorted((Path(sys.prefix) / "wheels").glob(pattern))
+    return (wheels[-1], "") if wheels else (None, f"no wheel of the vendor's own for Python {python[2:]} was fetched")
 
 
 def main() -> None:

@@ -402,7 +402,7 @@ def one_rank(rank: int, name: str, options: argparse.Namespace, folder: str) -> 
     """Judge in one process of several; the first writes the scores down."""
     torch.set_num_threads(1)
     model = MODELS[name]
-    session = rehearsal.enable(TARGET, devices=model.ranks)
+    session = rehearsal.enable(TARGET, devices=model.ranks, plugin="simulated")
     session.namespace.set_device(rank)
     distributed.init_process_group(
         str(session.backend.COLLECTIVE), init_method=f"file://{folder}/store", rank=rank, world_size=model.ranks
@@ -442,7 +442,7 @@ def main() -> None:
         if model.ranks > 1:
             scores = in_processes(name, options)
         else:
-            scores = judge(name, model, options, rehearsal.enable(TARGET, devices=1))
+            scores = judge(name, model, options, rehearsal.enable(TARGET, devices=1, plugin="simulated"))
         for tool, score in scores.items():
             total.setdefault(tool, Counter()).update(score)
     print(f"\n{'tool':28s} faults  found  first  false alarms")

@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--dtypes", nargs="+", default=DTYPES, choices=DTYPES)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    session = rehearsal.enable(TARGET, devices=1)
+    session = rehearsal.enable(TARGET, devices=1, plugin="simulated")
     total = {(dtype, standard): Counter[str]() for dtype in options.dtypes for standard in STANDARDS}
     for name in options.models:
         if name == YOLO and options.yolov5 is None:

@@ -15,7 +15,7 @@ import torch
 import torchferry.rehearsal
 torch.set_num_threads(1)
 {before}
-session = torchferry.rehearsal.enable({arguments})
+session = torchferry.rehearsal.enable({arguments}, plugin="simulated")
 device = session.backend.DEVICE_TYPE
 """
 

@@ -26,7 +26,7 @@ def rehearsed() -> Iterator[Session]:
 
     torch.set_num_threads(1)
     environment, path = dict(os.environ), list(sys.path)
-    session = rehearsal.enable(TARGET, devices=2)
+    session = rehearsal.enable(TARGET, devices=2, plugin="simulated")
     os.environ.clear()
     os.environ.update(environment)
     yield session

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 import torchferry.rehearsal
 torch.set_num_threads(1)
-session = torchferry.rehearsal.enable({target!r}, {enable})
+session = torchferry.rehearsal.enable({target!r}, {enable}, plugin="simulated")
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 device = torch.device(session.backend.DEVICE_TYPE, rank)
 collective = session.backend.COLLECTIVE

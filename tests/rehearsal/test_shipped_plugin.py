@@ -207,7 +207,7 @@ def test_what_a_program_meets(tmp_path: Path) -> None:
         print(error(lambda: x + torch.ones(4, device="npu:1")))
         print((x * torch.tensor(2.0)).sum().item(), x[torch.tensor([0, 1])].sum().item())
         print(error(lambda: torch.empty(3 << 30, device=device), torch.OutOfMemoryError))
-        print(error(lambda: torch_npu.npu_fast_gelu(x)))
+        print(error(lambda: torch_npu.npu_anchor_response_flags(x.view(1, 4), [60, 60], [2, 2], 9)))
         print(error(lambda: torch.ones(1, 3, 4, 4, device=device).to(memory_format=torch.channels_last)))
         # in place, out=, views, random numbers, types
         y = torch.zeros(2, 3, device=device)
@@ -238,7 +238,9 @@ def test_what_a_program_meets(tmp_path: Path) -> None:
     assert lines[1].endswith("npu:0 and npu:1!")
     assert lines[2] == "8.0 2.0"
     assert lines[3].startswith("NPU out of memory. Tried to allocate 12.00 GiB (NPU 0; 1024.00 MiB total capacity")
-    assert lines[4].startswith("npu::npu_fast_gelu is an operator of the plugin that the simulated driver does not")
+    assert lines[4].startswith(
+        "npu::npu_anchor_response_flags is an operator of the plugin that the simulated driver does not"
+    )
     assert lines[5].startswith("Only contiguous_format or preserve_format is supported")
     assert lines[6] == "(4, 5) 40.0 12.0 44.0"
     assert lines[7:] == ["True False", "True", "4.0", "True", "True"] or lines[8:] == ["True", "3.9999961853027344"], (
@@ -299,6 +301,292 @@ def test_a_card_of_this_machine_is_not_hidden_unasked(monkeypatch: pytest.Monkey
         prepare("npu", "", 0, None, (), "installed")
 
 
-def test_the_simulated_plugin_asks_for_none_of_this(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("plugin", ["", "simulated"])
+def test_the_simulated_plugin_asks_for_none_of_this(monkeypatch: pytest.MonkeyPatch, plugin: str) -> None:
     monkeypatch.setattr("torchferry.rehearsal.driver.plugin.glob", lambda _: ["/dev/davinci0"])
-    assert prepare("npu", "", 0, None, ()).shipped is None
+    assert prepare("npu", "", 0, None, (), plugin).shipped is None
+
+
+def an_installed_plugin(folder: Path, name: str, version: str, summary: str) -> None:
+    information = folder / f"{name}-{version}.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: {summary}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "plugin", "summary", "card", "version"),
+    [
+        ("torch_npu", "npu", "", "of the vendor", False, "2.13.0"),
+        ("torch_npu", "npu@2.13.0", "", "of the vendor", False, "2.13.0"),
+        ("torch_npu", "npu", "installed", "of the vendor", False, "2.13.0"),
+        ("torch_npu", "npu", "simulated", "of the vendor", False, ""),
+        ("torch_npu", "npu", "", "of the vendor", True, ""),  # the card's machine: nothing is hidden unasked
+        ("torch_npu", "npu@2.9.0", "", "of the vendor", False, ""),  # names of another version
+        ("torch_npu", "npu", "", "simulated by torchferry", False, ""),  # what a rehearsal around this one wrote
+        ("torch_musa", "musa", "", "of the vendor", False, ""),  # a driver that nobody described
+    ],
+)
+def test_the_installed_plugin_is_rehearsed_unasked_where_it_can_be(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    target: str,
+    plugin: str,
+    summary: str,
+    card: bool,
+    version: str,
+) -> None:
+    an_installed_plugin(tmp_path, name, "2.13.0", summary)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("torchferry.rehearsal.driver.plugin.glob", lambda _: ["/dev/davinci0"] if card else [])
+    shipped = prepare(target, "", 0, None, (), plugin).shipped
+    assert (shipped.version if shipped else "") == version
+
+
+def test_the_reason_is_told_where_the_installed_plugin_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    an_installed_plugin(tmp_path, PLUGIN, "2.13.0", "of the vendor")
+    done = subprocess.run(
+        [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu@2.9.0", "--", sys.executable, "-c", ""],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**ENVIRONMENT, "PYTHONPATH": str(tmp_path)},
+        check=True,
+    )
+    assert (
+        "the simulated plugin is rehearsed: the target names torch_npu 2.9.0, and the plugin is 2.13.0" in done.stderr
+    )
+
+
+@with_wheel
+def test_a_process_puts_the_plugin_into_itself_and_its_children(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            f"""
+            import subprocess, sys
+            import torchferry.rehearsal
+            session = torchferry.rehearsal.enable("npu", plugin={str(wheel())!r})
+            assert torchferry.rehearsal.enable("npu", plugin={str(wheel())!r}) is session
+            assert torchferry.rehearsal.current() is session
+            import torch, torch_npu
+            print(session.rehearsal.shipped.version, torch.ones(2, device="npu").sum().item(), torch_npu.__file__)
+            child = "import torch, torch_npu; print(torch.ones(3, device='npu').sum().item(), torch_npu.__file__)"
+            subprocess.run([sys.executable, "-c", child], check=True)
+            try:
+                torchferry.rehearsal.enable("npu", devices=3, plugin={str(wheel())!r})
+            except Exception as error:
+                print(error)
+            """
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    version = importlib.metadata.version("torch").partition("+")[0]
+    lines = sorted(line for line in done.stdout.splitlines() if line.strip())
+    assert lines[0].startswith(f"{version} 2.0 ") == (lines[0].endswith("site-packages/torch_npu/__init__.py"))
+    assert [line.split()[-2] for line in lines[:2]] == ["2.0", "3.0"]
+    assert "torch allows one such device per process" in done.stdout
+
+
+@with_wheel
+def test_a_test_suite_meets_the_plugin_and_its_own_lines_are_named(tmp_path: Path) -> None:
+    (tmp_path / "test_something.py").write_text(
+        "import torch, torch_npu\n\n\n"
+        "def test_it(rehearsal):\n"
+        "    assert rehearsal.rehearsal.shipped.version == torch_npu.__version__\n"
+        "    print(torch.ones(2, device='npu'))\n"
+    )
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rehearse", "npu"),
+            *("--rehearse-plugin", str(wheel()), str(tmp_path)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=ENVIRONMENT,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "as Huawei ships it, on a simulated driver" in done.stdout
+    assert "test_something.py:6  printing a tensor  x1" in done.stdout
+
+
+@with_wheel
+def test_operators_of_the_plugins_own_equal_another_formula(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("shipped_formulas.py").read_text(encoding="utf-8")
+    out, err, _ = rehearse(script, tmp_path)
+    assert out.count("looked at") >= 13
+    assert "WOULD FAIL" not in err
+
+
+@with_wheel
+def test_what_is_refused_of_an_operator_is_named(tmp_path: Path) -> None:
+    script = """
+        import torch, torch_npu
+        x = torch.ones(2, 4, device="npu")
+        for call in (
+            lambda: torch_npu.npu_anchor_response_flags(x, [60, 60], [2, 2], 9),
+            lambda: torch_npu.npu_ffn(x, x.t(), x, "relu", scale=x),
+            lambda: torch_npu.npu_moe_token_permute(x, x.int(), padded_mode=True),
+        ):
+            try:
+                call()
+            except NotImplementedError as error:
+                print(error)
+    """
+    out, _, summary = rehearse(script, tmp_path)
+    assert [line for line in out.splitlines() if "npu::" in line] == [
+        "npu::npu_anchor_response_flags is an operator of the plugin that the simulated driver does not compute: "
+        "it runs on the card and is not rehearsed",
+        "npu::npu_ffn with scale: not rehearsed",
+        "npu::npu_moe_token_permute with padded_mode: not rehearsed",
+    ]
+    refused = {event["subject"] for event in summary["events"] if event["kind"] == "not-rehearsed"}  # type: ignore[attr-defined]
+    assert refused == {"npu::npu_anchor_response_flags", "npu::npu_ffn", "npu::npu_moe_token_permute"}
+
+
+@with_wheel
+@pytest.mark.parametrize("saturates", ["0", "1"])
+def test_a_step_with_an_overflow_is_skipped_as_on_the_cpu(tmp_path: Path, saturates: str) -> None:
+    script = """
+        import torch, torch_npu
+        def train(device, scaler):
+            torch.manual_seed(0)
+            model = torch.nn.Linear(8, 4).to(device)
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            for step in range(4):
+                loss = model(torch.randn(4, 8).to(device)).pow(2).mean() * (float("inf") if step == 2 else 1.0)
+                optimizer.zero_grad()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                yield scaler.get_scale(), [parameter.sum().item() for parameter in model.parameters()]
+        on_card = list(train("npu", torch.npu.amp.GradScaler(init_scale=1024.0)))
+        on_cpu = list(train("cpu", torch.amp.GradScaler("cpu", init_scale=1024.0)))
+        assert on_card == on_cpu, (on_card, on_cpu)
+        scaler = torch.npu.amp.GradScaler
+        seen = []
+        def status(call):
+            scaler.clear_npu_overflow_flag()
+            call()
+            seen.append(scaler.get_npu_overflow_flag())
+        x = torch.full((3,), 60000.0, device="npu", dtype=torch.half)
+        for call in (lambda: x + 1, lambda: x * 10, lambda: x.add_(1), lambda: torch.ones(1, device="npu") / 0):
+            status(call)
+        print("STATUS", *seen)
+    """
+    out, _, _ = rehearse(script, tmp_path, INF_NAN_MODE_FORCE_DISABLE=saturates)
+    assert "STATUS False True False True" in out
+
+
+@with_wheel
+def test_a_graph_changes_nothing_while_it_is_recorded_and_equals_the_cpu_when_it_runs(tmp_path: Path) -> None:
+    script = """
+        import torch, torch_npu
+        x, counter = torch.ones(4, device="npu"), torch.zeros(1, device="npu")
+        graph = torch.npu.NPUGraph()
+        with torch.npu.graph(graph):
+            y = (x * 2 + 1).relu()
+            counter += 1
+            drawn = torch.rand(3, device="npu")
+        assert counter.item() == 0
+        x.fill_(5)
+        graph.replay()
+        first = drawn.tolist()
+        graph.replay()
+        print(y.tolist(), counter.item(), first != drawn.tolist())
+        try:
+            with torch.npu.graph(torch.npu.NPUGraph()):
+                x.sum().item()
+        except RuntimeError as error:
+            print(error)
+
+        def made(device):
+            torch.manual_seed(0)
+            net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).to(device)
+            return net, torch.optim.SGD(net.parameters(), 0.1)
+        def batch(seed):
+            generator = torch.Generator().manual_seed(seed)
+            return torch.randn(4, 8, generator=generator), torch.randn(4, 4, generator=generator)
+        def step(net, optimizer, rows, wanted):
+            loss = (net(rows) - wanted).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            return loss
+        net, optimizer = made("cpu")
+        on_cpu = [step(net, optimizer, *batch(seed)).item() for seed in (0, 0, 1, 2, 3)]
+        net, optimizer = made("npu")
+        rows, wanted = (tensor.npu() for tensor in batch(0))
+        side = torch.npu.Stream()
+        with torch.npu.stream(side):
+            on_card = [step(net, optimizer, rows, wanted).item() for _ in range(2)]
+        graph = torch.npu.NPUGraph()
+        with torch.npu.graph(graph):
+            loss = step(net, optimizer, rows, wanted)
+        for seed in (1, 2, 3):
+            for place, values in zip((rows, wanted), batch(seed)):
+                place.copy_(values)
+            graph.replay()
+            on_card.append(loss.item())
+        assert on_cpu == on_card, (on_cpu, on_card)
+        print("EQUAL")
+    """
+    out, _, _ = rehearse(script, tmp_path)
+    assert "[11.0, 11.0, 11.0, 11.0] 2.0 True" in out
+    assert "aten::_local_scalar_dense waits for the device, which work that is recorded into a graph cannot" in out
+    assert "EQUAL" in out
+
+
+@with_wheel
+def test_processes_write_to_the_same_memory(tmp_path: Path) -> None:
+    script = """
+        import torch, torch_npu, torch.multiprocessing as multiprocessing
+        def add_one(inbox, outbox):
+            torch.npu.set_device(0)
+            for _ in range(2):
+                tensor = inbox.get()
+                tensor.add_(1)
+                outbox.put(tensor.sum().item())
+                del tensor
+        if __name__ == "__main__":
+            context = multiprocessing.get_context("spawn")
+            inbox, outbox = context.Queue(), context.Queue()
+            process = context.Process(target=add_one, args=(inbox, outbox))
+            process.start()
+            small, large = torch.arange(4.0, device="npu"), torch.zeros(3 << 20, device="npu")
+            inbox.put(small)
+            print(outbox.get(timeout=60), small.tolist())
+            inbox.put(large[5:10])
+            print(outbox.get(timeout=60), large[4:11].tolist())
+            process.join(60)
+            print("ENDED", process.exitcode)
+    """
+    out, _, _ = rehearse(script, tmp_path)
+    assert "10.0 [1.0, 2.0, 3.0, 4.0]" in out
+    assert "5.0 [0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0]" in out
+    assert "ENDED 0" in out
+
+
+@with_wheel
+def test_the_line_that_ran_out_of_memory_is_named(tmp_path: Path) -> None:
+    script = """
+        import torch
+        try:
+            torch.empty(3 << 30, device="npu")
+        except torch.OutOfMemoryError as error:
+            print(error)
+    """
+    _, err, summary = rehearse(script, tmp_path, "--profile", str(small_card(tmp_path)))
+    assert "program.py:4" in err
+    kinds = [event["kind"] for event in summary["events"]]  # type: ignore[attr-defined]
+    assert kinds.count("out-of-memory") == 1

@@ -18,8 +18,7 @@ from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
 from torchferry.rehearsal.aggregate import collect
 from torchferry.rehearsal.config import prepare, verdicts
-from torchferry.rehearsal.driver.description import load_driver
-from torchferry.rehearsal.driver.plugin import SIMULATED, installed
+from torchferry.rehearsal.driver.plugin import UNSAID, installed, why_not
 from torchferry.rehearsal.launcher import run
 from torchferry.rehearsal.summary import document, lines, opening
 
@@ -43,9 +42,10 @@ from torchferry.rehearsal.summary import document, lines, opening
 @click.option("--fault", multiple=True, metavar="SETTINGS", help="Inject a fault, such as op=aten.addmm,kind=nan.")
 @click.option(
     "--plugin",
-    default=SIMULATED,
+    default=UNSAID,
     metavar="PLUGIN",
-    help="simulated, the default; or the vendor's own on a simulated driver: installed, or the path of a wheel.",
+    help="The vendor's own on a simulated driver: installed, or the path of a wheel; or simulated. Default: installed, "
+    "where it is and the machine has no card.",
 )
 @click.option("--beside-card", is_flag=True, help="With --plugin: also where this machine has a card, which it hides.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if something would fail on the card.")
@@ -85,13 +85,15 @@ def command(
         )
     rehearsal = prepare(wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card)
     click.echo(f"torchferry: {opening(rehearsal).render(lang)}", err=True)
-    own = installed(rehearsal.resolved().backend) if plugin == SIMULATED else None
-    if own is not None and load_driver(rehearsal.resolved().backend) is not None:
-        name = rehearsal.resolved().backend.PLUGIN
+    backend = rehearsal.resolved().backend
+    own = installed(backend) if plugin == UNSAID and rehearsal.shipped is None else None
+    if own is not None:
+        reason = why_not(backend, own, wanted.partition("@")[2])
         hint = say(
-            "{plugin} {version} is installed: `--plugin installed` rehearses with it, on a simulated driver",
-            plugin=name,
+            "{plugin} {version} is installed, and the simulated plugin is rehearsed: {reason}",
+            plugin=backend.PLUGIN,
             version=own.version,
+            reason=reason or "",
         )
         click.echo(f"torchferry: {hint.render(lang)}", err=True)
     with tempfile.TemporaryDirectory(prefix="torchferry-rehearsal-", ignore_cleanup_errors=True) as name:

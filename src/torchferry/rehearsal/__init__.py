@@ -7,12 +7,39 @@ A rehearsal proves that code is right for the card's API. It says nothing about 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 if TYPE_CHECKING:
+    from torchferry.rehearsal.driver.session import ShippedSession
     from torchferry.rehearsal.session import Session
 
-__all__ = ["enable"]
+__all__ = ["current", "enable"]
+
+
+@overload
+def enable(
+    target: str,
+    *,
+    card: str = "",
+    devices: int = 0,
+    profile: str | Path | None = None,
+    faults: tuple[str, ...] = (),
+    plugin: Literal["simulated"],
+    beside_card: bool = False,
+) -> Session: ...
+
+
+@overload
+def enable(
+    target: str,
+    *,
+    card: str = "",
+    devices: int = 0,
+    profile: str | Path | None = None,
+    faults: tuple[str, ...] = (),
+    plugin: str | Path = "",
+    beside_card: bool = False,
+) -> Session | ShippedSession: ...
 
 
 def enable(
@@ -22,7 +49,9 @@ def enable(
     devices: int = 0,
     profile: str | Path | None = None,
     faults: tuple[str, ...] = (),
-) -> Session:
+    plugin: str | Path = "",
+    beside_card: bool = False,
+) -> Session | ShippedSession:
     """Put the simulated card into this process and its children; the device is there when this returns.
 
     Args:
@@ -31,6 +60,9 @@ def enable(
         devices: Number of devices, 1 to 16; 0 for as many as one card has.
         profile: A TOML file that changes what is known of the card.
         faults: Faults such as `op=aten.addmm,kind=noise,scale=1e-2`.
+        plugin: `installed` or the path of a wheel, for the vendor's own on a simulated driver; or `simulated`. Without
+            it, the plugin that is installed where this machine has no card, else the simulated one.
+        beside_card: Whether a card of this machine may be hidden by the simulated one.
 
     Raises:
         TorchferryError: something named does not exist, torch is too old, the device cannot be built, or this process
@@ -40,15 +72,14 @@ def enable(
     import os
     import sys
 
-    import torch  # noqa: F401 - before the session's module, which a rehearsed process loads inside this import
-
     from torchferry.core.errors import TorchferryError
     from torchferry.core.messages import say
-    from torchferry.rehearsal import session, site
+    from torchferry.rehearsal import site
     from torchferry.rehearsal.config import VARIABLE, prepare
 
-    running = session.current()
-    rehearsal = prepare(target, card, devices, None if profile is None else Path(profile), faults)
+    file = None if profile is None else Path(profile)
+    rehearsal = prepare(target, card, devices, file, faults, str(plugin), beside_card=beside_card)
+    running = current()
     if running is not None:
         if running.rehearsal == rehearsal:
             return running
@@ -64,7 +95,42 @@ def enable(
     os.environ[VARIABLE] = str(folder)
     sys.path[:0] = site.paths(folder, rehearsal)
     os.environ["PYTHONPATH"] = site.search_path(folder, rehearsal)
+    _import_torch()
+    if rehearsal.shipped is not None:
+        from torchferry.rehearsal.driver import session as driver_session
+
+        return driver_session.start(rehearsal.resolved().backend.PLUGIN)
+    from torchferry.rehearsal import session
+
     started = session.start()
     if rehearsal.resolved().autoloads() is True:
         importlib.import_module(started.backend.PLUGIN)  # `import torch` would have done it
     return started
+
+
+def current() -> Session | ShippedSession | None:
+    """Return the rehearsal that this process takes part in with its device; None where there is none (yet)."""
+    import sys
+
+    for name in ("torchferry.rehearsal.driver.session", "torchferry.rehearsal.session"):
+        module = sys.modules.get(name)
+        running: Session | ShippedSession | None = None if module is None else module.current()
+        if running is not None:
+            return running
+    return None
+
+
+def _import_torch() -> None:
+    """Import torch without the plugins that it would load by itself: the device comes first, and says what is wrong."""
+    import os
+
+    variable = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+    wanted = os.environ.get(variable)
+    os.environ[variable] = "0"
+    try:
+        import torch  # noqa: F401
+    finally:
+        if wanted is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = wanted

@@ -16,7 +16,7 @@ from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
-from torchferry.rehearsal.driver.plugin import SIMULATED, Shipped, choose
+from torchferry.rehearsal.driver.plugin import UNSAID, Shipped, choose
 from torchferry.rehearsal.faults import Fault, parse
 from torchferry.rehearsal.profile import Profile, make_profile
 
@@ -79,7 +79,7 @@ def prepare(
     devices: int,
     file: Path | None,
     faults: tuple[str, ...],
-    plugin: str = SIMULATED,
+    plugin: str = UNSAID,
     *,
     beside_card: bool = False,
 ) -> Rehearsal:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import argparse
 
     from torchferry.rehearsal.aggregate import Aggregate
+    from torchferry.rehearsal.driver.session import ShippedSession
     from torchferry.rehearsal.session import Session
 
 
@@ -28,6 +29,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--rehearse-card", metavar="NAME", default="", help="which card")
     group.addoption("--rehearse-devices", metavar="N", type=int, default=0, help="how many devices, 1 to 16")
     group.addoption("--rehearse-profile", metavar="FILE", default=None, help="TOML file that changes the card")
+    group.addoption(
+        "--rehearse-plugin",
+        metavar="PLUGIN",
+        default="",
+        help="the vendor's own on a simulated driver: installed, or the path of a wheel; or simulated",
+    )
     group.addoption("--rehearse-strict", action="store_true", help="fail when something would fail on the card")
     parser.addini("rehearse", "target to rehearse when none is named on the command line", default="")
 
@@ -49,6 +56,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
             card=options.rehearse_card,
             devices=options.rehearse_devices,
             profile=options.rehearse_profile,
+            plugin=options.rehearse_plugin,
         )
     except TorchferryError as error:
         raise pytest.UsageError("\n".join(error.lines())) from None
@@ -97,7 +105,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
 
 
 @pytest.fixture(scope="session")
-def rehearsal(pytestconfig: pytest.Config) -> Session:
+def rehearsal(pytestconfig: pytest.Config) -> Session | ShippedSession:
     """The rehearsal of this run; the test is skipped when there is none."""
     session = _session(pytestconfig)
     if session is None:
@@ -110,20 +118,22 @@ def _target(config: pytest.Config) -> str:
     return named or str(config.getini("rehearse") or "")
 
 
-def _session(config: pytest.Config) -> Session | None:
+def _session(config: pytest.Config) -> Session | ShippedSession | None:
     """Return the rehearsal that this plugin started; one that a project's own conftest starts is its own affair."""
     if not _target(config):
         return None
-    module = sys.modules.get("torchferry.rehearsal.session")
-    found: Session | None = module.current() if module is not None else None
-    return found
+    if not any(name in sys.modules for name in ("torchferry.rehearsal.session", "torchferry.rehearsal.driver.session")):
+        return None
+    from torchferry.rehearsal import current
+
+    return current()
 
 
 def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
-def _opening(session: Session) -> str:
+def _opening(session: Session | ShippedSession) -> str:
     from torchferry.rehearsal.summary import opening
 
     return opening(session.rehearsal).render()

@@ -92,7 +92,7 @@ def start() -> Session:
 def _start(rehearsal: Rehearsal) -> Session:
     target = rehearsal.resolved()
     backend, profile = target.backend, rehearsal.profile
-    _refuse_other_plugin(backend)
+    refuse_other_plugin(backend)
     native = Native(build.library(), backend.DEVICE_TYPE, backend.DEVICE_TYPE.upper())
     operator_modes = modes(profile)
     named_by_us = backend.DISPATCH_KEY == "PrivateUse1"
@@ -127,7 +127,12 @@ def _start(rehearsal: Rehearsal) -> Session:
     return session
 
 
-def _refuse_other_plugin(backend: type[Backend]) -> None:
+def refuse_other_plugin(backend: type[Backend]) -> None:
+    """Refuse a process that has another plugin: torch takes one.
+
+    Raises:
+        TorchferryError: there is one.
+    """
     name = torch._C._get_privateuse1_backend_name()
     if backend.DISPATCH_KEY == "PrivateUse1" and name != "privateuseone":
         raise TorchferryError(

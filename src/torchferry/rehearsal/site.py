@@ -16,6 +16,7 @@ from torchferry.backends.datafile import data_directory
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.errors import TorchferryError
 from torchferry.rehearsal.config import VARIABLE, Rehearsal, keep_given, read
+from torchferry.rehearsal.driver.plugin import SUMMARY
 
 _START = '''"""Started by torch in every process of a rehearsal."""
 
@@ -102,7 +103,7 @@ def _distribution(site: Path, name: str, version: str, entry_point: str) -> None
     folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: simulated by torchferry\n", encoding="utf-8"
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: {SUMMARY}\n", encoding="utf-8"
     )
     if entry_point:
         (folder / "entry_points.txt").write_text(f"[torch.backends]\n{entry_point}\n", encoding="utf-8")

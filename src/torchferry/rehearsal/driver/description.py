@@ -18,6 +18,8 @@ The file has four tables::
     identities = ["format_cast"]     # gives its first argument back
     casts = ["dtype_cast"]           # converts its first argument to the dtype in the second
     zeros = { overflow = 8 }         # gives so many zeros
+    status_reads = ["overflow"]      # of those: the first number says whether something infinite or no number arose
+    status_clears = ["reset"]        # of those: forgets it, and lets it be looked for from then on
     source = "WHEEL"
 
     [accepted]                       # settings that change nothing here: they succeed
@@ -47,7 +49,7 @@ from torchferry.backends.datafile import DataFile, data_file
 _FILE = "driver/driver.toml"
 _KEYS = {
     "driver": frozenset({"libraries", "files", "namespace", "homes", "folders", "queue", "refuse", "header", "source"}),
-    "operators": frozenset({"kept", "identities", "casts", "zeros", "source"}),
+    "operators": frozenset({"kept", "identities", "casts", "zeros", "status_reads", "status_clears", "source"}),
     "accepted": frozenset({"names", "source"}),
     "refused": frozenset({"names", "source"}),
 }
@@ -89,6 +91,8 @@ class SimulatedDriver:
         identities: Operators that give their first argument back.
         casts: Operators that convert their first argument to a dtype.
         zeros: Operators that give zeros, and how many.
+        status_reads: Those of them that tell of an overflow.
+        status_clears: Those of them that forget it.
         accepted: Entry points that succeed and do nothing.
         refused: Entry points that are refused by their name.
     """
@@ -107,6 +111,8 @@ class SimulatedDriver:
     identities: tuple[str, ...]
     casts: tuple[str, ...]
     zeros: Mapping[str, int]
+    status_reads: tuple[str, ...]
+    status_clears: tuple[str, ...]
     accepted: tuple[str, ...]
     refused: tuple[str, ...]
 
@@ -138,6 +144,8 @@ def load_driver(backend: type[Backend]) -> SimulatedDriver | None:
         _names(data, operators, "identities"),
         _names(data, operators, "casts"),
         {str(name): int(count) for name, count in operators.get("zeros", {}).items()},
+        _names(data, operators, "status_reads"),
+        _names(data, operators, "status_clears"),
         _names(data, tables["accepted"], "names"),
         _names(data, tables["refused"], "names"),
     )

@@ -68,7 +68,7 @@ class TakenOver:
         signatures: dict[str, tuple[Any, list[Any]]] = {
             "ferry_error": (text, []),
             "ferry_set_sink": (None, [_SINK]),
-            "ferry_take_over": (number, [text] * 6),
+            "ferry_take_over": (number, [text] * 8),
             "ferry_queue_is_off": (None, []),
             "ferry_served": (text, []),
             "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
@@ -80,7 +80,8 @@ class TakenOver:
             function = getattr(self._library, name)
             function.restype, function.argtypes = result, arguments
         zeros = " ".join(f"{name}={count}" for name, count in driver.zeros.items())
-        lists = (" ".join(driver.kept), " ".join(driver.identities), " ".join(driver.casts), zeros)
+        status = (" ".join(driver.status_reads), " ".join(driver.status_clears))
+        lists = (" ".join(driver.kept), " ".join(driver.identities), " ".join(driver.casts), zeros, *status)
         words = (device_type, driver.namespace, *lists)
         if self._library.ferry_take_over(*(word.encode() for word in words)) < 0:
             error = self._library.ferry_error().decode(errors="replace").splitlines()[0]

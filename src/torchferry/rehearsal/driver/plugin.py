@@ -14,15 +14,23 @@ from pathlib import Path
 from torchferry.backends.base import Backend
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 from torchferry.rehearsal import build
 from torchferry.rehearsal.driver.description import load_driver
 
 SIMULATED = "simulated"
 INSTALLED = "installed"
+UNSAID = ""
+"""The installed plugin, where there is one whose driver can be simulated and no card; else the simulated one."""
+
+SUMMARY = "simulated by torchferry"
+"""What the metadata say that a rehearsal writes for the simulated plugin."""
 
 _LARGEST = 8 << 30
 """Bytes of a wheel's contents: what says more is no plugin."""
+
+_LIKE = "site-packages"
+"""What a folder is called whose files are no user's own."""
 
 _WHEEL = re.compile(r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)(?:-[^-]+)?-(?P<python>[^-]+)-[^-]+-[^-]+\.whl")
 
@@ -41,11 +49,11 @@ class Shipped:
 
 
 def installed(backend: type[Backend]) -> Shipped | None:
-    """Return the plugin of a backend that is installed in this environment."""
-    try:
-        return Shipped(importlib.metadata.version(backend.PLUGIN))
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    """Return the plugin of a backend that is installed in this environment; what a rehearsal puts there is none."""
+    for distribution in importlib.metadata.distributions(name=backend.PLUGIN):
+        if distribution.metadata["Summary"] != SUMMARY:
+            return Shipped(distribution.version)
+    return None
 
 
 def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bool = False) -> Shipped | None:
@@ -53,7 +61,7 @@ def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bo
 
     Args:
         backend: The target's backend.
-        wanted: `simulated`, `installed`, or the path of a wheel.
+        wanted: `simulated`, `installed`, the path of a wheel, or nothing.
         version: The version that the target names; empty for any.
         beside_card: Whether a card of this machine may be hidden by the simulated one.
 
@@ -62,6 +70,9 @@ def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bo
     """
     if wanted == SIMULATED:
         return None
+    if wanted == UNSAID:
+        present = installed(backend)
+        return None if present is None or why_not(backend, present, version) is not None else present
     if load_driver(backend) is None:
         raise UsageError(
             say("the driver of {target} is not simulated", target=backend.NAME),
@@ -84,15 +95,37 @@ def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bo
         )
     if version and version != shipped.version:
         raise UsageError(
-            say(
-                "the target names {plugin} {wanted}, and the plugin is {version}",
-                plugin=backend.PLUGIN,
-                wanted=version,
-                version=shipped.version,
-            ),
+            _another_version(backend, shipped, version),
             say("leave the version out of the target, or install that version"),
         )
     return shipped
+
+
+def why_not(backend: type[Backend], present: Shipped, version: str = "") -> Message | None:
+    """Return why an installed plugin is not what a rehearsal takes unasked; None where it is.
+
+    Args:
+        backend: The target's backend.
+        present: The plugin that is installed.
+        version: The version that the target names; empty for any.
+    """
+    if load_driver(backend) is None:
+        return say("the driver of {target} is not simulated", target=backend.NAME)
+    card = card_here(backend)
+    if card:
+        return say("this machine has a card ({node}): the simulated driver would hide it", node=card)
+    if version and version != present.version:
+        return _another_version(backend, present, version)
+    return None
+
+
+def _another_version(backend: type[Backend], present: Shipped, wanted: str) -> Message:
+    return say(
+        "the target names {plugin} {wanted}, and the plugin is {version}",
+        plugin=backend.PLUGIN,
+        wanted=wanted,
+        version=present.version,
+    )
 
 
 def card_here(backend: type[Backend]) -> str:
@@ -122,10 +155,10 @@ def unpacked(wheel: Path, backend: type[Backend]) -> Shipped:
         with wheel.open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)
-        folder = build.folder_in_cache(f"wheel-{digest.hexdigest()[:24]}", lambda empty: _unpack(wheel, empty))
+        folder = build.folder_in_cache(f"plugin-{digest.hexdigest()[:24]}", lambda empty: _unpack(wheel, empty / _LIKE))
     except (OSError, zipfile.BadZipFile, EOFError, ValueError) as error:
         raise UsageError(say("{wheel} cannot be read as a wheel: {error}", wheel=wheel.name, error=error)) from None
-    return Shipped(named["version"], str(folder))
+    return Shipped(named["version"], str(folder / _LIKE))
 
 
 def _unpack(wheel: Path, folder: Path) -> None:

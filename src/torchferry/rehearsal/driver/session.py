@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +28,7 @@ from torchferry.rehearsal.driver import building
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
 from torchferry.rehearsal.driver.native import Machine, TakenOver
 from torchferry.rehearsal.native import DTYPE_CODES
+from torchferry.rehearsal.profile import Profile
 
 _REFERENCES = "_fused.py"
 """Operators of the plugin's own whose mathematics is public; the simulated package has them too."""
@@ -42,6 +44,26 @@ def load(name: str, stand_in: str) -> None:
     bootstrap.or_end(lambda: _load(name, Path(stand_in)))
 
 
+def start(name: str) -> ShippedSession:
+    """Import the plugin in this process, whose rehearsal is prepared; can be called again.
+
+    Raises:
+        TorchferryError: another plugin is there already, or the driver or the operators cannot be built.
+    """
+    if name not in _sessions:
+        session.refuse_other_plugin(session.observe().resolved().backend)
+        spec = importlib.util.find_spec(name)
+        if name in sys.modules or spec is None or spec.origin is None:
+            raise TorchferryError(say("{plugin} was imported before the rehearsal began", plugin=name))
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        try:
+            _load(name, Path(spec.origin))
+        except BaseException:
+            sys.modules.pop(name, None)
+            raise
+    return _sessions[name]
+
+
 def _load(name: str, stand_in: Path) -> None:
     rehearsal = session.observe()
     backend = rehearsal.resolved().backend
@@ -52,7 +74,7 @@ def _load(name: str, stand_in: Path) -> None:
     folder = building.driver_folder(driver)
     machine = _start_machine(driver, folder, rehearsal, backend)
     queued = _import(driver, folder, lambda: _become(sys.modules[name], spec))
-    operators = _operators[name] = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
+    operators = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
     if not queued:
         operators.queue_is_off()
     operators.set_sink(observers.receive_native_event)
@@ -61,16 +83,46 @@ def _load(name: str, stand_in: Path) -> None:
     observers.watch_output()
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
     faults.install(list(rehearsal.faults), _Faults(machine, operators))
+    _note_exhaustion(backend, rehearsal)
     events.recorder.at_end(lambda: _report(backend, rehearsal, machine, operators))
     events.recorder.device_loaded()
+    _sessions[name] = ShippedSession(rehearsal, backend, machine, operators)
 
 
-_operators: dict[str, TakenOver] = {}
+@dataclass(frozen=True)
+class ShippedSession:
+    """The rehearsal of this process with the plugin as its vendor ships it.
+
+    Attributes:
+        rehearsal: What was asked for.
+        backend: The target's backend.
+        machine: The simulated machine.
+        operators: The plugin's operators, computed by the CPU.
+    """
+
+    rehearsal: Rehearsal
+    backend: type[Backend]
+    machine: Machine
+    operators: TakenOver
+
+    @property
+    def profile(self) -> Profile:
+        """The card."""
+        return self.rehearsal.profile
+
+
+_sessions: dict[str, ShippedSession] = {}
+
+
+def current() -> ShippedSession | None:
+    """Return the session of this process; None where no plugin was loaded on the simulated driver."""
+    return next(iter(_sessions.values()), None)
 
 
 def operators() -> TakenOver | None:
     """Return the operators that were taken over in this process; None where no plugin was loaded."""
-    return next(iter(_operators.values()), None)
+    running = current()
+    return None if running is None else running.operators
 
 
 def _own_spec(name: str, stand_in: Path, backend: type[Backend]) -> ModuleSpec:
@@ -173,28 +225,44 @@ _held: list[torch.library.Library] = []
 
 
 def _add_references(backend: type[Backend], driver: SimulatedDriver) -> None:
-    """Compute operators of the plugin's own by what the simulated package composes of torch's."""
-    folder = backend.FACADE_DIRECTORY or data_directory(backend) / "plugin"
-    file = folder / backend.PLUGIN / _REFERENCES
-    spec = importlib.util.spec_from_file_location("torchferry_plugin_references", file) if file.is_file() else None
-    if spec is None or spec.loader is None:
-        return
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    """Compute operators of the plugin's own by formulas: those of the simulated package, then those of its driver."""
+    package = backend.FACADE_DIRECTORY or data_directory(backend) / "plugin"
     library = torch.library.Library(driver.namespace, "IMPL")  # type: ignore[no-untyped-call]
     _held.append(library)
-    for name, function in module.OPERATORS.items():
-        packet = getattr(getattr(torch.ops, driver.namespace), name, None)
-        if packet is not None and "default" in packet.overloads() and name not in driver.identities:
-            reference = _adapted(packet.default._schema, function)
-            for key in ("PrivateUse1", "AutogradPrivateUse1"):
-                _register(library, name, reference, key)
+    for file in (package / backend.PLUGIN / _REFERENCES, *sorted((driver.folder / "operators").glob("*.py"))):
+        for name, function in _formulas(file).items():
+            operator = _operator(driver.namespace, name)
+            if operator is not None and name not in driver.identities:
+                reference = _adapted(operator._schema, function)
+                for key in ("PrivateUse1", "AutogradPrivateUse1"):
+                    _register(library, name, reference, key)
+
+
+def _formulas(file: Path) -> dict[str, Callable[..., Any]]:
+    """Return the formulas in a file, by the names of their operators."""
+    spec = importlib.util.spec_from_file_location(f"torchferry_plugin_references_{file.stem}", file)
+    if not file.is_file() or spec is None or spec.loader is None:
+        return {}
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    operators: dict[str, Callable[..., Any]] = module.OPERATORS
+    return operators
+
+
+def _operator(namespace: str, name: str) -> Any | None:
+    """Return an operator that the plugin has at its version, by its name and, behind a point, its overload."""
+    base, _, overload = name.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), base, None)
+    overload = overload or "default"
+    return getattr(packet, overload) if packet is not None and overload in packet.overloads() else None
 
 
 def _adapted(schema: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a reference as a kernel: later versions of the operator may have arguments that it does not know."""
     arguments = list(schema.arguments)
-    taken = len(inspect.signature(function).parameters)
+    parameters = inspect.signature(function).parameters.values()
+    takes_all = any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters)
+    taken = len(arguments) if takes_all else min(len(parameters), len(arguments))
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         values = [*args, *(kwargs.get(each.name, each.default_value) for each in arguments[len(args) :])]
@@ -222,22 +290,43 @@ def _peak(backend: type[Backend], machine: Machine, index: int) -> int:
     return int(namespace.max_memory_allocated(index)) if namespace else machine.memory_peak(index)
 
 
+_OBSERVE_EXHAUSTION = "_{device}_attach_out_of_memory_observer"
+"""What a plugin's `_C` has, as torch's own has for CUDA: what it is given is called where memory ran out."""
+
+
 def _note_exhaustion(backend: type[Backend], rehearsal: Rehearsal) -> None:
-    """Count how often a device ran out of memory. The plugin knows it only when it has freed what it could."""
+    """Note where a device runs out of memory: when the plugin has freed what it could, in the line that asked."""
+    kind, detail = ("fault", "out of memory") if _orders_exhaustion(rehearsal) else ("out-of-memory", "")
+
+    def note(device: int, *_: int) -> None:
+        events.recorder.add(kind, f"{backend.DEVICE_TYPE}:{device}", detail)
+
+    own = getattr(sys.modules.get(backend.PLUGIN), "_C", None)
+    attach = getattr(own, _OBSERVE_EXHAUSTION.format(device=backend.DEVICE_TYPE), None)
+    if attach is not None:
+        attach(note)
+    else:
+        events.recorder.at_end(lambda: _count_exhaustion(backend, rehearsal, kind, detail))
+
+
+def _orders_exhaustion(rehearsal: Rehearsal) -> bool:
+    return any(fault.kind == "oom" for fault in rehearsal.faults)
+
+
+def _count_exhaustion(backend: type[Backend], rehearsal: Rehearsal, kind: str, detail: str) -> dict[str, object]:
+    """Count how often a device ran out of memory, as a plugin without an observer tells it: without a line."""
     namespace = getattr(torch, backend.DEVICE_TYPE, None)
-    ordered = any(fault.kind == "oom" for fault in rehearsal.faults)
     for index in range(rehearsal.profile.devices):
         times = namespace.memory_stats(index).get("num_ooms", 0) if namespace and namespace.is_initialized() else 0
         for _ in range(times):
-            kind, detail = ("fault", "out of memory") if ordered else ("out-of-memory", "")
             events.recorder.add(kind, f"{backend.DEVICE_TYPE}:{index}", detail, place=NOWHERE)
+    return {}
 
 
 def _report(backend: type[Backend], rehearsal: Rehearsal, machine: Machine, operators: TakenOver) -> dict[str, object]:
     """What the device did in this process, for the summary."""
     for name, calls in machine.refused().items():
         events.recorder.add("not-rehearsed", name, amount=calls)
-    _note_exhaustion(backend, rehearsal)
     return {
         "device": backend.DEVICE_TYPE,
         "memory": [{"peak_allocated": _peak(backend, machine, index)} for index in range(rehearsal.profile.devices)],

@@ -140,6 +140,8 @@ void ferry_say(const char* format, ...) {
   va_end(arguments);
 }
 
+void ferry_say_text(const char* text) { ferry_say("%s", text); }
+
 // Told once, as the drivers do it.
 const char* ferry_take_said(void) {
   static _Thread_local char taken[sizeof said];

@@ -3,6 +3,7 @@
 // functions the vendor's names and numbers of errors.
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,6 +42,7 @@ double ferry_seconds(void);
 
 // What went wrong last in this thread, for the vendor's function that tells it.
 void ferry_say(const char* format, ...) __attribute__((format(printf, 1, 2)));
+FERRY_EXPORT void ferry_say_text(const char* text);
 const char* ferry_take_said(void);
 
 // An entry point that is not simulated was called: its name is kept for the summary and told to the thread.
@@ -62,6 +64,11 @@ FERRY_EXPORT void ferry_fail_allocation(int64_t number);  // counted from 1, fro
 // A copy. It is refused, with the pointer named, where one side lies in a device's block and does not fit there.
 ferry_status ferry_copy(void* to, size_t room, const void* from, size_t bytes);
 ferry_status ferry_fill(void* to, size_t room, int value, size_t bytes);
+
+// Memory of a device that another process of this machine maps: where it is, as text, and the way back.
+ferry_status ferry_export_memory(const void* pointer, size_t bytes, char* key, size_t room);
+ferry_status ferry_import_memory(void** pointer, const char* key);
+ferry_status ferry_close_import(const char* key);
 
 typedef enum { FERRY_UNKNOWN_MEMORY, FERRY_HOST_MEMORY, FERRY_DEVICE_MEMORY } ferry_kind;
 ferry_kind ferry_kind_of(const void* pointer, int* device);
@@ -87,6 +94,22 @@ ferry_status ferry_end_event(ferry_event* event);
 ferry_status ferry_record(ferry_event* event);
 ferry_status ferry_elapsed(const ferry_event* start, const ferry_event* end, double* milliseconds);
 ferry_status ferry_time_of(const ferry_event* event, uint64_t* microseconds);
+
+// --- graphs (graphs.c): work that is recorded, and done when the graph is run ---
+
+typedef struct ferry_graph ferry_graph;
+typedef bool (*ferry_work)(void* argument);  // false: it failed, and said why
+typedef void (*ferry_drop)(void* argument);
+
+FERRY_EXPORT const atomic_int* ferry_recording(void);  // not 0 while work is recorded: whoever does some looks there
+FERRY_EXPORT bool ferry_record_work(ferry_work run, ferry_drop drop, void* argument);
+bool ferry_records(const ferry_stream* stream);
+ferry_graph* ferry_recorded(void);
+ferry_status ferry_begin_graph(const ferry_stream* stream);
+ferry_status ferry_end_recording(const ferry_stream* stream, ferry_graph** graph);
+ferry_status ferry_run_graph(const ferry_graph* graph);
+ferry_status ferry_drop_graph(ferry_graph* graph);
+uint32_t ferry_graph_number(const ferry_graph* graph);
 
 // --- ranks (ranks.c): processes of one machine that compute together, over a file in memory ---
 

@@ -1,9 +1,12 @@
 // Memory of the devices and pinned memory of the host: both are memory of the host, and counted.
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "machine.h"
@@ -19,6 +22,7 @@ typedef struct {
   size_t bytes;
   int device;
   block_kind kind;
+  int64_t place;  // in the file of the devices' memory; -1 for memory that is in none
 } block;
 
 static block* blocks;
@@ -109,6 +113,35 @@ static size_t rounded(size_t bytes, size_t unit) {
   return bytes > SIZE_MAX - unit ? bytes : (bytes + unit - 1) / unit * unit;
 }
 
+// All memory of the devices is one file without a name, so that other processes can map parts of it. No place in it is
+// used twice: what is freed becomes a hole.
+static int memory_file = -1;
+static int64_t file_end;
+
+// The lock is held.
+static void* map_place(size_t bytes, int64_t* place) {
+  *place = -1;
+  if (memory_file < 0) {
+    memory_file = memfd_create("ferry-devices", MFD_CLOEXEC);
+  }
+  const int64_t whole = ((int64_t)bytes + 4095) / 4096 * 4096;
+  if (memory_file < 0 || ftruncate(memory_file, file_end + whole) != 0) {
+    return NULL;
+  }
+  void* start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_file, file_end);
+  if (start == MAP_FAILED) {
+    return NULL;
+  }
+  *place = file_end;
+  file_end += whole;
+  return start;
+}
+
+static void unmap_place(void* start, size_t bytes, int64_t place) {
+  munmap(start, bytes);
+  (void)fallocate(memory_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place, ((off_t)bytes + 4095) / 4096 * 4096);
+}
+
 static ferry_status allocate(void** pointer, size_t bytes, int device, block_kind kind) {
   void* start = NULL;
   ferry_status status = FERRY_OK;
@@ -117,11 +150,19 @@ static ferry_status allocate(void** pointer, size_t bytes, int device, block_kin
     status = charge(device, bytes);
   }
   if (status == FERRY_OK) {
-    if (posix_memalign(&start, ALIGNMENT, bytes) != 0) {
+    int64_t place = -1;
+    if (kind == DEVICE_BLOCK) {
+      start = map_place(bytes, &place);
+    }
+    if (start == NULL && posix_memalign(&start, ALIGNMENT, bytes) != 0) {
       ferry_say("the machine has no %zu bytes", bytes);
       status = FERRY_OUT_OF_MEMORY;
-    } else if (!keep((block){start, bytes, device, kind})) {
-      free(start);
+    } else if (!keep((block){start, bytes, device, kind, place})) {
+      if (place < 0) {
+        free(start);
+      } else {
+        unmap_place(start, bytes, place);
+      }
       status = FERRY_OUT_OF_MEMORY;
     }
     if (status != FERRY_OK && kind == DEVICE_BLOCK) {
@@ -137,7 +178,9 @@ static ferry_status release(void* pointer, block_kind kind, bool frees) {
   pthread_mutex_lock(&lock);
   const block* entry = block_of(pointer);
   const bool known = entry != NULL && entry->start == pointer && entry->kind == kind;
+  block released = {0};
   if (known) {
+    released = *entry;
     if (kind == DEVICE_BLOCK) {
       used[entry->device] -= (int64_t)entry->bytes;
     }
@@ -148,7 +191,9 @@ static ferry_status release(void* pointer, block_kind kind, bool frees) {
     ferry_say("%p was never given out, or was freed before", pointer);
     return FERRY_BAD_ARGUMENT;
   }
-  if (frees) {
+  if (frees && kind == DEVICE_BLOCK && released.place >= 0) {
+    unmap_place(pointer, released.bytes, released.place);
+  } else if (frees) {
     free(pointer);
   }
   return FERRY_OK;
@@ -176,7 +221,7 @@ ferry_status ferry_register_host(void* pointer, size_t bytes) {
     return FERRY_BAD_ARGUMENT;
   }
   pthread_mutex_lock(&lock);
-  const bool kept = block_of(pointer) == NULL && keep((block){pointer, bytes, 0, REGISTERED_BLOCK});
+  const bool kept = block_of(pointer) == NULL && keep((block){pointer, bytes, 0, REGISTERED_BLOCK, -1});
   pthread_mutex_unlock(&lock);
   return kept ? FERRY_OK : FERRY_BAD_ARGUMENT;
 }
@@ -263,6 +308,101 @@ ferry_status ferry_fill(void* to, size_t room, int value, size_t bytes) {
   return FERRY_OK;
 }
 
+// --- memory of another process ---
+
+typedef struct {
+  char* start;
+  size_t bytes;
+  char key[64];
+} import;
+
+static import imports[4096];
+static size_t import_count;
+
+ferry_status ferry_export_memory(const void* pointer, size_t bytes, char* key, size_t room) {
+  pthread_mutex_lock(&lock);
+  const block* entry = block_of(pointer);
+  const bool shared = entry != NULL && entry->kind == DEVICE_BLOCK && entry->place >= 0;
+  int written = -1;
+  if (shared) {
+    const int64_t inside = (const char*)pointer - entry->start;
+    const size_t rest = entry->bytes - (size_t)inside;
+    written = inside % 4096 != 0
+                  ? -1
+                  : snprintf(key, room, "%d %d %lld %zu %d", (int)getpid(), memory_file,
+                             (long long)(entry->place + inside), bytes < rest ? bytes : rest, entry->device);
+  }
+  pthread_mutex_unlock(&lock);
+  if (written < 0 || (size_t)written >= room) {
+    ferry_say("%p is no memory that another process can be given", pointer);
+    return FERRY_BAD_ARGUMENT;
+  }
+  return FERRY_OK;
+}
+
+ferry_status ferry_import_memory(void** pointer, const char* key) {
+  int process = 0, file = -1, device = 0;
+  long long place = -1;
+  size_t bytes = 0;
+  char path[64];
+  if (pointer == NULL || sscanf(key, "%d %d %lld %zu %d", &process, &file, &place, &bytes, &device) != 5 ||
+      process <= 0 || file < 0 || place < 0 || bytes == 0 || device < 0 || device >= FERRY_MOST_DEVICES) {
+    ferry_say("this is no key of memory");
+    return FERRY_BAD_ARGUMENT;
+  }
+  (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", process, file);
+  const int opened = open(path, O_RDWR | O_CLOEXEC);
+  struct stat about;
+  void* start = MAP_FAILED;
+  if (opened >= 0 && fstat(opened, &about) == 0 && S_ISREG(about.st_mode) && (size_t)about.st_size >= bytes &&
+      place <= (long long)((size_t)about.st_size - bytes)) {
+    start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, opened, (off_t)place);
+  }
+  if (opened >= 0) {
+    close(opened);
+  }
+  if (start == MAP_FAILED) {
+    ferry_say("process %d does not hold the memory that it sent any more", process);
+    return FERRY_BAD_ARGUMENT;
+  }
+  pthread_mutex_lock(&lock);
+  const bool kept =
+      import_count < sizeof imports / sizeof imports[0] && keep((block){start, bytes, device, RESERVED_BLOCK, -1});
+  if (kept) {
+    import* entry = &imports[import_count++];
+    *entry = (import){start, bytes, {0}};
+    (void)snprintf(entry->key, sizeof entry->key, "%s", key);
+  }
+  pthread_mutex_unlock(&lock);
+  if (!kept) {
+    munmap(start, bytes);
+    return FERRY_OUT_OF_MEMORY;
+  }
+  *pointer = start;
+  return FERRY_OK;
+}
+
+ferry_status ferry_close_import(const char* key) {
+import closed = {0 };
+  pthread_mutex_lock(&lock);
+  for (size_t i = 0; i < import_count; i++) {
+    if (strcmp(imports[i].key, key) == 0) {
+      closed = imports[i];
+      imports[i] = imports[--import_count];
+      const block* entry = block_of(closed.start);
+      if (entry != NULL && entry->start == closed.start) {
+        drop(entry);
+      }
+      break;
+    }
+  }
+  pthread_mutex_unlock(&lock);
+  if (closed.start != NULL) {
+    munmap(closed.start, closed.bytes);
+  }
+  return FERRY_OK;  // a key of this process' own memory: nothing was mapped
+}
+
 // --- addresses first, memory later ---
 
 typedef struct {
@@ -292,7 +432,7 @@ ferry_status ferry_reserve(void** address, size_t bytes, size_t alignment) {
     return FERRY_SYSTEM;
   }
   pthread_mutex_lock(&lock);
-  const bool kept = keep((block){start, bytes, device, RESERVED_BLOCK});
+  const bool kept = keep((block){start, bytes, device, RESERVED_BLOCK, -1});
   pthread_mutex_unlock(&lock);
   if (!kept) {
     munmap(start, bytes);

@@ -11,6 +11,7 @@
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -53,11 +54,20 @@ inline at::Tensor cpu_alias(const at::Tensor& tensor) {
   return alias;
 }
 
+// Not 0 while the driver records work into a graph.
+inline const std::atomic<int>*& recording_flag() {
+  static const std::atomic<int> never{0};
+  static const std::atomic<int>* flag = &never;
+  return flag;
+}
+
+inline bool recording() { return recording_flag()->load(std::memory_order_relaxed) != 0; }
+
 inline bool has_queue = true;  // set before the first call
 
 // What the plugin handed to its own thread (copies, collectives, events) comes before what is computed in this one.
 inline void wait_for_queue(c10::Device device) {
-  if (C10_LIKELY(!has_queue)) {
+  if (C10_LIKELY(!has_queue) || recording()) {
     return;
   }
   const auto* guard = c10::impl::getDeviceGuardImpl(kType);
@@ -107,6 +117,9 @@ class Drawing {
 
  private:
   static uint64_t next_seed(at::Generator& device) {
+    if (C10_UNLIKELY(recording())) {
+      return 0;  // what is drawn now is put back; a generator must not be asked meanwhile
+    }
     const uint64_t offset = device.get_offset();
     const uint64_t seed = device.current_seed() ^ (offset * UINT64_C(0x9E3779B97F4A7C15));
     device.set_offset(offset + 4);  // Philox makes four numbers at a time
@@ -116,6 +129,26 @@ class Drawing {
   at::Generator host_;
   at::Tensor saved_;
 };
+
+// Whether something that is no number, or infinite, has come out of an operator. Looked for from the first time that a
+// program clears the status on: a card keeps it for nothing.
+struct Overflow {
+  std::atomic<bool> watched{false}, seen{false};
+
+  void look_at(const at::Tensor& values) {
+    if (c10::isFloatingType(values.scalar_type()) && values.numel() != 0 && !seen.load(std::memory_order_relaxed)) {
+      const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+      if (!at::isfinite(values).all().item<bool>()) {
+        seen.store(true, std::memory_order_relaxed);
+      }
+    }
+  }
+};
+
+inline Overflow& overflow() {
+  static Overflow status;
+  return status;
+}
 
 class Call {
  public:
@@ -331,6 +364,9 @@ class Call {
         auto values = cpu_alias(operand.original);
         spoil_in_place(op_, values);
       }
+      if (C10_UNLIKELY(overflow().watched.load(std::memory_order_relaxed)) && !op_.moves_only) {
+        overflow().look_at(cpu_alias(operand.original));
+      }
     }
   }
 
@@ -378,6 +414,9 @@ class Call {
                                 "not rehearsed with the plugin as its vendor ships it");
     if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
       value = spoiled(op_, std::move(value));
+    }
+    if (C10_UNLIKELY(overflow().watched.load(std::memory_order_relaxed)) && !op_.moves_only) {
+      overflow().look_at(value);
     }
     auto made = at::empty_strided(value.sizes(), value.strides(), value.options().device(device_));
     if (value.numel() != 0) {

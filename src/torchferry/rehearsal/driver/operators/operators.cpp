@@ -10,6 +10,7 @@
 
 #include "../../csrc/formulas.h"
 #include "call.h"
+#include "recording.h"
 
 namespace ferry::plugin {
 
@@ -24,7 +25,7 @@ const char* word(Service service) {
 
 struct Request {  // what the vendor's description says of operators, as Python read it
   std::string space;
-  std::unordered_set<std::string> kept, identities, casts;
+  std::unordered_set<std::string> kept, identities, casts, status_reads, status_clears;
   std::unordered_map<std::string, int64_t> zeros;
 };
 
@@ -55,8 +56,8 @@ using PluginKernel = c10::SafeKernelFunction;
 // A kernel of ours in place of the plugin's.
 class Served final : public c10::OperatorKernel {
  public:
-  Served(const c10::OperatorHandle& handle, Service service, int64_t number)
-      : op_(Operators::instance().of(handle)), service_(service), number_(number) {
+  Served(const c10::OperatorHandle& handle, Service service, int64_t number, bool reads, bool clears)
+      : op_(Operators::instance().of(handle)), service_(service), number_(number), reads_(reads), clears_(clears) {
     const auto& arguments = handle.schema().arguments();
     for (size_t i = 0; i < arguments.size(); i++) {
       if (arguments[i].name() == "memory_format") {
@@ -81,10 +82,18 @@ class Served final : public c10::OperatorKernel {
     }
     switch (service_) {
       case Service::kComputed:
-        Call(handle, stack, op_).run();
+        if (C10_UNLIKELY(recording())) {
+          record(handle, op_, stack, [&] { Call(handle, stack, op_).run(); });
+        } else {
+          Call(handle, stack, op_).run();
+        }
         break;
       case Service::kCopied:
-        copy(handle, stack);
+        if (C10_UNLIKELY(recording())) {
+          record(handle, op_, stack, [&] { copy(handle, stack); });
+        } else {
+          copy(handle, stack);
+        }
         break;
       case Service::kComposed:
         handle.callBoxedForDispatchKey(composition(handle), *stack);
@@ -182,12 +191,21 @@ class Served final : public c10::OperatorKernel {
     const size_t base = stack->size() - handle.schema().arguments().size();
     const auto self = (*stack)[base].toTensor();
     stack->resize(base);
-    stack->emplace_back(at::zeros({number_}, self.options().dtype(at::kFloat)));
+    auto numbers = at::zeros({number_}, self.options().dtype(at::kFloat));
+    if (reads_ && overflow().seen.load(std::memory_order_relaxed)) {
+      numbers.narrow(0, 0, 1).fill_(1);
+    }
+    if (clears_) {
+      overflow().watched.store(true, std::memory_order_relaxed);
+      overflow().seen.store(false, std::memory_order_relaxed);
+    }
+    stack->emplace_back(std::move(numbers));
   }
 
   Operator& op_;
   Service service_;
   int64_t number_;
+  bool reads_, clears_;
   int format_ = -1;
 #ifdef FERRY_CALLS_PLUGIN
   std::unique_ptr<PluginKernel> own_;
@@ -363,9 +381,11 @@ class Takeover {
                     : c10::DispatchKeySet();
     }
     const auto zeros = request_.zeros.find(base_name(name));
-    library(name, key).impl(full.substr(full.find("::") + 2).c_str(),
-                            torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Served>(
-                                handle, service, zeros == request_.zeros.end() ? 0 : zeros->second)));
+    library(name, key).impl(
+        full.substr(full.find("::") + 2).c_str(),
+        torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Served>(
+            handle, service, zeros == request_.zeros.end() ? 0 : zeros->second,
+            request_.status_reads.count(base_name(name)) != 0, request_.status_clears.count(base_name(name)) != 0)));
   }
 
   void watch(const c10::OperatorHandle& handle, const c10::OperatorName& name) {
@@ -446,9 +466,10 @@ using namespace ferry;
 FERRY_API const char* ferry_error() { return plugin::error_text().c_str(); }
 FERRY_API void ferry_set_sink(Sink receiver) { sink() = receiver; }
 
-// Lists are words with blanks between them; `zeros` has "name=count".
+// Lists are words with blanks between them; `zeros` has "name=count". Of those, `reads` tell in their first number
+// whether something overflowed, and `clears` forget it.
 FERRY_API int ferry_take_over(const char* name, const char* space, const char* kept, const char* identities,
-                              const char* casts, const char* zeros) {
+                              const char* casts, const char* zeros, const char* reads, const char* clears) {
   try {
     settings().name = name;
     std::string title = name;
@@ -464,6 +485,8 @@ FERRY_API int ferry_take_over(const char* name, const char* space, const char* k
     read(request.kept, kept);
     read(request.identities, identities);
     read(request.casts, casts);
+    read(request.status_reads, reads);
+    read(request.status_clears, clears);
     for (const auto& each : plugin::words(zeros)) {
       const auto sign = each.find('=');
       request.zeros[each.substr(0, sign)] = std::stoll(each.substr(sign + 1));
@@ -471,6 +494,7 @@ FERRY_API int ferry_take_over(const char* name, const char* space, const char* k
     plugin::Quiet quiet;
     const c10::WarningUtils::WarningHandlerGuard no_override_warnings(&quiet);
     plugin::add_kernels_of_cpu();
+    static const plugin::Recorder recorder;
     plugin::Takeover(request).run();
     return 0;
   } catch (const std::exception& error) {

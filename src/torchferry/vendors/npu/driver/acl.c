@@ -311,6 +311,42 @@ FERRY_EXPORT int aclrtMapMem(void* address, size_t bytes, size_t offset, void* h
 
 FERRY_EXPORT int aclrtUnmapMem(void* address) { return acl_status(ferry_unmap(address)); }
 
+// --- memory and events of another process ---
+
+FERRY_EXPORT int aclrtIpcMemGetExportKey(void* pointer, size_t bytes, char* key, size_t room, uint64_t flags) {
+  (void)flags;
+  memset(key, 0, room);
+  return acl_status(ferry_export_memory(pointer, bytes, key, room));
+}
+
+FERRY_EXPORT int aclrtIpcMemImportByKey(void** pointer, const char* key, uint64_t flags) {
+  (void)flags;
+  return acl_status(ferry_import_memory(pointer, key));
+}
+
+FERRY_EXPORT int aclrtIpcMemClose(const char* key) { return acl_status(ferry_close_import(key)); }
+
+FERRY_EXPORT int aclrtIpcMemSetImportPid(const char* key, int32_t* processes, size_t count) {
+  (void)key, (void)processes, (void)count;  // whoever may open this process' files may map its memory
+  return ACL_SUCCESS;
+}
+
+// aclrtIpcEventHandle: 64 bytes. Work is done when it is asked for, so that an event that was sent has happened.
+FERRY_EXPORT int aclrtIpcGetEventHandle(ferry_event* event, char* handle) {
+  memset(handle, 0, 64);
+  return event == NULL ? ACL_ERROR_RT_PARAM_INVALID : ACL_SUCCESS;
+}
+
+typedef struct {
+  char reserved[64];
+} event_handle;
+
+FERRY_EXPORT int aclrtIpcOpenEventHandle(event_handle handle, ferry_event** event) {
+  (void)handle;
+  const ferry_status status = ferry_make_event(event);
+  return acl_status(status == FERRY_OK ? ferry_record(*event) : status);
+}
+
 // --- streams and events ---
 
 FERRY_EXPORT int aclrtCreateStream(ferry_stream** stream) { return acl_status(ferry_make_stream(stream)); }
@@ -414,15 +450,39 @@ FERRY_EXPORT int aclrtEventGetTimestamp(ferry_event* event, uint64_t* microsecon
   return acl_status(ferry_time_of(event, microseconds));
 }
 
-// Whether work is being recorded into a graph, which the plugin asks at nearly every call: it never is.
+// --- graphs ---
+
+// Whether work is being recorded into a graph, which the plugin asks at nearly every call. aclmdlRICaptureStatus: 1
+// active.
 FERRY_EXPORT int aclmdlRICaptureGetInfo(ferry_stream* stream, int* status, void** graph) {
-  (void)stream;
+  const bool active = ferry_records(stream);
   if (status != NULL) {
-    *status = 0;
+    *status = active;
   }
   if (graph != NULL) {
-    *graph = NULL;
+    *graph = active ? ferry_recorded() : NULL;
   }
+  return ACL_SUCCESS;
+}
+
+FERRY_EXPORT int aclmdlRICaptureBegin(ferry_stream* stream, int mode) {
+  (void)mode;  // which threads may do what is forbidden meanwhile
+  return acl_status(ferry_begin_graph(stream));
+}
+
+FERRY_EXPORT int aclmdlRICaptureEnd(ferry_stream* stream, ferry_graph** graph) {
+  return acl_status(ferry_end_recording(stream, graph));
+}
+
+FERRY_EXPORT int aclmdlRIExecuteAsync(ferry_graph* graph, ferry_stream* stream) {
+  (void)stream;
+  return acl_status(ferry_run_graph(graph));
+}
+
+FERRY_EXPORT int aclmdlRIDestroy(ferry_graph* graph) { return acl_status(ferry_drop_graph(graph)); }
+
+FERRY_EXPORT int aclmdlRIGetId(const ferry_graph* graph, uint32_t* number) {
+  *number = ferry_graph_number(graph);
   return ACL_SUCCESS;
 }
 

@@ -166,7 +166,7 @@ def npu_rms_norm(self: torch.Tensor, gamma: torch.Tensor, epsilon: float = 1e-6)
 def npu_swiglu(self: torch.Tensor, dim: int = -1) -> torch.Tensor:
     """Return A * sigmoid(A) * B of the two halves of `self` along `dim`."""
     first, second = self.chunk(2, dim)
-    return torch.nn.functional.silu(first) * second
+    return (torch.nn.functional.silu(first.float()) * second.float()).to(self.dtype)
 
 
 def npu_geglu(

@@ -1,0 +1,183 @@
+// Work that is recorded into a graph and done again when the graph runs. While it is recorded nothing changes: what a
+// call writes is put back, as on a card, where recorded work has not been done yet.
+#pragma once
+
+#include <dlfcn.h>
+
+#include "call.h"
+
+namespace ferry::plugin {
+
+// The driver's: who records work gives it a function and what that is called with.
+struct Recorder {
+  bool (*record)(bool (*)(void*), void (*)(void*), void*) = nullptr;
+  void (*say)(const char*) = nullptr;
+
+  Recorder() {
+    const auto flag = reinterpret_cast<const std::atomic<int>* (*)()>(dlsym(RTLD_DEFAULT, "ferry_recording"));
+    record = reinterpret_cast<decltype(record)>(dlsym(RTLD_DEFAULT, "ferry_record_work"));
+    say = reinterpret_cast<decltype(say)>(dlsym(RTLD_DEFAULT, "ferry_say_text"));
+    if (flag != nullptr && record != nullptr && say != nullptr) {
+      recording_flag() = flag();
+    }
+  }
+};
+
+class Recorded {
+ public:
+  Recorded(const c10::OperatorHandle& handle, Operator& op, const Stack& stack, size_t base)
+      : handle_(handle), op_(op) {
+    for (size_t i = base; i < stack.size(); i++) {
+      arguments_.push_back(shadow(stack[i]));
+    }
+  }
+
+  // What the arguments that the call writes held.
+  void keep_written() {
+    for (size_t i = 0; i < arguments_.size(); i++) {
+      if (op_.writes[i]) {
+        each_tensor(arguments_[i], [this](const at::Tensor& tensor) {
+          auto values = cpu_alias(tensor);
+          kept_.emplace_back(values, values.clone());
+        });
+      }
+    }
+  }
+
+  void put_back() {
+    for (auto& [values, before] : kept_) {
+      values.copy_(before);
+    }
+    kept_.clear();
+  }
+
+  void keep_results(const Stack& stack, size_t base) {
+    for (size_t i = base; i < stack.size(); i++) {
+      results_.push_back(shadow(stack[i]));
+    }
+  }
+
+  static bool run(void* argument) {
+    auto* self = static_cast<Recorded*>(argument);
+    try {
+      self->again();
+      return true;
+    } catch (const std::exception& error) {
+      static const Recorder recorder;
+      recorder.say(error.what());
+      return false;
+    }
+  }
+
+  static void drop(void* argument) { delete static_cast<Recorded*>(argument); }
+
+ private:
+  void again() {
+    const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    Stack stack = arguments_;
+    if (op_.base == "aten::copy_") {
+      auto target = on_device(stack[0].toTensor()) ? cpu_alias(stack[0].toTensor()) : stack[0].toTensor();
+      const auto source = stack[1].toTensor();
+      target.copy_(on_device(source) ? cpu_alias(source) : source);
+      return;
+    }
+    Call(handle_, &stack, op_).run();
+    for (size_t i = 0; i < results_.size(); i++) {
+      copy_into(results_[i], stack[stack.size() - results_.size() + i]);
+    }
+  }
+
+  static void copy_into(const c10::IValue& place, const c10::IValue& value) {
+    std::vector<at::Tensor> places, values;
+    each_tensor(place, [&](const at::Tensor& tensor) { places.push_back(tensor); });
+    each_tensor(value, [&](const at::Tensor& tensor) { values.push_back(tensor); });
+    for (size_t i = 0; i < places.size(); i++) {
+      if (places[i].data_ptr() != values[i].data_ptr()) {
+        cpu_alias(places[i]).copy_(cpu_alias(values[i]));
+      }
+    }
+  }
+
+  template <typename Function>
+  static void each_tensor(const c10::IValue& value, Function&& function) {
+    if (value.isTensor()) {
+      if (value.toTensor().defined() && on_device(value.toTensor())) {
+        function(value.toTensor());
+      }
+    } else if (value.isTensorList()) {
+      for (const auto& tensor : value.toTensorVector()) {
+        if (tensor.defined() && on_device(tensor)) {
+          function(tensor);
+        }
+      }
+    }
+  }
+
+  // The same memory, which is not held: the plugin keeps what a graph uses in a pool of its own.
+  static at::Tensor shadow(const at::Tensor& tensor) {
+    if (!tensor.defined() || !on_device(tensor)) {
+      return tensor;
+    }
+    const auto* source = tensor.unsafeGetTensorImpl();
+    auto* device = tensor.storage().unsafeGetStorageImpl();
+    c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), device->nbytes(),
+                                                               c10::DataPtr(device->data_ptr().get(), tensor.device()),
+                                                               nullptr, /*resizable=*/false));
+    auto made = at::detail::make_tensor<c10::TensorImpl>(
+        std::move(storage), c10::DispatchKeySet(kKey) | (source->key_set() & kMathBits), source->dtype());
+    made.unsafeGetTensorImpl()->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
+    if (source->is_wrapped_number()) {
+      made.unsafeGetTensorImpl()->set_wrapped_number(true);
+    }
+    return made;
+  }
+
+  static c10::IValue shadow(const c10::IValue& value) {
+    if (value.isTensor()) {
+      return shadow(value.toTensor());
+    }
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> made;
+      for (const auto& tensor : value.toTensorVector()) {
+        made.push_back(shadow(tensor));
+      }
+      return made;
+    }
+    if (value.isOptionalTensorList()) {
+      c10::List<optional<at::Tensor>> made;
+      for (const optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+        made.push_back(tensor.has_value() ? optional<at::Tensor>(shadow(*tensor)) : tensor);
+      }
+      return made;
+    }
+    return value;
+  }
+
+  c10::OperatorHandle handle_;
+  Operator& op_;
+  Stack arguments_, results_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> kept_;
+};
+
+// Records a call and does it, so that its results have their shapes; `compute` does it.
+template <typename Compute>
+void record(const c10::OperatorHandle& handle, Operator& op, Stack* stack, Compute&& compute) {
+  static const Recorder recorder;
+  TORCH_CHECK(!op.synchronises, op.name, " waits for the device, which work that is recorded into a graph cannot");
+  auto recorded = std::make_unique<Recorded>(handle, op, *stack, stack->size() - handle.schema().arguments().size());
+  {
+    const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    recorded->keep_written();
+  }
+  compute();
+  {
+    const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    recorded->put_back();
+  }
+  recorded->keep_results(*stack, stack->size() - handle.schema().returns().size());
+  if (recorder.record(&Recorded::run, &Recorded::drop, recorded.get())) {
+    recorded.release();
+  }
+}
+
+}  // namespace ferry::plugin
