@@ -13,7 +13,7 @@ A plugin's list is long and flat, so it has a file of its own, `ops.toml`, besid
     [sources]
     REG = "dispatcher registrations of the wheel"
 
-    [operators]                         # absent where nobody knows the list
+    [operators]                         # absent where nobody knows the list, and where `registrations.toml` has it
     registered = ["add.Tensor", ...]    # dispatcher names without `aten::`
     autograd = ["softmax.int", ...]     # those registered for autograd on the device
     sparse = ["add.Tensor", ...]        # for sparse COO tensors; [] where there are none
@@ -36,13 +36,14 @@ A plugin's list is long and flat, so it has a file of its own, `ops.toml`, besid
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import DataFile, data_file
+from torchferry.backends.registrations import registrations
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual
@@ -109,14 +110,43 @@ class OperatorTable:
         return {name: when for name, when in self.forced_fallback.get(card, {}).items() if when}
 
 
-def load_operators(backend: type[Backend]) -> OperatorTable:
+def load_operators(backend: type[Backend], version: str = "") -> OperatorTable:
     """Return what is known of a backend's operators; without an `ops.toml`, everything in it is unknown.
+
+    Args:
+        backend: The backend.
+        version: Plugin version; empty for the newest. Where lists of several versions are known, the table has those
+            of the version that was read and says most of it; `OperatorTable.version` is that one.
 
     Raises:
         ValueError: the file lacks a field, has one it should not have, or cites a source it does not name.
     """
     path = data_file(backend, "ops.toml")
-    return OperatorTable() if path is None else _read(path)
+    if path is None:
+        return OperatorTable()
+    return _of_version(_read(path), backend, version or backend.DEFAULT_VERSION)
+
+
+def fallback_of(backend: type[Backend]) -> str:
+    """Return what a plugin does with an operator that it lacks, one of `FALLBACKS`; no list is read for it."""
+    path = data_file(backend, "ops.toml")
+    return "unknown" if path is None else _read(path).fallback
+
+
+def _of_version(table: OperatorTable, backend: type[Backend], version: str) -> OperatorTable:
+    of_versions = registrations(backend)
+    if of_versions is None:
+        return table
+    read = of_versions.nearest(version)
+    key = (backend, read)
+    if key not in _tables:
+        lists: dict[str, Any] = of_versions.of(read)
+        source = "; ".join(filter(None, (of_versions.source, table.source)))
+        _tables[key] = replace(table, version=read, torch=of_versions.torch[read], source=source, **lists)
+    return _tables[key]
+
+
+_tables: dict[tuple[type[Backend], str], OperatorTable] = {}
 
 
 @lru_cache(maxsize=64)
