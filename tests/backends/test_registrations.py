@@ -1,4 +1,4 @@
-"""Which operators each version of a plugin registers: the file, the version that stands for an unread one, the reader."""
+"""Which operators each version of a plugin registers: the file, and the version that stands for an unread one."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_version_that_was_read_stands_for_itself(
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_file_is_as_its_tool_writes_it(target: str) -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "registrations.py"), target, "--check"],
+        [sys.executable, str(ROOT / "tools" / "surface_tables.py"), target, "--check"],
         capture_output=True,
         text=True,
         check=False,
@@ -150,7 +150,7 @@ NPU = {
     "2.1.0.post17": 1396, "2.5.1": 1324, "2.6.0.post5": 1402, "2.7.1": 1381, "2.7.1.post2": 1402, "2.7.1.post4": 1473,
     "2.9.0": 1402, "2.9.0.post2": 1473, "2.9.1": 1473, "2.13.0": 1496,
 }  # fmt: skip
-"""Operators of torch's namespace that each wheel adds. The toolkit that a wheel is built over decides, not its torch."""
+"""Operators of torch's namespace that each wheel adds: the toolkit that it is built over decides, not its torch."""
 
 
 @pytest.mark.parametrize(("version", "number"), NPU.items())

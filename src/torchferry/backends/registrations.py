@@ -1,7 +1,7 @@
 """Which operators each version of a plugin registers, where more than one version was read.
 
-The lists are long and few commands need them, so they have a file of their own, `registrations.toml`, beside `ops.toml`,
-which says the rest. `tools/registrations.py` writes it from what importing each wheel adds to torch's dispatcher::
+The lists are long and few commands need them, so they have a file of their own, `registrations.toml`, beside
+`ops.toml`, which says the rest. `tools/surface_tables.py` writes it from what each wheel adds to torch's dispatcher::
 
     source = "REG"
 
