@@ -5,6 +5,7 @@ once with the simulated one. Both sides write the same text for the same thing, 
 
 python tools/plugin_surface.py shipped TARGET WHEEL OUT
 python tools/plugin_surface.py simulated TARGET SURFACE.json OUT      inside `torchferry rehearse`
+python tools/plugin_surface.py endings TARGET OPERATORS.json OUT      inside `torchferry rehearse`, on either side
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import importlib
 import inspect
 import json
 import os
+import re
 import sys
+import tempfile
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -82,6 +85,8 @@ def member(kind: type, name: str) -> str:
         return ABSENT
     if isinstance(raw, property):
         return "property"
+    if is_stand_in(getattr(kind, name, None)):
+        return NOT_REHEARSED
     if callable(raw) or isinstance(raw, (staticmethod, classmethod)):
         return "method " + signature(getattr(kind, name))
     return VALUE
@@ -123,6 +128,9 @@ class Reader:
             if isinstance(value, types.ModuleType):
                 if value.__name__ in {f"{home}.{name}" for home in (module.__name__, self._import_name(module.__name__))}:
                     yield name, value
+                continue
+            if module.__name__ == self.backend.PLUGIN and name.startswith("npu_"):
+                yield name, value  # operators: wrappers of torch's own make
                 continue
             has_home = isinstance(value, type) or (callable(value) and hasattr(value, "__module__"))
             if name in stated or not has_home or self.is_own(value):
@@ -248,9 +256,10 @@ def simulated(backend: type[Backend], other: dict[str, Any]) -> dict[str, Any]:
     for path in other["modules"]:
         module = sys.modules.get(path)
         for name, value in reader.names_of(module) if module is not None else ():
-            if f"{path}.{name}" not in names and path not in other["not_importable"]:
+            folder = any(each.startswith(f"{path}.{name}.") for each in other["modules"])  # one without a file
+            if f"{path}.{name}" not in names and not folder and path not in other["not_importable"]:
                 more[f"{path}.{name}"] = reader.described(value)
-    return {"names": names, "more": more, "torch": str(torch.__version__).partition("+")[0], **operators()}
+    return {"names": names, "more": more, "torch": str(torch.__version__).partition("+")[0], "lost": lost_operators()}
 
 
 def resolved(path: str, *, quiet: bool = True) -> object:
@@ -283,24 +292,50 @@ def asked(reader: Reader, path: str, ask: Callable[[], object]) -> str:
     return reader.described(value)
 
 
-def operators() -> dict[str, Any]:
-    """Return the operators of torch that the simulated device computes as the plugin does, and those that exist."""
-    import torch
-
+def lost_operators() -> list[str]:
+    """Return the operators of torch that fail on the simulated device or fall back to the CPU."""
     from torchferry.rehearsal import session
 
     running = session.current()
     if running is None:
-        return {}
-    names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
-    lost = {name.removeprefix("aten::") for name in running.modes.missing | running.modes.fallback}
-    computed = {field: _having(names, key) or [] for field, (key, _) in KEYS.items()}
-    computed["registered"] = [name for name in computed["registered"] if name not in lost]
-    return {
-        "operators": computed,
-        "on_cpu": {field: _having(names, key) or [] for field, (_, key) in KEYS.items()},
-        "unknown": sorted(name.removeprefix("aten::") for name in running.modes.unknown),
-    }
+        return []
+    return sorted(name.removeprefix("aten::") for name in running.modes.missing | running.modes.fallback)
+
+
+def endings(backend: type[Backend], operators: list[str]) -> dict[str, str]:
+    """Return how calls of operators end: the warning, then the error or that there was none.
+
+    Called are those that are functions of torch and take one tensor: what others take cannot be guessed.
+    """
+    import torch
+
+    importlib.import_module(backend.PLUGIN)
+    result = {}
+    for name in operators:
+        function = getattr(torch, name, None)
+        operator = getattr(getattr(torch.ops.aten, name, None), "default", None)
+        if function is None or operator is None or name.startswith("_"):
+            continue
+        kinds = [str(each.type) for each in operator._schema.arguments if not each.has_default_value()]
+        if kinds != ["Tensor"]:
+            continue
+        with tempfile.TemporaryFile() as file, warnings.catch_warnings(record=True) as shown:
+            warnings.simplefilter("always")
+            kept = os.dup(2)
+            os.dup2(file.fileno(), 2)  # C++ writes there
+            try:
+                function(torch.eye(2, device=backend.DEVICE_TYPE))
+                error = "no error"
+            except Exception as reason:  # whatever it is, it is compared
+                error = f"{type(reason).__name__}: {reason}".partition("\n")[0]
+            finally:
+                os.dup2(kept, 2)
+                os.close(kept)
+            file.seek(0)
+            lines = [*file.read().decode(errors="replace").splitlines(), *(str(each.message) for each in shown)]
+        said = [re.sub(r"^\[.*\] Warning: | \(\w+ .*\)$", "", line.partition("\n")[0]) for line in lines]
+        result[name] = " | ".join([*dict.fromkeys(text for text in said if "fall back" in text), error])
+    return result
 
 
 def main() -> None:
@@ -310,6 +345,8 @@ def main() -> None:
     backend = choose(target).backend
     if side == "shipped":
         surface = shipped(backend, Path(source))
+    elif side == "endings":
+        surface = endings(backend, json.loads(Path(source).read_text(encoding="utf-8")))
     else:
         surface = simulated(backend, json.loads(Path(source).read_text(encoding="utf-8")))
     Path(out).write_text(json.dumps(surface, indent=0, sort_keys=True), encoding="utf-8")

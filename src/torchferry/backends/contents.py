@@ -136,6 +136,12 @@ def _load(path: Path) -> Contents:
         file.check_keys(entry, frozenset({"versions", "names"}), f"modules {number}")
         for name in entry["names"]:
             add(name, Presence.MODULE, entry["versions"], f"modules {number}")
+    for path, (_, having) in list(by_path.items()):  # a folder without a file of its own is a package too
+        owner = path.rpartition(".")[0]
+        while owner and owner not in by_path:
+            for version in having:
+                add(owner, Presence.MODULE, version, "modules")
+            owner = owner.rpartition(".")[0]
     for number, entry in enumerate(document.get("contents", ()), 1):
         where = f"contents {number}"
         file.check_keys(entry, frozenset({"module", "versions", "callables", "values"}), where)

@@ -7,6 +7,7 @@ A plugin's list is long and flat, so it has a file of its own, `ops.toml`, besid
     source = "REG"                      # key of [sources]
     fallback = "warn"                   # one of FALLBACKS
     fallback_switch = "VENDOR_NO_CPU"   # environment variable that changes it, if there is one,
+    fallback_switch_since = "1.1.0"     # the first plugin version that reads it, where not all do; as `since` of a row
     fallback_switch_value = "1"         # the value that does,
     fallback_switched = "error"         # and what the plugin does then
 
@@ -44,6 +45,7 @@ from typing import Any
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import DataFile, data_file
 from torchferry.backends.registrations import registrations
+from torchferry.backends.tables import reached
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual
@@ -68,6 +70,7 @@ class OperatorTable:
         source: Where the facts come from, in full.
         fallback: One of `FALLBACKS`.
         fallback_switch: Environment variable that changes the fallback; empty when none is known.
+        fallback_switch_since: First plugin version that reads it, or several, as those of a row; empty for all.
         fallback_switch_value: The value of it that does.
         fallback_switched: What the plugin does then, one of `FALLBACKS`.
         registered: Names registered for the device, the plugin's own among them; UNKNOWN without a list.
@@ -86,6 +89,7 @@ class OperatorTable:
     source: str = ""
     fallback: str = "unknown"
     fallback_switch: str = ""
+    fallback_switch_since: str = ""
     fallback_switch_value: str = ""
     fallback_switched: str = "unknown"
     registered: frozenset[str] | Unknown = UNKNOWN
@@ -100,6 +104,11 @@ class OperatorTable:
     def layouts(self) -> Mapping[str, frozenset[str] | Unknown]:
         """What is registered for tensors that are not dense, by kind."""
         return {name: getattr(self, name) for name in LAYOUTS}
+
+    def switch_for(self, version: str) -> str:
+        """Return the variable that changes the fallback of a plugin version; empty where there is none."""
+        since = self.fallback_switch_since
+        return self.fallback_switch if not since or not version or reached(since, version) else ""
 
     def forced_on(self, card: str) -> frozenset[str]:
         """Return the registered names that always run on the CPU on `card`."""
@@ -168,6 +177,7 @@ def _read(path: Path) -> OperatorTable:
         source=file.cited(top, "top"),
         fallback=_fallback(file, "fallback"),
         fallback_switch=switch,
+        fallback_switch_since=file.text(top, "fallback_switch_since", "top"),
         fallback_switch_value=file.text(top, "fallback_switch_value", "top"),
         fallback_switched=_fallback(file, "fallback_switched") if switch else "unknown",
         registered=_names(file, operators, "registered"),
@@ -185,6 +195,7 @@ _TOP = frozenset(
         "source",
         "fallback",
         "fallback_switch",
+        "fallback_switch_since",
         "fallback_switch_value",
         "fallback_switched",
         "sources",
