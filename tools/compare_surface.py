@@ -3,9 +3,10 @@
 python tools/compare_surface.py npu --plugin torch_npu-2.9.0-....whl      the wheel, beside npu@2.9.0
 python tools/compare_surface.py npu --surface 2.9.0.json                  what plugin_surface.py read elsewhere
 
-The plugin runs on the simulated driver, both sides with the interpreter that `--python` names: it has the torch that the
-wheel is for, and what torchferry needs. Differences that `vendors/TARGET/surface.toml` explains are counted, all others
-are printed, and the exit code is 1 when there is one. `--list` prints what the plugin has and the rehearsal does not do.
+The plugin runs on the simulated driver, both sides with the interpreter that `--python` names: it has the torch that
+the wheel is for, and what torchferry needs. Differences that `vendors/TARGET/surface.toml` explains are counted, all
+others are printed, and the exit code is 1 when there is one. `--list` prints what the plugin has and the rehearsal does
+not do.
 """
 
 from __future__ import annotations
@@ -132,11 +133,13 @@ def alike(one: str, other: str) -> bool:
     if kinds.get(one_kind, one_kind) != kinds.get(other_kind, other_kind):
         return False
     first, second = (_VARIADIC.sub(r"\1", rest) for rest in (one_rest, other_rest))
-    return first == second or "?" in {first, second} or first == _OPAQUE
+    return "?" in {first, second} or first in {second, _OPAQUE}
 
 
-def operator_differences(backend: type[Backend], surface: Mapping[str, Any], picture: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield operators that the plugin registers and our list does not have, or the other way, or that are not served."""
+def operator_differences(
+    backend: type[Backend], surface: Mapping[str, Any], picture: Mapping[str, Any]
+) -> Iterator[Difference]:
+    """Yield operators that the plugin registers and our list lacks, or the other way, or that are not served."""
     table = load_operators(backend, surface["version"])
     for field in LISTS:
         ours = getattr(table, field)
@@ -180,7 +183,9 @@ def read(command: list[str], out: Path, **variables: str) -> dict[str, Any]:
     Raises:
         SystemExit: it wrote nothing.
     """
-    path = os.pathsep.join([str(Path(__file__).parent.parent / "src"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    path = os.pathsep.join([str(Path(__file__).parent.parent / "src"), os.environ.get("PYTHONPATH", "")]).rstrip(
+        os.pathsep
+    )
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, **variables}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if not out.is_file():

@@ -126,7 +126,9 @@ class Reader:
             if value is None or name == "annotations":
                 continue
             if isinstance(value, types.ModuleType):
-                if value.__name__ in {f"{home}.{name}" for home in (module.__name__, self._import_name(module.__name__))}:
+                if value.__name__ in {
+                    f"{home}.{name}" for home in (module.__name__, self._import_name(module.__name__))
+                }:
                     yield name, value
                 continue
             if module.__name__ == self.backend.PLUGIN and name.startswith("npu_"):

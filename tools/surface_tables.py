@@ -3,7 +3,8 @@
 python tools/surface_tables.py TARGET SURFACE.json ...   put these versions into the two files in vendors/TARGET
 python tools/surface_tables.py TARGET --check            the files are as this program writes them
 
-`contents.toml` has modules and public names, `registrations.toml` has operators. What they have of other versions stays.
+`contents.toml` has modules and public names, `registrations.toml` has operators. What they have of other versions
+stays.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _REGISTRATIONS = """\
 """
 
 _CONTENTS = """\
-# Modules and public names of {plugin}, by version, as tools/surface_tables.py wrote it: what the package has, whether it
-# is rehearsed or not. Left out are the compilers' own parts, what is below a private module, and what the modules import
-# from elsewhere.
+# Modules and public names of {plugin}, by version, as tools/surface_tables.py wrote it: what the package has, whether
+# it is rehearsed or not. Left out are the compilers' own parts, what is below a private module, and what the modules
+# import from elsewhere.
 """
 
 _WIDTH = 120
@@ -49,7 +50,7 @@ _PRESENCE = {"module": Presence.MODULE, "value": Presence.VALUE}
 
 
 def grouped(having: Iterable[tuple[Any, Iterable[str]]], read: list[str]) -> list[tuple[str, list[Any]]]:
-    """Return things with the versions that have them, in groups: the versions as text, empty for all, and the things."""
+    """Return things in groups of the versions that have them: the versions as text, empty for all, and the things."""
     groups: dict[tuple[str, ...], list[Any]] = {}
     for thing, versions in having:
         groups.setdefault(tuple(sorted(versions, key=read.index)), []).append(thing)

@@ -66,7 +66,7 @@ class Contents:
         return Presence.ABSENT if read and read not in self.incomplete else Presence.UNKNOWN
 
     def _read_for(self, version: str) -> str:
-        """Return the version that was read for the torch of `version`: the newest that is not newer, else the oldest."""
+        """Return the version that was read for the same torch: the newest that is not newer, else the oldest."""
         if version in self.versions:
             return version
         releases = [each for each in self.versions if _base(each) == _base(version)]
@@ -136,8 +136,8 @@ def _load(path: Path) -> Contents:
         file.check_keys(entry, frozenset({"versions", "names"}), f"modules {number}")
         for name in entry["names"]:
             add(name, Presence.MODULE, entry["versions"], f"modules {number}")
-    for path, (_, having) in list(by_path.items()):  # a folder without a file of its own is a package too
-        owner = path.rpartition(".")[0]
+    for name, (_, having) in list(by_path.items()):  # a folder without a file of its own is a package too
+        owner = name.rpartition(".")[0]
         while owner and owner not in by_path:
             for version in having:
                 add(owner, Presence.MODULE, version, "modules")

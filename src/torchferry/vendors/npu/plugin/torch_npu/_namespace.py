@@ -16,11 +16,19 @@ from types import ModuleType
 
 import torch
 
+from torchferry.backends.contents import Presence
 from torchferry.rehearsal import facade_support, torch_versions
-from torchferry.rehearsal.plugin_namespace import Namespace, Plugin, make_importable, submodule
+from torchferry.rehearsal.plugin_namespace import (
+    NEEDED_BY_TORCH,
+    Namespace,
+    Plugin,
+    make_importable,
+    presence,
+    submodule,
+)
 
-
-# The first versions, each for its torch, of what came with a CANN and so to several torches at once. Read in the wheels.
+# The first versions, each for its torch, of what came with a CANN and so to several torches at once.
+_OVER_CANN_8_2 = "2.1.0.post13 2.5.1.post1 2.6.0"
 _OVER_CANN_9 = "2.7.1.post4 2.8.0.post4 2.9.0.post2 2.9.1"
 _OVER_CANN_9_1 = "2.7.1.post8 2.9.0.post6 2.10.0.post4 2.11.0"
 _QUEUED = "2.7.1.post11 2.9.0.post9 2.10.0.post7 2.11.0.post3 2.12.0.post3 2.13.0"
@@ -200,11 +208,12 @@ def complete(namespace: Namespace, plugin: Plugin) -> None:
     names.update(_autocast(plugin))
     names["CubeMathType"] = CubeMathType
     names["get_device_capability"] = _get_device_capability if plugin.at_least(_OVER_CANN_9) else _no_device_capability
-    names["mstx"] = _mstx(namespace, newer=newer)
+    names["mstx"] = _mstx(namespace, newer=newer, with_domains=plugin.at_least(_OVER_CANN_8_2))
     submodule(namespace, "amp").GradScaler = GradScaler
     names.update(_arguments(namespace, plugin))
     for name, value in names.items():
-        setattr(namespace, name, value)
+        if name in NEEDED_BY_TORCH or presence(plugin.target, f"torch.npu.{name}") is not Presence.ABSENT:
+            setattr(namespace, name, value)
     submodule(namespace, "graphs").graph = names["graph"]
     submodule(namespace, "memory").memory_snapshot = names["memory_snapshot"]
     _add_members(namespace)
@@ -300,7 +309,7 @@ def _no_device_capability(device: object = None) -> None:
     warnings.warn("torch.npu.get_device_capability isn't implemented!", stacklevel=2)
 
 
-def _mstx(namespace: Namespace, *, newer: bool) -> type:
+def _mstx(namespace: Namespace, *, newer: bool, with_domains: bool) -> type:
     markers = namespace.mstx.__dict__
 
     def mark(message: str, stream: object = None, domain: str = "default") -> None:
@@ -325,7 +334,22 @@ def _mstx(namespace: Namespace, *, newer: bool) -> type:
 
         return decorate
 
+    def plain_mark(message: str = "") -> None:
+        mark(message)
+
+    def plain_range_start(message: str, stream: object = None) -> int:
+        return range_start(message)
+
+    def plain_range_end(range_id: int) -> None:
+        range_end(range_id)
+
+    def plain_mstx_range(message: str, stream: object = None) -> object:
+        return mstx_range(message)
+
     functions = {"mark": mark, "range_start": range_start, "range_end": range_end, "mstx_range": mstx_range}
+    if not with_domains:
+        plain = (plain_mark, plain_range_start, plain_range_end, plain_mstx_range)
+        functions = dict(zip(functions, plain, strict=True))
     members: dict[str, object] = {name: staticmethod(function) for name, function in functions.items()}
     if newer:
 

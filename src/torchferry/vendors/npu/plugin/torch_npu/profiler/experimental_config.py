@@ -92,4 +92,6 @@ def supported_export_type() -> set[str]:
 
 if _current().at_least("2.7.1.post8 2.9.0.post6 2.10.0.post4 2.11.0"):
     HostSystem.NUMA = "NUMA"
+if not _current().at_least("2.1.0.post13 2.5.1.post1 2.6.0"):
+    del HostSystem
 __getattr__ = _facade_support.missing(__name__)

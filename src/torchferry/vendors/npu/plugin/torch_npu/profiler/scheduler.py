@@ -9,7 +9,6 @@ from torch.profiler import schedule as _schedule
 from torchferry.rehearsal import facade_support as _facade_support
 from torchferry.rehearsal.plugin_namespace import current as _current
 
-
 _SKIPS_FIRST_WAIT = "2.7.1.post8 2.9.0.post6 2.10.0.post4 2.11.0"
 """The first versions, each for its torch, that can skip the first wait."""
 
