@@ -104,14 +104,15 @@ def test_a_card_that_does_not_exist() -> None:
 
 
 UNKNOWN_IDENTITY = "whether moving a module keeps its Parameter objects"
+OTHER_OPERATORS = "which operators this version of the plugin has (those of the nearest version are taken)"
 UNKNOWN_OPERATORS = ("which operators are missing", "what happens with a missing operator")
 
 
 @pytest.mark.parametrize(
     ("name", "card", "version", "shown", "devices", "memory", "capability", "fallback", "unknown"),
     [
-        ("npu", "", "2.14.0", "Ascend 910B", 1, 64 << 30, None, "warn", ()),
-        ("npu", "910b4", "2.14.0", "Ascend 910B4", 1, 32 << 30, None, "warn", ()),
+        ("npu", "", "2.14.0", "Ascend 910B", 1, 64 << 30, None, "warn", (OTHER_OPERATORS,)),
+        ("npu", "910b4", "2.14.0", "Ascend 910B4", 1, 32 << 30, None, "warn", (OTHER_OPERATORS,)),
         ("musa", "", "2.7.1", "MTT S4000", 1, 48 << 30, (2, 2), "error", ()),
         ("musa", "S80", "2.7.1", "MTT S80", 1, 16 << 30, (2, 1), "error", ()),
         (
@@ -183,9 +184,15 @@ def test_what_the_facts_say(
 
 def test_operators_come_with_the_versions_that_they_were_read_from() -> None:
     made = make_profile(target("npu", "2.9.0"))
-    assert (made.version, made.operators_version, made.operators_torch) == ("2.9.0", "2.13.0", "2.13.0")
+    assert (made.version, made.operators_version, made.operators_torch) == ("2.9.0", "2.9.0", "2.9.0")
     assert made.registered is not None
     assert "add.Tensor" in made.registered
+    newer = make_profile(target("npu", "2.13.0"))
+    assert newer.registered is not None
+    assert {"_fused_adam_", "gelu.out", "_fused_sgd_"} <= newer.registered - made.registered
+    assert OTHER_OPERATORS not in (*made.unknown, *newer.unknown)
+    assert OTHER_OPERATORS in make_profile(target("npu", "2.9.0.post5")).unknown
+    assert OTHER_OPERATORS in make_profile(target("musa", "2.1.0")).unknown
     assert make_profile(target("sdaa")).registered is None
     assert "convolution_backward" in make_profile(target("gcu"), "S60").forced_fallback
     assert "scatter_reduce.two_out" not in make_profile(target("gcu"), "S60").forced_fallback

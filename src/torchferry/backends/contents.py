@@ -58,12 +58,23 @@ class Contents:
     def presence(self, path: str, version: str) -> Presence:
         """Return what stands at `path` in a plugin version, which may be one that was not read."""
         there, having = self.by_path.get(path, (Presence.ABSENT, frozenset[str]()))
-        read = next((each for each in self.versions if _base(each) == _base(version)), "")
+        read = self._read_for(version)
         if read in having or having.issuperset(self.versions):
             return there
         if not having:
             return Presence.UNKNOWN if self._is_below_unread(path) else Presence.ABSENT
         return Presence.ABSENT if read and read not in self.incomplete else Presence.UNKNOWN
+
+    def _read_for(self, version: str) -> str:
+        """Return the version that was read for the same torch: the newest that is not newer, else the oldest."""
+        if version in self.versions:
+            return version
+        releases = [each for each in self.versions if _base(each) == _base(version)]
+        if len(releases) < 2:
+            return releases[0] if releases else ""
+        from packaging.version import Version  # imported late: few plugins have several releases for one torch
+
+        return next((each for each in reversed(releases) if Version(each) <= Version(version)), releases[0])
 
     def in_last_complete_version(self, path: str) -> Presence:
         """Return what stands at `path` in the newest version of which every name was read."""
@@ -125,6 +136,12 @@ def _load(path: Path) -> Contents:
         file.check_keys(entry, frozenset({"versions", "names"}), f"modules {number}")
         for name in entry["names"]:
             add(name, Presence.MODULE, entry["versions"], f"modules {number}")
+    for name, (_, having) in list(by_path.items()):  # a folder without a file of its own is a package too
+        owner = name.rpartition(".")[0]
+        while owner and owner not in by_path:
+            for version in having:
+                add(owner, Presence.MODULE, version, "modules")
+            owner = owner.rpartition(".")[0]
     for number, entry in enumerate(document.get("contents", ()), 1):
         where = f"contents {number}"
         file.check_keys(entry, frozenset({"module", "versions", "callables", "values"}), where)

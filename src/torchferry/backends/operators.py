@@ -7,13 +7,14 @@ A plugin's list is long and flat, so it has a file of its own, `ops.toml`, besid
     source = "REG"                      # key of [sources]
     fallback = "warn"                   # one of FALLBACKS
     fallback_switch = "VENDOR_NO_CPU"   # environment variable that changes it, if there is one,
+    fallback_switch_since = "1.1.0"     # the first plugin version that reads it, where not all do; as `since` of a row
     fallback_switch_value = "1"         # the value that does,
     fallback_switched = "error"         # and what the plugin does then
 
     [sources]
     REG = "dispatcher registrations of the wheel"
 
-    [operators]                         # absent where nobody knows the list
+    [operators]                         # absent where nobody knows the list, and where `registrations.toml` has it
     registered = ["add.Tensor", ...]    # dispatcher names without `aten::`
     autograd = ["softmax.int", ...]     # those registered for autograd on the device
     sparse = ["add.Tensor", ...]        # for sparse COO tensors; [] where there are none
@@ -36,13 +37,15 @@ A plugin's list is long and flat, so it has a file of its own, `ops.toml`, besid
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import DataFile, data_file
+from torchferry.backends.registrations import registrations
+from torchferry.backends.tables import reached
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual
@@ -67,6 +70,7 @@ class OperatorTable:
         source: Where the facts come from, in full.
         fallback: One of `FALLBACKS`.
         fallback_switch: Environment variable that changes the fallback; empty when none is known.
+        fallback_switch_since: First plugin version that reads it, or several, as those of a row; empty for all.
         fallback_switch_value: The value of it that does.
         fallback_switched: What the plugin does then, one of `FALLBACKS`.
         registered: Names registered for the device, the plugin's own among them; UNKNOWN without a list.
@@ -85,6 +89,7 @@ class OperatorTable:
     source: str = ""
     fallback: str = "unknown"
     fallback_switch: str = ""
+    fallback_switch_since: str = ""
     fallback_switch_value: str = ""
     fallback_switched: str = "unknown"
     registered: frozenset[str] | Unknown = UNKNOWN
@@ -100,6 +105,11 @@ class OperatorTable:
         """What is registered for tensors that are not dense, by kind."""
         return {name: getattr(self, name) for name in LAYOUTS}
 
+    def switch_for(self, version: str) -> str:
+        """Return the variable that changes the fallback of a plugin version; empty where there is none."""
+        since = self.fallback_switch_since
+        return self.fallback_switch if not since or not version or reached(since, version) else ""
+
     def forced_on(self, card: str) -> frozenset[str]:
         """Return the registered names that always run on the CPU on `card`."""
         return frozenset(name for name, when in self.forced_fallback.get(card, {}).items() if not when)
@@ -109,14 +119,43 @@ class OperatorTable:
         return {name: when for name, when in self.forced_fallback.get(card, {}).items() if when}
 
 
-def load_operators(backend: type[Backend]) -> OperatorTable:
+def load_operators(backend: type[Backend], version: str = "") -> OperatorTable:
     """Return what is known of a backend's operators; without an `ops.toml`, everything in it is unknown.
+
+    Args:
+        backend: The backend.
+        version: Plugin version; empty for the newest. Where lists of several versions are known, the table has those
+            of the version that was read and says most of it; `OperatorTable.version` is that one.
 
     Raises:
         ValueError: the file lacks a field, has one it should not have, or cites a source it does not name.
     """
     path = data_file(backend, "ops.toml")
-    return OperatorTable() if path is None else _read(path)
+    if path is None:
+        return OperatorTable()
+    return _of_version(_read(path), backend, version or backend.DEFAULT_VERSION)
+
+
+def fallback_of(backend: type[Backend]) -> str:
+    """Return what a plugin does with an operator that it lacks, one of `FALLBACKS`; no list is read for it."""
+    path = data_file(backend, "ops.toml")
+    return "unknown" if path is None else _read(path).fallback
+
+
+def _of_version(table: OperatorTable, backend: type[Backend], version: str) -> OperatorTable:
+    of_versions = registrations(backend)
+    if of_versions is None:
+        return table
+    read = of_versions.nearest(version)
+    key = (backend, read)
+    if key not in _tables:
+        lists: dict[str, Any] = of_versions.of(read)
+        source = "; ".join(filter(None, (of_versions.source, table.source)))
+        _tables[key] = replace(table, version=read, torch=of_versions.torch[read], source=source, **lists)
+    return _tables[key]
+
+
+_tables: dict[tuple[type[Backend], str], OperatorTable] = {}
 
 
 @lru_cache(maxsize=64)
@@ -138,6 +177,7 @@ def _read(path: Path) -> OperatorTable:
         source=file.cited(top, "top"),
         fallback=_fallback(file, "fallback"),
         fallback_switch=switch,
+        fallback_switch_since=file.text(top, "fallback_switch_since", "top"),
         fallback_switch_value=file.text(top, "fallback_switch_value", "top"),
         fallback_switched=_fallback(file, "fallback_switched") if switch else "unknown",
         registered=_names(file, operators, "registered"),
@@ -155,6 +195,7 @@ _TOP = frozenset(
         "source",
         "fallback",
         "fallback_switch",
+        "fallback_switch_since",
         "fallback_switch_value",
         "fallback_switched",
         "sources",

@@ -70,8 +70,8 @@ class Row(NamedTuple):
         name: The CUDA-side name, fully qualified; in `libraries.toml` the package that is imported.
         status: One of `STATUSES`; in `libraries.toml` of `LIBRARY_STATUSES`.
         use: What to write instead; empty means the same name under the backend's namespace.
-        since: First plugin version for which the row holds; empty for every verified version. In
-            `libraries.toml` this and `until` are versions of the library.
+        since: First plugin version for which the row holds, or several, as `reached` reads them; empty for every
+            verified version. In `libraries.toml` this and `until` are versions of the library.
         until: First plugin version for which it no longer holds; empty for none.
         note: A sentence for the user, in English; `note_zh` is the same in Chinese.
         source: Where the fact comes from, in full.
@@ -101,12 +101,20 @@ class Row(NamedTuple):
         """
         if not version:
             return not self.until
-        from packaging.version import Version  # imported late: a target without a version does not need it
+        return not ((self.since and not reached(self.since, version)) or (self.until and reached(self.until, version)))
 
-        return not (
-            (self.since and Version(version) < Version(self.since))
-            or (self.until and Version(version) >= Version(self.until))
-        )
+
+def reached(first: str, version: str) -> bool:
+    """Whether a version is the first one that is named or comes after it.
+
+    Where a plugin has releases over newer toolkits for one torch, what is new came to several torches at once: several
+    first versions are named then, oldest first, each for its own torch, and the last one for all that are not named.
+    """
+    from packaging.version import Version  # imported late: a target without a version does not need it
+
+    wanted = Version(version)
+    *others, last = map(Version, first.split())
+    return wanted >= next((each for each in others if each.release == wanted.release), last)
 
 
 class Table:

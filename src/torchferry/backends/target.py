@@ -8,7 +8,7 @@ from torchferry.backends import cuda
 from torchferry.backends.base import Backend
 from torchferry.backends.cuda import Package
 from torchferry.backends.registry import choose
-from torchferry.backends.tables import REWRITTEN, Row
+from torchferry.backends.tables import REWRITTEN, Row, reached
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.messages import Bilingual
 
@@ -247,6 +247,4 @@ class Target:
             return False
         if not self.version:
             return True
-        from packaging.version import Version  # imported late: a target without a version does not need it
-
-        return Version(self.version) >= Version(since)
+        return reached(since, self.version)

@@ -79,9 +79,9 @@ def _show(row: Row, target: Target, lang: str) -> None:
         click.echo(f"{'':<13}{row.remark.render(lang)}")
     if row.since or row.until:
         span = (
-            say("from plugin version {since}", since=row.since)
+            say("from plugin version {since}", since=", ".join(row.since.split()))
             if row.since
-            else say("before plugin version {until}", until=row.until)
+            else say("before plugin version {until}", until=", ".join(row.until.split()))
         )
         click.echo(f"{'':<13}{span.render(lang)}")
     if row.source:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import builtins
 import functools
 import importlib
+import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -102,6 +103,12 @@ def stubs(package: str, names: Iterable[str]) -> dict[str, Any]:
     return {name: not_rehearsed(f"{package}.{name}", label) for name in names}
 
 
+def stub_of(path: str) -> Any:
+    """Return a stand-in for the function or class at `path`."""
+    package, _, name = path.rpartition(".")
+    return stubs(package, [name])[name]
+
+
 def missing(package: str) -> Callable[[str], Any]:
     """Return the `__getattr__` of a module: for what the plugin has there and we do not, and what is asked in vain."""
 
@@ -160,6 +167,21 @@ def round_products(form: str, **on: bool) -> None:
     """Switch the rounding of `matmul` or `convolution` inputs to `form` (of `profile.ROUNDING_BITS`) on or off."""
     native = current().native
     native.set_rounding(**{kind: ROUNDING_BITS[form] if switched else 0 for kind, switched in on.items()})
+
+
+def show_parameters(value: Any, newer: Mapping[str, object], before: str = "") -> None:
+    """Show the parameters of a class as this version of the plugin has them, in place of those that are variadic.
+
+    Args:
+        value: A class whose `__init__` takes arguments that came later as `**newer`, and refuses others by itself.
+        newer: Those that this version has, with their defaults.
+        before: The parameter in front of which they stand; empty for the end.
+    """
+    shown = [each for each in inspect.signature(value).parameters.values() if each.kind is not each.VAR_KEYWORD]
+    place = next((index for index, each in enumerate(shown) if each.name == before), len(shown))
+    kind = shown[place - 1].kind
+    added = [inspect.Parameter(name, kind, default=default) for name, default in newer.items()]
+    value.__signature__ = inspect.Signature([*shown[:place], *added, *shown[place:]])
 
 
 class Switches:

@@ -11,15 +11,15 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
 from torchferry.backends.contents import Presence, contents, home_of
-from torchferry.backends.tables import Row
+from torchferry.backends.tables import Row, reached
 from torchferry.backends.target import Target
 from torchferry.rehearsal import events
 from torchferry.rehearsal.device_module import implementations
@@ -109,10 +109,8 @@ class Plugin:
     elsewhere: Mapping[str, object] = field(default_factory=dict)
 
     def at_least(self, version: str) -> bool:
-        """Whether the plugin is of `version` or newer."""
-        from packaging.version import Version  # imported late, as everywhere in torchferry
-
-        return not self.version or Version(self.version) >= Version(version)
+        """Whether the plugin is of `version` or newer, which may be several first versions, as in the tables."""
+        return not self.version or reached(version, self.version)
 
 
 _current: Plugin | None = None
@@ -257,8 +255,9 @@ def _value(path: str, row: Row, available: Mapping[str, object], label: str) -> 
         stand_in: object = not_rehearsed(path, label)
         return stand_in
     keywords: dict[str, str] = row.extra.get("keywords", {})
-    if keywords and callable(value):
-        return _with_keywords(value, keywords, path.rpartition(".")[2])
+    lacking: list[str] = row.extra.get("lacks_arguments", [])
+    if (keywords or lacking) and callable(value):
+        return _with_arguments(value, keywords, lacking, path.rpartition(".")[2])
     return value
 
 
@@ -292,23 +291,53 @@ def not_rehearsed(path: str, label: str) -> Any:
     return fail
 
 
-def _with_keywords(value: Callable[..., Any], keywords: Mapping[str, str], name: str) -> Callable[..., Any]:
-    """Return `value` under the names that the plugin gives its arguments; the old ones are unknown there."""
-
+def _with_arguments(
+    value: Callable[..., Any], keywords: Mapping[str, str], lacking: Iterable[str], name: str
+) -> Callable[..., Any]:
+    """Return `value` with the arguments that the plugin has: under its names for them, and without those it lacks."""
     called = f"{name}.__init__" if isinstance(value, type) else name
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        for old, new in keywords.items():
+    def ours(kwargs: dict[str, Any]) -> dict[str, Any]:
+        for old in (*keywords, *lacking):
             if old in kwargs:
                 raise TypeError(f"{called}() got an unexpected keyword argument {old!r}")
-            if new in kwargs:
-                kwargs[old] = kwargs.pop(new)
-        return value(*args, **kwargs)
+        return {next((old for old, new in keywords.items() if new == key), key): it for key, it in kwargs.items()}
 
-    if inspect.isfunction(value):
-        functools.update_wrapper(call, value)
-    call.__name__ = call.__qualname__ = name
-    return call
+    if isinstance(value, type):
+        kind: Any = value
+
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            kind.__init__(self, *args, **ours(kwargs))
+
+        # compiled classes and those that make themselves otherwise keep what they are
+        made: Any = type(name, (kind,), {"__init__": init, "__doc__": kind.__doc__}) if _is_plain(kind) else kind
+    else:
+
+        def made(*args: Any, **kwargs: Any) -> Any:
+            return value(*args, **ours(kwargs))
+
+        if inspect.isfunction(value):
+            functools.update_wrapper(made, value)
+        made.__name__ = made.__qualname__ = name
+    if made is not value:
+        _show_arguments(made, value, keywords, lacking)
+    return cast("Callable[..., Any]", made)
+
+
+def _is_plain(kind: type) -> bool:
+    return inspect.isfunction(vars(kind).get("__init__")) and "__new__" not in vars(kind)
+
+
+def _show_arguments(made: Any, value: Any, keywords: Mapping[str, str], lacking: Iterable[str]) -> None:
+    """Let `inspect.signature` say what the plugin's own says."""
+    try:
+        parameters = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        return
+    without = set(lacking)
+    made.__signature__ = inspect.Signature(
+        [each.replace(name=keywords.get(each.name, each.name)) for each in parameters if each.name not in without]
+    )
 
 
 def submodule(root: Namespace, name: str) -> Namespace:

@@ -59,6 +59,7 @@ _UNKNOWN: dict[str, Message] = {
     "memory": say("the memory of a device"),
     "capability": say("the capability of a device"),
     "registered": say("which operators are missing"),
+    "version": say("which operators this version of the plugin has (those of the nearest version are taken)"),
     "layouts": say("which operators are missing for sparse and nested tensors"),
     "fallback": say("what happens with a missing operator"),
     "conditions": say("operators that run on the CPU for some arguments only"),
@@ -171,7 +172,8 @@ def make_profile(target: Target, card: str = "", devices: int = 0, file: Path | 
         )
     own = {} if file is None else _read(file)
     base, name = _card(backend, card, own)
-    table = load_operators(backend)
+    version = target.version or backend.DEFAULT_VERSION
+    table = load_operators(backend, version)
     unknown: list[str] = []
 
     def known(key: str, fact: Any, otherwise: Any, of: str = "") -> Any:
@@ -189,6 +191,8 @@ def make_profile(target: Target, card: str = "", devices: int = 0, file: Path | 
     layouts = {name: None if isinstance(fact, Unknown) else fact for name, fact in table.layouts.items()}
     if registered is not None and None in layouts.values():
         unknown.append(_UNKNOWN["layouts"].template)
+    if registered is not None and table.version not in ("", version) and "registered" not in own:
+        unknown.append(_UNKNOWN["version"].template)
     fallback = own.get("fallback", table.fallback)
     if fallback == "unknown":
         unknown.append(_UNKNOWN["fallback"].template)
@@ -197,7 +201,7 @@ def make_profile(target: Target, card: str = "", devices: int = 0, file: Path | 
     identity = known("keeps_parameter_identity", base.keeps_parameter_identity, True, "identity")
     return Profile(
         target=backend.NAME,
-        version=target.version or backend.DEFAULT_VERSION,
+        version=version,
         card=name,
         devices=number,
         memory=memory,

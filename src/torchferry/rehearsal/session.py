@@ -154,15 +154,16 @@ def _imitate(native: Native, profile: Profile, operator_modes: Modes, backend: t
     native.set_others_fall_back(profile.fallback in {"warn", "silent"})  # it takes every operator without a kernel
     for name in operator_modes.missing:
         native.set_mode(name, "missing", every_layout=name in operator_modes.taken)
-    lacking = "missing" if _fallback_is_off(backend) else "fallback"
+    lacking = "missing" if _fallback_is_off(backend, profile.version) else "fallback"
     for name in operator_modes.fallback:
         native.set_mode(name, lacking)
 
 
-def _fallback_is_off(backend: type[Backend]) -> bool:
+def _fallback_is_off(backend: type[Backend], version: str) -> bool:
     """Whether the plugin's own variable keeps operators from running on the CPU instead."""
     table = load_operators(backend)
-    switched = table.fallback_switch and os.environ.get(table.fallback_switch) == table.fallback_switch_value
+    switch = table.switch_for(version)
+    switched = switch and os.environ.get(switch) == table.fallback_switch_value
     return bool(switched) and table.fallback_switched == "error"
 
 

@@ -40,7 +40,7 @@ WORKS = {
         "import torch_npu; torch_npu._C._distributed_c10d.ProcessGroupHCCL.Options().hccl_config = {}",
         "assert not hasattr(torch.npu.mstx, 'range_push'); assert not hasattr(torch.npu, 'npurt')",
         "torch.npu.matmul.allow_hf32 = 1; assert torch.npu.matmul.allow_hf32 is True",
-        "assert torch.npu.matmul.allow_tf32 is None; assert torch.npu.aclnn is torch.npu.conv",
+        "assert torch.npu.matmul.allow_tf32 is None; assert torch.npu.aclnn.allow_hf32 is torch.npu.conv.allow_hf32",
         "from torch_npu import profiler as p; from torch.profiler import ProfilerActivity as A\n"
         "assert p.profile(activities=[A.CPU]).activities == p.supported_activities()",
         "torch.npu.backends.fft_plan_cache.max_size = 4; torch.npu.backends.fft_plan_cache.clear()",

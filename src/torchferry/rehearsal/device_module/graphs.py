@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NoReturn
 
 from torchferry.rehearsal import events
@@ -16,29 +15,46 @@ def implementations(context: DeviceContext) -> dict[str, object]:
         """Whether the current stream is being captured: never."""
         return False
 
+    def graph_pool_handle() -> NoReturn:
+        """Return what names a pool of memory, which is not rehearsed."""
+        _refuse("graph_pool_handle", context)
+
+    def make_graphed_callables(
+        callables: object,
+        sample_args: object,
+        num_warmup_iters: int = 3,
+        allow_unused_input: bool = False,
+        pool: object = None,
+    ) -> NoReturn:
+        """Capture functions, which is not rehearsed."""
+        _refuse("make_graphed_callables", context)
+
+    class graph:  # noqa: N801 - torch's name
+        """Graph capture, which is not rehearsed."""
+
+        def __init__(
+            self, cuda_graph: object, pool: object = None, stream: object = None, capture_error_mode: str = "global"
+        ) -> None:
+            _refuse("graph", context)
+
     names: dict[str, object] = {
         "CUDAGraph": _unavailable_class(f"{context.label}Graph", context),
-        "graph": _unavailable_class("graph", context),
-        "graph_pool_handle": _unavailable("graph_pool_handle", context),
-        "make_graphed_callables": _unavailable("make_graphed_callables", context),
+        "graph": graph,
+        "graph_pool_handle": graph_pool_handle,
+        "make_graphed_callables": make_graphed_callables,
         "is_current_stream_capturing": is_current_stream_capturing,
     }
     return {**names, **{f"graphs.{name}": value for name, value in names.items()}}
 
 
-def _unavailable(name: str, context: DeviceContext) -> Callable[..., NoReturn]:
+def _refuse(name: str, context: DeviceContext) -> NoReturn:
     subject = f"{context.namespace}.{name}"
-
-    def function(*args: object, **kwargs: object) -> NoReturn:
-        events.record("not-rehearsed", subject, "graph capture")
-        raise NotImplementedError(f"{subject}: graph capture is not rehearsed; run without it")
-
-    function.__name__ = function.__qualname__ = name
-    return function
+    events.record("not-rehearsed", subject, "graph capture")
+    raise NotImplementedError(f"{subject}: graph capture is not rehearsed; run without it")
 
 
 def _unavailable_class(name: str, context: DeviceContext) -> type:
-    fail = _unavailable(name, context)
-    return type(
-        name, (), {"__doc__": "Graph capture, which is not rehearsed.", "__init__": lambda self, *a, **k: fail()}
-    )
+    def fail(self: object, *args: object, **kwargs: object) -> NoReturn:
+        _refuse(name, context)
+
+    return type(name, (), {"__doc__": "Graph capture, which is not rehearsed.", "__init__": fail})

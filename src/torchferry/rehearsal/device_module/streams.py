@@ -132,10 +132,10 @@ def _event_class(context: DeviceContext) -> type[torch.Event]:
             return (end_event._recorded - self._recorded) * 1e3
 
         @classmethod
-        def from_ipc_handle(cls, device: DeviceLike, ipc_handle: bytes) -> Event:
+        def from_ipc_handle(cls, device: DeviceLike, handle: bytes) -> Event:
             """Return the event that another process shares: like every event here, it has already happened."""
             context.initialize()
-            if ipc_handle != _EVENT_HANDLE:
+            if handle != _EVENT_HANDLE:
                 raise RuntimeError(f"this is no handle of an event of {context.name}")
             event = cls(interprocess=True)
             event._sent_from = torch.device(context.name, context.existing(device))

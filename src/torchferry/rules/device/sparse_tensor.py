@@ -79,7 +79,7 @@ class SparseTensor(Rule):
             return
         from torchferry.backends.operators import load_operators  # imported late: few projects have sparse tensors
 
-        table = load_operators(context.target.backend)
+        table = load_operators(context.target.backend, context.target.version)
         yield from self._operators(context, table, using, making)
         for call, name, layout in making:
             registered = table.layouts[layout]

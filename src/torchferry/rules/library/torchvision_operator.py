@@ -78,9 +78,9 @@ class TorchvisionOperator(Rule):
 
 def _without(context: PythonContext) -> Message:
     """Return what the plugin does with an operator that nothing brings a kernel for."""
-    from torchferry.backends.operators import load_operators  # imported late: few projects use such an operator
+    from torchferry.backends.operators import fallback_of  # imported late: few projects use such an operator
 
-    fallback = load_operators(context.target.backend).fallback
+    fallback = fallback_of(context.target.backend)
     if fallback == "error":
         return say("it raises without a kernel for the card")
     if fallback in ("warn", "silent"):

@@ -16,8 +16,22 @@ from types import ModuleType
 
 import torch
 
+from torchferry.backends.contents import Presence
 from torchferry.rehearsal import facade_support, torch_versions
-from torchferry.rehearsal.plugin_namespace import Namespace, Plugin, make_importable, submodule
+from torchferry.rehearsal.plugin_namespace import (
+    NEEDED_BY_TORCH,
+    Namespace,
+    Plugin,
+    make_importable,
+    presence,
+    submodule,
+)
+
+# The first versions, each for its torch, of what came with a CANN and so to several torches at once.
+_OVER_CANN_8_2 = "2.1.0.post13 2.5.1.post1 2.6.0"
+_OVER_CANN_9 = "2.7.1.post4 2.8.0.post4 2.9.0.post2 2.9.1"
+_OVER_CANN_9_1 = "2.7.1.post8 2.9.0.post6 2.10.0.post4 2.11.0"
+_QUEUED = "2.7.1.post11 2.9.0.post9 2.10.0.post7 2.11.0.post3 2.12.0.post3 2.13.0"
 
 
 class CubeMathType(enum.IntEnum):
@@ -84,6 +98,9 @@ class GradScaler(torch_versions.grad_scaler()):  # type: ignore[misc]
             return optimizer.step(*args, **{**kwargs, "grad_scaler": self})
         return super().step(optimizer, *args, **kwargs)
 
+    get_npu_overflow_flag = staticmethod(facade_support.stub_of("torch.npu.amp.GradScaler.get_npu_overflow_flag"))
+    clear_npu_overflow_flag = staticmethod(facade_support.stub_of("torch.npu.amp.GradScaler.clear_npu_overflow_flag"))
+
     def update(self, new_scale: float | torch.Tensor | None = None) -> None:
         """Adapt the scale, unless it is not dynamic."""
         if self._dynamic or new_scale is not None:
@@ -102,6 +119,24 @@ class GradScaler(torch_versions.grad_scaler()):  # type: ignore[misc]
             self._dynamic = bool(state_dict["dynamic"])
 
 
+class _SettingsModule(ModuleType):
+    """A module that is a setting as well."""
+
+    def __init__(self, name: str, settings: _Precision) -> None:
+        super().__init__(name, "Settings.")
+        self.__dict__.update(_settings=settings, _missing=facade_support.missing(name), __path__=[])
+
+    def __getattr__(self, name: str) -> object:
+        value = getattr(self.__dict__["_settings"], name, None)
+        return value if value is not None else self.__dict__["_missing"](name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "allow_hf32":
+            setattr(self.__dict__["_settings"], name, value)
+        else:
+            self.__dict__[name] = value
+
+
 class _Config:
     """Settings that can be set and not read."""
 
@@ -109,17 +144,79 @@ class _Config:
         pass
 
 
+def _arguments(namespace: Namespace, plugin: Plugin) -> dict[str, object]:
+    """Functions and a class that take other arguments than those of CUDA, or other ones by version."""
+    capture, is_supported, snapshot = namespace.graph, namespace.is_bf16_supported, namespace.memory_snapshot
+
+    class graph:  # noqa: N801 - the vendor's name
+        """Graph capture, which is not rehearsed."""
+
+        def __init__(
+            self,
+            npu_graph: object,
+            pool: object = None,
+            stream: object = None,
+            auto_dispatch_capture: bool = False,
+            capture_error_mode: str = "global",
+        ) -> None:
+            capture(npu_graph=npu_graph, pool=pool, stream=stream, capture_error_mode=capture_error_mode)
+
+    def is_bf16_supported() -> bool:
+        """Whether the card computes in bfloat16."""
+        return is_supported()
+
+    def is_bf16_supported_or_emulated(including_emulation: bool = False) -> bool:
+        """Whether the card computes in bfloat16."""
+        return is_supported(including_emulation)
+
+    def memory_snapshot() -> object:
+        """Return what the allocator holds."""
+        return snapshot()
+
+    def memory_snapshot_of(mempool_id: object = None) -> object:
+        """Return what the allocator holds, or one pool of it."""
+        return snapshot(mempool_id)
+
+    return {
+        "graph": graph,
+        "is_bf16_supported": is_bf16_supported_or_emulated if plugin.at_least(_OVER_CANN_9_1) else is_bf16_supported,
+        "memory_snapshot": memory_snapshot_of if plugin.at_least("2.13.0") else memory_snapshot,
+    }
+
+
+_ABSENT_MEMBERS = {
+    "Stream": ("priority_range", "set_data_preprocess_stream"),
+    "Event": ("recorded_time", "reset"),
+}
+"""Methods of classes that are rehearsed, which are not."""
+
+
+def _add_members(namespace: Namespace) -> None:
+    """Give streams and events what they have beyond those of torch; it raises when it is used."""
+    for name, members in _ABSENT_MEMBERS.items():
+        for member, stub in facade_support.stubs(f"torch.npu.{name}", members).items():
+            setattr(getattr(namespace, name), member, stub)
+    handle = facade_support.stubs("torch.npu.Event", ["npu_event"])["npu_event"]
+    namespace.Event.npu_event = property(handle)
+    namespace.Stream.priority = property(facade_support.stubs("torch.npu.Stream", ["priority"])["priority"])
+
+
 def complete(namespace: Namespace, plugin: Plugin) -> None:
     """Put the plugin's own names into `torch.npu`, and give shared ones the plugin's own behaviour."""
-    newer = plugin.at_least("2.13.0")
-    names = _settings(newer=newer)
+    newer = plugin.at_least(_OVER_CANN_9_1)
+    names = _settings(checked=newer, queued=plugin.at_least(_QUEUED))
     names.update(_autocast(plugin))
     names["CubeMathType"] = CubeMathType
-    names["get_device_capability"] = _get_device_capability if newer else _no_device_capability
-    names["mstx"] = _mstx(namespace, newer=newer)
+    names["get_device_capability"] = _get_device_capability if plugin.at_least(_OVER_CANN_9) else _no_device_capability
+    names["mstx"] = _mstx(namespace, newer=newer, with_domains=plugin.at_least(_OVER_CANN_8_2))
     submodule(namespace, "amp").GradScaler = GradScaler
+    names.update(_arguments(namespace, plugin))
     for name, value in names.items():
-        setattr(namespace, name, value)
+        if name in NEEDED_BY_TORCH or presence(plugin.target, f"torch.npu.{name}") is not Presence.ABSENT:
+            setattr(namespace, name, value)
+    submodule(namespace, "graphs").graph = names["graph"]
+    submodule(namespace, "memory").memory_snapshot = names["memory_snapshot"]
+    _add_members(namespace)
     backends = submodule(namespace, "backends")
     backends.fft_plan_cache = facade_support.Switches(size=0, max_size=16, clear=lambda: None)
     make_importable(namespace, plugin.target.backend)
@@ -129,13 +226,14 @@ def complete(namespace: Namespace, plugin: Plugin) -> None:
     if newer:
         marks.annotate = names["mstx"].annotate
     sys.modules["torch.npu.mstx"] = sys.modules["torch_npu.npu.mstx"] = marks
-    # One setting under two names; the second is a module on the card.
-    namespace.aclnn = sys.modules["torch_npu.npu.aclnn"] = namespace.conv
+    # The setting of `conv` under another name, as a module with others below it.
+    aclnn = _SettingsModule("torch_npu.npu.aclnn", namespace.conv)
+    namespace.aclnn = sys.modules["torch.npu.aclnn"] = sys.modules["torch_npu.npu.aclnn"] = aclnn
 
 
-def _settings(*, newer: bool) -> dict[str, object]:
-    conv = _Precision("convolution", checked=newer, allow_hf32=True)
-    matmul = _Precision("matmul", checked=newer, allow_hf32=False, cube_math_type=None)
+def _settings(*, checked: bool, queued: bool) -> dict[str, object]:
+    conv = _Precision("convolution", checked=checked, allow_hf32=True)
+    matmul = _Precision("matmul", checked=checked, allow_hf32=False, cube_math_type=None)
     config = _Config()
     state = {"jit": False, "nd": True, "queue": 1}
 
@@ -172,7 +270,7 @@ def _settings(*, newer: bool) -> dict[str, object]:
         "set_mm_bmm_format_nd": set_mm_bmm_format_nd,
         "get_mm_bmm_format_nd": get_mm_bmm_format_nd,
     }
-    if newer:
+    if queued:
 
         def set_task_queue_enable(mode: int) -> None:
             """Choose how operators are queued."""
@@ -211,7 +309,7 @@ def _no_device_capability(device: object = None) -> None:
     warnings.warn("torch.npu.get_device_capability isn't implemented!", stacklevel=2)
 
 
-def _mstx(namespace: Namespace, *, newer: bool) -> type:
+def _mstx(namespace: Namespace, *, newer: bool, with_domains: bool) -> type:
     markers = namespace.mstx.__dict__
 
     def mark(message: str, stream: object = None, domain: str = "default") -> None:
@@ -236,7 +334,22 @@ def _mstx(namespace: Namespace, *, newer: bool) -> type:
 
         return decorate
 
+    def plain_mark(message: str = "") -> None:
+        mark(message)
+
+    def plain_range_start(message: str, stream: object = None) -> int:
+        return range_start(message)
+
+    def plain_range_end(range_id: int) -> None:
+        range_end(range_id)
+
+    def plain_mstx_range(message: str, stream: object = None) -> object:
+        return mstx_range(message)
+
     functions = {"mark": mark, "range_start": range_start, "range_end": range_end, "mstx_range": mstx_range}
+    if not with_domains:
+        plain = (plain_mark, plain_range_start, plain_range_end, plain_mstx_range)
+        functions = dict(zip(functions, plain, strict=True))
     members: dict[str, object] = {name: staticmethod(function) for name, function in functions.items()}
     if newer:
 

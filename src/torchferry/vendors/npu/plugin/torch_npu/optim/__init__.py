@@ -6,7 +6,7 @@ Source: torch_npu/optim of the torch-npu 2.13.0 wheel: arguments, defaults and f
 from __future__ import annotations
 
 import torch
-from torch.optim.optimizer import required
+from torch.optim.optimizer import required as _required
 
 from torchferry.rehearsal import facade_support as _facade_support
 
@@ -25,7 +25,34 @@ __all__ = [
 
 
 class NpuFusedOptimizerBase(torch.optim.Optimizer):
-    """What the fused optimizers have in common."""
+    """What the fused optimizers have in common; on the card all parameters of a dtype lie in one tensor."""
+
+    def __init__(self, params, default):
+        super().__init__(params, default)
+
+    def zero_grad(self, set_to_none=False):
+        """Set gradients to zero; there is no other way."""
+        if set_to_none:
+            raise ValueError("set_to_none is not supported in fused optimizers")
+        super().zero_grad(set_to_none=False)
+
+    def clip_grad_norm_fused_(self, max_norm, norm_type=2):
+        """Scale the gradients so that their norm is at most `max_norm`, and return what it was."""
+        parameters = [parameter for group in self.param_groups for parameter in group["params"]]
+        return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
+
+    def get_combined_params(self):
+        """Return the tensors in which the parameters lie, which is not rehearsed."""
+        return _refuse("get_combined_params")
+
+    def get_combined_grads(self):
+        """Return the tensors in which the gradients lie, which is not rehearsed."""
+        return _refuse("get_combined_grads")
+
+
+def _refuse(name):
+    path = "torch_npu.optim.NpuFusedOptimizerBase"
+    return _facade_support.stubs(path, [name])[name]()
 
 
 class NpuFusedAdadelta(NpuFusedOptimizerBase, torch.optim.Adadelta):
@@ -63,8 +90,8 @@ class NpuFusedRMSprop(NpuFusedOptimizerBase, torch.optim.RMSprop):
 class NpuFusedSGD(NpuFusedOptimizerBase, torch.optim.SGD):
     """SGD over all parameters at once."""
 
-    def __init__(self, params, lr=required, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False):
-        if lr is required:
+    def __init__(self, params, lr=_required, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False):
+        if lr is _required:
             raise ValueError("parameter group didn't specify a value of required optimization parameter lr")
         torch.optim.SGD.__init__(
             self,

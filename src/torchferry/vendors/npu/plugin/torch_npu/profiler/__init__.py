@@ -4,10 +4,10 @@ Sources: torch_npu/profiler of the torch-npu 2.9.0 and 2.13.0 wheels; native_api
 github.com/Ascend/pytorch@9e73e708ab93 (key_averages: no).
 """
 
+from torch_npu.profiler import experimental_config
 from torch_npu.profiler.experimental_config import (
     AiCMetrics,
     ExportType,
-    HostSystem,
     ProfilerLevel,
     _ExperimentalConfig,
     supported_ai_core_metrics,
@@ -28,7 +28,6 @@ from torchferry.rehearsal import facade_support as _facade_support
 __all__ = [
     "AiCMetrics",
     "ExportType",
-    "HostSystem",
     "ProfilerAction",
     "ProfilerActivity",
     "ProfilerLevel",
@@ -42,4 +41,6 @@ __all__ = [
     "supported_profiler_level",
     "tensorboard_trace_handler",
 ]
+if hasattr(experimental_config, "HostSystem"):
+    HostSystem = experimental_config.HostSystem
 __getattr__ = _facade_support.missing(__name__)

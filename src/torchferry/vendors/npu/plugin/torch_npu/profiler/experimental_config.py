@@ -5,6 +5,9 @@ The names of the levels and metrics are public; what they stand for inside is no
 
 from __future__ import annotations
 
+from torchferry.rehearsal import facade_support as _facade_support
+from torchferry.rehearsal.plugin_namespace import current as _current
+
 
 class ProfilerLevel:
     """How much is measured."""
@@ -85,3 +88,10 @@ def supported_ai_core_metrics() -> set[str]:
 def supported_export_type() -> set[str]:
     """Return the kinds of files."""
     return _names(ExportType)
+
+
+if _current().at_least("2.7.1.post8 2.9.0.post6 2.10.0.post4 2.11.0"):
+    HostSystem.NUMA = "NUMA"
+if not _current().at_least("2.1.0.post13 2.5.1.post1 2.6.0"):
+    del HostSystem
+__getattr__ = _facade_support.missing(__name__)

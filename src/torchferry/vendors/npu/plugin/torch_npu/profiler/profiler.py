@@ -111,15 +111,15 @@ class profile(_KinetoProfile):  # noqa: N801 - the vendor's name
         use_cuda: bool | None = None,
         **newer: Any,
     ) -> None:
-        known = {"execution_trace_observer", "custom_trace_id_callback"} if _current().at_least("2.13.0") else set()
-        unknown = set(newer) - known
+        unknown = newer.keys() - _newer().keys()
         if unknown:
             raise TypeError(f"__init__() got an unexpected keyword argument {min(unknown)!r}")
         super().__init__(
             activities, record_shapes, profile_memory, with_stack, with_flops, with_modules, experimental_config
         )
         ready = None if on_trace_ready is None else lambda host: on_trace_ready(self)
-        self._host = torch.profiler.profile(**self._options, schedule=schedule, on_trace_ready=ready)
+        actions = None if schedule is None else lambda step: torch.profiler.ProfilerAction(schedule(step).value)
+        self._host = torch.profiler.profile(**self._options, schedule=actions, on_trace_ready=ready)
 
     def __enter__(self) -> profile:
         self.start()
@@ -131,3 +131,50 @@ class profile(_KinetoProfile):  # noqa: N801 - the vendor's name
     def step(self) -> None:
         """Say that a step of the program ended."""
         self._host.step()
+
+    @classmethod
+    def enable_profiler_in_child_thread(
+        cls,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+    ) -> None:
+        """Record a further thread, which is not rehearsed."""
+        _refuse("enable_profiler_in_child_thread")
+
+    @classmethod
+    def disable_profiler_in_child_thread(cls) -> None:
+        """Record a further thread no longer, which is not rehearsed."""
+        _refuse("disable_profiler_in_child_thread")
+
+
+def _refuse(name: str) -> None:
+    _facade_support.stubs("torch_npu.profiler.profile", [name])[name]()
+
+
+_NAMES_TRACES = "2.7.1.post8 2.9.0.post6 2.10.0.post4 2.11.0"
+"""The first versions, each for its torch, in which a program gives traces their names."""
+
+
+def _newer() -> dict[str, object]:
+    """Return the arguments that came later, with their defaults, in the order of the newest version."""
+    observer = {"execution_trace_observer": None} if _current().at_least("2.12.0.post3") else {}
+    return {**observer, **({"custom_trace_id_callback": None} if _current().at_least(_NAMES_TRACES) else {})}
+
+
+_facade_support.show_parameters(profile, newer=_newer(), before="use_cuda")
+if _current().at_least(_NAMES_TRACES):
+
+    def _set_custom_trace_id_callback(self: profile, callback: Callable[[], str]) -> None:
+        """Say what names traces, which is not rehearsed."""
+        _refuse("set_custom_trace_id_callback")
+
+    def _get_trace_id(self: profile) -> str:
+        """Return the name of the trace, which is not rehearsed."""
+        _refuse("get_trace_id")
+        return ""
+
+    profile.set_custom_trace_id_callback, profile.get_trace_id = _set_custom_trace_id_callback, _get_trace_id
+__getattr__ = _facade_support.missing(__name__)
