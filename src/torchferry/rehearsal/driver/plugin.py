@@ -24,6 +24,9 @@ INSTALLED = "installed"
 _LARGEST = 8 << 30
 """Bytes of a wheel's contents: what says more is no plugin."""
 
+_INSTALLED_IN = "site-packages"
+"""Where a wheel is unpacked: its lines are then a library's, not the user's."""
+
 _WHEEL = re.compile(r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)(?:-[^-]+)?-(?P<python>[^-]+)-[^-]+-[^-]+\.whl")
 
 
@@ -122,10 +125,10 @@ def unpacked(wheel: Path, backend: type[Backend]) -> Shipped:
         with wheel.open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)
-        folder = build.folder_in_cache(f"wheel-{digest.hexdigest()[:24]}", lambda empty: _unpack(wheel, empty))
+        folder = build.folder_in_cache(f"plugin-{digest.hexdigest()[:24]}", lambda empty: _unpack(wheel, empty))
     except (OSError, zipfile.BadZipFile, EOFError, ValueError) as error:
         raise UsageError(say("{wheel} cannot be read as a wheel: {error}", wheel=wheel.name, error=error)) from None
-    return Shipped(named["version"], str(folder))
+    return Shipped(named["version"], str(folder / _INSTALLED_IN))
 
 
 def _unpack(wheel: Path, folder: Path) -> None:
@@ -137,4 +140,4 @@ def _unpack(wheel: Path, folder: Path) -> None:
             path = Path(member.filename)
             if path.is_absolute() or ".." in path.parts:
                 raise ValueError(f"it has a file outside of itself: {member.filename[:80]}")
-        archive.extractall(folder)
+        archive.extractall(folder / _INSTALLED_IN)

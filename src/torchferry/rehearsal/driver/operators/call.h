@@ -54,10 +54,15 @@ inline at::Tensor cpu_alias(const at::Tensor& tensor) {
 }
 
 inline bool has_queue = true;  // set before the first call
+inline void (*empty_queue)(bool) = nullptr;  // of the plugin's, where the vendor's description names it
 
 // What the plugin handed to its own thread (copies, collectives, events) comes before what is computed in this one.
 inline void wait_for_queue(c10::Device device) {
   if (C10_LIKELY(!has_queue)) {
+    return;
+  }
+  if (empty_queue != nullptr) {
+    empty_queue(true);
     return;
   }
   const auto* guard = c10::impl::getDeviceGuardImpl(kType);
@@ -66,6 +71,13 @@ inline void wait_for_queue(c10::Device device) {
 #else
   guard->synchronizeDevice(device.index());
 #endif
+}
+
+// The plugin's function for it, where the vendor's description names it: torch before 2.6 need not know it.
+inline const at::Generator& (*generator_of)(c10::DeviceIndex) = nullptr;
+
+inline at::Generator default_generator_of(c10::Device device) {
+  return generator_of != nullptr ? generator_of(device.index()) : at::globalContext().defaultGenerator(device);
 }
 
 inline c10::Device current_place() { return {kType, c10::impl::getDeviceGuardImpl(kType)->getDevice().index()}; }
@@ -196,7 +208,7 @@ class Call {
     }
   }
 
-  at::Generator default_generator() const { return at::globalContext().defaultGenerator(device_); }
+  at::Generator default_generator() const { return default_generator_of(device_); }
 
   bool draws_by_itself() const { return op_.generator < 0 && handle_.hasTag(at::Tag::nondeterministic_seeded); }
 
@@ -206,7 +218,7 @@ class Call {
     }
     if (value.isNone()) {
       if (C10_UNLIKELY(static_cast<int>(index) == op_.generator)) {
-        return Drawing::from(at::globalContext().defaultGenerator(placed_ ? device_ : current_place()));
+        return Drawing::from(default_generator_of(placed_ ? device_ : current_place()));
       }
       return value;
     }
