@@ -53,7 +53,7 @@ inline at::Tensor cpu_alias(const at::Tensor& tensor) {
   return alias;
 }
 
-inline bool has_queue = true;  // set before the first call
+inline bool has_queue = true;                // set before the first call
 inline void (*empty_queue)(bool) = nullptr;  // of the plugin's, where the vendor's description names it
 
 // What the plugin handed to its own thread (copies, collectives, events) comes before what is computed in this one.
