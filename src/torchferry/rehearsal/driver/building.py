@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -81,7 +80,7 @@ def command(
 
 def _key(driver: SimulatedDriver, compiler: str) -> str:
     digest = hashlib.sha256()
-    for part in (compiler, platform.machine(), *_FLAGS, *driver.libraries, *driver.folders, stubs(driver)):
+    for part in (compiler, build.compiler_version(compiler), platform.machine(), *_FLAGS, *driver.libraries, *driver.folders, stubs(driver)):
         digest.update(part.encode() + b"\0")
     for path in [*sources(driver), *sorted(MACHINE.glob("*.h")), *sorted(driver.folder.glob("*.h"))]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -107,14 +106,13 @@ def _make(driver: SimulatedDriver, compiler: str, folder: Path) -> None:
 
 
 def _run(call: list[str], driver: SimulatedDriver) -> None:
-    done = subprocess.run(call, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+    error = build.run_compiler(call)
+    if error:
         raise TorchferryError(
             say(
                 "the simulated driver of {backend} does not compile: {error}",
                 backend=driver.backend,
-                error=(errors or done.stderr.splitlines() or ["?"])[0],
+                error=error,
             ),
             say("the call was: {command}", command=" ".join(call)),
         )
