@@ -1,7 +1,7 @@
 """Install a CUDA build of torch without its CUDA libraries, where no CPU build of that version can be had.
 
-The libraries that its other parts link to and that are left out are replaced by empty ones: torch imports and computes on
-the CPU, `torch.cuda.is_available()` is False, and nothing else of CUDA works. Half a gigabyte in place of four.
+The libraries that its other parts link to and that are left out are replaced by empty ones: torch imports and computes
+on the CPU, `torch.cuda.is_available()` is False, and nothing else of CUDA works. Half a gigabyte in place of four.
 """
 
 from __future__ import annotations
@@ -13,17 +13,22 @@ import zipfile
 from collections import defaultdict
 from pathlib import Path
 
-_LEFT_OUT = re.compile(r"torch/lib/(libtorch_cuda.*|libc10_cuda|libcusparseLt.*|libtorch_nvshmem)\.so[.\d]*")
+_LEFT_OUT = re.compile(r"torch/lib/(libtorch_cuda.*|libcusparseLt.*|libtorch_nvshmem)\.so[.\d]*")
+_SECOND_ALLOCATOR = "torch/lib/libc10_cuda.so"
+"""It reads the allocator's settings as a plugin's library does, and torch from 2.10 on refuses two that do."""
+
 _SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|gcc_s|stdc\+\+))\.so.*")
 _BESIDE = ("libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "libdl.so.2", "libpthread.so.0", "librt.so.1")
 _MAIN = "libtorch_cuda.so"
 """What an unversioned symbol is looked for in: which of the libraries defines it makes no difference to the loader."""
 
 
-def unpack(wheel: Path, site_packages: Path) -> None:
+def unpack(wheel: Path, site_packages: Path, *, release: tuple[int, ...]) -> None:
     """Unpack a wheel of torch into an environment, with empty libraries in place of CUDA's."""
     with zipfile.ZipFile(wheel) as archive:
         members = [name for name in archive.namelist() if not _LEFT_OUT.fullmatch(name)]
+        if release >= (2, 10):
+            members.remove(_SECOND_ALLOCATOR)
         archive.extractall(site_packages, members)
         for name in members:
             if name.startswith("torch/bin/"):
@@ -53,7 +58,7 @@ def replace_libraries(package: Path) -> None:
         symbols = {symbol for symbol in wanted[name] if symbol not in defined}
         if name == _MAIN:
             symbols |= {symbol for symbol in wanted[""] if symbol not in defined and not own.match(symbol)}
-        _make(folder / name, symbols, version=name if name in wanted and wanted[name] else "")
+        _make(folder / name, symbols, version=name if wanted.get(name) else "")
 
 
 def _symbols(path: Path) -> list[tuple[str, str, str]]:

@@ -1,11 +1,11 @@
-"""Every public version of the vendor's plugin with its own torch: the wheel on the simulated driver, and our picture of it.
+"""Every public version of the vendor's plugin with its own torch: the wheel on the simulated driver, and our picture.
 
     python benchmarks/rehearsal/matrix.py --cache FOLDER [--only 2.5.1 ...] [--keep]
     python benchmarks/rehearsal/matrix.py --pages      # only write the pages anew from the results
 
-Makes an environment for each version in FOLDER, runs `matrix_program.py` and the bundled example there, and writes what it
-measured into `matrix.json` beside this file and into `plugin-versions.md` of both languages. What cannot be had is skipped and
-says why. An environment takes half a gigabyte and is removed when its version is done, unless it is to be kept.
+Makes an environment for each version in FOLDER, runs `matrix_program.py` and the bundled example there, and writes what
+it measured into `matrix.json` beside this file and into `plugin-versions.md` of both languages. What cannot be had is
+skipped and says why. An environment takes half a gigabyte and is removed when its version is done, unless it is kept.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Environment:
         except AbsentError:
             wheel = self.download("torch", self.version.torch)
             (site_packages,) = (self.folder / "lib").glob("python*/site-packages")
-            cuda_free.unpack(wheel, site_packages)
+            cuda_free.unpack(wheel, site_packages, release=release)
         (self.folder / "made").touch()
 
     def download(self, name: str, version: str) -> Path:
@@ -237,7 +237,7 @@ def example(environment: Environment, judge: str) -> str:
     shutil.rmtree(project, ignore_errors=True)
     shutil.copytree(EXAMPLE, project)
     tool = [str(environment.python), "-m", "torchferry"]
-    environment.run(*tool, "migrate", ".", "--target", "npu", folder=project)
+    environment.run(*tool, "migrate", ".", "--target", f"npu@{environment.version.plugin}", folder=project)
     program = [str(environment.python), "train.py", "--device", "npu", "--steps", "5"]
     out, err, code = environment.run(*rehearsal(environment, judge, 1), *program, folder=project)
     if code or "loss" not in out:
@@ -283,8 +283,8 @@ def save(rows: list[Row]) -> None:
     RESULTS.write_text(json.dumps([asdict(row) for row in ordered], indent=1) + "\n", encoding="utf-8")
 
 
-def number(part: str) -> int:
-    return int(part.removeprefix("post"))
+def place(row: Row) -> tuple[list[int], int]:
+    return [int(part.removeprefix("post")) for part in row.plugin.split(".")], JUDGES.index(row.judge)
 
 
 WORDS = {

@@ -1,4 +1,4 @@
-"""One small training for each part of a plugin that trainings need: `python matrix_program.py npu gpt` prints its losses.
+"""One small training for each part of a plugin that trainings need: `python matrix_program.py npu gpt` prints losses.
 
 The same program on the CPU of the same torch says what they should be. Written for torch 2.1 and later.
 """
@@ -127,7 +127,8 @@ def half_precision(device: torch.device) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return torch.autocast(device.type, torch.float16)
+            with torch.autocast(device.type, torch.float16):
+                return torch.autocast(device.type, torch.float16)
     except RuntimeError:
         return contextlib.nullcontext()
 
