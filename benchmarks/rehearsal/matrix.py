@@ -277,9 +277,7 @@ def save(rows: list[Row]) -> None:
     """Put rows in the place of those that were measured before."""
     fresh = {(row.plugin, row.judge) for row in rows}
     kept = [row for row in load() if (row.plugin, row.judge) not in fresh]
-    ordered = sorted(
-        [*kept, *rows], key=lambda row: (list(map(number, row.plugin.split("."))), JUDGES.index(row.judge))
-    )
+    ordered = sorted([*kept, *rows], key=place)
     RESULTS.write_text(json.dumps([asdict(row) for row in ordered], indent=1) + "\n", encoding="utf-8")
 
 
