@@ -80,6 +80,16 @@ inline at::Generator default_generator_of(c10::Device device) {
   return generator_of != nullptr ? generator_of(device.index()) : at::globalContext().defaultGenerator(device);
 }
 
+// Work on the device begins here; the child of a process in which it has begun cannot do any.
+inline void use_device() {
+  if (C10_UNLIKELY(in_bad_fork().load(std::memory_order_relaxed))) {
+    ensure_usable();
+  }
+  if (C10_UNLIKELY(!initialised().load(std::memory_order_relaxed))) {
+    initialised().store(true, std::memory_order_relaxed);
+  }
+}
+
 inline c10::Device current_place() { return {kType, c10::impl::getDeviceGuardImpl(kType)->getDevice().index()}; }
 
 inline bool lacks_dtype(const c10::Error& error) {
@@ -141,6 +151,7 @@ class Call {
   }
 
   void run() {
+    use_device();
     saved_.assign(std::make_move_iterator(stack_->end() - static_cast<std::ptrdiff_t>(count_)),
                   std::make_move_iterator(stack_->end()));
     stack_->resize(base_);
@@ -251,6 +262,10 @@ class Call {
     }
     if (value.isGenerator() && value.toGenerator().device().type() == kType) {
       return Drawing::from(value.toGenerator());
+    }
+    if (C10_UNLIKELY(widen_ && value.isInt() && static_cast<c10::ScalarType>(value.toInt()) == narrow_) &&
+        takes_dtype(handle_.schema().arguments()[index])) {
+      return static_cast<int64_t>(at::kFloat);  // the dtype of the wide operands
     }
     return value;
   }

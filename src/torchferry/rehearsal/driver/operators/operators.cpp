@@ -1,6 +1,8 @@
 // What a vendor's plugin registers for its device, taken over when the plugin has been imported: what the CPU can
 // compute is computed by it, what PyTorch composes of other operators is composed, and all else is refused by its name.
 // No Python headers: the library is driven through the C functions at the end.
+#include <pthread.h>
+
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -150,6 +152,7 @@ class Served final : public c10::OperatorKernel {
     op_.calls.fetch_add(1, std::memory_order_relaxed);
     keep_backward_here();
     const bool to = on_device(self), from = on_device(source);
+    use_device();
     wait_for_queue(to ? self.device() : source.device());
     if (to != from) {
       emit(to ? Event::kToDevice : Event::kToHost, "copy_", waits ? "" : "non_blocking",
@@ -471,6 +474,7 @@ FERRY_API int ferry_take_over(const char* name, const char* space, const char* k
     }
     plugin::Quiet quiet;
     const c10::WarningUtils::WarningHandlerGuard no_override_warnings(&quiet);
+    pthread_atfork(nullptr, nullptr, [] { in_bad_fork().store(initialised().load()); });
     plugin::add_kernels_of_cpu();
     plugin::Takeover(request).run();
     return 0;
