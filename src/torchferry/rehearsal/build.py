@@ -99,15 +99,23 @@ def library() -> Path:
     Raises:
         TorchferryError: torch is too old, there is no compiler, the cache cannot be written, or the build fails.
     """
-    folder = _cache()
+    return library_of(SOURCES / "rehearsal.cpp", "device.so")
+
+
+def library_of(source: Path, file: str) -> Path:
+    """Return what is built from `source` for this process' torch; where there is no compiler, what was built before.
+
+    Raises:
+        TorchferryError: as `library` does.
+    """
     try:
-        current_recipe = recipe()
+        current_recipe = recipe(source=source)
     except MissingCompilerError:
-        built = _built_before(folder)
+        built = _built_before(source, file)
         if built is None:
             raise
         return built
-    return in_cache(current_recipe, "device.so")
+    return in_cache(current_recipe, file)
 
 
 def in_cache(recipe: Recipe, file: str) -> Path:
@@ -205,11 +213,16 @@ def _sources_key(torch_version: str, flags: tuple[str, ...], folder: Path = SOUR
     return f"torch-{torch_version.partition('+')[0]}-{digest.hexdigest()[:16]}"
 
 
-def _built_before(folder: Path) -> Path | None:
+def _built_before(source: Path, file: str) -> Path | None:
     """Return what any compiler has made of these sources for this torch: where there is none now, it serves."""
     import torch
 
-    return next(folder.glob(f"{_sources_key(str(torch.__version__), _flags())}-*/device.so"), None)
+    return built_before(_sources_key(str(torch.__version__), _flags(), source.parent), file)
+
+
+def built_before(key: str, file: str) -> Path | None:
+    """Return a file of the cache that some compiler has made, by its key without the compiler's part."""
+    return next(_cache().glob(f"{key}-*/{file}"), None)
 
 
 def is_tested(version: str) -> bool:

@@ -102,8 +102,8 @@ def process_group(store: Any, rank: int, size: int) -> Any:
     group = distributed.ProcessGroup(store, rank, size, *([] if options is None else [options("gloo")]))
     if not hasattr(group, "boxed"):
         raise RuntimeError(
-            f"torch {torch.__version__} cannot rehearse several ranks with the simulated plugin: use torch 2.2 or later, "
-            "or the vendor's own plugin (--plugin) [rehearsal]"
+            f"torch {torch.__version__} cannot rehearse several ranks with the simulated plugin: "
+            "use a later torch, or the vendor's own plugin (--plugin) [rehearsal]"
         )
     return group
 

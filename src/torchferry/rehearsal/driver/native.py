@@ -131,7 +131,7 @@ class TakenOver:
 
 
 def function_of(library: str, name: str) -> Any:
-    """Return a function of a library that is loaded; None where there is no such library, or it has no such function."""
+    """Return a function of a library that is loaded; None where it is not loaded, or has no such function."""
     try:
         return getattr(ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY), name) if library and name else None
     except (OSError, AttributeError):

@@ -7,6 +7,7 @@ import importlib.metadata
 import re
 import sys
 import zipfile
+import zlib
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
@@ -24,8 +25,8 @@ INSTALLED = "installed"
 _LARGEST = 8 << 30
 """Bytes of a wheel's contents: what says more is no plugin."""
 
-_INSTALLED_IN = "site-packages"
-"""Where a wheel is unpacked: its lines are then a library's, not the user's."""
+_LIKE = "site-packages"
+"""What a folder is called whose files are no user's own."""
 
 _WHEEL = re.compile(r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)(?:-[^-]+)?-(?P<python>[^-]+)-[^-]+-[^-]+\.whl")
 
@@ -79,6 +80,7 @@ def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bo
     if wanted != INSTALLED:
         shipped: Shipped | None = unpacked(Path(wanted), backend)
     else:
+        _refuse_two(backend)
         shipped = installed(backend)
     if shipped is None:
         raise UsageError(
@@ -96,6 +98,27 @@ def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bo
             say("leave the version out of the target, or install that version"),
         )
     return shipped
+
+
+def _refuse_two(backend: type[Backend]) -> None:
+    """Refuse two versions in one folder: their files lie upon each other, and nothing says which are there.
+
+    In several folders the first on the path is the one that is imported, as ever.
+    """
+    folders: dict[str, set[str]] = {}
+    for distribution in importlib.metadata.distributions(name=backend.PLUGIN):
+        folders.setdefault(str(distribution.locate_file("")), set()).add(distribution.version)
+    for folder, versions in folders.items():
+        if len(versions) > 1:
+            raise UsageError(
+                say(
+                    "{folder} has {plugin} in several versions: {versions}",
+                    folder=folder,
+                    plugin=backend.PLUGIN,
+                    versions=", ".join(sorted(versions)),
+                ),
+                say("uninstall it until pip finds none, and install the one that you want"),
+            )
 
 
 def card_here(backend: type[Backend]) -> str:
@@ -125,10 +148,10 @@ def unpacked(wheel: Path, backend: type[Backend]) -> Shipped:
         with wheel.open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)
-        folder = build.folder_in_cache(f"plugin-{digest.hexdigest()[:24]}", lambda empty: _unpack(wheel, empty))
+        folder = build.folder_in_cache(f"plugin-{digest.hexdigest()[:24]}", lambda empty: _unpack(wheel, empty / _LIKE))
     except (OSError, zipfile.BadZipFile, EOFError, ValueError) as error:
         raise UsageError(say("{wheel} cannot be read as a wheel: {error}", wheel=wheel.name, error=error)) from None
-    return Shipped(named["version"], str(folder / _INSTALLED_IN))
+    return Shipped(named["version"], str(folder / _LIKE))
 
 
 def _unpack(wheel: Path, folder: Path) -> None:
@@ -140,4 +163,10 @@ def _unpack(wheel: Path, folder: Path) -> None:
             path = Path(member.filename)
             if path.is_absolute() or ".." in path.parts:
                 raise ValueError(f"it has a file outside of itself: {member.filename[:80]}")
-        archive.extractall(folder / _INSTALLED_IN)
+        package = f"{wheel.name.partition('-')[0]}/__init__.py"
+        if package not in archive.namelist():
+            raise ValueError(f"it has no {package}")
+        try:
+            archive.extractall(folder)
+        except (zlib.error, RuntimeError) as error:  # damaged data; a password, or a way to compress that nobody knows
+            raise ValueError(str(error)) from None

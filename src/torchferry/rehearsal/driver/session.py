@@ -22,7 +22,7 @@ from torchferry.core.messages import say
 from torchferry.core.userlines import NOWHERE
 from torchferry.rehearsal import bootstrap, events, faults, observers, session
 from torchferry.rehearsal.config import Rehearsal
-from torchferry.rehearsal.driver import building
+from torchferry.rehearsal.driver import building, matching
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
 from torchferry.rehearsal.driver.native import Machine, TakenOver, function_of
 from torchferry.rehearsal.native import DTYPE_CODES
@@ -50,7 +50,10 @@ def _load(name: str, stand_in: Path) -> None:
     spec = _own_spec(name, stand_in, backend)
     folder = building.driver_folder(driver)
     machine = _start_machine(driver, folder, rehearsal, backend)
-    queued = _import(driver, folder, lambda: _become(sys.modules[name], spec))
+    version = rehearsal.shipped.version
+    queued = _import(
+        driver, folder, lambda: matching.explained(backend, version, lambda: _become(sys.modules[name], spec))
+    )
     operators = _operators[name] = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
     if not queued:
         operators.queue_is_off()
@@ -104,7 +107,9 @@ def _import(driver: SimulatedDriver, folder: Path, import_plugin: Callable[[], N
         Whether it has a queue nonetheless.
     """
     queue = driver.queue
-    values = {name: str(folder) for name in driver.homes if name not in os.environ}
+    values = {
+        name: str(folder) for name in driver.homes
+    }  # where the vendor's software is installed, half or whole, too
     if queue is not None:
         values[queue.variable] = queue.off
     wanted = {name: os.environ.get(name) for name in values}
