@@ -299,6 +299,7 @@ WORDS = {
         "runs": "可运行",
         "equal": "完全一致",
         "digits": "{} 位有效数字",
+        "of float32": "（相对 float32）",
         "skipped": "未运行：{}",
     },
 }
@@ -322,8 +323,9 @@ def table(rows: list[Row], language: str) -> str:
 def in_words(result: str, language: str) -> str:
     words = WORDS[language]
     count, _, unit = result.partition(" ")
-    if unit == "digits":
-        return str(words.get("digits", "{} digits")).format(count)
+    if unit.startswith("digits"):
+        digits = str(words.get("digits", "{} digits")).format(count)
+        return digits + str(words.get("of float32", " of float32")) if unit.endswith("float32") else digits
     return str(words.get(result, result))
 
 

@@ -54,7 +54,7 @@ def train(model: nn.Module, device: torch.device, loss_of: Callable[[nn.Module, 
     for step in range(STEPS):
         loss = loss_of(model, step)
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         yield loss.item()
@@ -148,7 +148,7 @@ def amp(device: torch.device) -> Iterator[float]:
         loss = functional.cross_entropy(made.float(), labels(16, 10, step).to(device))
         optimizer.zero_grad()
         if scaler is None:
-            loss.mul(1024.0).backward()
+            loss.mul(1024.0).backward()  # type: ignore[no-untyped-call]
             for parameter in model.parameters():
                 assert parameter.grad is not None
                 parameter.grad.div_(1024.0)

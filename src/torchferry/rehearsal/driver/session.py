@@ -107,9 +107,7 @@ def _import(driver: SimulatedDriver, folder: Path, import_plugin: Callable[[], N
         Whether it has a queue nonetheless.
     """
     queue = driver.queue
-    values = {
-        name: str(folder) for name in driver.homes
-    }  # where the vendor's software is installed, half or whole, too
+    values = {name: str(folder) for name in driver.homes}  # what is installed here, half or whole, is not asked
     if queue is not None:
         values[queue.variable] = queue.off
     wanted = {name: os.environ.get(name) for name in values}
