@@ -291,6 +291,16 @@ def test_the_c_compiles_without_a_warning(driver: SimulatedDriver, tmp_path: Pat
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-gcc") is None, reason="no C compiler for aarch64")
+def test_the_c_compiles_for_arm(driver: SimulatedDriver, tmp_path: Path) -> None:
+    written = tmp_path / "entry_points.c"
+    written.write_text(building.stubs(driver))
+    flags = ("-Wall", "-Wextra", "-Werror", "-fsyntax-only")
+    call = building.command(driver, "aarch64-linux-gnu-gcc", written, tmp_path / "none", flags)
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_does_not_compile_says_why(
     driver: SimulatedDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
