@@ -24,6 +24,11 @@ COLLECTIVES = "hccl"
 STEPS = 6
 
 
+def tell(*words: str) -> None:
+    """Print a line at once, since several ranks write to the same place."""
+    os.write(1, (" ".join(words) + "\n").encode())
+
+
 def random(*sizes: int, step: int) -> torch.Tensor:
     return torch.randn(*sizes, generator=torch.Generator().manual_seed(step))
 
@@ -144,7 +149,7 @@ def amp(device: torch.device) -> Iterator[float]:
             made = model(random(16, 3, 8, 8, step=step).to(device))
         if step == 0 and made.dtype != torch.float16:
             assert device.type == "cpu", made.dtype
-            print("REFERENCE float32")
+            tell("REFERENCE float32")
         loss = functional.cross_entropy(made.float(), labels(16, 10, step).to(device))
         optimizer.zero_grad()
         if scaler is None:
@@ -188,10 +193,10 @@ if __name__ == "__main__":
     if sys.argv[1] == DEVICE:
         importlib.import_module(PLUGIN)
     for name in sys.argv[2:]:
-        print("PROGRAM", name, flush=True)
+        tell("PROGRAM", name)
         torch.manual_seed(0)
         try:
             for each in PROGRAMS[name](torch.device(sys.argv[1])):
-                print("LOSS", repr(each), flush=True)
+                tell("LOSS", repr(each))
         except Exception as error:
-            print("FAILED", type(error).__name__, str(error).partition("\n")[0], flush=True)
+            tell("FAILED", type(error).__name__, str(error).partition("\n")[0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -14,7 +13,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 
 
-def explained(backend: type[Backend], version: str, load: Callable[[], None]) -> None:
+def explained(backend: type[Backend], version: str, torch_version: str, load: Callable[[], None]) -> None:
     """Load a plugin; where it fails and is not of this torch, say so after the plugin's own words.
 
     Raises:
@@ -24,17 +23,17 @@ def explained(backend: type[Backend], version: str, load: Callable[[], None]) ->
     try:
         load()
     except Exception as error:
-        if belongs(version, str(torch.__version__)):
+        if belongs(version, torch_version):
             raise
         raise TorchferryError(
             say(
                 "{plugin} {version} does not load with torch {torch}: {error}",
                 plugin=backend.PLUGIN,
                 version=version,
-                torch=torch.__version__,
+                torch=torch_version,
                 error=(str(error).splitlines() or [type(error).__name__])[0],
             ),
-            what_fits(backend, version, str(torch.__version__)),
+            what_fits(backend, version, torch_version),
         ) from error
 
 

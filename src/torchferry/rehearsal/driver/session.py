@@ -50,9 +50,9 @@ def _load(name: str, stand_in: Path) -> None:
     spec = _own_spec(name, stand_in, backend)
     folder = building.driver_folder(driver)
     machine = _start_machine(driver, folder, rehearsal, backend)
-    version = rehearsal.shipped.version
+    versions = rehearsal.shipped.version, str(torch.__version__)
     queued = _import(
-        driver, folder, lambda: matching.explained(backend, version, lambda: _become(sys.modules[name], spec))
+        driver, folder, lambda: matching.explained(backend, *versions, lambda: _become(sys.modules[name], spec))
     )
     operators = _operators[name] = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
     if not queued:
