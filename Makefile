@@ -6,7 +6,7 @@ TARGET ?= npu
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo test wheels test-fast lint format generated messages check-generated docs bench realworld verdicts rehearsed-verdicts sanitize clean
+.PHONY: demo test wheels test-fast lint format generated messages check-generated docs bench realworld verdicts rehearsed-verdicts matrix sanitize clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -67,6 +67,12 @@ verdicts: $(VENV)/.ready-dev
 # Needs the packages of the programs that it runs as well, in the environment of BIN; what is absent is skipped.
 rehearsed-verdicts: $(VENV)/.ready-rehearsal
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/verdicts/rehearsed.py
+
+# Every public version of the vendor's plugin with its own torch, on the simulated driver: takes an hour and half a gigabyte
+# at a time; MATRIX names the versions (`make matrix MATRIX="2.5.1 2.9.0"`). Writes docs/*/plugin-versions.md.
+MATRIX ?=
+matrix: $(VENV)/.ready-dev
+	$(BIN)/python benchmarks/rehearsal/matrix.py --only $(MATRIX)
 
 # The rehearsal device under the address and undefined-behaviour sanitizers; takes some minutes, needs gcc's runtimes.
 sanitize: $(VENV)/.ready-dev

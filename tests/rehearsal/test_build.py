@@ -70,13 +70,13 @@ def test_a_killed_build_leaves_nothing_in_the_way(tmp_path: Path) -> None:
     slow = compiler(tmp_path, 'echo part > "$out"; sleep 60')
     process = start(tmp_path / "cache", slow)
     deadline = time.monotonic() + 60
-    while not list((tmp_path / "cache").rglob("*.partial")) and time.monotonic() < deadline:
+    while not list((tmp_path / "cache").rglob("partial-*/*")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     out, _ = run(tmp_path / "cache", compiler(tmp_path, 'echo whole > "$out"'))
     assert Path(out.strip()).read_text() == "whole\n"
-    assert list((tmp_path / "cache").rglob("*.partial")) == []
+    assert list((tmp_path / "cache").rglob("partial-*/*")) == []
 
 
 def test_another_compiler_is_another_build(tmp_path: Path) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import os
 import re
 import shutil
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
 
 from torchferry.backends import registry
 from torchferry.core.errors import TorchferryError
+from torchferry.rehearsal import build
 from torchferry.rehearsal.driver import building
 from torchferry.rehearsal.driver.description import SimulatedDriver, load_driver
 
@@ -287,6 +291,16 @@ def test_the_c_compiles_without_a_warning(driver: SimulatedDriver, tmp_path: Pat
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-gcc") is None, reason="no C compiler for aarch64")
+def test_the_c_compiles_for_arm(driver: SimulatedDriver, tmp_path: Path) -> None:
+    written = tmp_path / "entry_points.c"
+    written.write_text(building.stubs(driver))
+    flags = ("-Wall", "-Wextra", "-Werror", "-fsyntax-only")
+    call = building.command(driver, "aarch64-linux-gnu-gcc", written, tmp_path / "none", flags)
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_does_not_compile_says_why(
     driver: SimulatedDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,4 +319,65 @@ def test_without_a_compiler_its_name_is_asked_for(
 ) -> None:
     monkeypatch.setenv("CC", str(tmp_path / "absent"))
     with pytest.raises(TorchferryError, match="no C compiler"):
+        building.driver_folder(driver)
+
+
+FAKE_COMPILER = """#!/bin/sh
+if [ "$1" = --version ]; then echo fake {version}; exit 0; fi
+while [ $# -gt 0 ]; do if [ "$1" = -o ]; then out=$2; fi; shift; done
+{body}
+"""
+
+
+def fake_compiler(folder: Path, body: str, version: str = "1.0") -> Path:
+    path = folder / "cc"
+    path.write_text(FAKE_COMPILER.format(version=version, body=body))
+    path.chmod(0o755)
+    return path
+
+
+def test_another_version_of_the_compiler_is_another_driver(
+    driver: SimulatedDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHFERRY_CACHE", str(tmp_path / "cache"))
+    folders = []
+    for version in ("1.0", "1.0", "2.0"):
+        monkeypatch.setenv("CC", str(fake_compiler(tmp_path, 'echo built > "$out"', version)))
+        build.compiler_version.cache_clear()
+        folders.append(building.driver_folder(driver))
+    assert folders[0] == folders[1] != folders[2]
+
+
+def test_a_killed_build_of_the_driver_leaves_nothing_in_the_way(
+    driver: SimulatedDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHFERRY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", str(fake_compiler(tmp_path, 'echo part > "$out"; sleep 60')))
+    code = """
+    from torchferry.backends import registry
+    from torchferry.rehearsal.driver import building, description
+    building.driver_folder(description.load_driver(registry.choose("npu").backend))
+    """
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
+    try:
+        deadline = time.monotonic() + 60
+        while not list((tmp_path / "cache").rglob("*.so")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()
+    assert list((tmp_path / "cache").rglob("*.so"))
+    fake_compiler(tmp_path, 'echo whole > "$out"')
+    folder = building.driver_folder(driver)
+    assert building.driver_core(folder).read_text() == "whole\n"
+    assert [path for path in folder.parent.iterdir() if path.is_dir()] == [folder]
+
+
+def test_a_disk_without_room_is_the_cache_s_fault(
+    driver: SimulatedDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHFERRY_CACHE", str(tmp_path / "cache"))
+    full = os.strerror(errno.ENOSPC)
+    monkeypatch.setenv("CC", str(fake_compiler(tmp_path, f"echo 'fatal error: x.o: {full}' >&2; exit 1")))
+    with pytest.raises(TorchferryError, match="cannot write in the cache"):
         building.driver_folder(driver)

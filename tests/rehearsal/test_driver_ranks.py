@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -179,3 +180,34 @@ def test_nothing_is_left_in_shared_memory(folder: Path) -> None:
     before = set(Path("/dev/shm").glob("ferry-*"))
     outputs(folder, "print(all_reduce(floats(1)))")
     assert set(Path("/dev/shm").glob("ferry-*")) == before
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code"),
+    [(("0,1", 0), ("0,1", 1), 0), (("0,1", 0), ("0,1", 0), 1), (("0", 0), ("1", 0), 0), (("0,1", 1), ("1", 0), 1)],
+    ids=["two cards", "one card", "one visible card each", "one card by two numbers"],
+)
+def test_two_ranks_need_two_cards(folder: Path, first: tuple[str, int], second: tuple[str, int], code: int) -> None:
+    root = new_root(folder)
+    script = PRELUDE + textwrap.dedent("""
+        rank, root = int(sys.argv[2]), bytes.fromhex(sys.argv[3])
+        core.ferry_set_text.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+        core.ferry_set_text(b"visible_variable", b"VISIBLE")
+        assert acl.aclrtSetDevice(int(sys.argv[4])) == 0
+        hccl, group = ctypes.CDLL(folder + "/libhccl.so"), p()
+        print(hccl.HcclCommInitRootInfo(ctypes.c_uint32(2), root, ctypes.c_uint32(rank), ctypes.byref(group)))
+    """)
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(folder), str(rank), root, str(device)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "VISIBLE": visible},
+        )
+        for rank, (visible, device) in enumerate((first, second))
+    ]
+    for process in started:
+        out, err = process.communicate(timeout=120)
+        assert out.strip() == str(code), err
+        assert ("each rank needs a card of its own" in err) == (code != 0)

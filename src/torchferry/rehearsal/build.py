@@ -14,7 +14,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -100,15 +99,23 @@ def library() -> Path:
     Raises:
         TorchferryError: torch is too old, there is no compiler, the cache cannot be written, or the build fails.
     """
-    folder = _cache()
+    return library_of(SOURCES / "rehearsal.cpp", "device.so")
+
+
+def library_of(source: Path, file: str) -> Path:
+    """Return what is built from `source` for this process' torch; where there is no compiler, what was built before.
+
+    Raises:
+        TorchferryError: as `library` does.
+    """
     try:
-        current_recipe = recipe()
+        current_recipe = recipe(source=source)
     except MissingCompilerError:
-        built = _built_before(folder)
+        built = _built_before(source, file)
         if built is None:
             raise
         return built
-    return in_cache(current_recipe, "device.so")
+    return in_cache(current_recipe, file)
 
 
 def in_cache(recipe: Recipe, file: str) -> Path:
@@ -117,38 +124,43 @@ def in_cache(recipe: Recipe, file: str) -> Path:
     Raises:
         TorchferryError: the cache cannot be written, or the build fails.
     """
-    folder = _cache()
-    path = folder / recipe.key / file
-    if path.is_file():
-        return path
-    with _locked(folder, recipe.key):
-        if not path.is_file():  # somebody else may have built it while we waited
-            _build(recipe, path)
-    return path
+    return folder_in_cache(recipe.key, lambda folder: _build(recipe, folder / file), file) / file
 
 
-def folder_in_cache(key: str, make: Callable[[Path], None]) -> Path:
+def folder_in_cache(key: str, make: Callable[[Path], None], file: str = "") -> Path:
     """Return the folder of the cache with this key, which `make` fills where it is not there; whole or not at all.
+
+    Args:
+        key: Names everything that could change what is made.
+        make: Fills an empty folder.
+        file: What must be in the folder; without it the folder is made anew.
 
     Raises:
         TorchferryError: the cache cannot be written, or whatever `make` raises.
     """
     cache = _cache()
     folder = cache / key
-    if folder.is_dir():
+    if (folder / file).exists():
         return folder
     with _locked(cache, key):
-        if not folder.is_dir():
-            partial = Path(tempfile.mkdtemp(dir=cache, prefix="partial-"))
+        if not (folder / file).exists():  # somebody else may have made it while we waited
+            partial = cache / f"partial-{key}"
             try:
+                _remove(partial)  # of one that was killed
+                partial.mkdir()
                 make(partial)
-                partial.chmod(0o755)
+                _remove(folder)
                 partial.replace(folder)
             except OSError as error:
                 raise _unwritable(cache, error) from None
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
     return folder
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
 
 
 def recipe(
@@ -181,7 +193,7 @@ def recipe(
     compiler_path = compiler()
     flags = (*_flags(), *extra_flags)
     folder = Path(str(torch.__file__)).parent
-    return Recipe(version, folder, compiler_path, _compiler_version(compiler_path), flags, source)
+    return Recipe(version, folder, compiler_path, compiler_version(compiler_path), flags, source)
 
 
 def _flags() -> tuple[str, ...]:
@@ -201,11 +213,16 @@ def _sources_key(torch_version: str, flags: tuple[str, ...], folder: Path = SOUR
     return f"torch-{torch_version.partition('+')[0]}-{digest.hexdigest()[:16]}"
 
 
-def _built_before(folder: Path) -> Path | None:
+def _built_before(source: Path, file: str) -> Path | None:
     """Return what any compiler has made of these sources for this torch: where there is none now, it serves."""
     import torch
 
-    return next(folder.glob(f"{_sources_key(str(torch.__version__), _flags())}-*/device.so"), None)
+    return built_before(_sources_key(str(torch.__version__), _flags(), source.parent), file)
+
+
+def built_before(key: str, file: str) -> Path | None:
+    """Return a file of the cache that some compiler has made, by its key without the compiler's part."""
+    return next(_cache().glob(f"{key}-*/{file}"), None)
 
 
 def is_tested(version: str) -> bool:
@@ -245,7 +262,8 @@ def first_on_path(names: Iterable[str]) -> str | None:
 
 
 @lru_cache(maxsize=4)
-def _compiler_version(compiler: str) -> str:
+def compiler_version(compiler: str) -> str:
+    """Return the first line of what a compiler says of its version."""
     done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
     return done.stdout.splitlines()[0] if done.stdout else compiler
 
@@ -291,42 +309,40 @@ def _build(recipe: Recipe, path: Path) -> None:
         "(once for this torch and compiler, about half a minute)"
     )
     started = time.monotonic()
-    folder = path.parent
-    try:
-        folder.mkdir(exist_ok=True)
-        for leftover in folder.glob("*.partial"):  # of a build that was killed
-            leftover.unlink()
-        with tempfile.NamedTemporaryFile(dir=folder, suffix=".partial", delete=False) as file:
-            partial = Path(file.name)
-        try:
-            _compile(recipe, partial)
-            partial.chmod(0o755)
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise _unwritable(folder, error) from None
-    _tell(f"torchferry: built in {time.monotonic() - started:.0f} s: {path}")
+    _compile(recipe, path)
+    _tell(f"torchferry: built in {time.monotonic() - started:.0f} s")
 
 
 def _compile(recipe: Recipe, output: Path) -> None:
-    done = subprocess.run(recipe.command(output), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        full = [line for line in done.stderr.splitlines() if line.rstrip(".").endswith(_NO_ROOM)]
-        if full:
-            raise _unwritable(output.parent, full[0])
-        errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+    error = run_compiler(recipe.command(output))
+    if error:
         raise TorchferryError(
             say(
                 "the rehearsal device does not compile with torch {version} and {compiler}: {error}",
                 version=recipe.torch_version,
                 compiler=recipe.compiler_version,
-                error=(errors or done.stderr.splitlines() or ["?"])[0],
+                error=error,
             ),
             say("tested: torch {tested}", tested=", ".join(TESTED))
             if not is_tested(recipe.torch_version)
             else say("the call was: {command}", command=" ".join(recipe.command(output))),
         )
+
+
+def run_compiler(command: list[str]) -> str:
+    """Run a compiler and return its first error; empty where all went well.
+
+    Raises:
+        TorchferryError: there is no room for what it makes, in the cache.
+    """
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return ""
+    lines = done.stderr.splitlines()
+    full = [line for line in lines if line.rstrip(".").endswith(_NO_ROOM)]
+    if full:
+        raise _unwritable(_cache(), full[0])
+    return ([line for line in lines if "error" in line.lower()] or lines or ["?"])[0]
 
 
 def _tell(text: str) -> None:

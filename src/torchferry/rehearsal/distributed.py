@@ -21,7 +21,7 @@ from torchferry.backends.base import Backend
 from torchferry.backends.collectives import refusals
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
-from torchferry.rehearsal import events
+from torchferry.rehearsal import events, torch_versions
 from torchferry.rehearsal.native import Native
 
 
@@ -45,7 +45,7 @@ def register_collectives(backend: type[Backend], devices: int, native: Native) -
                 f"{name}: {local} ranks on this machine, which has {devices} {device} devices; "
                 "each rank needs a device of its own [rehearsal]"
             )
-        group = dist.ProcessGroup(store, rank, size)
+        group = torch_versions.process_group(store, rank, size)
         gloo = dist.ProcessGroupGloo(store, rank, size, timeout)
         group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, gloo)
         torch.ops.torchferry_rehearsal.add_collectives(group.boxed(), name)

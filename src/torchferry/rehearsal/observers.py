@@ -59,7 +59,8 @@ def _is_cuda(get: Callable[[Any], bool], device_type: str) -> Callable[[Any], bo
 
 def _watch_type(device_type: str) -> None:
     """Replace the getter of `torch.device.type`, a class of C's that takes no attributes: its dictionary does."""
-    (attributes,) = gc.get_referents(torch.device.__dict__)
+    device_class = type(torch.empty(0).device)  # a plugin may put a class of its own in the place of `torch.device`
+    (attributes,) = gc.get_referents(device_class.__dict__)
     get = attributes["type"].__get__
     in_library = events.recorder.lines.in_library
     comparisons: dict[str, dict[int, str]] = {}
@@ -77,7 +78,7 @@ def _watch_type(device_type: str) -> None:
         return name
 
     attributes["type"] = property(type_)
-    ctypes.pythonapi.PyType_Modified(ctypes.py_object(torch.device))
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(device_class))
 
 
 def _comparisons(file: str) -> Iterator[tuple[int, str]]:

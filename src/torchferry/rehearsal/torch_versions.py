@@ -91,6 +91,23 @@ def autocast_functions(native: Native) -> dict[str, Callable[..., object]]:
     return {name: functools.partial(getattr(torch, name), native.device_name) for name in names}
 
 
+def process_group(store: Any, rank: int, size: int) -> Any:
+    """Return an empty process group, whose constructor wants options up to torch 2.5.
+
+    Raises:
+        RuntimeError: torch 2.1 does not hand a process group to operators.
+    """
+    distributed: Any = torch.distributed
+    options = getattr(distributed.ProcessGroup, "Options", None)
+    group = distributed.ProcessGroup(store, rank, size, *([] if options is None else [options("gloo")]))
+    if not hasattr(group, "boxed"):
+        raise RuntimeError(
+            f"torch {torch.__version__} cannot rehearse several ranks with the simulated plugin: "
+            "use a later torch, or the vendor's own plugin (--plugin) [rehearsal]"
+        )
+    return group
+
+
 OUT_OF_MEMORY: type[Exception] = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
 """What PyTorch raises where a device of any kind has no memory left; it has the first name from torch 2.5 on."""
 

@@ -124,6 +124,10 @@ class BoxedCall {
     if (value.isStorage() && value.toStorage().device().type() == settings().type) {
       return storage(value.toStorage());
     }
+    if (C10_UNLIKELY(value.isInt() && call_.widened(static_cast<c10::ScalarType>(value.toInt()))) &&
+        takes_dtype(handle_.schema().arguments()[index])) {
+      return static_cast<int64_t>(at::kFloat);
+    }
     return value;
   }
 

@@ -83,6 +83,8 @@ class Call {
 
   bool half() const { return half_; }
   // Whether float32 comes first: half arguments beside others are the kernel's to refuse, or to promote.
+  // Whether what had this dtype is computed in float32.
+  bool widened(c10::ScalarType dtype) const { return widen_ && narrow_ == dtype; }
   bool widens() const { return half_ && op_.widens && !mixed_; }
   bool widened() const { return widen_; }
 

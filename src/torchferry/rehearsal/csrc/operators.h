@@ -58,6 +58,15 @@ struct Operator {
   Fault fault;
 };
 
+// Whether an argument is a dtype, which the dispatcher hands over as a whole number.
+inline bool takes_dtype(const c10::Argument& argument) {
+  auto type = argument.real_type();
+  if (const auto given = type->cast<c10::OptionalType>()) {
+    type = given->getElementType();
+  }
+  return type->kind() == c10::TypeKind::ScalarTypeType;
+}
+
 namespace names {
 
 // These take CPU tensors beside device tensors, as on CUDA.

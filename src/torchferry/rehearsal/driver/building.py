@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -29,8 +28,16 @@ def driver_folder(driver: SimulatedDriver) -> Path:
     Raises:
         TorchferryError: there is no compiler, the cache cannot be written, or the build fails.
     """
-    compiler = c_compiler()
-    return build.folder_in_cache(_key(driver, compiler), lambda folder: _make(driver, compiler, folder))
+    key = _key(driver)
+    try:
+        compiler = c_compiler()
+    except build.MissingCompilerError:
+        built = build.built_before(key, _CORE)
+        if built is None:
+            raise
+        return built.parent
+    made_by = hashlib.sha256(f"{compiler} {build.compiler_version(compiler)}".encode()).hexdigest()
+    return build.folder_in_cache(f"{key}-{made_by[:8]}", lambda folder: _make(driver, compiler, folder))
 
 
 def driver_core(folder: Path) -> Path:
@@ -79,9 +86,10 @@ def command(
     ]
 
 
-def _key(driver: SimulatedDriver, compiler: str) -> str:
+def _key(driver: SimulatedDriver) -> str:
+    """Name all that goes into a driver, but for the compiler."""
     digest = hashlib.sha256()
-    for part in (compiler, platform.machine(), *_FLAGS, *driver.libraries, *driver.folders, stubs(driver)):
+    for part in (platform.machine(), *_FLAGS, *driver.libraries, *driver.folders, stubs(driver)):
         digest.update(part.encode() + b"\0")
     for path in [*sources(driver), *sorted(MACHINE.glob("*.h")), *sorted(driver.folder.glob("*.h"))]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -107,14 +115,13 @@ def _make(driver: SimulatedDriver, compiler: str, folder: Path) -> None:
 
 
 def _run(call: list[str], driver: SimulatedDriver) -> None:
-    done = subprocess.run(call, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+    error = build.run_compiler(call)
+    if error:
         raise TorchferryError(
             say(
                 "the simulated driver of {backend} does not compile: {error}",
                 backend=driver.backend,
-                error=(errors or done.stderr.splitlines() or ["?"])[0],
+                error=error,
             ),
             say("the call was: {command}", command=" ".join(call)),
         )
@@ -126,7 +133,7 @@ def operators_library() -> Path:
     Raises:
         TorchferryError: torch is too old, there is no compiler, the cache cannot be written, or the build fails.
     """
-    return build.in_cache(operators_recipe(), "operators.so")
+    return build.library_of(OPERATORS, "operators.so")
 
 
 def operators_recipe(extra_flags: tuple[str, ...] = ()) -> build.Recipe:

@@ -10,7 +10,9 @@ The file has four tables::
     namespace = "xpu"                # of the plugin's own operators
     homes = ["XRT_HOME"]             # variables that name a folder of the vendor's software, which its plugin wants
     folders = ["runtime"]            # what it looks for in there
-    queue = { variable = "XRT_QUEUE", off = "0", library = "libtorch_xrt.so", asks = "_Z10QueueIsOnv" }
+    library = "libtorch_xrt.so"      # the plugin's own, in which the next functions are looked for
+    default_generator = "_Z10GeneratorOfa"
+    queue = { variable = "XRT_QUEUE", off = "0", asks = "_Z10QueueIsOnv", empties = "_Z5Emptyb" }
     source = "WHEEL"
 
     [operators]                      # of that namespace: names without overload
@@ -30,8 +32,10 @@ The file has four tables::
     names = ["xrtLaunchKernel"]
     source = "WHEEL"
 
-`queue` is for a plugin that hands work to a thread of its own: the variable that turns this off, and the function by
-which the plugin reads that variable, once and for all. The simulated driver does work at once; a queue only costs time.
+`default_generator` serves torch before 2.6, which does not ask every plugin for its generators. `queue` is for a plugin
+that hands work to a thread of its own: the variable that turns this off, and the function by which the plugin reads
+that variable, once and for all. The simulated driver does work at once; a queue only costs time. Where it cannot be
+turned off, the function in `empties` waits until it is empty.
 
 What is in none of these is looked up by the plugin in vain, and it says so itself.
 """
@@ -48,7 +52,10 @@ from torchferry.backends.datafile import DataFile, data_file
 
 _FILE = "driver/driver.toml"
 _KEYS = {
-    "driver": frozenset({"libraries", "files", "namespace", "homes", "folders", "queue", "refuse", "header", "source"}),
+    "driver": frozenset(
+        {"libraries", "files", "namespace", "homes", "folders", "library", "default_generator", "queue"}
+        | {"refuse", "header", "source"}
+    ),
     "operators": frozenset({"kept", "identities", "casts", "zeros", "status_reads", "status_clears", "source"}),
     "accepted": frozenset({"names", "source"}),
     "refused": frozenset({"names", "source"}),
@@ -62,14 +69,14 @@ class Queue:
     Attributes:
         variable: The environment variable that turns it off.
         off: Its value then.
-        library: The plugin's library that reads it.
-        asks: A function of that library, without arguments, that reads it and returns 0 when it is off.
+        asks: A function of the plugin's library, without arguments, that reads it and returns 0 when it is off.
+        empties: A function of the plugin's library, `void (bool)`, that waits until all is done.
     """
 
     variable: str
     off: str
-    library: str
     asks: str
+    empties: str
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,8 @@ class SimulatedDriver:
         namespace: Namespace of the plugin's own operators.
         homes: Environment variables that must name a folder of the vendor's software when the plugin is imported.
         folders: Folders that it looks for in there.
+        library: The plugin's own library, which has the functions that are named here.
+        default_generator: Its function, `const at::Generator& (int8_t)`, for the generator of a device.
         queue: How the plugin's own queue is turned off; None where it has none.
         kept: Operators that stay as the plugin has them.
         identities: Operators that give their first argument back.
@@ -106,6 +115,8 @@ class SimulatedDriver:
     namespace: str
     homes: tuple[str, ...]
     folders: tuple[str, ...]
+    library: str
+    default_generator: str
     queue: Queue | None
     kept: tuple[str, ...]
     identities: tuple[str, ...]
@@ -139,6 +150,8 @@ def load_driver(backend: type[Backend]) -> SimulatedDriver | None:
         data.text(driver, "namespace", "[driver]"),
         _names(data, driver, "homes"),
         _names(data, driver, "folders"),
+        data.text(driver, "library", "[driver]") if "library" in driver else "",
+        data.text(driver, "default_generator", "[driver]") if "default_generator" in driver else "",
         _queue(data, driver),
         _names(data, operators, "kept"),
         _names(data, operators, "identities"),

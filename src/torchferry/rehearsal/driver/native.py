@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,8 @@ class TakenOver:
             "ferry_set_sink": (None, [_SINK]),
             "ferry_take_over": (number, [text] * 8),
             "ferry_queue_is_off": (None, []),
+            "ferry_empty_queue_by": (None, [ctypes.c_void_p]),
+            "ferry_draw_by": (None, [ctypes.c_void_p]),
             "ferry_served": (text, []),
             "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
             "ferry_set_mode": (None, [text, number]),
@@ -96,6 +99,16 @@ class TakenOver:
         """Say that the plugin does all work in the thread that asks for it."""
         self._library.ferry_queue_is_off()
 
+    def use_functions(self, driver: SimulatedDriver) -> None:
+        """Use what the plugin's own library has for what torch asks a device for in newer versions alone."""
+        for name, use in (
+            (driver.queue.empties if driver.queue else "", self._library.ferry_empty_queue_by),
+            (driver.default_generator, self._library.ferry_draw_by),
+        ):
+            function = function_of(driver.library, name)
+            if function is not None:
+                use(ctypes.cast(function, ctypes.c_void_p))
+
     def set_noted_dtypes(self, names: Iterable[str]) -> None:
         """Say which dtypes differ on the card from CUDA's."""
         self._library.ferry_set_dtypes(0, 0, sum(1 << DTYPE_CODES[name] for name in names))
@@ -116,6 +129,14 @@ class TakenOver:
     def operators_used(self) -> dict[str, int]:
         """How often each operator ran, by full name."""
         return _counts(self._library.ferry_operators_used())
+
+
+def function_of(library: str, name: str) -> Any:
+    """Return a function of a library that is loaded; None where it is not loaded, or has no such function."""
+    try:
+        return getattr(ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY), name) if library and name else None
+    except (OSError, AttributeError):
+        return None
 
 
 def _counts(text: bytes) -> dict[str, int]:

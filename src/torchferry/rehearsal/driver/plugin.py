@@ -7,6 +7,7 @@ import importlib.metadata
 import re
 import sys
 import zipfile
+import zlib
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
@@ -87,6 +88,7 @@ def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bo
     if wanted != INSTALLED:
         shipped: Shipped | None = unpacked(Path(wanted), backend)
     else:
+        _refuse_two(backend)
         shipped = installed(backend)
     if shipped is None:
         raise UsageError(
@@ -126,6 +128,27 @@ def _another_version(backend: type[Backend], present: Shipped, wanted: str) -> M
         wanted=wanted,
         version=present.version,
     )
+
+
+def _refuse_two(backend: type[Backend]) -> None:
+    """Refuse two versions in one folder: their files lie upon each other, and nothing says which are there.
+
+    In several folders the first on the path is the one that is imported, as ever.
+    """
+    folders: dict[str, set[str]] = {}
+    for distribution in importlib.metadata.distributions(name=backend.PLUGIN):
+        folders.setdefault(str(distribution.locate_file("")), set()).add(distribution.version)
+    for folder, versions in folders.items():
+        if len(versions) > 1:
+            raise UsageError(
+                say(
+                    "{folder} has {plugin} in several versions: {versions}",
+                    folder=folder,
+                    plugin=backend.PLUGIN,
+                    versions=", ".join(sorted(versions)),
+                ),
+                say("uninstall it until pip finds none, and install the one that you want"),
+            )
 
 
 def card_here(backend: type[Backend]) -> str:
@@ -170,4 +193,10 @@ def _unpack(wheel: Path, folder: Path) -> None:
             path = Path(member.filename)
             if path.is_absolute() or ".." in path.parts:
                 raise ValueError(f"it has a file outside of itself: {member.filename[:80]}")
-        archive.extractall(folder)
+        package = f"{wheel.name.partition('-')[0]}/__init__.py"
+        if package not in archive.namelist():
+            raise ValueError(f"it has no {package}")
+        try:
+            archive.extractall(folder)
+        except (zlib.error, RuntimeError) as error:  # damaged data; a password, or a way to compress that nobody knows
+            raise ValueError(str(error)) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import inspect
 import os
@@ -24,9 +23,9 @@ from torchferry.core.messages import say
 from torchferry.core.userlines import NOWHERE
 from torchferry.rehearsal import bootstrap, events, faults, observers, session
 from torchferry.rehearsal.config import Rehearsal
-from torchferry.rehearsal.driver import building
+from torchferry.rehearsal.driver import building, matching
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
-from torchferry.rehearsal.driver.native import Machine, TakenOver
+from torchferry.rehearsal.driver.native import Machine, TakenOver, function_of
 from torchferry.rehearsal.native import DTYPE_CODES
 from torchferry.rehearsal.profile import Profile
 
@@ -73,10 +72,14 @@ def _load(name: str, stand_in: Path) -> None:
     spec = _own_spec(name, stand_in, backend)
     folder = building.driver_folder(driver)
     machine = _start_machine(driver, folder, rehearsal, backend)
-    queued = _import(driver, folder, lambda: _become(sys.modules[name], spec))
+    versions = rehearsal.shipped.version, str(torch.__version__)
+    queued = _import(
+        driver, folder, lambda: matching.explained(backend, *versions, lambda: _become(sys.modules[name], spec))
+    )
     operators = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
     if not queued:
         operators.queue_is_off()
+    operators.use_functions(driver)
     operators.set_sink(observers.receive_native_event)
     _use_profile(operators, rehearsal)
     _add_references(backend, driver)
@@ -156,14 +159,14 @@ def _import(driver: SimulatedDriver, folder: Path, import_plugin: Callable[[], N
         Whether it has a queue nonetheless.
     """
     queue = driver.queue
-    values = {name: str(folder) for name in driver.homes if name not in os.environ}
+    values = {name: str(folder) for name in driver.homes}  # what is installed here, half or whole, is not asked
     if queue is not None:
         values[queue.variable] = queue.off
     wanted = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
         import_plugin()
-        return queue is None or _queue_is_on(queue)
+        return queue is None or _queue_is_on(driver.library, queue)
     finally:
         for name, value in wanted.items():
             if value is None:
@@ -172,12 +175,9 @@ def _import(driver: SimulatedDriver, folder: Path, import_plugin: Callable[[], N
                 os.environ[name] = value
 
 
-def _queue_is_on(queue: Queue) -> bool:
-    try:
-        asks: Any = getattr(ctypes.CDLL(queue.library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY), queue.asks)
-    except (OSError, AttributeError):
-        return True  # another version, which does not tell
-    return bool(asks())
+def _queue_is_on(library: str, queue: Queue) -> bool:
+    asks = function_of(library, queue.asks)
+    return asks is None or bool(asks())  # a version without that function does not tell
 
 
 def _start_machine(driver: SimulatedDriver, folder: Path, rehearsal: Rehearsal, backend: type[Backend]) -> Machine:

@@ -66,6 +66,8 @@ const char* ferry_text(const char* key, const char* otherwise) {
 static _Thread_local int current_device = -1;
 static char contexts[FERRY_MOST_DEVICES];  // their addresses are the handles
 
+static int cards[FERRY_MOST_DEVICES];  // of the machine, by the number that this process has for them
+
 // The list of visible devices ends at the first entry that is none, as the vendors' drivers read it.
 static int visible_devices(const char* list, int installed) {
   int count = 0;
@@ -75,7 +77,7 @@ static int visible_devices(const char* list, int installed) {
     if (end == list || (*end != ',' && *end != '\0') || index < 0 || index >= installed) {
       break;
     }
-    count++;
+    cards[count++] = (int)index;
     list = *end == ',' ? end + 1 : end;
   }
   return count;
@@ -89,6 +91,9 @@ static void look_for_devices(void) {
   if (installed > FERRY_MOST_DEVICES) {
     installed = FERRY_MOST_DEVICES;
   }
+  for (int i = 0; i < FERRY_MOST_DEVICES; i++) {
+    cards[i] = i;
+  }
   const char* variable = ferry_text("visible_variable", "");
   const char* list = *variable == '\0' ? NULL : getenv(variable);
   device_count = list == NULL ? installed : visible_devices(list, installed);
@@ -98,6 +103,8 @@ int ferry_device_count(void) {
   pthread_once(&devices_once, look_for_devices);
   return device_count;
 }
+
+int ferry_current_card(void) { return current_device < 0 ? -1 : cards[current_device]; }
 
 ferry_status ferry_use_device(int device) {
   if (device < 0 || device >= ferry_device_count()) {

@@ -33,6 +33,7 @@ typedef struct {
 typedef struct {
   atomic_uint ranks, joined, waiting, turn, failed;
   atomic_int process[MOST_RANKS];
+  atomic_int card[MOST_RANKS];  // counted from 1; 0 is none
   request requests[MOST_RANKS];
 } header;
 
@@ -330,6 +331,22 @@ static ferry_status open_file(ferry_group* group) {
   return FERRY_OK;
 }
 
+// A card computes for one rank of a group: collectives between two on the same card would wait for each other.
+static ferry_status check_cards(ferry_group* group) {
+  const header* shared = group->shared;
+  for (uint32_t i = 0; i < group->ranks; i++) {
+    const int card = atomic_load(&shared->card[i]);
+    for (uint32_t j = i + 1; card != 0 && j < group->ranks; j++) {
+      if (atomic_load(&shared->card[j]) == card) {
+        ferry_say("ranks %u and %u of %u both use card %d: each rank needs a card of its own", i, j, group->ranks,
+                  card - 1);
+        return fail(group, FERRY_MISMATCH);
+      }
+    }
+  }
+  return FERRY_OK;
+}
+
 static ferry_status meet_all(ferry_group* group) {
   header* shared = group->shared;
   unsigned none = 0;
@@ -342,6 +359,7 @@ static ferry_status meet_all(ferry_group* group) {
     ferry_say("two processes join as rank %u", group->rank);
     return fail(group, FERRY_MISMATCH);
   }
+  atomic_store(&shared->card[group->rank], ferry_current_card() + 1);
   atomic_fetch_add(&shared->joined, 1);
   patience wait = {0, 0};
   while (atomic_load(&shared->joined) != group->ranks) {
@@ -350,7 +368,8 @@ static ferry_status meet_all(ferry_group* group) {
       return status;
     }
   }
-  return meet(group, "joining");
+  const ferry_status status = meet(group, "joining");
+  return status == FERRY_OK ? check_cards(group) : status;
 }
 
 ferry_status ferry_join(ferry_group** group, const char* name, const char* label, uint32_t ranks, uint32_t rank) {

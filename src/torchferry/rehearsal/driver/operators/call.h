@@ -63,11 +63,16 @@ inline const std::atomic<int>*& recording_flag() {
 
 inline bool recording() { return recording_flag()->load(std::memory_order_relaxed) != 0; }
 
-inline bool has_queue = true;  // set before the first call
+inline bool has_queue = true;                // set before the first call
+inline void (*empty_queue)(bool) = nullptr;  // of the plugin's, where the vendor's description names it
 
 // What the plugin handed to its own thread (copies, collectives, events) comes before what is computed in this one.
 inline void wait_for_queue(c10::Device device) {
   if (C10_LIKELY(!has_queue) || recording()) {
+    return;
+  }
+  if (empty_queue != nullptr) {
+    empty_queue(true);
     return;
   }
   const auto* guard = c10::impl::getDeviceGuardImpl(kType);
@@ -76,6 +81,23 @@ inline void wait_for_queue(c10::Device device) {
 #else
   guard->synchronizeDevice(device.index());
 #endif
+}
+
+// The plugin's function for it, where the vendor's description names it: torch before 2.6 need not know it.
+inline const at::Generator& (*generator_of)(c10::DeviceIndex) = nullptr;
+
+inline at::Generator default_generator_of(c10::Device device) {
+  return generator_of != nullptr ? generator_of(device.index()) : at::globalContext().defaultGenerator(device);
+}
+
+// Work on the device begins here; the child of a process in which it has begun cannot do any.
+inline void use_device() {
+  if (C10_UNLIKELY(in_bad_fork().load(std::memory_order_relaxed))) {
+    ensure_usable();
+  }
+  if (C10_UNLIKELY(!initialised().load(std::memory_order_relaxed))) {
+    initialised().store(true, std::memory_order_relaxed);
+  }
 }
 
 inline c10::Device current_place() { return {kType, c10::impl::getDeviceGuardImpl(kType)->getDevice().index()}; }
@@ -162,6 +184,7 @@ class Call {
   }
 
   void run() {
+    use_device();
     saved_.assign(std::make_move_iterator(stack_->end() - static_cast<std::ptrdiff_t>(count_)),
                   std::make_move_iterator(stack_->end()));
     stack_->resize(base_);
@@ -229,7 +252,7 @@ class Call {
     }
   }
 
-  at::Generator default_generator() const { return at::globalContext().defaultGenerator(device_); }
+  at::Generator default_generator() const { return default_generator_of(device_); }
 
   bool draws_by_itself() const { return op_.generator < 0 && handle_.hasTag(at::Tag::nondeterministic_seeded); }
 
@@ -239,7 +262,7 @@ class Call {
     }
     if (value.isNone()) {
       if (C10_UNLIKELY(static_cast<int>(index) == op_.generator)) {
-        return Drawing::from(at::globalContext().defaultGenerator(placed_ ? device_ : current_place()));
+        return Drawing::from(default_generator_of(placed_ ? device_ : current_place()));
       }
       return value;
     }
@@ -272,6 +295,10 @@ class Call {
     }
     if (value.isGenerator() && value.toGenerator().device().type() == kType) {
       return Drawing::from(value.toGenerator());
+    }
+    if (C10_UNLIKELY(widen_ && value.isInt() && static_cast<c10::ScalarType>(value.toInt()) == narrow_) &&
+        takes_dtype(handle_.schema().arguments()[index])) {
+      return static_cast<int64_t>(at::kFloat);  // the dtype of the wide operands
     }
     return value;
   }

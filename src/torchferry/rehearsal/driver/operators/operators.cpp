@@ -1,6 +1,8 @@
 // What a vendor's plugin registers for its device, taken over when the plugin has been imported: what the CPU can
 // compute is computed by it, what PyTorch composes of other operators is composed, and all else is refused by its name.
 // No Python headers: the library is driven through the C functions at the end.
+#include <pthread.h>
+
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -159,6 +161,7 @@ class Served final : public c10::OperatorKernel {
     op_.calls.fetch_add(1, std::memory_order_relaxed);
     keep_backward_here();
     const bool to = on_device(self), from = on_device(source);
+    use_device();
     wait_for_queue(to ? self.device() : source.device());
     if (to != from) {
       emit(to ? Event::kToDevice : Event::kToHost, "copy_", waits ? "" : "non_blocking",
@@ -421,6 +424,7 @@ class Takeover {
 
 // Kernels that the CPU has not, since PyTorch asks accelerators alone for them.
 void add_kernels_of_cpu() {
+  formulas::add_scaler_of_cpu();
   static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
   const auto add = [](const char* name, auto&& kernel) {
     const auto handle = c10::Dispatcher::singleton().findSchema({std::string("aten::") + name, ""});
@@ -493,6 +497,7 @@ FERRY_API int ferry_take_over(const char* name, const char* space, const char* k
     }
     plugin::Quiet quiet;
     const c10::WarningUtils::WarningHandlerGuard no_override_warnings(&quiet);
+    pthread_atfork(nullptr, nullptr, [] { in_bad_fork().store(initialised().load()); });
     plugin::add_kernels_of_cpu();
     static const plugin::Recorder recorder;
     plugin::Takeover(request).run();
@@ -504,6 +509,8 @@ FERRY_API int ferry_take_over(const char* name, const char* space, const char* k
 }
 
 FERRY_API void ferry_queue_is_off() { plugin::has_queue = false; }
+FERRY_API void ferry_empty_queue_by(void (*function)(bool)) { plugin::empty_queue = function; }
+FERRY_API void ferry_draw_by(const at::Generator& (*function)(c10::DeviceIndex)) { plugin::generator_of = function; }
 
 // "aten::add.Tensor PrivateUse1 computed\n" for each registration of the plugin's.
 FERRY_API const char* ferry_served() { return plugin::report().c_str(); }

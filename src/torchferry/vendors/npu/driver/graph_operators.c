@@ -28,6 +28,12 @@ static size_t bytes_of(int dtype) {
   return dtype >= 0 && dtype < (int)sizeof sizes ? sizes[dtype] : 0;
 }
 
+// ge::AscendString(const char*), a class of C++ with one shared pointer, which the plugin lets go of itself.
+FERRY_EXPORT void _ZN2ge12AscendStringC1EPKc(void* self, const char* text) {
+  (void)text;
+  memset(self, 0, 2 * sizeof(void*));
+}
+
 FERRY_EXPORT void* aclCreateTensorDesc(int dtype, int dimensions, const int64_t* sizes, int format) {
   if (dimensions < 0 || dimensions > MOST_DIMENSIONS) {
     return NULL;

@@ -1,0 +1,97 @@
+"""Install a CUDA build of torch without its CUDA libraries, where no CPU build of that version can be had.
+
+The libraries that its other parts link to and that are left out are replaced by empty ones: torch imports and computes
+on the CPU, `torch.cuda.is_available()` is False, and nothing else of CUDA works. Half a gigabyte in place of four.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+import zipfile
+from collections import defaultdict
+from pathlib import Path
+
+_LEFT_OUT = re.compile(r"torch/lib/(libtorch_cuda.*|libcusparseLt.*|libtorch_nvshmem)\.so[.\d]*")
+_SECOND_ALLOCATOR = "torch/lib/libc10_cuda.so"
+"""It reads the allocator's settings as a plugin's library does, and torch from 2.10 on refuses two that do."""
+
+_SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|gcc_s|stdc\+\+))\.so.*")
+_BESIDE = ("libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "libdl.so.2", "libpthread.so.0", "librt.so.1")
+_MAIN = "libtorch_cuda.so"
+"""What an unversioned symbol is looked for in: which of the libraries defines it makes no difference to the loader."""
+
+
+def unpack(wheel: Path, site_packages: Path, *, release: tuple[int, ...]) -> None:
+    """Unpack a wheel of torch into an environment, with empty libraries in place of CUDA's."""
+    with zipfile.ZipFile(wheel) as archive:
+        members = [name for name in archive.namelist() if not _LEFT_OUT.fullmatch(name)]
+        if release >= (2, 10):
+            members.remove(_SECOND_ALLOCATOR)
+        archive.extractall(site_packages, members)
+        for name in members:
+            if name.startswith("torch/bin/"):
+                (site_packages / name).chmod(0o755)
+    replace_libraries(site_packages / "torch")
+
+
+def replace_libraries(package: Path) -> None:
+    """Make an empty library for each that the package's own link to and that is not there."""
+    folder = package / "lib"
+    present = [*folder.glob("*.so*"), *package.glob("_C.*.so")]
+    names = {path.name for path in present}
+    absent, wanted, defined = set(), defaultdict(set), set()
+    for path in present:
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", _output("readelf", "-dW", path))
+        absent |= {name for name in needed if name not in names and not _SYSTEM.fullmatch(name)}
+        for kind, symbol, version in _symbols(path):
+            if kind == "U":
+                wanted[version].add(symbol)
+            elif kind not in "wv":
+                defined.add(symbol)
+    for name in _BESIDE:
+        system = Path(_output("gcc", f"-print-file-name={name}").strip())
+        defined |= {symbol for kind, symbol, _ in _symbols(system.resolve()) if kind != "U"}
+    own = re.compile(r"_?Py|_ITM|__gmon")
+    for name in sorted(absent):
+        symbols = {symbol for symbol in wanted[name] if symbol not in defined}
+        if name == _MAIN:
+            symbols |= {symbol for symbol in wanted[""] if symbol not in defined and not own.match(symbol)}
+        _make(folder / name, symbols, version=name if wanted.get(name) else "")
+
+
+def _symbols(path: Path) -> list[tuple[str, str, str]]:
+    """Kind, name and version of each dynamic symbol."""
+    rows = [line.split()[-2:] for line in _output("nm", "-D", path).splitlines()]
+    return [(kind, symbol.partition("@")[0], symbol.partition("@")[2].lstrip("@")) for kind, symbol in rows]
+
+
+def _make(library: Path, symbols: set[str], version: str) -> None:
+    """Make a library whose functions return an error, and whose classes exist by name."""
+    lines = ['.section .note.GNU-stack,"",@progbits', ".local nothing", ".comm nothing,65536,64", ".text", "fails:"]
+    lines += ["mov $100,%eax", "ret"]  # cudaErrorNoDevice
+    for symbol in sorted(symbols):
+        lines.append(f'.globl "{symbol}"')
+        if symbol.startswith("_ZTI"):
+            table = ".quad _ZTVN10__cxxabiv117__class_type_infoE+16"
+            lines += [".data", ".balign 16", f'.type "{symbol}",@object', f'"{symbol}":', table, ".quad 1f"]
+            lines += [f'.size "{symbol}",16', f'1: .asciz "{symbol[4:]}"', ".text"]
+        elif symbol.startswith("_ZTV"):
+            lines += [".data", ".balign 16", f'.type "{symbol}",@object', f'"{symbol}":', ".quad 0,0", ".rept 64"]
+            lines += [".quad fails", ".endr", f'.size "{symbol}",528', ".text"]
+        else:
+            # a function of C++ may return a reference: to nothing but zeros
+            result = "lea nothing(%rip),%rax" if symbol.startswith("_Z") else "mov $100,%eax"
+            lines += [f'.type "{symbol}",@function', f'"{symbol}":', result, "ret", ".balign 8"]
+    with tempfile.TemporaryDirectory() as folder:
+        source, script = Path(folder, "empty.s"), Path(folder, "versions.map")
+        source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        script.write_text(f"{version or 'EMPTY'} {{ global: *; }};\n", encoding="utf-8")
+        call = ["gcc", "-shared", "-nostartfiles", str(source), "-o", str(library), f"-Wl,-soname,{library.name}"]
+        call += ["-l:libstdc++.so.6", *([f"-Wl,--version-script={script}"] if version else [])]
+        subprocess.run(call, check=True)
+
+
+def _output(*call: object) -> str:
+    return subprocess.run([str(word) for word in call], capture_output=True, text=True, check=True).stdout

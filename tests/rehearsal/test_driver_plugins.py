@@ -1,0 +1,162 @@
+"""Plugins for another torch, damaged, there twice, or beside a half-installed toolkit: small wheels stand in."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.rehearsal.child import ENVIRONMENT
+from torchferry.backends import registry
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.rehearsal import build
+from torchferry.rehearsal.config import prepare
+from torchferry.rehearsal.driver import building, matching
+from torchferry.rehearsal.driver.description import load_driver
+
+pytestmark = pytest.mark.rehearsal
+
+BACKEND = registry.choose("npu").backend
+HERE = f"cp{sys.version_info.major}{sys.version_info.minor}"
+
+
+def wheel(folder: Path, code: str, version: str = "2.1.0", package: str = "torch_npu") -> Path:
+    path = folder / f"torch_npu-{version}-{HERE}-{HERE}-linux_x86_64.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(f"{package}/__init__.py", code)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("plugin", "version", "belongs"),
+    [
+        ("2.9.0", "2.9.0+cpu", True),
+        ("2.1.0.post17", "2.1.0+cu121", True),
+        ("2.9.1", "2.9.0", False),
+        ("2.7.1", "2.13.0+cpu", False),
+        ("2.13.0rc1", "2.13.0", True),
+        ("of somebody", "2.13.0", True),
+    ],
+)
+def test_a_plugin_belongs_to_the_torch_of_its_number(plugin: str, version: str, belongs: bool) -> None:
+    assert matching.belongs(plugin, version) is belongs
+
+
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [
+        ("2.9.0+cpu", "for torch 2.9.0 install torch-npu==2.9.0"),
+        ("2.2.2", "no plugin for torch 2.2.2 is known; torch_npu 2.1.0 is for torch 2.1.0"),
+    ],
+)
+def test_what_fits_comes_from_the_vendors_table(version: str, advice: str) -> None:
+    assert matching.what_fits(BACKEND, "2.1.0", version).render("en").startswith(advice)
+
+
+def test_another_plugins_words_come_first_and_then_what_to_install() -> None:
+    def load() -> None:
+        raise ImportError("libtorch_npu.so: undefined symbol: _ZN3c10\nand more")
+
+    with pytest.raises(TorchferryError) as caught:
+        matching.explained(BACKEND, "2.1.0", "2.9.0+cpu", load)
+    assert caught.value.message.render("en").endswith(": libtorch_npu.so: undefined symbol: _ZN3c10")
+    with pytest.raises(ImportError):  # this one is for this torch: what is wrong with it is for itself to say
+        matching.explained(BACKEND, "2.9.0", "2.9.0+cpu", load)
+
+
+@pytest.mark.parametrize("damage", ["bytes", "package", "cut", "empty"])
+def test_a_damaged_wheel_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
+    monkeypatch.setenv("TORCHFERRY_CACHE", str(tmp_path / "cache"))
+    path = wheel(tmp_path, "x = 1\n" * 1000, package="other" if damage == "package" else "torch_npu")
+    content = bytearray(path.read_bytes())
+    if damage == "bytes":
+        start = content.index(b"__init__.py") + len("__init__.py")
+        content[start : start + 12] = bytes(range(12))
+    elif damage == "cut":
+        del content[len(content) // 2 :]
+    elif damage == "empty":
+        content.clear()
+    path.write_bytes(bytes(content))
+    with pytest.raises(UsageError, match="cannot be read as a wheel"):
+        prepare("npu", "", 0, None, (), str(path))
+    assert not [folder for folder in (tmp_path / "cache" / "rehearsal").glob("*") if folder.is_dir()]
+
+
+def test_two_versions_in_one_folder_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for version in ("2.9.0", "2.9.1"):
+        folder = tmp_path / f"torch_npu-{version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch-npu\nVersion: {version}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UsageError, match=r"in several versions: 2\.9\.0, 2\.9\.1"):
+        prepare("npu", "", 0, None, (), "installed")
+    shutil.rmtree(tmp_path / "torch_npu-2.9.1.dist-info")
+    shipped = prepare("npu", "", 0, None, (), "installed").shipped
+    assert shipped is not None
+    assert shipped.version == "2.9.0"
+
+
+def rehearse(path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--plugin", str(path), "--"]
+    return subprocess.run(
+        [*command, sys.executable, "-c", "import torch, torch_npu"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**ENVIRONMENT, **variables},
+        check=False,
+    )
+
+
+needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler")
+
+
+@needs_compiler
+def test_a_plugin_for_another_torch_ends_the_program_with_what_to_install(tmp_path: Path) -> None:
+    done = rehearse(wheel(tmp_path, "raise ImportError('undefined symbol: _ZN3c10')"))
+    line = next(line for line in done.stderr.splitlines() if "does not load" in line)
+    assert line.startswith(
+        f"torchferry: torch_npu 2.1.0 does not load with torch {importlib.metadata.version('torch')}: undefined symbol"
+    )
+    assert "install torch-npu==" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 2
+
+
+@needs_compiler
+def test_a_toolkit_that_is_installed_by_half_is_not_asked(tmp_path: Path) -> None:
+    toolkit = tmp_path / "cann"
+    (toolkit / "lib64").mkdir(parents=True)
+    (toolkit / "lib64" / "libascendcl.so").write_text("no library")
+    code = "import os; raise ImportError(os.environ['ASCEND_HOME_PATH'] + ' ' + os.environ['ASCEND_OPP_PATH'])"
+    home = str(toolkit)
+    done = rehearse(
+        wheel(tmp_path, code),
+        ASCEND_HOME_PATH=home,
+        ASCEND_OPP_PATH=f"{home}/opp",
+        LD_LIBRARY_PATH=os.pathsep.join([f"{home}/lib64", os.environ.get("LD_LIBRARY_PATH", "")]),
+    )
+    line = next(line for line in done.stderr.splitlines() if "does not load" in line)
+    assert home not in line
+    assert line.count("driver-npu-") == 2
+
+
+@needs_compiler
+def test_a_driver_that_was_built_before_serves_without_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = load_driver(BACKEND)
+    assert driver is not None
+    monkeypatch.setenv("TORCHFERRY_CACHE", str(tmp_path))
+    folder = building.driver_folder(driver)
+    monkeypatch.setenv("CC", str(tmp_path / "absent"))
+    assert building.driver_folder(driver) == folder
+    shutil.rmtree(folder)
+    with pytest.raises(build.MissingCompilerError):
+        building.driver_folder(driver)
