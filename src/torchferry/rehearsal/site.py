@@ -14,6 +14,7 @@ from pathlib import Path
 
 from torchferry.backends.datafile import data_directory
 from torchferry.backends.unknown import UNKNOWN
+from torchferry.core import torch_start
 from torchferry.core.errors import TorchferryError
 from torchferry.rehearsal.config import VARIABLE, Rehearsal, keep_given, read
 
@@ -91,11 +92,12 @@ def search_path(folder: Path, rehearsal: Rehearsal) -> str:
 
 
 def paths(folder: Path, rehearsal: Rehearsal) -> list[str]:
-    """Return what goes in front of PYTHONPATH: the session's folder, then the plugin where it is not installed."""
+    """Return what goes in front of PYTHONPATH: the session's folder, the plugin where it is not installed, the start."""
     backend = rehearsal.resolved().backend
     if rehearsal.shipped is not None:
-        return [str(folder / "site"), *filter(None, [rehearsal.shipped.folder])]
-    return [str(folder / "site"), str(backend.FACADE_DIRECTORY or data_directory(backend) / "plugin")]
+        return [str(folder / "site"), *filter(None, [rehearsal.shipped.folder]), str(torch_start.SITE)]
+    facade = backend.FACADE_DIRECTORY or data_directory(backend) / "plugin"
+    return [str(folder / "site"), str(facade), str(torch_start.SITE)]
 
 
 def _distribution(site: Path, name: str, version: str, entry_point: str) -> None:
