@@ -92,7 +92,7 @@ def search_path(folder: Path, rehearsal: Rehearsal) -> str:
 
 
 def paths(folder: Path, rehearsal: Rehearsal) -> list[str]:
-    """Return what goes in front of PYTHONPATH: the session's folder, the plugin where it is not installed, the start."""
+    """Return what goes in front of PYTHONPATH: the session's folder, then the plugin where it is not installed."""
     backend = rehearsal.resolved().backend
     if rehearsal.shipped is not None:
         return [str(folder / "site"), *filter(None, [rehearsal.shipped.folder]), str(torch_start.SITE)]

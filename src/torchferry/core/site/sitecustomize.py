@@ -5,6 +5,7 @@ Python runs it at their start, and the `sitecustomize` that it hides after it. I
 uses, also one without torchferry, and asks for nothing that Python 3.8 lacks.
 """
 
+import contextlib
 import os
 import sys
 from importlib import machinery
@@ -58,10 +59,8 @@ class _TorchFinder:
                 sys.meta_path.remove(self)
             begin(module)
 
-        try:
+        with contextlib.suppress(AttributeError):  # not a loader of files
             loader.exec_module = exec_module
-        except AttributeError:  # not a loader of files
-            pass
 
 
 def _run_hidden():

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.numerics.framework import torch_versions
 from torchferry.numerics.framework.dispatch import WithoutDispatchModes
 from torchferry.numerics.recording.sketching import Hasher
 
@@ -127,7 +128,7 @@ def _sharded(model: nn.Module) -> list[str]:
 
 
 def _unfit(tensor: Tensor) -> Message | None:
-    if type(tensor) not in {Tensor, nn.Parameter, nn.Buffer}:
+    if type(tensor) not in torch_versions.OWN_CLASSES:
         if hasattr(tensor, "placements"):
             return say("each rank has a part of them (DTensor)")
         return say("they are of a special class, {kind}", kind=type(tensor).__name__)
