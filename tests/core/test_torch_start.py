@@ -51,7 +51,9 @@ def test_ours_begin_where_torch_does_not_load_them(tmp_path: Path, torch: str, p
 
 
 def test_the_import_is_followed_once_and_torch_is_as_it_would_be(tmp_path: Path) -> None:
-    code = "import torch, sys; import torch; print(vars(torch.__loader__).keys() & {'exec_module'}, torch.__file__[-8:])"
+    code = (
+        "import torch, sys; import torch; print(vars(torch.__loader__).keys() & {'exec_module'}, torch.__file__[-8:])"
+    )
     assert run(tmp_path, OLD, code) == ["torch is imported", "torchferry_one began", "set() torch.py"]
 
 
@@ -65,7 +67,9 @@ def test_an_import_that_fails_is_followed_when_it_succeeds(tmp_path: Path) -> No
 
 
 def test_the_sitecustomize_that_it_hides_runs(tmp_path: Path) -> None:
-    printed = run(tmp_path, OLD, "import sitecustomize; print(sitecustomize.theirs)", hidden="print('theirs')\ntheirs = 1\n")
+    printed = run(
+        tmp_path, OLD, "import sitecustomize; print(sitecustomize.theirs)", hidden="print('theirs')\ntheirs = 1\n"
+    )
     assert printed == ["theirs", "1"]
 
 

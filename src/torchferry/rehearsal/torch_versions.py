@@ -175,7 +175,7 @@ def complete_cpu() -> None:
     if not _libraries:
         for name, kernel in kernels.items():
             if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CPU"):
-                library: Any = torch.library.Library("aten", "IMPL", "CPU")
+                library: Any = torch.library.Library("aten", "IMPL", "CPU")  # type: ignore[no-untyped-call]
                 library.impl(name, kernel)
                 _libraries.append(library)
 

@@ -5,17 +5,23 @@ Python runs it at their start, and the `sitecustomize` that it hides after it. I
 uses, also one without torchferry, and asks for nothing that Python 3.8 lacks.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys
 from importlib import machinery
 from importlib import util as importing
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the module typing is not imported by every program
+    from typing import Any
+
 _OURS = "torchferry"
 """What the names of our entry points begin with; torch before 2.5 loads nobody else's, and neither do we."""
 
 
-def begin(torch):
+def begin(torch: Any) -> None:
     """Do what `torch._import_device_backends` does, for the entry points of torchferry alone.
 
     Args:
@@ -25,7 +31,7 @@ def begin(torch):
         return
     from importlib import metadata  # imported late: it takes longer than the rest of this file
 
-    known = metadata.entry_points()
+    known: Any = metadata.entry_points()
     backends = known.select(group="torch.backends") if hasattr(known, "select") else known.get("torch.backends", ())
     for entry_point in backends:
         if entry_point.name.startswith(_OURS):
@@ -35,10 +41,10 @@ def begin(torch):
 class _TorchFinder:
     """Finds torch as the others do, and has its import followed by `begin`."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._searching = False
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> machinery.ModuleSpec | None:
         """Return the specification of torch as another finder makes it; None of every other module."""
         if name != "torch" or self._searching:
             return None
@@ -51,8 +57,8 @@ class _TorchFinder:
             self._follow(spec.loader)
         return spec
 
-    def _follow(self, loader):
-        def exec_module(module):
+    def _follow(self, loader: Any) -> None:
+        def exec_module(module: Any) -> None:
             del loader.exec_module
             loader.exec_module(module)
             if self in sys.meta_path:
@@ -63,7 +69,7 @@ class _TorchFinder:
             loader.exec_module = exec_module
 
 
-def _run_hidden():
+def _run_hidden() -> None:
     """Run the `sitecustomize` that is found behind this one."""
     here = os.path.realpath(os.path.dirname(__file__))
     spec = machinery.PathFinder.find_spec(

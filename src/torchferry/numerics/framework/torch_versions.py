@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 Value = TypeVar("Value")
 
@@ -89,3 +91,14 @@ _OF_EVERY_KIND = (None,) if hasattr(torch._C, "_TorchDispatchModeKey") else ()
 def pop_dispatch_mode() -> Any:
     """Take the innermost dispatch mode off the stack, and return it."""
     return torch._C._pop_torch_dispatch_stack(*_OF_EVERY_KIND)
+
+
+def _watched_by_torch(storage: torch.UntypedStorage) -> Callable[[], object]:
+    reference: Any = StorageWeakRef(storage)
+    return lambda: None if reference.expired() else reference
+
+
+watched: Callable[[torch.UntypedStorage], Callable[[], object]] = (
+    weakref.ref if hasattr(torch._C, "_TorchDispatchModeKey") else _watched_by_torch
+)
+"""Returns what answers None once a storage is gone. Python's reference to one ends torch 2.1 with a signal."""
