@@ -31,8 +31,12 @@ def begin(torch: Any) -> None:
         return
     from importlib import metadata  # imported late: it takes longer than the rest of this file
 
-    known: Any = metadata.entry_points()
-    backends = known.select(group="torch.backends") if hasattr(known, "select") else known.get("torch.backends", ())
+    entry_points: Any = metadata.entry_points()
+    backends = (
+        entry_points.select(group="torch.backends")
+        if hasattr(entry_points, "select")
+        else entry_points.get("torch.backends", ())
+    )
     for entry_point in backends:
         if entry_point.name.startswith(_OURS):
             entry_point.load()()
@@ -71,9 +75,9 @@ class _TorchFinder:
 
 def _run_hidden() -> None:
     """Run the `sitecustomize` that is found behind this one."""
-    here = os.path.realpath(os.path.dirname(__file__))
+    own_folder = os.path.realpath(os.path.dirname(__file__))
     spec = machinery.PathFinder.find_spec(
-        "sitecustomize", [folder for folder in sys.path if os.path.realpath(folder) != here]
+        "sitecustomize", [folder for folder in sys.path if os.path.realpath(folder) != own_folder]
     )
     if spec is not None and spec.loader is not None:
         module = importing.module_from_spec(spec)
