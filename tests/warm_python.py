@@ -38,6 +38,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from torchferry.core import torch_start
+
 _ROOT = str(Path(__file__).parent.parent)
 _SERVER = f"""
 import sys
@@ -218,7 +220,10 @@ class _TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         assert self._spec is not None
         module.__spec__, module.__loader__ = self._spec, self._spec.loader
         module.__path__ = list(self._spec.submodule_search_locations or ())
-        if module._is_device_backend_autoload_enabled():
+        if not hasattr(module, "_import_device_backends"):  # before torch 2.5
+            if str(torch_start.SITE) in sys.path:
+                runpy.run_path(str(torch_start.SITE / "sitecustomize.py"))["begin"](module)
+        elif module._is_device_backend_autoload_enabled():
             module._import_device_backends()
 
 

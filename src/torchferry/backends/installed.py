@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import metadata
 
 from torchferry.backends.base import Backend
 from torchferry.backends.registry import load, names
@@ -21,3 +22,19 @@ def installed(has: Callable[[str], bool] | None = None) -> list[type[Backend]]:
     present = [backend for backend in map(load, names()) if has(backend.PLUGIN)]
     hidden = {name for backend in present for name in backend.SHADOWS}
     return [backend for backend in present if backend.NAME not in hidden]
+
+
+def installed_version(backend: type[Backend]) -> str:
+    """Return the version of a backend's plugin as the tables know versions; empty where none is to be read.
+
+    What precedes a release counts as that release, and what a builder appended counts for nothing.
+    """
+    from packaging.version import InvalidVersion, Version  # imported late: few commands ask
+
+    try:
+        version = Version(metadata.version(backend.PLUGIN))
+    except (metadata.PackageNotFoundError, InvalidVersion):
+        return ""
+    if not any(version.release):  # a simulated plugin that imitates no version
+        return ""
+    return version.base_version if version.is_prerelease else version.public

@@ -204,8 +204,13 @@ def scaler_on(device: str = "", *values: Any, **options: Any) -> Any:
     device = device or accelerator_type()
     if kind.autocast is False and device == kind.device_type:
         return required(kind, "amp.GradScaler")(*values, **options)
-    torch_amp: Any = torch.amp
-    return torch_amp.GradScaler(device, *values, **options)
+    torch_amp: Any = getattr(torch, "amp", None)
+    if hasattr(torch_amp, "GradScaler"):
+        return torch_amp.GradScaler(device, *values, **options)
+    if device == kind.device_type and device not in ("cpu", "cuda"):  # before torch 2.3, that of torch is CUDA's
+        return required(kind, "amp.GradScaler")(*values, **options)
+    of_cuda: Any = torch.cuda.amp
+    return of_cuda.GradScaler(*values, **options)
 
 
 # --- what does not depend on the plugin ---

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.numerics.framework import torch_versions
 from torchferry.numerics.framework.attribution import ModulePaths
 from torchferry.numerics.framework.dispatch import WithoutDispatchModes
 from torchferry.numerics.framework.steps import Steps
@@ -135,7 +136,7 @@ def _sharded(model: nn.Module) -> list[str]:
 
 
 def _unfit(tensor: Tensor) -> Message | None:
-    if type(tensor) not in {Tensor, nn.Parameter, nn.Buffer}:
+    if type(tensor) not in torch_versions.OWN_CLASSES:
         if hasattr(tensor, "placements"):
             return say("each rank has a part of them (DTensor)")
         return say("they are of a special class, {kind}", kind=type(tensor).__name__)

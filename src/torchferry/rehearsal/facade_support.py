@@ -159,7 +159,7 @@ def become(package: str, namespace: Namespace) -> None:
 def add_profiler_activity(name: str) -> None:
     """Give `torch.profiler.ProfilerActivity` the plugin's own name for its device."""
     activity = torch.profiler.ProfilerActivity
-    if not hasattr(activity, name):
+    if not hasattr(activity, name) and hasattr(activity, "PrivateUse1"):  # from torch 2.4 on
         setattr(activity, name, activity.PrivateUse1)
 
 

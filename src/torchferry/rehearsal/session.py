@@ -97,6 +97,7 @@ def _start(rehearsal: Rehearsal) -> Session:
     operator_modes = modes(profile)
     named_by_us = backend.DISPATCH_KEY == "PrivateUse1"
     visible = "" if isinstance(backend.VISIBLE_DEVICES, Unknown) else backend.VISIBLE_DEVICES
+    torch_versions.complete_cpu()
     native.start(
         backend.DISPATCH_KEY, profile.devices, visible, profile.keeps_parameter_identity, operator_modes.left_out
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from torchferry.backends.datafile import data_directory
 from torchferry.backends.unknown import UNKNOWN
+from torchferry.core import torch_start
 from torchferry.core.errors import TorchferryError
 from torchferry.rehearsal.config import VARIABLE, Rehearsal, keep_given, read
 from torchferry.rehearsal.driver.plugin import SUMMARY
@@ -95,8 +96,9 @@ def paths(folder: Path, rehearsal: Rehearsal) -> list[str]:
     """Return what goes in front of PYTHONPATH: the session's folder, then the plugin where it is not installed."""
     backend = rehearsal.resolved().backend
     if rehearsal.shipped is not None:
-        return [str(folder / "site"), *filter(None, [rehearsal.shipped.folder])]
-    return [str(folder / "site"), str(backend.FACADE_DIRECTORY or data_directory(backend) / "plugin")]
+        return [str(folder / "site"), *filter(None, [rehearsal.shipped.folder]), str(torch_start.SITE)]
+    facade = backend.FACADE_DIRECTORY or data_directory(backend) / "plugin"
+    return [str(folder / "site"), str(facade), str(torch_start.SITE)]
 
 
 def _distribution(site: Path, name: str, version: str, entry_point: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -108,6 +108,63 @@ def process_group(store: Any, rank: int, size: int) -> Any:
     return group
 
 
+def custom_forward(forward: Callable[..., Any], cast_inputs: torch.dtype | None, native: Native) -> Callable[..., Any]:
+    """Return what `torch.amp.custom_fwd` makes of a forward; torch before 2.4 has it for CUDA alone."""
+    if hasattr(torch.amp, "custom_fwd"):
+        return torch.amp.custom_fwd(forward, device_type=native.device_name, cast_inputs=cast_inputs)  # type: ignore[no-any-return]
+    return custom_forward_for(forward, cast_inputs, native.device_name, autocast_functions(native))
+
+
+def custom_forward_for(
+    forward: Callable[..., Any],
+    cast_inputs: torch.dtype | None,
+    device_type: str,
+    functions: Mapping[str, Callable[..., Any]],
+) -> Callable[..., Any]:
+    """Return the same, of a device type and its functions for the state of autocast."""
+
+    def cast(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            meant = value.is_floating_point() and value.device.type == device_type and value.dtype is not torch.float64
+            return value.to(cast_inputs) if meant else value
+        if isinstance(value, Mapping):
+            return {cast(key): cast(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(cast, value))
+        return value
+
+    @functools.wraps(forward)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        context, on = args[0], functions["is_autocast_enabled"]()
+        context._dtype = functions["get_autocast_dtype"]()
+        context._fwd_used_autocast = on and cast_inputs is None
+        if not on or cast_inputs is None:
+            return forward(*args, **kwargs)
+        with torch.autocast(device_type, enabled=False):
+            return forward(*cast(args), **cast(kwargs))
+
+    return call
+
+
+def custom_backward(backward: Callable[..., Any], native: Native) -> Callable[..., Any]:
+    """Return what `torch.amp.custom_bwd` makes of a backward."""
+    if hasattr(torch.amp, "custom_bwd"):
+        return torch.amp.custom_bwd(backward, device_type=native.device_name)  # type: ignore[no-any-return]
+    return custom_backward_for(backward, native.device_name)
+
+
+def custom_backward_for(backward: Callable[..., Any], device_type: str) -> Callable[..., Any]:
+    """Return the same, of a device type."""
+
+    @functools.wraps(backward)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        context = args[0]
+        with torch.autocast(device_type, enabled=context._fwd_used_autocast, dtype=context._dtype):
+            return backward(*args, **kwargs)
+
+    return call
+
+
 OUT_OF_MEMORY: type[Exception] = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
 """What PyTorch raises where a device of any kind has no memory left; it has the first name from torch 2.5 on."""
 
@@ -123,6 +180,49 @@ def name_methods_after_device() -> None:
 def grad_scaler() -> Any:
     """Return the scaler for any device: `torch.amp.GradScaler`; before torch 2.3, that of `torch.cuda.amp`."""
     return torch.amp.GradScaler if hasattr(torch.amp, "GradScaler") else _scaler_for_any_device()
+
+
+_libraries: list[Any] = []
+"""Keeps what was registered: an operator goes with its library."""
+
+
+def complete_cpu() -> None:
+    """Give the CPU the operators of gradient scaling that the device computes by it, before torch 2.3 CUDA's alone."""
+    kernels = {"_amp_foreach_non_finite_check_and_unscale_": unscale, "_amp_update_scale_": update_scale}
+    if not _libraries:
+        for name, kernel in kernels.items():
+            if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CPU"):
+                library: Any = torch.library.Library("aten", "IMPL", "CPU")  # type: ignore[no-untyped-call]
+                library.impl(name, kernel)
+                _libraries.append(library)
+
+
+def unscale(gradients: list[torch.Tensor], found_inf: torch.Tensor, inverse_scale: torch.Tensor) -> None:
+    """Multiply gradients in place, and note in `found_inf` whether one of them was not finite."""
+    for gradient in gradients:
+        if not bool(torch.isfinite(gradient).all()):
+            found_inf.fill_(1.0)
+        gradient.copy_(gradient.to(torch.float32) * inverse_scale)
+
+
+def update_scale(
+    scale: torch.Tensor,
+    growth_tracker: torch.Tensor,
+    found_inf: torch.Tensor,
+    growth_factor: float,
+    backoff_factor: float,
+    growth_interval: int,
+) -> torch.Tensor:
+    """Make the scale smaller after a step that was left out, and larger after many that were not."""
+    if bool(found_inf):
+        growth_tracker.fill_(0)
+        return scale.mul_(backoff_factor)
+    good_steps = int(growth_tracker) + 1
+    grows = good_steps == growth_interval
+    growth_tracker.fill_(0 if grows else good_steps)
+    if grows and bool(torch.isfinite(scale * growth_factor)):
+        scale.mul_(growth_factor)
+    return scale
 
 
 def _scaler_for_any_device() -> Any:

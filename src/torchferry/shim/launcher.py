@@ -12,13 +12,14 @@ from torchferry.core import env, exitcodes
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say, say_plural
+from torchferry.core.torch_start import search_path
 from torchferry.shim import failures, no_device
 from torchferry.shim.call_sites import collect
 from torchferry.shim.redirect import Redirect, current, enable, untested
 from torchferry.shim.visible_devices import hidden
 
 SITE = Path(__file__).with_name("site")
-"""In front of PYTHONPATH: an entry point by which torch (2.5 and later) loads the redirect."""
+"""In front of PYTHONPATH: an entry point by which torch loads the redirect."""
 
 
 def run(command: list[str], target: str, report: Path | None = None) -> int:
@@ -36,12 +37,11 @@ def run(command: list[str], target: str, report: Path | None = None) -> int:
         _check_report(report)
     with tempfile.TemporaryDirectory(prefix="torchferry-run-", ignore_cleanup_errors=True) as folder:
         mark = Path(folder) / "begun"
-        path = os.pathsep.join([str(SITE), *filter(None, [os.environ.get("PYTHONPATH", "")])])
         values = {
             env.SHIM: "1",
             "TORCHFERRY_SHIM_TARGET": target,
             no_device.MARK: str(mark),
-            "PYTHONPATH": path,
+            "PYTHONPATH": search_path(SITE),
         }
         if report is not None:
             values[env.SITES] = folder

@@ -20,6 +20,7 @@ import torch
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, noted, say
+from torchferry.shim import torch_versions
 from torchferry.shim.caller_policy import CallerPolicy
 from torchferry.shim.devices import Devices, parameter_names
 from torchferry.shim.patch_tensors import shown_device
@@ -121,7 +122,8 @@ def _shown_to_tracer(
         cuda_device = devices.to_cuda.get(self.device)
         if cuda_device is None or policy.decide(tx.f_globals.get("__name__", "")):
             return original(self, tx)
-        return module.VariableTracker.build(tx, cuda_device if asks_device else cuda_device.type == cuda.DEVICE_TYPE)
+        value = cuda_device if asks_device else cuda_device.type == cuda.DEVICE_TYPE
+        return torch_versions.traced_constant(module, tx, value)
 
     return method_attr
 

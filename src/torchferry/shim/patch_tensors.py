@@ -24,8 +24,9 @@ from torch.utils.data import DataLoader
 
 from torchferry.backends import cuda
 from torchferry.core.messages import say
+from torchferry.shim import torch_versions
 from torchferry.shim.caller_policy import CallerPolicy, warn_user
-from torchferry.shim.devices import Devices, Parameters, with_device
+from torchferry.shim.devices import Devices, Parameters, parameter_names, with_device
 from torchferry.shim.patches import Patches
 from torchferry.shim.resolve import NotThereError, Resolver, find
 
@@ -288,9 +289,36 @@ def _restore(devices: Devices) -> Callable[[Any, str], Any]:
     return restore
 
 
-def patch_data_loader(patches: Patches, parameters: Parameters) -> None:
+def patch_data_loader(patches: Patches, parameters: Parameters, devices: Devices) -> None:
     """Redirect `pin_memory_device`."""
-    patches.set(DataLoader, "__init__", parameters.translated(DataLoader.__init__))
+    begin = parameters.translated(DataLoader.__init__)
+    patches.set(DataLoader, "__init__", _pinning_for_card(begin, devices) if torch_versions.LOADER_ASKS_CUDA else begin)
+
+
+def _pinning_for_card(begin: Callable[..., None], devices: Devices) -> Callable[..., None]:
+    @functools.wraps(begin)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - what it replaces
+        begin(self, *args, **kwargs)
+        if self.pin_memory and not self.pin_memory_device and devices.to_card:
+            self.pin_memory_device = devices.card
+
+    return __init__
+
+
+def patch_fork_rng(patches: Patches, devices: Devices) -> None:
+    """Let `torch.random.fork_rng` fork the card's generators where it is told no device type."""
+    if not torch_versions.FORK_RNG_MEANS_CUDA:
+        return
+    original = torch.random.fork_rng
+    position = parameter_names(original).index("device_type")
+
+    @functools.wraps(original)
+    def fork_rng(*args: Any, **kwargs: Any) -> Any:
+        if len(args) <= position and "device_type" not in kwargs and devices.to_card:
+            kwargs["device_type"] = devices.card
+        return original(*args, **kwargs)
+
+    patches.set(torch.random, "fork_rng", fork_rng)
 
 
 def patch_default_tensor_type(patches: Patches, devices: Devices) -> None:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from torchferry.backends import cuda
-from torchferry.backends.installed import installed
+from torchferry.backends.installed import installed, installed_version
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
 from torchferry.core import env
@@ -133,7 +133,7 @@ def enable(text: str, *, instead_of: str = "") -> Redirect:
 
 
 def choose(text: str) -> Target | None:
-    """Return the target for what the user named; None for CUDA itself.
+    """Return the target for what the user named, at the version of the plugin; None for CUDA itself.
 
     Raises:
         UsageError: the name is unknown, or `auto` finds none or several.
@@ -141,10 +141,11 @@ def choose(text: str) -> Target | None:
     if text == cuda.DEVICE_TYPE:
         return None
     if text != "auto":
-        return Target.named(text)
+        named = Target.named(text)
+        return named if named.version else Target(named.backend, installed_version(named.backend))
     plugins = installed()
     if len(plugins) == 1:
-        return Target(plugins[0])
+        return Target(plugins[0], installed_version(plugins[0]))
     if plugins:
         raise UsageError(
             say("several plugins are installed: {names}", names=", ".join(backend.PLUGIN for backend in plugins)),

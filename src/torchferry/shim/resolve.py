@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import lru_cache, wraps
 from types import ModuleType
 from typing import Any, NoReturn
@@ -59,6 +60,15 @@ def find(path: str) -> Any:
     return value
 
 
+def _has(path: str) -> bool:
+    """Whether torch has what a row prefers to the plugin's own: an older torch may not."""
+    try:
+        find(path)
+    except NotThereError:
+        return False
+    return True
+
+
 class Resolver:
     """Makes the card's counterparts of CUDA's names."""
 
@@ -88,7 +98,7 @@ class Resolver:
                 return self._when_used(row, use, original)
         elif row.status not in REWRITTEN:
             return self._lacking(name, row, original)
-        elif row.extra.get("called"):
+        elif "called" in row.extra and _has(row.extra["called"]):
             return original  # torch's own serves the card better than the plugin's, and its device is translated
         try:
             return self._adapted(row, find(use), original, quiet)
@@ -109,7 +119,7 @@ class Resolver:
             return counterpart()(*args, **kwargs)
 
         if isinstance(original, type):
-            if issubclass(original, BaseException):
+            if issubclass(original, (BaseException, Enum)):  # OptState of the scaler, before torch 2.3
                 return original
             call = _Late(original.__name__, (), {"found": staticmethod(counterpart), "__doc__": original.__doc__})
         call.__name__ = call.__qualname__ = row.name.rpartition(".")[2]

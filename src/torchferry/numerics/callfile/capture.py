@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.numerics.callfile.reading import DTYPES, FORMATS, LAYOUTS, Call
+from torchferry.numerics.framework import torch_versions
 from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.operators import operator
 
@@ -136,7 +137,7 @@ def unwritable(value: Tensor) -> str:
     if value.is_nested:
         return "a nested tensor: not written"
     shape = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    if type(value) not in {Tensor, nn.Parameter, nn.Buffer}:
+    if type(value) not in torch_versions.OWN_CLASSES:
         return f"{type(value).__name__} {shape}: a subclass of Tensor; write the calls on what it is made of"
     if value.is_quantized:
         return f"quantized {shape} ({value.qscheme()}): not written"
@@ -211,9 +212,10 @@ def capture(
 def _autocast(kind: str) -> bool | None:
     """Whether autocast is on for a type of device, for who reads it; None where this torch does not know the type."""
     try:
-        return torch.is_autocast_enabled(kind)
+        state = torch_versions.autocast_state(kind)
     except (RuntimeError, TypeError):
         return None
+    return None if state is None else state[0]
 
 
 def random_states(device: str) -> dict[str, Tensor]:

@@ -28,6 +28,7 @@ from torchferry.numerics.compare.shadow_run import ShadowRun
 from torchferry.numerics.compare.snapshot import ComparedCall
 from torchferry.numerics.compare.verdict import ResultVerdict, Status
 from torchferry.numerics.compare.worker import Worker
+from torchferry.numerics.framework import torch_versions
 from torchferry.numerics.framework.attribution import Attribution, Where
 from torchferry.numerics.framework.launcher import is_selected_rank, rank
 from torchferry.numerics.framework.operators import OperatorFilter, operator
@@ -292,7 +293,7 @@ class CompareWithCPU:
     def _taken_out(self, stack: list[Any]) -> None:
         above = stack[stack.index(self._mode) + 1 :]
         for _mode in above:
-            torch._C._pop_torch_dispatch_stack(None)
+            torch_versions.pop_dispatch_mode()
         self._mode.__exit__(None, None, None)
         for mode in above:
             torch._C._push_on_torch_dispatch_stack(mode)

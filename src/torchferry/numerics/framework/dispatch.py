@@ -99,7 +99,7 @@ class WithoutDispatchModes(OwnWork):
             self._traced.__enter__()
             return
         for _ in range(torch._C._len_torch_dispatch_stack()):
-            self._modes.append(torch._C._pop_torch_dispatch_stack(None))
+            self._modes.append(torch_versions.pop_dispatch_mode())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

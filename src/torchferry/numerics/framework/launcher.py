@@ -20,9 +20,10 @@ from typing import Any, Protocol
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
+from torchferry.core.torch_start import search_path
 
 SITE = Path(__file__).with_name("site")
-"""In front of PYTHONPATH: an entry point by which torch (2.5 and later) loads the tool."""
+"""In front of PYTHONPATH: an entry point by which torch loads the tool."""
 
 FOLDER = "TORCHFERRY_NUMERICS"
 """Set for the processes of an examined command: the folder with the settings, where they leave what they found."""
@@ -95,8 +96,7 @@ def run(command: list[str], settings: ToolSettings, folder: Path) -> Outcome:
             say("unset it, or use the tool in the program, as docs/en/numerics.md shows"),
         )
     settings.write(folder)
-    path = os.pathsep.join([str(SITE), *filter(None, [os.environ.get("PYTHONPATH", "")])])
-    code = run_command(command, {**os.environ, FOLDER: str(folder.absolute()), "PYTHONPATH": path})
+    code = run_command(command, {**os.environ, FOLDER: str(folder.absolute()), "PYTHONPATH": search_path(SITE)})
     return Outcome(code, *_collected(folder))
 
 

@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from torchferry.core.messages import Message, say
 from torchferry.core.userlines import UserLine, UserLines
+from torchferry.numerics.framework import torch_versions
 from torchferry.numerics.framework.dispatch import of_modes, unwrap_themselves, without_dispatch_modes
 from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.operators import Operator, operator
@@ -202,11 +203,8 @@ class Autocast:
     """The state of autocast for a type of device."""
 
     def __init__(self, kinds: Sequence[str]) -> None:
-        self._states = [
-            (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
-            for kind in dict.fromkeys([*kinds, "cpu"])
-            if torch.amp.is_autocast_available(kind)
-        ]
+        states = ((kind, torch_versions.autocast_state(kind)) for kind in dict.fromkeys([*kinds, "cpu"]))
+        self._states = [(kind, *state) for kind, state in states if state is not None]
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:

@@ -18,6 +18,7 @@ from torch.optim.optimizer import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.numerics.framework import torch_versions
 from torchferry.numerics.framework.attribution import Attribution
 from torchferry.numerics.framework.dispatch import capturing
 from torchferry.numerics.framework.statistics import COMPLEX, FINITE, NARROW, described_kind, kind_of, parts, worst
@@ -303,7 +304,7 @@ def _sizes(ones: list[Tensor], unread: UnreadTensors) -> list[Tensor]:
     They have one dtype. Where the device has no norm of lists in it, each is brought to the CPU, which waits.
     """
     try:
-        return list(torch._foreach_norm(ones, 2, dtype=torch.float32))
+        return torch_versions.norms(ones)
     except (RuntimeError, NotImplementedError):
         pass
     norms = []

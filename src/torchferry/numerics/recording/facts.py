@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchferry.backends import registry
+from torchferry.numerics.framework import torch_versions
 from torchferry.numerics.framework.attribution import ModulePaths
 
 _VARIABLES = re.compile(
@@ -146,8 +147,8 @@ def _switches(kind: str) -> dict[str, Any]:
         if kind == backend.DEVICE_TYPE and isinstance(backend.TF32_SWITCH, str):
             every[backend.TF32_SWITCH.removeprefix("torch.")] = _switch(*backend.TF32_SWITCH.split(".")[1:])
     switches = {name: _asked(read) for name, read in every.items()}
-    on = _asked(lambda: torch.is_autocast_enabled(kind))
-    switches["autocast"] = _asked(lambda: torch.get_autocast_dtype(kind)) if on is True else "off"
+    state = _asked(lambda: torch_versions.autocast_state(kind))
+    switches["autocast"] = state[1] if isinstance(state, tuple) and state[0] else "off"
     return {name: _plain(value) for name, value in switches.items() if not str(value).startswith(_UNKNOWN)}
 
 
@@ -182,7 +183,7 @@ def local(tensor: Tensor) -> Tensor | None:
     """Return the values of a tensor that lie here: of a DTensor, its part; None where there are none to read."""
     part = getattr(tensor, "_local_tensor", None)
     tensor = (part if isinstance(part, Tensor) else tensor).detach()
-    if type(tensor) not in (Tensor, nn.Parameter, nn.Buffer):
+    if type(tensor) not in torch_versions.OWN_CLASSES:
         return None
     if tensor.device.type == "meta" or tensor.is_nested or tensor.layout is not torch.strided or tensor.numel() == 0:
         return None

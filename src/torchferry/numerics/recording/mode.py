@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchferry.numerics.framework import torch_versions
 from torchferry.numerics.framework.attribution import BACKWARD, FORWARD, OPTIMIZER, Attribution, Where
 from torchferry.numerics.framework.dispatch import (
     WholeMode,
@@ -82,7 +83,7 @@ class Makers:
     """The rows whose values are in a storage, as long as it is there: its place may be another's afterwards."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, tuple[weakref.ref[torch.UntypedStorage], tuple[int, ...]]] = {}
+        self._rows: dict[int, tuple[Callable[[], object], tuple[int, ...]]] = {}
 
     def of(self, storage: torch.UntypedStorage) -> tuple[int, ...]:
         """Return the rows of a storage."""
@@ -91,7 +92,7 @@ class Makers:
 
     def put(self, storage: torch.UntypedStorage, rows: tuple[int, ...]) -> None:
         """Note what a storage holds now."""
-        self._rows[storage._cdata] = (weakref.ref(storage), rows)
+        self._rows[storage._cdata] = (torch_versions.watched(storage), rows)
 
 
 class RecordingMode(WholeMode):

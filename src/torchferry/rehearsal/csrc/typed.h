@@ -23,6 +23,16 @@ struct Argument {
   static T give(Held& held) { return held; }
 };
 
+// The dtype of an input that was half, told to the backward of a softmax, where the kernel is given it as float32.
+template <>
+struct Argument<at::ScalarType> {
+  using Held = at::ScalarType;
+  static Held take(Call& call, size_t, bool, at::ScalarType value) {
+    return call.widened(value) ? at::kFloat : value;
+  }
+  static at::ScalarType give(Held& held) { return held; }
+};
+
 template <>
 struct Argument<const at::Tensor&> {
   using Held = at::Tensor;

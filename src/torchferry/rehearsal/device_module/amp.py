@@ -45,11 +45,13 @@ def implementations(context: DeviceContext) -> dict[str, object]:
 
     def custom_fwd(fwd: Any = None, *, cast_inputs: torch.dtype | None = None) -> Any:
         """Decorate the forward of an autograd function for autocast."""
-        return functools.partial(torch.amp.custom_fwd, device_type=device_type)(fwd=fwd, cast_inputs=cast_inputs)
+        if fwd is None:
+            return functools.partial(custom_fwd, cast_inputs=cast_inputs)
+        return torch_versions.custom_forward(fwd, cast_inputs, context.native)
 
     def custom_bwd(bwd: Any) -> Any:
         """Decorate the backward of an autograd function for autocast."""
-        return functools.partial(torch.amp.custom_bwd, device_type=device_type)(bwd)
+        return torch_versions.custom_backward(bwd, context.native)
 
     def amp_definitely_not_available() -> bool:
         """Whether there is no device."""

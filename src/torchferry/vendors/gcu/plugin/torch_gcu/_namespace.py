@@ -40,7 +40,7 @@ def complete(namespace: Namespace, plugin: Plugin) -> None:
     def get_amp_supported_dtype() -> list[torch.dtype]:
         """Return the dtypes that `torch.autocast` accepts."""
         names = [*_AMP_DTYPES, *(["bfloat16"] if namespace.is_bf16_supported() else [])]
-        return [getattr(torch, name) for name in names]
+        return [getattr(torch, name) for name in names if hasattr(torch, name)]
 
     namespace.__dict__.update(
         get_device_properties=get_device_properties,

@@ -1,0 +1,90 @@
+"""Runs what torchferry registered as a backend of torch, at the end of `import torch`, where torch itself does not.
+
+torch does it from 2.5 on. This file is in front of PYTHONPATH in the processes of a command that torchferry started, so
+Python runs it at their start, and the `sitecustomize` that it hides after it. It is read by any Python that the command
+uses, also one without torchferry, and asks for nothing that Python 3.8 lacks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from importlib import machinery
+from importlib import util as importing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the module typing is not imported by every program
+    from typing import Any
+
+_OURS = "torchferry"
+"""What the names of our entry points begin with; torch before 2.5 loads nobody else's, and neither do we."""
+
+
+def begin(torch: Any) -> None:
+    """Do what `torch._import_device_backends` does, for the entry points of torchferry alone.
+
+    Args:
+        torch: The module, imported to its end.
+    """
+    if hasattr(torch, "_import_device_backends"):  # from torch 2.5 on
+        return
+    from importlib import metadata  # imported late: it takes longer than the rest of this file
+
+    entry_points: Any = metadata.entry_points()
+    backends = (
+        entry_points.select(group="torch.backends")
+        if hasattr(entry_points, "select")
+        else entry_points.get("torch.backends", ())
+    )
+    for entry_point in backends:
+        if entry_point.name.startswith(_OURS):
+            entry_point.load()()
+
+
+class _TorchFinder:
+    """Finds torch as the others do, and has its import followed by `begin`."""
+
+    def __init__(self) -> None:
+        self._searching = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> machinery.ModuleSpec | None:
+        """Return the specification of torch as another finder makes it; None of every other module."""
+        if name != "torch" or self._searching:
+            return None
+        self._searching = True
+        try:
+            spec = importing.find_spec(name)
+        finally:
+            self._searching = False
+        if spec is not None and spec.loader is not None:
+            self._follow(spec.loader)
+        return spec
+
+    def _follow(self, loader: Any) -> None:
+        def exec_module(module: Any) -> None:
+            del loader.exec_module
+            loader.exec_module(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+            begin(module)
+
+        with contextlib.suppress(AttributeError):  # not a loader of files
+            loader.exec_module = exec_module
+
+
+def _run_hidden() -> None:
+    """Run the `sitecustomize` that is found behind this one."""
+    own_folder = os.path.realpath(os.path.dirname(__file__))
+    spec = machinery.PathFinder.find_spec(
+        "sitecustomize", [folder for folder in sys.path if os.path.realpath(folder) != own_folder]
+    )
+    if spec is not None and spec.loader is not None:
+        module = importing.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+if __name__ == "sitecustomize":
+    sys.meta_path.insert(0, _TorchFinder())
+    _run_hidden()

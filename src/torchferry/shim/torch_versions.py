@@ -1,0 +1,30 @@
+"""What the redirect meets otherwise in an older torch: one answer for every version from 2.1 on."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+
+VERSION = tuple(int(part) for part in str(torch.__version__).split("+", maxsplit=1)[0].split(".")[:2])
+"""The first two numbers of the version."""
+
+LOADER_ASKS_CUDA = VERSION < (2, 7)
+"""Whether a `DataLoader` that pins memory asks `torch.cuda` for a device; from torch 2.7 on it asks the accelerator."""
+
+FORK_RNG_MEANS_CUDA = inspect.signature(torch.random.fork_rng).parameters["device_type"].default == "cuda"
+"""Whether `torch.random.fork_rng` without a device type forks CUDA's; a later torch (2.13) forks the accelerator's."""
+
+
+def traced_constant(tensors: Any, tracer: Any, value: Any) -> Any:
+    """Return what stands for a constant while Dynamo traces.
+
+    Args:
+        tensors: The module of Dynamo's that has the variables for tensors.
+        tracer: Dynamo's translator of the function.
+        value: The constant.
+    """
+    if hasattr(tensors.VariableTracker, "build"):  # from torch 2.6 on
+        return tensors.VariableTracker.build(tracer, value)
+    return tensors.ConstantVariable.create(value)
