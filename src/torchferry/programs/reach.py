@@ -73,10 +73,14 @@ class _Search:
         worst: The least sure way that is asked for.
         seen: What was asked already.
         passed: The functions and files from which was searched with no condition left to be told.
+        waiting: What is still to be looked at, the surest and nearest first.
+        is_cut: Whether it ended before everything was looked at.
     """
 
     def __init__(self, worst: Need) -> None:
         self.worst = worst
+        self.waiting: list[tuple[Need, int, int, _Arrival | Way, _Passed | None]] = []
+        self.is_cut = False
         self.seen: set[object] = set()
         self.passed: set[_Unit] = set()
         self._steps: dict[object, int] = {}
@@ -164,6 +168,8 @@ class Reach:
         """The surest ways to functions and files, as far as they were met."""
         self._taken: dict[_Unit, bool] = {}
         """Whether any way to them may be taken, as far as that was met."""
+        self._from_files: dict[str, tuple[Way | None, bool]] = {}
+        """The surest ways to files, and whether all was looked at for them."""
         self._plain: set[str] | None = None
 
     def way(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> Way | None:
@@ -186,7 +192,10 @@ class Reach:
 
     def way_to_file(self, path: str) -> Way | None:
         """Return the surest way to the import of a file, or None when the program does not come there."""
-        return self._surest(_Arrival(Place(path, None)), Need.GUARDED)
+        if path not in self.closure:
+            return None
+        way, is_whole = self._from_file(path)
+        return way if is_whole else Way(Need.CHOSEN, ())
 
     def _surest(self, begin: _Arrival, worst: Need) -> Way | None:
         """Return the surest way to a place, None where none is as sure as is asked for.
@@ -195,9 +204,15 @@ class Reach:
         """
         if begin.place.path not in self.closure:
             return None
-        counter = itertools.count()  # of ways that are as sure and as long, the one whose places were met first
-        heap: list[tuple[Need, int, int, _Arrival | Way, _Passed | None]] = [(begin.need, 0, 0, begin, None)]
         search = _Search(worst)
+        way = self._found(begin, search)
+        return Way(Need.CHOSEN, begin.steps) if search.is_cut else way
+
+    def _found(self, begin: _Arrival, search: _Search) -> Way | None:
+        """Return the surest way that a search finds."""
+        counter = itertools.count()  # of ways that are as sure and as long, the one whose places were met first
+        heap = search.waiting
+        heap.append((begin.need, 0, 0, begin, None))
         met: set[object] = set()
         while heap and len(met) < _MOST:
             _, _, _, arrival, passed = heapq.heappop(heap)
@@ -209,12 +224,13 @@ class Reach:
                 continue
             met.add(state)
             for before in self._before(arrival, search):
-                if before.need <= worst:
+                if before.need <= search.worst:
                     passed = before.passed if isinstance(before, _Arrival) else arrival.passed
                     heapq.heappush(heap, (before.need, len(before.steps), next(counter), before, passed))
-        if heap:
-            return Way(Need.CHOSEN, begin.steps)
-        if worst is Need.GUARDED:
+        search.is_cut = bool(heap)
+        if search.is_cut:
+            return None
+        if search.worst is Need.GUARDED:
             self._ways |= dict.fromkeys(search.passed)
         else:
             self._taken |= dict.fromkeys(search.passed, False)
@@ -383,6 +399,12 @@ class Reach:
             if known is not None:
                 yield from known
                 return
+            if search.worst is Need.GUARDED and arrival.is_free and arrival.steps and not search.waiting:
+                before, is_whole = self._from_file(path)
+                if is_whole:
+                    if before is not None:
+                        yield arrival.behind(before)
+                    return
             search.passed.add(whole)
             arrival = arrival.passing(whole)
         key = (path, arrival.need, arrival.tests)
@@ -404,6 +426,10 @@ class Reach:
                 if node is not None:  # else a text that looks like an import
                     yield after._replace(place=Place(edge.importer, node))
             else:
+                length = len(after.steps) + bool(edge.line)
+                # most files are imported by the same ones: of arrivals there the nearest counts, and of these the first
+                if not after.tests and not search.is_nearer((edge.importer, after.need), length):
+                    continue
                 steps = after.steps
                 if edge.line:
                     steps = (Step(edge.importer, edge.line, self.surroundings.line(edge.importer, edge.line)), *steps)
@@ -418,6 +444,17 @@ class Reach:
                     after.given,
                     after.passed,
                 )
+
+    def _from_file(self, path: str) -> tuple[Way | None, bool]:
+        """Return the surest way to a file, and whether all was looked at for it.
+
+        A search that has come to one file and to nothing else goes on from there as each other one does.
+        """
+        if path not in self._from_files:
+            search = _Search(Need.GUARDED)
+            way = self._found(_Arrival(Place(path, None)), search)
+            self._from_files[path] = (way, not search.is_cut)
+        return self._from_files[path]
 
     def imported_plainly(self) -> set[str]:
         """Return the files that are run whenever the program is: imports at the left margin lead to them."""
