@@ -21,6 +21,7 @@ from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.parameters import Given, Parameter, given_by
 from torchferry.programs.sources import Sources, current
+from torchferry.programs.stored import bound_by_handler, is_only_asked
 from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name
@@ -269,8 +270,12 @@ class Reach:
         stands = self.surroundings.of(file, node)
         if any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in stands.tests):
             return  # only for those who check types
+        is_attempt = bool(stands.attempts) and isinstance(node, (ast.Import, ast.ImportFrom))
+        if stands.unit is not None and not is_attempt and self._is_never_entered(path, stands.unit, search):
+            return
         here = self._settled(arrival, file, names, node, stands)
-        if stands.attempts and isinstance(node, (ast.Import, ast.ImportFrom)):
+        if is_attempt:
+            assert isinstance(node, (ast.Import, ast.ImportFrom))
             yield from self._uses_of_attempt(arrival, file, names, node)
         if stands.tests and stands.unit is None:
             yield from self._uses_of_stub(arrival, file, names, node)
@@ -282,16 +287,23 @@ class Reach:
             inner = here._replace(steps=(self.surroundings.step(path, node), *here.steps))
             yield from self._importers(path, inner, search)
 
+    def _is_never_entered(self, path: str, unit: FunctionNode, search: _Search) -> bool:
+        """Whether it is known that nothing leads to a function, whatever has to hold on the way to it."""
+        key = (path, unit.lineno, unit.col_offset)
+        if search.worst is not Need.GUARDED and self._taken.get(key) is False:
+            return True
+        return key in self._ways and self._ways[key] is None
+
     def _uses_of_attempt(
         self, arrival: _Arrival, file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom
     ) -> Iterator[_Arrival]:
         """Yield the uses of what an import may fail to bind: they fail where nothing asks first."""
         steps = (self.surroundings.step(arrival.place.path, arrival.place.node), *arrival.steps)
         for alias in statement.names:
-            if alias.name == "*" or _bound_by_handler(file, bound_name(alias), statement):
+            if alias.name == "*" or bound_by_handler(file, bound_name(alias), statement):
                 continue
             for use in names.uses(bound_name(alias), file.scope(alias))[:_MOST_USES]:
-                if not _asks(file, use) and not self.surroundings.of(file, use).copes:
+                if not is_only_asked(file, use) and not self.surroundings.of(file, use).copes:
                     yield arrival._replace(place=Place(file.path, use), steps=steps)
 
     def _uses_of_stub(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST) -> Iterator[_Arrival]:
@@ -541,36 +553,6 @@ def _is_stub(names: Names, value: ast.expr | None) -> bool:
         for method in methods
     ]
     return bool(bodies) and all(len(body) == 1 and isinstance(body[0], ast.Raise) for body in bodies)
-
-
-def _asks(file: PythonFile, use: ast.Name) -> bool:
-    """Whether a name is only asked whether it is there: `if name`, `name is None`, `not name`."""
-    parent = file.parents.get(use)
-    if isinstance(parent, ast.Compare):
-        return any(isinstance(side, ast.Constant) and side.value is None for side in (parent.left, *parent.comparators))
-    return isinstance(parent, (ast.UnaryOp, ast.BoolOp, ast.If, ast.While, ast.Assert)) or (
-        isinstance(parent, ast.IfExp) and use is parent.test
-    )
-
-
-def _bound_by_handler(file: PythonFile, name: str, statement: ast.stmt) -> bool:
-    """Whether the handler beside an import binds the same name to something else that can be used."""
-    parent = file.parents.get(statement)
-    while parent is not None and not isinstance(parent, ast.Try):
-        parent = file.parents.get(parent)
-    if parent is None:
-        return False
-    for handler in parent.handlers:
-        for node in (inner for part in handler.body for inner in ast.walk(part)):
-            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
-                value = getattr(file.parents.get(node), "value", None)
-                if not (isinstance(value, ast.Constant) and value.value is None):
-                    return True
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
-                return True
-            if isinstance(node, ast.alias) and bound_name(node) == name:
-                return True
-    return False
 
 
 def _start(path: str, node: ast.AST, supposed: ast.expr | None) -> _Arrival:

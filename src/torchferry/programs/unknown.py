@@ -87,6 +87,7 @@ class UnreadParts:
         self._faults: dict[str, Message | None] = {}
         self._frameworks: dict[str, _Frameworks] = {}
         self._reasons: dict[External, Message | None] = {}
+        self._astrays: dict[str, tuple[int, tuple[tuple[External, Message], ...]]] = {}
         self._engines: dict[str, tuple[int, tuple[tuple[int, str], ...]]] = {}
         self._packages: dict[str, tuple[int, tuple[_Package, ...]]] = {}
 
@@ -151,12 +152,13 @@ class UnreadParts:
             if way is not None and way.may_be_taken:
                 yield Unread(f"{path}:{external.line}", why, way.steps[:-1])
 
-    def _astray(self, path: str) -> Iterator[tuple[External, Message]]:
-        """Yield the imports of a file that no table knows and that may mean what belongs to the project."""
-        for external in self._modules.externals.get(path, ()):
-            why = self._why_astray(external)
-            if why is not None:
-                yield external, why
+    def _astray(self, path: str) -> tuple[tuple[External, Message], ...]:
+        """Return the imports of a file that no table knows and that may mean what belongs to the project."""
+        externals = self._modules.externals.get(path, ())
+        if path not in self._astrays or self._astrays[path][0] != len(externals):
+            reasons = ((external, self._why_astray(external)) for external in externals)
+            self._astrays[path] = (len(externals), tuple((external, why) for external, why in reasons if why))
+        return self._astrays[path][1]
 
     def _why_astray(self, external: External) -> Message | None:
         if external not in self._reasons:
