@@ -87,6 +87,47 @@ def test_what_is_noted(tmp_path: Path) -> None:
     assert [written.place for written in script.commands] == ["run.sh:2", "run.sh:3"]
 
 
+def test_a_call_that_starts_a_program_is_noted_with_its_place(tmp_path: Path) -> None:
+    files = {
+        "all.py": "import os\nimport torch\nfor step in 'ab':\n    os.system('cp a b && python train.py -s ' + step)\n"
+        "torch.cuda.synchronize()\n",
+        "none.py": "import torch\n# a system that runs train.py by os\ntorch.cuda.synchronize()\n",
+    }
+    for path, text in files.items():
+        (tmp_path / path).write_text(text)
+    target = Target.named("npu")
+    request = Request(tmp_path, list_files(tmp_path), target, rules(), afterwards=JUDGED_AFTERWARDS)
+    noted = {item.path: item.noted for item in analyse(request).examined}
+    starting = noted["all.py"]
+    assert isinstance(starting, Noted)
+    assert starting.start_calls is not None
+    assert [(call.place.line, call.place.column) for call in starting.start_calls] == [(4, 5)]
+    assert [word.value for word in starting.start_calls[0].commands[0].words][:2] == ["python", "train.py"]
+    assert pickle.loads(pickle.dumps(starting)) == starting
+    other = noted["none.py"]
+    assert isinstance(other, Noted)
+    assert other.start_calls == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "is_noted"),
+    [
+        ("a.yaml", "# python train.py --data a.yaml\nsize: 3\n", True),
+        ("a.yaml", "  # python -m train\nsize: 3\n", True),
+        ("a.yaml", "command: python train.py\n", False),
+        ("a.yaml", "command: echo a # python train.py\n", False),
+        ("a.sh", "ls\n", True),
+        ("a.sh", "# python train.py\n", False),
+        ("a.json", "{}", False),
+    ],
+)
+def test_a_file_without_commands_is_not_read_again(path: str, text: str, is_noted: bool, tmp_path: Path) -> None:
+    (tmp_path / path).write_text(text)
+    request = Request(tmp_path, list_files(tmp_path), Target.named("npu"), rules(), afterwards=JUDGED_AFTERWARDS)
+    noted = next(item.noted for item in analyse(request).examined)
+    assert noted == (Noted(commands=()) if is_noted else None)
+
+
 def test_a_program_alone_is_judged_as_among_others(tmp_path: Path) -> None:
     analysis = _analysed(tmp_path, noted=True)
     together = judgement(analysis, Target.named("npu")).programs

@@ -75,6 +75,31 @@ def test_a_text_says_whether_its_file_can_use_a_name(question: str, text: str, e
     assert ("a.py" in getattr(words, question)("load")) is expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("class A(B):\n    def f(self):\n        self.load()\n", False),
+        ("class A(B):\n\n# more\n    def f(cls):\n        super().load()\n        super(A, cls).load(1)\n", False),
+        ("class A(B):\n    def f(self):\n        self.loads()\n", False),
+        ("class A(B):\n    def f(self):\n        self.net.load()\n", True),
+        ("class A(B):\n    def f(self):\n        itself.load()\n", True),
+        ("class A(B):\n    def f(self):\n        self.load()\n        make().load()\n", True),
+        ("class A(B):\n    def f(self):\n        self.  # the first\n          load()\n", True),
+        ("def f(self):\n    self.load()\n", True),
+        ("class A:\n    pass\n\ndef f(self):\n    self.load()\n", True),
+        ("class A:\n    pass\n\nif x:\n    class B:\n        def f(self):\n            self.load()\n", True),
+        ("self.load()", True),
+    ],
+)
+def test_a_text_says_whether_its_file_asks_others_than_its_own_objects(text: str, expected: bool) -> None:
+    assert Words(["a.py"], lambda path: text).asks_others("a.py", "load") is expected
+
+
+def test_the_classes_of_a_text_are_found() -> None:
+    text = "class A(B):\n    class  C: pass\nsubclass D\nx = class_E\n"
+    assert Words(["a.py"], lambda path: text).classes_in("a.py") == {"A", "C"}
+
+
 @pytest.mark.parametrize("text", ["'--use-fast-path'", "'--use_fast-path'", "'--use-fast_path'", "use_fast_path: bool"])
 def test_an_option_is_found_however_it_is_written(text: str) -> None:
     assert Words(["a.py"], lambda path: text).flagged("use_fast_path") == {"a.py"}
@@ -142,6 +167,59 @@ def test_what_the_scan_has_parsed_is_not_parsed_again(tmp_path: Path, monkeypatc
     judge(analyse(request), target)
     assert sorted(parsed) == sorted(set(parsed))
     assert "tools.py" in parsed
+
+
+def test_a_method_is_not_looked_for_where_only_own_objects_are_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`self.run()` of another class says nothing of a method; where the classes are related it may be that one."""
+    own = "class {}({}):\n    def start(self):\n        self.run()\n"
+    files = {
+        **BUILT,
+        "base.py": "class Base:\n    def run(self):\n        import fast_ops\n        return fast_ops\n",
+        "other.py": own.format("Other", "object"),
+        "derived.py": "from base import Base\n" + own.format("Derived", "Base"),
+        "train.py": "import torch\nfrom other import Other\nfrom derived import Derived\n"
+        "if __name__ == '__main__':\n    Derived().start()\n",
+    }
+    parsed: list[str] = []
+    whole = PythonFile.__init__
+
+    def init(self: PythonFile, path: str, *given: object) -> None:
+        parsed.append(path)
+        whole(self, path, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(PythonFile, "__init__", init)
+    assert judged(tmp_path, files)["train.py"].verdict is Verdict.BLOCKED
+    assert "derived.py" in parsed
+    assert "other.py" not in parsed
+
+
+def test_imports_lead_to_a_file_the_same_way_for_all_that_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What leads to a file is looked for once for all places at its left margin, and each has the whole chain."""
+    files = {
+        **BUILT,
+        "train.py": "import torch\nimport far\nimport near\nimport near\n",
+        "far.py": "import near\n",
+        "near.py": "import deep\n",
+        "deep.py": "import fast_ops\nimport cupy\nimport nvidia.dali\n",
+    }
+    begun: list[str] = []
+    found = reach.Reach._found
+
+    def search(self: reach.Reach, begin: reach._Arrival, state: reach._Search) -> object:
+        if begin.place.node is None:
+            begun.append(begin.place.path)
+        return found(self, begin, state)
+
+    monkeypatch.setattr(reach.Reach, "_found", search)
+    program = judged(tmp_path, files)["train.py"]
+    chains = {obstacle.what: [str(step) for step in obstacle.way.steps] for obstacle in program.blockers}
+    assert len(chains) == 3
+    assert {tuple(chain[:-1]) for chain in chains.values()} == {("train.py:3", "near.py:1")}
+    assert begun.count("deep.py") == 1
 
 
 def test_words_are_whole() -> None:

@@ -96,6 +96,8 @@ _INLINE = re.compile(rf"`({_SAID.pattern})`")
 _INDENTED = re.compile(rf"(?:[ ]{{4,}}|\t)({_SAID.pattern})\Z")
 _RUN_MAGIC = re.compile(r"^%run[ \t]+", re.MULTILINE)
 
+_COMMENT_LINE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
+
 LARGEST_DOCUMENT = 1_000_000
 """Bytes of a document that commands are looked for in."""
 
@@ -125,9 +127,15 @@ class Written(NamedTuple):
     place: str
 
 
-def may_start(data: bytes) -> bool:
+def may_start(kind: Kind, data: bytes) -> bool:
     """Whether a file may hold a command that starts a program, judged by its bytes."""
-    return len(data) <= LARGEST_DOCUMENT and (b".py" in data or b" -m " in data or b"--module" in data)
+    if len(data) > LARGEST_DOCUMENT or not _may_name_program(data):
+        return False
+    return kind is not Kind.YAML or _may_name_program(_COMMENT_LINE.sub(b"", data))  # many begin with how to use them
+
+
+def _may_name_program(data: bytes) -> bool:
+    return b".py" in data or b" -m " in data or b"--module" in data
 
 
 def written_in(document: Document, context: Context) -> tuple[Written, ...]:
@@ -162,6 +170,11 @@ def _may_be_followed(command: Command) -> bool:
         return False
     if command.program in _ENTER or command.program == _LEAVE:
         return True
+    return names_program(command)
+
+
+def names_program(command: Command) -> bool:
+    """Whether a word of a command may be a program, or say that the next one is a module."""
     return any(word.value.endswith(".py") or word.value.startswith(("-m", "--module")) for word in command.words)
 
 
@@ -205,7 +218,7 @@ class StartingCommands:
     def _read(self, path: str, kind: Kind) -> tuple[Written, ...]:
         try:
             data = read_regular(self._root / path)
-            if not may_start(data):
+            if not may_start(kind, data):
                 return ()
             document = Document.read(path, kind, data)
         except (OSError, UndecodableError, NotJsonError):

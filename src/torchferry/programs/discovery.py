@@ -201,6 +201,8 @@ _ENTRY = re.compile(r"^\s*([\w.-]+)\s*=\s*([\w.]+(?::[\w.]+)?(?:\s*\[[^\]]*\])?)
 def _entry_points(name: str, text: str) -> Iterator[tuple[str, str]]:
     """Yield the scripts that a packaging file declares, with what each calls."""
     if name == "pyproject.toml":
+        if "scripts" not in text:
+            return
         try:
             document = toml.loads(text)
         except ValueError:

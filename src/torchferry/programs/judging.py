@@ -9,7 +9,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from torchferry.backends.target import Target
-from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.installed.model import Inspected
@@ -138,10 +137,12 @@ class _Judge:
         self.leads = Leads(self.sources, self.modules, self.uses)
         self.by_path = {item.path: item for item in self.examined}
         switches = {path: noted.switches for path, noted in self.noted.items() if noted.switches is not None}
-        self.switchboard = Switchboard(self.sources, lambda: Settings(self._setting_texts()), switches)
+        settings = map(self.modules.settings.text, self.settings)
+        self.switchboard = Switchboard(self.sources, lambda: Settings(settings), switches)
         self.own_constants = OwnConstants(self.sources)
         self.commands = StartingCommands(project.root, self.modules, target)
-        self.started = StartedPrograms(self.sources, self.commands)
+        calls = {path: noted.start_calls for path, noted in self.noted.items() if noted.start_calls is not None}
+        self.started = StartedPrograms(self.sources, self.commands, calls)
         installed = InstalledNeeds(packages, target)
         kernels = [item.path for item in self.examined if item.kind is Kind.KERNEL]
         self.lacks = Lacks(project, self.sources, self.modules, target, installed, kernels, self._findings)
@@ -342,8 +343,8 @@ class _Judge:
         """Yield the programs that a program starts, judged as it starts them, each with the way to the call."""
         for path in running:
             for starting in self.started.of(path):
-                loaded = self.sources.file(path)
-                way = reach.way(path, current(loaded[0], starting.call)) if loaded is not None else None
+                call = self.sources.node(starting.place)
+                way = reach.way(path, call) if call is not None else None
                 key = (starting.program.path, starting.program.arguments)
                 if way is None:
                     continue
@@ -490,14 +491,6 @@ class _Judge:
             for test, wanted in self.surroundings.of(file, current(file, node)).tests
             for answer in [held_for_ever(file, names, test, lambda place: live.comes_to(path, place))]
         )
-
-    def _setting_texts(self) -> Iterator[str]:
-        for path in self.settings:
-            try:
-                data = read_regular(self.project.root / path, LARGEST_SETTINGS)
-            except OSError:
-                continue
-            yield data.decode("utf-8", "replace")
 
 
 def _asks_a_person(finding: Finding) -> bool:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from torchferry.programs.commands import READ_FOR_COMMANDS, Written, may_start, written_in
 from torchferry.programs.discovery import ASIDE
 from torchferry.programs.sources import LONGEST
+from torchferry.programs.starting import StartCommands, may_call_starter, start_calls
 from torchferry.programs.switches import Switch, may_define, switches_of
 from torchferry.rules.base import Context, PythonContext
 from torchferry.rules.file_result import Afterwards
@@ -25,12 +26,14 @@ class Noted(NamedTuple):
     Attributes:
         switches: The options and fields that a Python file or a notebook defines, by their names.
         commands: The commands in a file that may start one of the project's.
+        start_calls: The calls in a Python file or a notebook that may start one.
         text: The code of a notebook.
         outline: What a notebook imports.
     """
 
     switches: dict[str, list[Switch]] | None = None
     commands: tuple[Written, ...] | None = None
+    start_calls: tuple[StartCommands, ...] | None = None
     text: str | None = None
     outline: Outline | None = None
 
@@ -45,14 +48,21 @@ def note(data: bytes, document: Document, context: Context) -> Noted:
     """
     noted = Noted()
     if isinstance(context, PythonContext) and len(context.text) <= LONGEST:
-        noted = noted._replace(switches=switches_of(context.file) if may_define(context.text) else {})
+        switches = switches_of(context.file) if may_define(context.text) else {}
+        calls = start_calls(context.file, context.names) if may_call_starter(context.text) else ()
+        noted = noted._replace(switches=switches, start_calls=calls)
     if document.kind is Kind.NOTEBOOK:
         read = outline(document.path, context.text.encode("utf-8", "replace"))
         noted = noted._replace(text=context.text, outline=read)
     if document.kind in READ_FOR_COMMANDS:
-        noted = noted._replace(commands=written_in(document, context) if may_start(data) else ())
+        noted = noted._replace(commands=written_in(document, context) if may_start(document.kind, data) else ())
     return noted
 
 
-JUDGED_AFTERWARDS = Afterwards(asks=lambda path: not ASIDE.search(path), note=note)
+def glance(kind: Kind, data: bytes) -> Noted | None:
+    """Return what the bytes of a file that no rule asks for say at once."""
+    return Noted(commands=()) if kind in READ_FOR_COMMANDS and not may_start(kind, data) else None
+
+
+JUDGED_AFTERWARDS = Afterwards(asks=lambda path: not ASIDE.search(path), note=note, glance=glance)
 """For an examination that ends with the judging of the programs."""

@@ -21,6 +21,7 @@ from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.parameters import Given, Parameter, given_by
 from torchferry.programs.sources import Sources, current
+from torchferry.programs.stored import bound_by_handler, is_only_asked
 from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name
@@ -73,10 +74,14 @@ class _Search:
         worst: The least sure way that is asked for.
         seen: What was asked already.
         passed: The functions and files from which was searched with no condition left to be told.
+        waiting: What is still to be looked at, the surest and nearest first.
+        is_cut: Whether it ended before everything was looked at.
     """
 
     def __init__(self, worst: Need) -> None:
         self.worst = worst
+        self.waiting: list[tuple[Need, int, int, _Arrival | Way, _Passed | None]] = []
+        self.is_cut = False
         self.seen: set[object] = set()
         self.passed: set[_Unit] = set()
         self._steps: dict[object, int] = {}
@@ -164,6 +169,8 @@ class Reach:
         """The surest ways to functions and files, as far as they were met."""
         self._taken: dict[_Unit, bool] = {}
         """Whether any way to them may be taken, as far as that was met."""
+        self._from_files: dict[str, tuple[Way | None, bool]] = {}
+        """The surest ways to files, and whether all was looked at for them."""
         self._plain: set[str] | None = None
 
     def way(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> Way | None:
@@ -186,7 +193,10 @@ class Reach:
 
     def way_to_file(self, path: str) -> Way | None:
         """Return the surest way to the import of a file, or None when the program does not come there."""
-        return self._surest(_Arrival(Place(path, None)), Need.GUARDED)
+        if path not in self.closure:
+            return None
+        way, is_whole = self._from_file(path)
+        return way if is_whole else Way(Need.CHOSEN, ())
 
     def _surest(self, begin: _Arrival, worst: Need) -> Way | None:
         """Return the surest way to a place, None where none is as sure as is asked for.
@@ -195,9 +205,15 @@ class Reach:
         """
         if begin.place.path not in self.closure:
             return None
-        counter = itertools.count()  # of ways that are as sure and as long, the one whose places were met first
-        heap: list[tuple[Need, int, int, _Arrival | Way, _Passed | None]] = [(begin.need, 0, 0, begin, None)]
         search = _Search(worst)
+        way = self._found(begin, search)
+        return Way(Need.CHOSEN, begin.steps) if search.is_cut else way
+
+    def _found(self, begin: _Arrival, search: _Search) -> Way | None:
+        """Return the surest way that a search finds."""
+        counter = itertools.count()  # of ways that are as sure and as long, the one whose places were met first
+        heap = search.waiting
+        heap.append((begin.need, 0, 0, begin, None))
         met: set[object] = set()
         while heap and len(met) < _MOST:
             _, _, _, arrival, passed = heapq.heappop(heap)
@@ -209,12 +225,13 @@ class Reach:
                 continue
             met.add(state)
             for before in self._before(arrival, search):
-                if before.need <= worst:
+                if before.need <= search.worst:
                     passed = before.passed if isinstance(before, _Arrival) else arrival.passed
                     heapq.heappush(heap, (before.need, len(before.steps), next(counter), before, passed))
-        if heap:
-            return Way(Need.CHOSEN, begin.steps)
-        if worst is Need.GUARDED:
+        search.is_cut = bool(heap)
+        if search.is_cut:
+            return None
+        if search.worst is Need.GUARDED:
             self._ways |= dict.fromkeys(search.passed)
         else:
             self._taken |= dict.fromkeys(search.passed, False)
@@ -253,8 +270,12 @@ class Reach:
         stands = self.surroundings.of(file, node)
         if any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in stands.tests):
             return  # only for those who check types
+        is_attempt = bool(stands.attempts) and isinstance(node, (ast.Import, ast.ImportFrom))
+        if stands.unit is not None and not is_attempt and self._is_never_entered(path, stands.unit, search):
+            return
         here = self._settled(arrival, file, names, node, stands)
-        if stands.attempts and isinstance(node, (ast.Import, ast.ImportFrom)):
+        if is_attempt:
+            assert isinstance(node, (ast.Import, ast.ImportFrom))
             yield from self._uses_of_attempt(arrival, file, names, node)
         if stands.tests and stands.unit is None:
             yield from self._uses_of_stub(arrival, file, names, node)
@@ -266,16 +287,23 @@ class Reach:
             inner = here._replace(steps=(self.surroundings.step(path, node), *here.steps))
             yield from self._importers(path, inner, search)
 
+    def _is_never_entered(self, path: str, unit: FunctionNode, search: _Search) -> bool:
+        """Whether it is known that nothing leads to a function, whatever has to hold on the way to it."""
+        key = (path, unit.lineno, unit.col_offset)
+        if search.worst is not Need.GUARDED and self._taken.get(key) is False:
+            return True
+        return key in self._ways and self._ways[key] is None
+
     def _uses_of_attempt(
         self, arrival: _Arrival, file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom
     ) -> Iterator[_Arrival]:
         """Yield the uses of what an import may fail to bind: they fail where nothing asks first."""
         steps = (self.surroundings.step(arrival.place.path, arrival.place.node), *arrival.steps)
         for alias in statement.names:
-            if alias.name == "*" or _bound_by_handler(file, bound_name(alias), statement):
+            if alias.name == "*" or bound_by_handler(file, bound_name(alias), statement):
                 continue
             for use in names.uses(bound_name(alias), file.scope(alias))[:_MOST_USES]:
-                if not _asks(file, use) and not self.surroundings.of(file, use).copes:
+                if not is_only_asked(file, use) and not self.surroundings.of(file, use).copes:
                     yield arrival._replace(place=Place(file.path, use), steps=steps)
 
     def _uses_of_stub(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST) -> Iterator[_Arrival]:
@@ -383,6 +411,12 @@ class Reach:
             if known is not None:
                 yield from known
                 return
+            if search.worst is Need.GUARDED and arrival.is_free and arrival.steps and not search.waiting:
+                before, is_whole = self._from_file(path)
+                if is_whole:
+                    if before is not None:
+                        yield arrival.behind(before)
+                    return
             search.passed.add(whole)
             arrival = arrival.passing(whole)
         key = (path, arrival.need, arrival.tests)
@@ -404,6 +438,10 @@ class Reach:
                 if node is not None:  # else a text that looks like an import
                     yield after._replace(place=Place(edge.importer, node))
             else:
+                length = len(after.steps) + bool(edge.line)
+                # most files are imported by the same ones: of arrivals there the nearest counts, and of these the first
+                if not after.tests and not search.is_nearer((edge.importer, after.need), length):
+                    continue
                 steps = after.steps
                 if edge.line:
                     steps = (Step(edge.importer, edge.line, self.surroundings.line(edge.importer, edge.line)), *steps)
@@ -418,6 +456,17 @@ class Reach:
                     after.given,
                     after.passed,
                 )
+
+    def _from_file(self, path: str) -> tuple[Way | None, bool]:
+        """Return the surest way to a file, and whether all was looked at for it.
+
+        A search that has come to one file and to nothing else goes on from there as each other one does.
+        """
+        if path not in self._from_files:
+            search = _Search(Need.GUARDED)
+            way = self._found(_Arrival(Place(path, None)), search)
+            self._from_files[path] = (way, not search.is_cut)
+        return self._from_files[path]
 
     def imported_plainly(self) -> set[str]:
         """Return the files that are run whenever the program is: imports at the left margin lead to them."""
@@ -504,36 +553,6 @@ def _is_stub(names: Names, value: ast.expr | None) -> bool:
         for method in methods
     ]
     return bool(bodies) and all(len(body) == 1 and isinstance(body[0], ast.Raise) for body in bodies)
-
-
-def _asks(file: PythonFile, use: ast.Name) -> bool:
-    """Whether a name is only asked whether it is there: `if name`, `name is None`, `not name`."""
-    parent = file.parents.get(use)
-    if isinstance(parent, ast.Compare):
-        return any(isinstance(side, ast.Constant) and side.value is None for side in (parent.left, *parent.comparators))
-    return isinstance(parent, (ast.UnaryOp, ast.BoolOp, ast.If, ast.While, ast.Assert)) or (
-        isinstance(parent, ast.IfExp) and use is parent.test
-    )
-
-
-def _bound_by_handler(file: PythonFile, name: str, statement: ast.stmt) -> bool:
-    """Whether the handler beside an import binds the same name to something else that can be used."""
-    parent = file.parents.get(statement)
-    while parent is not None and not isinstance(parent, ast.Try):
-        parent = file.parents.get(parent)
-    if parent is None:
-        return False
-    for handler in parent.handlers:
-        for node in (inner for part in handler.body for inner in ast.walk(part)):
-            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
-                value = getattr(file.parents.get(node), "value", None)
-                if not (isinstance(value, ast.Constant) and value.value is None):
-                    return True
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
-                return True
-            if isinstance(node, ast.alias) and bound_name(node) == name:
-                return True
-    return False
 
 
 def _start(path: str, node: ast.AST, supposed: ast.expr | None) -> _Arrival:

@@ -66,7 +66,7 @@ class Sources:
 
     def is_parsed(self, path: str) -> bool:
         """Whether a file was parsed for some question before, and is Python."""
-        return self._files.get(path) is not None
+        return self._files.get(path) is not None if path in self.notebooks else self.project.is_parsed(path)
 
     def _notebook(self, path: str) -> tuple[PythonFile, Names] | None:
         try:

@@ -3,23 +3,71 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from torchferry.programs.commands import StartingCommands
+from torchferry.core.finding import Location
+from torchferry.programs.commands import StartingCommands, names_program
 from torchferry.programs.discovery import is_build_script
 from torchferry.programs.model import Program, Start
 from torchferry.programs.sources import Sources
+from torchferry.source.names import Names
+from torchferry.source.python import PythonFile
 from torchferry.source.python_commands import STARTERS, started_commands
+from torchferry.source.shell import Command
 
 _MOST = 20
 """Commands of one file that are looked at."""
 
 
 class Starting(NamedTuple):
-    """A call that starts a program of the project."""
+    """A call that starts a program of the project, by its place."""
 
-    call: ast.Call
+    place: Location
     program: Program
+
+
+class StartCommands(NamedTuple):
+    """A call that starts commands of which one may be a program of the project.
+
+    Attributes:
+        place: The call.
+        commands: Those commands.
+    """
+
+    place: Location
+    commands: tuple[Command, ...]
+
+
+_CALLED = re.compile(
+    "|".join(rf"\b{name.rpartition('.')[2]}\b" for name in sorted(set().union(*STARTERS.values()))), re.ASCII
+)
+
+
+def may_call_starter(text: str) -> bool:
+    """Whether a file may start a program of the project, judged by its text."""
+    if not (".py" in text or '-m"' in text or "-m'" in text or " -m " in text):
+        return False
+    return any(module in text for module in STARTERS) and _CALLED.search(text) is not None
+
+
+def start_calls(file: PythonFile, names: Names) -> tuple[StartCommands, ...]:
+    """Return the calls in a file that may start a program of the project."""
+    _, found = started_commands(file, names)
+    calls = []
+    for started in found:
+        commands = tuple(command for command in started.commands if names_program(command))
+        if commands:
+            calls.append(StartCommands(_location(file, started.call), commands))
+    return tuple(calls)
+
+
+def _location(file: PythonFile, call: ast.Call) -> Location:
+    try:
+        return file.location(*file.span(call))
+    except ValueError:  # in an f-string that could not be read
+        return file.location(*file.span(file.statement(call)))
 
 
 class StartedPrograms:
@@ -28,37 +76,40 @@ class StartedPrograms:
     Args:
         sources: The project's files.
         commands: Says which file a command starts.
+        noted: The calls of files in which they were looked for already, by the files.
     """
 
-    def __init__(self, sources: Sources, commands: StartingCommands) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        commands: StartingCommands,
+        noted: Mapping[str, tuple[StartCommands, ...]] | None = None,
+    ) -> None:
         self._sources = sources
         self._commands = commands
+        self._noted = noted or {}
         self._by_path: dict[str, tuple[Starting, ...]] = {}
 
     def of(self, path: str) -> tuple[Starting, ...]:
         """Return what a file starts when its code is run, each program with the arguments of its command."""
         if path not in self._by_path:
-            text = self._sources.text(path)
-            may = (".py" in text or '-m"' in text or "-m'" in text or " -m " in text) and any(
-                module in text for module in STARTERS
-            )
-            self._by_path[path] = self._read(path) if may else ()
+            calls = self._noted.get(path)
+            if calls is None:
+                loaded = self._sources.file(path) if may_call_starter(self._sources.text(path)) else None
+                calls = start_calls(*loaded) if loaded is not None else ()
+            self._by_path[path] = self._started(path, calls)
         return self._by_path[path]
 
-    def _read(self, path: str) -> tuple[Starting, ...]:
-        loaded = self._sources.file(path)
-        if loaded is None:
-            return ()
-        _, found = started_commands(*loaded)
+    def _started(self, path: str, calls: Iterable[StartCommands]) -> tuple[Starting, ...]:
         unique: dict[tuple[str, tuple[str, ...]], Starting] = {}
-        for started in found:
-            for command in started.commands:
+        for call in calls:
+            for command in call.commands:
                 file = self._commands.file_of(command, path)
                 if file is None or file[0] == path:  # a program that starts itself again is judged already
                     continue
                 if is_build_script(file[0]):  # it installs what the program imports, and that is judged by the import
                     continue
                 text = " ".join(word.value for word in command.words)[:160]
-                start = Start(text, f"{path}:{started.call.lineno}", file[1])
-                unique.setdefault(file, Starting(started.call, Program(file[0], starts=(start,))))
+                start = Start(text, f"{path}:{call.place.line}", file[1])
+                unique.setdefault(file, Starting(call.place, Program(file[0], starts=(start,))))
         return tuple(unique.values())[:_MOST]

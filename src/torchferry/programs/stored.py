@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchferry.source.flow.syntax import last_name, string_value
-from torchferry.source.names import Names, assigned_value
+from torchferry.source.names import Names, assigned_value, bound_name
 from torchferry.source.python import PythonFile
 
 COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
@@ -37,6 +37,36 @@ def in_handler_of(file: PythonFile, node: ast.AST) -> bool:
         if isinstance(parent, ast.ExceptHandler):
             return True
         parent = file.parents.get(parent)
+    return False
+
+
+def is_only_asked(file: PythonFile, use: ast.Name) -> bool:
+    """Whether a name is only asked whether it is there: `if name`, `name is None`, `not name`."""
+    parent = file.parents.get(use)
+    if isinstance(parent, ast.Compare):
+        return any(isinstance(side, ast.Constant) and side.value is None for side in (parent.left, *parent.comparators))
+    return isinstance(parent, (ast.UnaryOp, ast.BoolOp, ast.If, ast.While, ast.Assert)) or (
+        isinstance(parent, ast.IfExp) and use is parent.test
+    )
+
+
+def bound_by_handler(file: PythonFile, name: str, statement: ast.stmt) -> bool:
+    """Whether the handler beside an import binds the same name to something else that can be used."""
+    parent = file.parents.get(statement)
+    while parent is not None and not isinstance(parent, ast.Try):
+        parent = file.parents.get(parent)
+    if parent is None:
+        return False
+    for handler in parent.handlers:
+        for node in (inner for part in handler.body for inner in ast.walk(part)):
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+                value = getattr(file.parents.get(node), "value", None)
+                if not (isinstance(value, ast.Constant) and value.value is None):
+                    return True
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+                return True
+            if isinstance(node, ast.alias) and bound_name(node) == name:
+                return True
     return False
 
 

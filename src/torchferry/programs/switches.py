@@ -83,15 +83,24 @@ class Settings:
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = tuple(texts)
         self._values: dict[str, set[str]] = {}
+        self._with_key: dict[str, list[str]] | None = None
 
     def get(self, name: str, /) -> set[str] | None:
         """Return the values of a key, or None where no file has it."""
         if name not in self._values:
             found = self._values[name] = set()
-            for text in self._texts if _KEY.match(name) is not None else ():
-                if name in text and any(f"{name}{sign}" in text for sign in _BEFORE_VALUE):
-                    found.update(_values_in(text, name))
+            for text in self._by_key().get(name, ()) if _KEY.match(name) is not None else ():
+                found.update(_values_in(text, name))
         return self._values[name] or None
+
+    def _by_key(self) -> dict[str, list[str]]:
+        """Return the texts that may hold each key: those in which it stands before a colon."""
+        if self._with_key is None:
+            self._with_key = {}
+            for text in self._texts:
+                for reversed_key in set(_REVERSED_KEY.findall(text[::-1])):  # a search for the colon is the quickest
+                    self._with_key.setdefault(reversed_key[::-1], []).append(text)
+        return self._with_key
 
 
 class Switchboard:
@@ -346,8 +355,8 @@ def _values_in(text: str, name: str) -> Iterator[str]:
         at = text.find(name, end)
 
 
-_BEFORE_VALUE = (":", '":', "':", " ", "\t", '" ', "' ", '"\t', "'\t")
-"""What stands behind a key: the colon, or a quote or a blank before it."""
+_REVERSED_KEY = re.compile(r":[ \t]*[\"']?(\w+)")
+"""A key and the colon behind it, read from the end of a text to its beginning."""
 
 _BEHIND_KEY = frozenset("\"' \t:")
 

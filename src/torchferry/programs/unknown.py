@@ -45,6 +45,14 @@ class _Frameworks(NamedTuple):
     externals: int
 
 
+class _Package(NamedTuple):
+    """A package of others that a file imports: its module, its name where nobody verified it, and the first import."""
+
+    top: str
+    name: str
+    place: str
+
+
 class UnreadParts:
     """Answers what of a program's files and packages nobody knows.
 
@@ -79,6 +87,9 @@ class UnreadParts:
         self._faults: dict[str, Message | None] = {}
         self._frameworks: dict[str, _Frameworks] = {}
         self._reasons: dict[External, Message | None] = {}
+        self._astrays: dict[str, tuple[int, tuple[tuple[External, Message], ...]]] = {}
+        self._engines: dict[str, tuple[int, tuple[tuple[int, str], ...]]] = {}
+        self._packages: dict[str, tuple[int, tuple[_Package, ...]]] = {}
 
     def of(self, reach: Reach, running: Sequence[str]) -> Iterator[Unread]:
         """Yield what a program reaches and was not read, or is not known here, with the way to it."""
@@ -141,12 +152,13 @@ class UnreadParts:
             if way is not None and way.may_be_taken:
                 yield Unread(f"{path}:{external.line}", why, way.steps[:-1])
 
-    def _astray(self, path: str) -> Iterator[tuple[External, Message]]:
-        """Yield the imports of a file that no table knows and that may mean what belongs to the project."""
-        for external in self._modules.externals.get(path, ()):
-            why = self._why_astray(external)
-            if why is not None:
-                yield external, why
+    def _astray(self, path: str) -> tuple[tuple[External, Message], ...]:
+        """Return the imports of a file that no table knows and that may mean what belongs to the project."""
+        externals = self._modules.externals.get(path, ())
+        if path not in self._astrays or self._astrays[path][0] != len(externals):
+            reasons = ((external, self._why_astray(external)) for external in externals)
+            self._astrays[path] = (len(externals), tuple((external, why) for external, why in reasons if why))
+        return self._astrays[path][1]
 
     def _why_astray(self, external: External) -> Message | None:
         if external not in self._reasons:
@@ -168,15 +180,24 @@ class UnreadParts:
     def _engine(self, reach: Reach, running: Sequence[str]) -> Unread | None:
         """Return where a program comes to a framework that nobody imports but to compute, also beside torch."""
         for path in running:
-            for external in self._modules.externals.get(path, ()):
-                known = self._target.package_of_module(external.module)
-                if known is None or known[0].kind != "engine" or external.indented:
-                    continue
+            for line, name in self._imported_engines(path):
                 way = reach.way_to_file(path)
                 if way is not None and way.may_be_taken:
-                    reason = say("computes with {name}, which is not torch", name=known[0].name)
-                    return Unread(f"{path}:{external.line}", reason, way.steps)
+                    reason = say("computes with {name}, which is not torch", name=name)
+                    return Unread(f"{path}:{line}", reason, way.steps)
         return None
+
+    def _imported_engines(self, path: str) -> tuple[tuple[int, str], ...]:
+        """Return the lines on which a file surely imports such a framework, with its name."""
+        externals = self._modules.externals.get(path, ())
+        if path not in self._engines or self._engines[path][0] != len(externals):  # computed imports are met late
+            found = []
+            for external in externals:
+                known = self._target.package_of_module(external.module) if not external.indented else None
+                if known is not None and known[0].kind == "engine":
+                    found.append((external.line, known[0].name))
+            self._engines[path] = (len(externals), tuple(found))
+        return self._engines[path][1]
 
     def _other_framework(self, running: Sequence[str]) -> Unread | None:
         """Return where a program computes with another framework than torch, of which nothing is known here.
@@ -196,13 +217,16 @@ class UnreadParts:
 
     def may_use_torch(self, paths: Iterable[str]) -> bool:
         """Whether anything that some files import is torch, or a package that may need it."""
-        for path in paths:
-            for external in self._modules.externals.get(path, ()):
-                top = external.module.partition(".")[0]
-                if top and not _is_pythons(top):
-                    known = self._target.package_of_module(external.module)
-                    if known is None or known[0].kind != "host":
-                        return True
+        return any(map(self._imports_torch, paths))
+
+    def _imports_torch(self, path: str) -> bool:
+        """Whether anything that a file imports is torch, or may need it."""
+        for external in self._modules.externals.get(path, ()):
+            top = external.module.partition(".")[0]
+            if top and not _is_pythons(top):
+                known = self._target.package_of_module(external.module)
+                if known is None or known[0].kind != "host":
+                    return True
         return False
 
     def _imported_frameworks(self, path: str) -> _Frameworks:
@@ -225,20 +249,36 @@ class UnreadParts:
         """Yield the packages that nobody has verified on the target, with where each is imported first."""
         seen: set[str] = set()
         for path in running:
-            for external in self._modules.externals.get(path, ()):
+            for package in self._imported_packages(path):
+                if package.top not in seen:
+                    seen.add(package.top)
+                    if package.name:
+                        yield package.name, package.place
+
+    def _imported_packages(self, path: str) -> tuple[_Package, ...]:
+        """Return the packages of others that a file imports, each with its first import."""
+        externals = self._modules.externals.get(path, ())
+        if path not in self._packages or self._packages[path][0] != len(externals):
+            found: dict[str, _Package] = {}
+            for external in externals:
                 top = external.module.partition(".")[0]
-                if not top or top in seen or _is_pythons(top) or top in self._lacks.compiled:
-                    continue
-                seen.add(top)
-                if top in self._lacks.built:
-                    continue
-                known = self._target.package_of_module(external.module)
-                if self._lacks.installed.is_quiet(external.module) or self._lacks.installed.needs(external.module):
-                    continue
-                if self._absent.why(external) is not None or self._why_astray(external) is not None:  # the project's
-                    continue
-                if known is None or known[1].status == "unknown":
-                    yield known[0].name if known is not None else top, f"{path}:{external.line}"
+                if top and top not in found and not _is_pythons(top) and top not in self._lacks.compiled:
+                    found[top] = _Package(top, self._unverified_name(top, external), f"{path}:{external.line}")
+            self._packages[path] = (len(externals), tuple(found.values()))
+        return self._packages[path][1]
+
+    def _unverified_name(self, top: str, external: External) -> str:
+        """Return the name of a package that nobody has verified on the target; empty for any other."""
+        if top in self._lacks.built:
+            return ""
+        if self._lacks.installed.is_quiet(external.module) or self._lacks.installed.needs(external.module):
+            return ""
+        if self._absent.why(external) is not None or self._why_astray(external) is not None:  # the project's
+            return ""
+        known = self._target.package_of_module(external.module)
+        if known is not None and known[1].status != "unknown":
+            return ""
+        return known[0].name if known is not None else top
 
 
 def _is_pythons(top: str) -> bool:

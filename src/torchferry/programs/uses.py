@@ -92,6 +92,8 @@ class Uses:
             for path in sorted(spoken, key=lambda path: (not self._counts(path), path)):
                 if called and not self._counts(path):
                     break
+                if not (self.sources.is_parsed(path) or self._may_ask(path, name, related)):
+                    continue
                 loaded = self.sources.file(path)
                 if loaded is None:
                     continue
@@ -105,6 +107,11 @@ class Uses:
         if called or (not name.startswith("__") and name not in _IMPLICIT and not self._has_foreign_base(names, owner)):
             return
         yield from self._uses_of_name(file, names, owner, set())
+
+    def _may_ask(self, path: str, name: str, related: set[str]) -> bool:
+        """Whether a file may use a method of one of some related classes, judged by its text."""
+        words = self.sources.words
+        return words.asks_others(path, name) or not related.isdisjoint(words.classes_in(path))
 
     def _counts(self, path: str) -> bool:
         return self.reached is None or path in self.reached

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Sequence, Set
 
 _WORD = re.compile(r"\w+")
@@ -23,6 +24,17 @@ _OWN_CONSTANT = re.compile(r"self\.(?<=\bself\.)(\w+)\s*=\s*(?:True|False|None|[
 
 _BROKEN = re.compile(r"\.(?=(?:[\s\\]|#[^\n]*\n)+(\w+))")
 """A dot behind which `x.name` goes on on the next line."""
+
+
+_DEFINED = re.compile(r"class(?<!\wclass)\s+(\w+)")
+_INNER = frozenset(" \t\r\n\f#)]}")
+"""What the lines begin with that belong to a statement before them."""
+
+_OF_OWN = re.compile(r"(?<![\w.])(?:self|cls|super\([^()]*\))\Z")
+"""What stands before the dot of an attribute that an object asks of itself."""
+
+_LONGEST_OWN = 60
+"""Characters before a dot that are looked at."""
 
 
 class Words:
@@ -41,6 +53,7 @@ class Words:
         self._calls: dict[str, frozenset[str]] = {}
         self._attributes: dict[str, frozenset[str]] = {}
         self._broken: dict[str, frozenset[str]] = {}
+        self._defined: dict[str, frozenset[str]] = {}
         self._bases: dict[str, frozenset[str]] = {}
         self._own_constants: dict[str, frozenset[str]] = {}
         self._storing: dict[str, frozenset[str]] = {}
@@ -85,11 +98,11 @@ class Words:
     def _index(self) -> dict[bytes, list[int]]:
         """Return the files, by their numbers, in which each word stands."""
         if self._files is None:
-            files: dict[bytes, list[int]] = {}
+            files: defaultdict[bytes, list[int]] = defaultdict(list)
             for number, path in enumerate(self.paths):
                 for word in words_of(self._text(path)):
-                    files.setdefault(word, []).append(number)
-            self._files = files
+                    files[word].append(number)
+            self._files = dict(files)
         return self._files
 
     def flagged(self, name: str) -> frozenset[str]:
@@ -128,6 +141,28 @@ class Words:
         if path not in self._broken:
             self._broken[path] = frozenset(_BROKEN.findall(self._text(path)))
         return self._broken[path]
+
+    def asks_others(self, path: str, name: str) -> bool:
+        """Whether a file may hold `x.name` where `x` is not what a method of a class of the file belongs to."""
+        if name in self._behind_dots(path):
+            return True
+        text, said = self._text(path), f".{name}"
+        at = text.find(said)
+        while at >= 0:
+            end = at + len(said)
+            if not _is_letter(text[end : end + 1]):
+                if _OF_OWN.search(text[max(at - _LONGEST_OWN, 0) : at]) is None:
+                    return True
+                if not text.startswith("class ", _margin_before(text, at)):
+                    return True
+            at = text.find(said, end)
+        return False
+
+    def classes_in(self, path: str) -> frozenset[str]:
+        """Return the names of the classes that a file may define."""
+        if path not in self._defined:
+            self._defined[path] = frozenset(_DEFINED.findall(self._text(path)))
+        return self._defined[path]
 
     def storing_constant(self, name: str) -> frozenset[str]:
         """Return the files in which an object may give itself an attribute of the name that is a constant."""
@@ -176,6 +211,14 @@ def words_of(text: str) -> set[bytes]:
             found = _WORD.findall(part.decode("utf-8", "surrogatepass"))
             words.update(word.encode("utf-8", "surrogatepass") for word in found)
     return words
+
+
+def _margin_before(text: str, at: int) -> int:
+    """Return where the last statement at the left margin begins before a place; 0 where there is none."""
+    start = text.rfind("\n", 0, at) + 1
+    while start and text[start] in _INNER:
+        start = text.rfind("\n", 0, start - 1) + 1
+    return start
 
 
 def _is_text(text: str, name: str) -> bool:

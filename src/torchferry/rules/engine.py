@@ -111,6 +111,8 @@ class Engine:
             examined = examined._replace(outline=outline(entry.path, data))
         rules = self.interested(entry.kind, None if whole else data, examined.outline)
         if not rules and not (self.account and speaks_of_cuda(data)):
+            if self.afterwards is not None:
+                examined = examined._replace(noted=self.afterwards.glance(entry.kind, data))
             return examined
         if len(data) > self.options.max_file_size:
             message = say_plural(

@@ -57,10 +57,12 @@ class Afterwards(NamedTuple):
         asks: Whether a file is likely to be looked at again, by its path.
         note: What to keep of a file, in numbers and texts, while it is at hand: its bytes, the document, and that as
             rules see it.
+        glance: The same of a file that no rule asks for, of which there are its kind and its bytes.
     """
 
     asks: Callable[[str], bool]
     note: Callable[[bytes, Document, Context], object]
+    glance: Callable[[Kind, bytes], object] = lambda kind, data: None
 
 
 class FileResult(NamedTuple):

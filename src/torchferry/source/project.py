@@ -56,6 +56,10 @@ class Project:
         held = self._files.get(path)
         return held if held is not None and held[0].source.text == source.text else None
 
+    def is_parsed(self, path: str) -> bool:
+        """Whether a file is at hand, parsed."""
+        return self._files.get(path) is not None
+
     def file(self, path: str) -> tuple[PythonFile, Names] | None:
         """Return a file of the project, parsed, or None when it cannot be read."""
         if path in self._files:
