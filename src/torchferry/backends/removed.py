@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
 
 from packaging.version import Version
 
 from torchferry.backends.datafile import DATA, DataFile
 from torchferry.backends.target import Target
 from torchferry.core.messages import Bilingual
+from torchferry.core.record import NamedTuple
 
 _KEYS = frozenset({"names", "package", "since", "until", "write", "import", "dtype", "note", "note_zh", "source"})
 OF_TORCH = ("torch", "torchvision", "torchtext")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple
 
+from torchferry.core.record import NamedTuple
 from torchferry.programs.commands import StartingCommands
 from torchferry.programs.discovery import is_build_script
 from torchferry.programs.model import Program, Start

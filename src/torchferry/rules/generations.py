@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import stored_uses
 from torchferry.source.flow.syntax import last_name, string_value
