@@ -88,7 +88,7 @@ class RuleWords:
 
     def __init__(self) -> None:
         self._alone: dict[tuple[bytes, bytes], list[Rule]] = {}
-        """The rules that have a word which shares no part, by the longest piece of it that is in names, and the word."""
+        """The rules that have a word which shares no part, by the longest name in it and by itself."""
         self._sharing: dict[bytes, _WordGroup] = {}
 
     def add(self, word: str, rule: Rule) -> None:

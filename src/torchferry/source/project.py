@@ -38,6 +38,7 @@ class Project:
     def __init__(self, root: Path, paths: Iterable[str]) -> None:
         self.root = root
         self.paths = frozenset(paths)
+        self._names = {name for path in self.paths for name in path.removesuffix(".py").split("/")}
         self._files: OrderedDict[str, tuple[PythonFile, Names] | None] = OrderedDict()
         self._texts: OrderedDict[str, SourceText | None] = OrderedDict()
         self._room: int | None = None
@@ -130,6 +131,8 @@ class Project:
         parts = module.lstrip(".").split(".") if module.strip(".") else []
         if module.startswith("."):
             return self._existing(parts)
+        if parts and parts[0] not in self._names:  # most imports are of packages of others
+            return None
         folders = folder.split("/") if folder else []
         for end in range(len(folders), -1, -1):
             path = self._existing([*folders[:end], *parts])
