@@ -146,7 +146,7 @@ class RemovedNamesRule(Rule):
             return say(
                 "`{name}` was removed from torch {torch}, which {target} uses: {advice}",
                 name=name,
-                torch=str(torch_of(context.target)),
+                torch=torch_of(context.target),
                 target=context.target.title,
                 advice=advice,
             )
