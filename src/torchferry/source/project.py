@@ -46,6 +46,7 @@ class Project:
         self._importers: dict[str, list[str]] | None = None
         self._reexports: dict[str, dict[str, list[str]]] = {}
         self._modules: dict[tuple[str, str], str | None] = {}
+        self._definitions: dict[tuple[str, str], bool] = {}
         self._extensions: frozenset[str] | None = None
 
     def add(self, file: PythonFile, names: Names) -> None:
@@ -211,11 +212,16 @@ class Project:
         """Whether the text of a file may define a function or class of this name: parsing it all takes far longer."""
         if path in self._files:
             return True
-        source = self.text(path)
-        if source is None:
-            return False
-        text = source.text
-        return f"def {member}" in text or f"class {member}" in text or _wide_definition(member).search(text) is not None
+        may_define = self._definitions.get((path, member))
+        if may_define is None:
+            source = self.text(path)
+            text = "" if source is None else source.text
+            may_define = self._definitions[path, member] = (
+                f"def {member}" in text
+                or f"class {member}" in text
+                or _wide_definition(member).search(text) is not None
+            )
+        return may_define
 
     @property
     def extensions(self) -> frozenset[str]:
