@@ -8,8 +8,9 @@ import pytest
 
 from tests.backends.test_operators import acme
 from torchferry.backends import registry
-from torchferry.backends.card_table import DTYPE_RULES, DTYPES, Card, described
+from torchferry.backends.card_table import Card, described
 from torchferry.backends.cards import cards, default_card, find_card, plain_card
+from torchferry.backends.dtype_rules import DTYPE_RULES, DTYPES
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.errors import UsageError
 

@@ -14,8 +14,9 @@ import pytest
 
 from torchferry.backends import cuda, machine, registry, smi
 from torchferry.backends.base import Backend, TableFact
-from torchferry.backends.card_table import DTYPES, described
+from torchferry.backends.card_table import described
 from torchferry.backends.datafile import DATA, VENDORS
+from torchferry.backends.dtype_rules import DTYPES
 from torchferry.backends.tables import REWRITTEN, Row, load_table
 from torchferry.backends.unknown import Unknown
 from torchferry.core import toml

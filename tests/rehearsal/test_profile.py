@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.backends.test_operators import TARGETS, acme
 from torchferry.backends import registry
-from torchferry.backends.card_table import DTYPE_RULES, DTYPES
 from torchferry.backends.cards import cards
+from torchferry.backends.dtype_rules import DTYPE_RULES, DTYPES
 from torchferry.backends.target import Target
 from torchferry.core.errors import UsageError
 from torchferry.rehearsal.profile import MOST_DEVICES, ROUNDINGS, Profile, make_profile

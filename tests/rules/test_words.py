@@ -27,3 +27,10 @@ def test_the_rules_are_those_of_the_words_that_it_holds(parts: list[tuple[str, i
     wanted = {code for code, words in OF_RULES.items() if any(word.encode() in data for word in words)}
     assert {rule.CODE for rule in WORDS.rules_in(data)} == wanted
     assert {rule.CODE for rule in WORDS.rules()} == {code for code, words in OF_RULES.items() if words}
+
+
+def test_a_large_text_is_searched_too() -> None:
+    for word in ("optim", "torch.cuda", ".NaN"):
+        data = b"# \xff\n" * 300_000 + word.encode()
+        assert {rule.CODE for rule in WORDS.rules_in(data)} == {rule.CODE for rule in WORDS.rules_in(word.encode())}
+        assert WORDS.rules_in(data)

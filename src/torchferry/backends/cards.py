@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from torchferry.backends.base import Backend
-from torchferry.backends.card_table import NATIVE, Card, card_key, described, plugin_of
+from torchferry.backends.card_table import Card, card_key, described, plugin_of
 from torchferry.backends.datafile import data_file
+from torchferry.backends.dtype_rules import NATIVE
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.errors import unknown_name
 

@@ -22,11 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import DataFile, data_file
 from torchferry.backends.unknown import UNKNOWN, Unknown
+from torchferry.core.record import NamedTuple
 
 OPERATIONS = (
     "allreduce",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from torchferry.backends.datafile import DATA
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core import toml
 from torchferry.core.messages import Bilingual
+from torchferry.core.record import NamedTuple
 
 DEVICE_TYPE = "cuda"
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"

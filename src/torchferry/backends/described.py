@@ -41,8 +41,8 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends.base import Backend, TableFact
-from torchferry.backends.card_table import DTYPE_RULES
 from torchferry.backends.datafile import DataFile
+from torchferry.backends.dtype_rules import DTYPE_RULES
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual
 

@@ -8,12 +8,12 @@ target has in place of a part is a row of its `parts.toml`.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from torchferry.backends.datafile import DATA
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core import toml
+from torchferry.core.record import NamedTuple
 
 
 class CudaPart(NamedTuple):

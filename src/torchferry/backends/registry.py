@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import VENDORS
 from torchferry.backends.described import DESCRIPTION, describe
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
-
-from packaging.version import Version
 
 from torchferry.backends.datafile import DATA, DataFile
 from torchferry.backends.target import Target
 from torchferry.core.messages import Bilingual
+from torchferry.core.record import NamedTuple
 
 _KEYS = frozenset({"names", "package", "since", "until", "write", "import", "dtype", "note", "note_zh", "source"})
 OF_TORCH = ("torch", "torchvision", "torchtext")
@@ -50,8 +48,20 @@ class Removed(NamedTuple):
 
 class _Beside(NamedTuple):
     package: str
-    version: Version
-    torch: Version
+    version: tuple[int, ...]
+    torch: tuple[int, ...]
+
+
+@lru_cache(maxsize=256)
+def release(version: str) -> tuple[int, ...]:
+    """Return a version as what is compared with others: its numbers, without the zeros behind them.
+
+    Those of our tables are plain releases, and every command compares them: to load `packaging` would take far longer.
+    """
+    numbers = [int(number) for number in re.findall(r"\d+", version)]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
 
 
 @lru_cache(maxsize=1)
@@ -97,35 +107,35 @@ def removed_names() -> dict[str, Removed]:
 def _beside() -> tuple[_Beside, ...]:
     data = _file()
     return tuple(
-        _Beside(data.text(row, "package", "beside"), Version(row["version"]), Version(row["torch"]))
+        _Beside(data.text(row, "package", "beside"), release(row["version"]), release(row["torch"]))
         for row in data.tables("beside")
     )
 
 
 def oldest_beside(target: Target, package: str) -> str:
     """Return the oldest version of a package that can be installed where a target's torch is; empty for any."""
-    torch = torch_of(target)
-    rows = [row for row in _file().tables("oldest") if row["package"] == package and torch >= Version(row["torch"])]
+    torch = release(torch_of(target))
+    rows = [row for row in _file().tables("oldest") if row["package"] == package and torch >= release(row["torch"])]
     return str(rows[-1]["version"]) if rows else ""
 
 
 @lru_cache(maxsize=64)
-def torch_of(target: Target) -> Version:
+def torch_of(target: Target) -> str:
     """Return the torch that the target's plugin belongs to; the oldest of the table where its version is in no row."""
     rows = [row for row in target.backend.table("versions") if row.name.startswith("torch==")]
     versions = [
-        Version(row.name.partition("==")[2])
+        row.name.partition("==")[2]
         for row in rows
         if target.version in {row.use.partition("==")[2], *row.extra.get("also", ())}
     ]
     if versions:
-        return max(versions)
-    every = sorted(Version(row.name.partition("==")[2]) for row in rows)
+        return max(versions, key=release)
+    every = sorted((row.name.partition("==")[2] for row in rows), key=release)
     if not every:
-        return Version("0")
+        return "0"
     if not target.version:
         return every[-1]
-    same = [version for version in every if _numbers(str(version)) == _numbers(target.version)]
+    same = [version for version in every if _numbers(version) == _numbers(target.version)]
     return same[-1] if same else every[0]
 
 
@@ -135,7 +145,7 @@ def _numbers(version: str) -> tuple[str, ...]:
 
 def is_refused(target: Target, removed: Removed) -> bool:
     """Whether what a target's plugin needs, or what comes with it when nothing is pinned, refuses a name."""
-    torch, since = torch_of(target), Version(removed.since)
+    torch, since = release(torch_of(target)), release(removed.since)
     if removed.package in OF_TORCH:
         return torch >= since
     return any(row.package == removed.package and row.version >= since and torch >= row.torch for row in _beside())

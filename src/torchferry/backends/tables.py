@@ -29,10 +29,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from torchferry.core import toml
 from torchferry.core.messages import Bilingual
+from torchferry.core.record import NamedTuple
 
 STATUSES = ("same", "renamed", "equivalent", "partial", "missing", "unknown")
 """What became of a CUDA-side name on the target.

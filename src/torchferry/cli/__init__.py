@@ -102,7 +102,7 @@ def speaking(command: click.Command) -> click.Command:
 
 def main() -> None:
     """Run the command line; ends the process with one of the documented exit codes."""
-    gc.disable()  # a run is short, and what it builds holds no cycles
+    gc.disable()  # as `torchferry.__main__` does, for who calls this
     signal.signal(signal.SIGTERM, _terminated)
     try:
         check_language()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
 from torchferry.source.git import repository_of
 
 

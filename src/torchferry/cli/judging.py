@@ -6,13 +6,13 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from torchferry.cli.choices import Choices
 from torchferry.cli.output import progress
 from torchferry.cli.settings import RunSettings
 from torchferry.core import config
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.model import Judged, Start, Unlooked
 from torchferry.rules.analysis import Analysis, analyse

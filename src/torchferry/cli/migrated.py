@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -19,6 +18,7 @@ from torchferry.cli.output import tell, write_report
 from torchferry.cli.settings import RunSettings, settings_lines
 from torchferry.core import exitcodes
 from torchferry.core.finding import Grade
+from torchferry.core.record import NamedTuple
 from torchferry.migration.plan import Plan
 from torchferry.migration.remarks import remarks
 from torchferry.programs.blocking import blocking, rewritten

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -18,6 +18,7 @@ from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.installed.copying import content, licence_of, python_files, reached_modules
 from torchferry.installed.distributions import Index
 from torchferry.installed.environment import Environment, environment_of

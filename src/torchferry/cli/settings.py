@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
@@ -14,6 +14,7 @@ from torchferry.cli.device_module import portable_target
 from torchferry.core.config import Config, load, read
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
 from torchferry.rules.analysis import Request
 from torchferry.rules.base import Options
 from torchferry.rules.file_result import Selection

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import NamedTuple
 
 from torchferry.cli.choices import Choices
 from torchferry.cli.judging import Verdicts
@@ -19,6 +18,7 @@ from torchferry.cli.output import tell
 from torchferry.cli.settings import RunSettings
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.migration.copy import write_copy
 from torchferry.migration.plan import plan
 from torchferry.migration.transaction import Write

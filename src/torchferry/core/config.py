@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from torchferry.core import toml
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import say
 from torchferry.core.pathmap import PathMap
+from torchferry.core.record import NamedTuple
 
 
 class Config(NamedTuple):

@@ -13,6 +13,9 @@ from pathlib import Path
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
 
+_PART = 1 << 16
+"""Bytes that are read at once of a file that says that it has less, as those of the system do."""
+
 LARGEST = 1 << 28
 """Bytes: far above any file of source, and little enough for the memory."""
 
@@ -27,15 +30,20 @@ def read_regular(path: str | os.PathLike[str], limit: int = LARGEST) -> bytes:
         OSError: it cannot be read, is no regular file, or has more than `limit` bytes (`errno.EFBIG`).
     """
     descriptor = os.open(path, _FLAGS)
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "is not a regular file", os.fspath(path))
+        parts: list[bytes] = []
+        left = limit + 1 if status.st_size <= limit else 0
+        while left > 0 and (part := os.read(descriptor, min(left, max(status.st_size + 1, _PART)))):
+            parts.append(part)
+            left -= len(part)
+    finally:
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "is not a regular file", os.fspath(path))
-    with os.fdopen(descriptor, "rb") as file:
-        data = b"" if status.st_size > limit else file.read(limit + 1)
-    if status.st_size > limit or len(data) > limit:
+    if left <= 0:
         raise OSError(errno.EFBIG, f"has more than {limit} bytes", os.fspath(path))
-    return data
+    return b"".join(parts)
 
 
 def read_text(path: Path, limit: int = LARGEST, errors: str = "strict") -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
 
 from torchferry.core.messages import Message
+from torchferry.core.record import NamedTuple
 
 
 class Grade(str, Enum):

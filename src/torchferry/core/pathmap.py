@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+
+from torchferry.core.record import NamedTuple
 
 
 class PathReplacement(NamedTuple):

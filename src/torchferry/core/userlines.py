@@ -8,7 +8,8 @@ import sys
 import sysconfig
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+
+from torchferry.core.record import NamedTuple
 
 
 class UserLine(NamedTuple):

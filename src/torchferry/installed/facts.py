@@ -14,9 +14,9 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.record import NamedTuple
 from torchferry.installed.distributions import Distribution
 from torchferry.installed.elf import NotElfError, open_library, read_library
 from torchferry.installed.model import Evidence, PlaceNeed, module_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message
+from torchferry.core.record import NamedTuple
 
 EXTENSION = lazy_regex(r"\.(?:cpython-\w+(?:-[\w-]+)?|abi3|cp\w+-\w+|pypy\w*(?:-[\w-]+)?)?\.?(?:so|pyd)\Z")
 """How the name of a compiled module ends."""

@@ -17,11 +17,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.migration.directory import Directory, WrongKindError
 from torchferry.migration.durable import Durable
 from torchferry.migration.signing import Signer, signer

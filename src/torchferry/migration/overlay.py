@@ -11,9 +11,9 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from torchferry import __version__
+from torchferry.core.record import NamedTuple
 from torchferry.migration.transaction import Write
 
 MANIFEST = "torchferry-overlay.json"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import NamedTuple
 
 from torchferry.core.finding import Finding
 from torchferry.core.messages import say_plural
+from torchferry.core.record import NamedTuple
 from torchferry.migration.transaction import Write
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.file.write_protected_file import WriteProtectedFile

@@ -13,10 +13,11 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from torchferry.core import env
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.migration.directory import Directory, WrongKindError
 
 _KEY = "journal.key"

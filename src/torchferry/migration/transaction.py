@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import NamedTuple
 
 from torchferry import __version__
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.record import NamedTuple
 from torchferry.migration.directory import Directory, WrongKindError
 from torchferry.migration.durable import Durable
 from torchferry.migration.journal import (

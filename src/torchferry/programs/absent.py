@@ -11,11 +11,11 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.programs.modules import External, Modules
 from torchferry.rules.mentions import STEMS
 from torchferry.source.project import absolute_module

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple
 
+from torchferry.core.record import NamedTuple
 from torchferry.rules.guarded import copes, is_main, suppresses
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.python import PythonFile

@@ -6,10 +6,10 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
+from torchferry.core.record import NamedTuple
 from torchferry.programs.model import Start
 from torchferry.programs.modules import Modules
 from torchferry.rules.base import Context, Options

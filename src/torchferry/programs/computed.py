@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice, product
-from typing import NamedTuple
 
+from torchferry.core.record import NamedTuple
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.project import Project

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from typing import NamedTuple
 
 from torchferry.backends import cuda
+from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.asked import is_there
 from torchferry.programs.constants import OwnConstants

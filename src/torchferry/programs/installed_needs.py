@@ -7,11 +7,11 @@ a program runs on CUDA today. Of what no table knows, the package itself says wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from torchferry.backends.cuda import NEEDING_KINDS
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.installed.describing import evidence_message
 from torchferry.installed.model import CHOOSING, Evidence, Inspected, State, module_of
 from torchferry.programs.model import Source, Step

@@ -6,11 +6,11 @@ import ast
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
 from torchferry.programs.commanded import switched_on

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from torchferry.backends.parts import divided
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.programs.around import around
 from torchferry.programs.installed_needs import InstalledNeeds, PackageNeed
 from torchferry.programs.model import Source, Step

@@ -10,8 +10,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Container, Iterable, Iterator
-from typing import NamedTuple
 
+from torchferry.core.record import NamedTuple
 from torchferry.programs.around import is_under_main, unit_of
 from torchferry.programs.model import Form, Program
 from torchferry.programs.modules import Edge, Modules

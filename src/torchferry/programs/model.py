@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from enum import Enum, IntEnum
-from typing import NamedTuple
 
 from torchferry.core.finding import Location
 from torchferry.core.messages import Message
+from torchferry.core.record import NamedTuple
 
 
 class Verdict(str, Enum):

@@ -9,8 +9,8 @@ import sys
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
+from torchferry.core.record import NamedTuple
 from torchferry.programs.computed import HOLE, ROOT, Computed, ComputedNames
 from torchferry.programs.instantiated import LIBRARIES, REGISTERS, SettingsFiles, built_in, loaded_in, made_in
 from torchferry.source.flow.syntax import last_name, string_value

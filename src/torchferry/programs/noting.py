@@ -6,8 +6,7 @@ would find in the file itself: without a note it looks there, and comes to the s
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from torchferry.core.record import NamedTuple
 from torchferry.programs.commands import READ_FOR_COMMANDS, Written, may_start, written_in
 from torchferry.programs.discovery import ASIDE
 from torchferry.programs.sources import LONGEST

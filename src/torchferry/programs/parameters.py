@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple
 
+from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode
 
 

@@ -13,8 +13,8 @@ import ast
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
+from torchferry.core.record import NamedTuple
 from torchferry.programs.around import Around, FunctionNode
 from torchferry.programs.conditions import Conditions, Truth
 from torchferry.programs.model import Form, Need, Program, Step, Way

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from torchferry.core.finding import Location
+from torchferry.core.record import NamedTuple
 from torchferry.programs.commands import StartingCommands, names_program
 from torchferry.programs.discovery import is_build_script
 from torchferry.programs.model import Program, Start

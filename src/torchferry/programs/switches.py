@@ -11,9 +11,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from torchferry.backends.target import Target
+from torchferry.core.record import NamedTuple
 from torchferry.programs.sources import Sources
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.python import PythonFile

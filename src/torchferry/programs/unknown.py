@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.record import NamedTuple
 from torchferry.programs.absent import Absent
 from torchferry.programs.lacks import Lacks
 from torchferry.programs.model import Unread

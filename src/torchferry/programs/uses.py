@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.model import Need
 from torchferry.programs.modules import Modules

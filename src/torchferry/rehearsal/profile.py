@@ -33,8 +33,9 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends.base import Backend
-from torchferry.backends.card_table import DTYPE_RULES, DTYPES, NATIVE, Card
+from torchferry.backends.card_table import Card
 from torchferry.backends.cards import default_card, find_card, plain_card
+from torchferry.backends.dtype_rules import DTYPE_RULES, DTYPES, NATIVE
 from torchferry.backends.operators import NAME, load_operators
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown

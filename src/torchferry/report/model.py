@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
-from typing import NamedTuple
 
 from torchferry import __version__
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Bilingual, Message, say, say_plural
+from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected, State
 from torchferry.programs.blocking import blocking
 from torchferry.programs.model import Judged, Unlooked

@@ -10,9 +10,9 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from typing import NamedTuple
 
 from torchferry.core.messages import catalogue
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Rule
 from torchferry.rules.registry import rules, unknown_rule
 

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from typing import NamedTuple
+
+from torchferry.core.record import NamedTuple
 
 CONTEXT = 3
 """Unchanged lines that are shown around a change."""

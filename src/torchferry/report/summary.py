@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.importable import is_importable
 from torchferry.core.messages import Message, say, say_in, say_plural
+from torchferry.core.record import NamedTuple
 from torchferry.migration.transaction import Write
 from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.text_format import blocker_lines, by_file, failure_lines, printable

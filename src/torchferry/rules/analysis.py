@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Finding
 from torchferry.core.messages import Message
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Options, Rule
 from torchferry.rules.engine import Engine
 from torchferry.rules.file.link_out_of_project import LinkOutOfProject

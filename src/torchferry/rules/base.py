@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade, Location
 from torchferry.core.messages import Message
+from torchferry.core.record import NamedTuple
 from torchferry.rules.kernel_reach import KernelReach
 from torchferry.rules.target_words import names_target
 from torchferry.source.flow import Flow

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple
 
 from torchferry.backends import cuda
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.source.flow.syntax import STRING_METHODS, last_name
 from torchferry.source.python import PythonFile

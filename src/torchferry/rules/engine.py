@@ -25,7 +25,7 @@ from torchferry.rules.imports.plugin_import import device_findings
 from torchferry.rules.mentions import speaks_of_cuda, unreported_mentions
 from torchferry.rules.pipeline import Circumstances, run_pipeline
 from torchferry.rules.references import api_means_cuda
-from torchferry.rules.words import RuleWords
+from torchferry.rules.words import BETWEEN_NAMES, RuleWords
 from torchferry.source.document import Document
 from torchferry.source.insertion import behind_path_changes, binds_by, binds_module, import_edit
 from torchferry.source.jsontext import NotJsonError
@@ -37,9 +37,6 @@ from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.reparse import reparsed
 from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry
-
-_BETWEEN_NAMES = bytes(byte if byte == ord("_") or (chr(byte).isalnum() and byte < 128) else 32 for byte in range(256))
-"""Translates a text so that nothing but spaces stands between its names."""
 
 _PICTURE = lazy_regex(rb"""(["']image/[a-z+]+["']: *["']|base64,)[A-Za-z0-9+/=\\]+""")
 """A picture in a notebook: nine tenths of its bytes, and no word of it means anything."""
@@ -181,7 +178,7 @@ class Engine:
     def _tops(self, kind: Kind, data: bytes | None, imports: Outline | None) -> Iterable[str]:
         """Return the top-level modules that a file may import; of a notebook, those that it speaks of."""
         if kind is Kind.NOTEBOOK:
-            names = set() if data is None else set(data.replace(b"\\n", b" ").translate(_BETWEEN_NAMES).split())
+            names = set() if data is None else set(data.replace(b"\\n", b" ").translate(BETWEEN_NAMES).split())
             return [top for top in self._modules if data is None or top.encode() in names]
         if kind is not Kind.PYTHON:
             return ()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context
 from torchferry.rules.mentions import CudaMention
 from torchferry.source.document import Document

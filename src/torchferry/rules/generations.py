@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from torchferry.backends import cuda
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import stored_uses
 from torchferry.source.flow.syntax import last_name, string_value
@@ -27,7 +27,7 @@ _STEPS = (ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.Tuple, ast.Form
 _NUMBERS = frozenset({"float", "int", "list", "max", "min", "range", "round", "sum", "tuple"})
 _CONVERSIONS = _NUMBERS | {"str", "parse", "parse_version", "Version", "LooseVersion", "StrictVersion"}
 """Functions whose result says the same as their argument: `version.parse(f"{major}.{minor}")`."""
-_CONVERSION = re.compile(r"%(?P<key>\([^()]*\))?[-#0 +]*(?P<width>\*|\d*)(?:\.(?:\*|\d*))?[hlL]?(?P<kind>[a-zA-Z%])")
+_CONVERSION = lazy_regex(r"%(?P<key>\([^()]*\))?[-#0 +]*(?P<width>\*|\d*)(?:\.(?:\*|\d*))?[hlL]?(?P<kind>[a-zA-Z%])")
 _OF_NUMBERS = frozenset("diouxXeEfFgGc")
 """Conversions of `%` that refuse None."""
 

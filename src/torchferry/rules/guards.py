@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import Condition, condition_of, followers, stored_uses
 from torchferry.rules.exemptions import exemption_for

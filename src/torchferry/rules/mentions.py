@@ -11,11 +11,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import NamedTuple
 
 from torchferry.core.finding import Finding, Location
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import translatable
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context, PythonContext
 from torchferry.source.native import NATIVE_KINDS, comments
 from torchferry.source.python import PythonFile

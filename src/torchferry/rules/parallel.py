@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
+from torchferry.core.record import NamedTuple
 from torchferry.rules.engine import Engine
 from torchferry.rules.file_result import FileResult
 from torchferry.source.kinds import Kind

@@ -8,18 +8,19 @@ from functools import lru_cache
 from pathlib import Path
 
 from torchferry.core.files import read_text
+from torchferry.core.lazy_regex import lazy_regex
 
 _PINS = (".txt", ".in", ".md", ".rst", ".yml", ".yaml", ".toml", ".cfg", "setup.py", "Dockerfile")
 _LARGEST = 300_000
 """Bytes of a file in the root that is read for the version that the project pins."""
 
-_BOUND = re.compile(r"([=<>~!]=?=?)[ \t]*v?(\d[\w.]*)")
+_BOUND = lazy_regex(r"([=<>~!]=?=?)[ \t]*v?(\d[\w.]*)")
 
 
 @lru_cache(maxsize=64)
 def pinned(root: Path, package: str) -> str:
     """Return the version that a file in the project's root pins; empty for none."""
-    pin = re.compile(rf"(?<![\w-]){re.escape(package)}[ \t]*={{1,2}}[ \t]*v?(\d[\w.]*)", re.IGNORECASE)
+    pin = lazy_regex(rf"(?<![\w-]){re.escape(package)}[ \t]*={{1,2}}[ \t]*v?(\d[\w.]*)", re.IGNORECASE)
     for text in _texts(root):
         match = pin.search(text)
         if match is not None:
@@ -40,7 +41,7 @@ def is_older(version: str, than: str) -> bool:
 @lru_cache(maxsize=256)
 def keeps_below(root: Path, package: str, version: str) -> str:
     """Return the version by which a file in the project's root keeps a package older than `version`; empty for none."""
-    asks = re.compile(
+    asks = lazy_regex(
         rf"(?<![\w-]){re.escape(package)}(?P<bounds>(?:[ \t]*,?[ \t]*[=<>~!]=?=?[ \t]*v?\d[\w.*]*)+)", re.IGNORECASE
     )
     for text in _texts(root):

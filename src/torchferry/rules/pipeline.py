@@ -12,12 +12,12 @@ The steps, in this order; each that changes a grade records it in the finding (`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from torchferry.backends.accelerator import AcceleratorTarget
 from torchferry.backends.target import Target
 from torchferry.core.finding import LINK, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context, PythonContext
 from torchferry.rules.file.unused_suppression import UnusedSuppression
 from torchferry.rules.file_result import Selection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -47,9 +48,10 @@ def unknown_rule(code: str) -> UsageError:
 
 
 def _modules() -> list[str]:
-    folder = Path(__file__).parent
-    return sorted(
-        f"{__package__}.{path.parent.name}.{path.stem}"
-        for path in folder.glob("*/*.py")
-        if not path.stem.startswith("_")
-    )
+    modules: list[str] = []
+    with os.scandir(Path(__file__).parent) as families:
+        for family in families:
+            if family.is_dir():
+                names = [name.removesuffix(".py") for name in os.listdir(family) if name.endswith(".py")]
+                modules += [f"{__package__}.{family.name}.{name}" for name in names if not name.startswith("_")]
+    return sorted(modules)

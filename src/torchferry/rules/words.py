@@ -1,7 +1,8 @@
 """Which rules a text may interest: those of which it holds a word.
 
 Many words share a part. A text without the part holds none of them, which one search finds; in a text with it, they are
-looked for around the part alone.
+looked for around the part alone. Other words are looked for among the names of the text, each taken once, which are a
+fifth of it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,16 @@ _PARTS = (
 
 
 _PART = lazy_regex(b"|".join(map(re.escape, _PARTS)))
+
+
+BETWEEN_NAMES = bytes(byte if byte == ord("_") or (chr(byte).isalnum() and byte < 128) else 32 for byte in range(256))
+"""Translates a text so that nothing but spaces stands between its names."""
+
+_MANY = 50
+"""Words for which it pays to take a text apart into its names."""
+
+_LARGE = 1 << 20
+"""Bytes above which a text is not taken apart: its names would need many times its room."""
 
 
 @lru_cache(maxsize=4096)
@@ -76,14 +87,16 @@ class RuleWords:
     """The words of rules for one kind of file."""
 
     def __init__(self) -> None:
-        self._alone: dict[bytes, list[Rule]] = {}
+        self._alone: dict[tuple[bytes, bytes], list[Rule]] = {}
+        """The rules that have a word which shares no part, by the longest name in it and by itself."""
         self._sharing: dict[bytes, _WordGroup] = {}
 
     def add(self, word: str, rule: Rule) -> None:
         """Let a rule have a word."""
         encoded, part = _encoded(word)
         if not part:
-            self._alone.setdefault(encoded, []).append(rule)
+            name = max(encoded.translate(BETWEEN_NAMES).split(), key=len, default=b"")
+            self._alone.setdefault((name, encoded), []).append(rule)
             return
         if part not in self._sharing:
             self._sharing[part] = _WordGroup(part)
@@ -91,8 +104,10 @@ class RuleWords:
 
     def rules(self) -> Iterator[Rule]:
         """Yield the rules that have a word, as often as they have one."""
-        for words in (self._alone, *(sharing.words for sharing in self._sharing.values())):
-            for rules in words.values():
+        for rules in self._alone.values():
+            yield from rules
+        for sharing in self._sharing.values():
+            for rules in sharing.words.values():
                 yield from rules
 
     def rules_in(self, data: bytes) -> set[Rule]:
@@ -104,7 +119,10 @@ class RuleWords:
                 for word, rules in sharing.words.items():
                     if word in around:
                         rules_met.update(rules)
-        for word, rules in self._alone.items():
-            if not rules_met.issuperset(rules) and word in data:
+        names = data
+        if len(self._alone) >= _MANY and len(data) <= _LARGE:
+            names = b" ".join(set(data.translate(BETWEEN_NAMES).split()))
+        for (name, word), rules in self._alone.items():
+            if not rules_met.issuperset(rules) and name in names and (word == name or word in data):
                 rules_met.update(rules)
         return rules_met

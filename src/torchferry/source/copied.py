@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from torchferry.core.files import read_regular
+from torchferry.core.record import NamedTuple
 from torchferry.core.vendored import CHECKSUM, FIRST
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline, outline

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
 from torchferry.source.shell import Command, Heredoc, Word, parts
 
 _KEYWORD = lazy_regex(r"[ \t]*(?P<keyword>[A-Za-z]+)(?:[ \t]+|(?=\\))")

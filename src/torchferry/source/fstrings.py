@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 import warnings
-from typing import NamedTuple
 
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
 from torchferry.source.text import SourceText
 
 _PREFIX = lazy_regex(r"[rRbBuUfFtT]{0,3}(?:'''|\"\"\"|'|\")")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
 
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
 
 
 class _Glob(NamedTuple):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from torchferry.backends import registry
 from torchferry.backends.datafile import DATA
 from torchferry.core import toml
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
 
 _WORDS = lazy_regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 

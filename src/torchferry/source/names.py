@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Set
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from torchferry.core.record import NamedTuple
 from torchferry.source.python import PythonFile
 
 

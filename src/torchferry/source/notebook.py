@@ -15,10 +15,10 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
-from typing import NamedTuple
 
 from torchferry.core.finding import Edit, Location
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
 from torchferry.source.jsontext import JsonValue, raw_offset, values
 from torchferry.source.text import SourceText
 

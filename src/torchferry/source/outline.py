@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
 from torchferry.source.lines import line_matches
 
 _STATEMENT = (

@@ -38,6 +38,7 @@ class Project:
     def __init__(self, root: Path, paths: Iterable[str]) -> None:
         self.root = root
         self.paths = frozenset(paths)
+        self._names = {name for path in self.paths for name in path.removesuffix(".py").split("/")}
         self._files: OrderedDict[str, tuple[PythonFile, Names] | None] = OrderedDict()
         self._texts: OrderedDict[str, SourceText | None] = OrderedDict()
         self._room: int | None = None
@@ -45,6 +46,7 @@ class Project:
         self._importers: dict[str, list[str]] | None = None
         self._reexports: dict[str, dict[str, list[str]]] = {}
         self._modules: dict[tuple[str, str], str | None] = {}
+        self._definitions: dict[tuple[str, str], bool] = {}
         self._extensions: frozenset[str] | None = None
 
     def add(self, file: PythonFile, names: Names) -> None:
@@ -134,6 +136,8 @@ class Project:
         parts = module.lstrip(".").split(".") if module.strip(".") else []
         if module.startswith("."):
             return self._existing(parts)
+        if parts and parts[0] not in self._names:  # most imports are of packages of others
+            return None
         folders = folder.split("/") if folder else []
         for end in range(len(folders), -1, -1):
             path = self._existing([*folders[:end], *parts])
@@ -212,11 +216,16 @@ class Project:
         """Whether the text of a file may define a function or class of this name: parsing it all takes far longer."""
         if path in self._files:
             return True
-        source = self.text(path)
-        if source is None:
-            return False
-        text = source.text
-        return f"def {member}" in text or f"class {member}" in text or _wide_definition(member).search(text) is not None
+        may_define = self._definitions.get((path, member))
+        if may_define is None:
+            source = self.text(path)
+            text = "" if source is None else source.text
+            may_define = self._definitions[path, member] = (
+                f"def {member}" in text
+                or f"class {member}" in text
+                or _wide_definition(member).search(text) is not None
+            )
+        return may_define
 
     @property
     def extensions(self) -> frozenset[str]:

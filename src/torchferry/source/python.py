@@ -13,10 +13,11 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from torchferry.core.finding import Location
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.source.fstrings import spans_in_fstring
 from torchferry.source.text import SourceText
 

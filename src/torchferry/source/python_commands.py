@@ -12,9 +12,9 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
 
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.inner_commands import with_inner
 from torchferry.source.names import Names, assigned_value

@@ -15,9 +15,10 @@ import ast
 import warnings
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from torchferry.core.finding import Edit
+from torchferry.core.record import NamedTuple
 from torchferry.source.text import SourceText
 
 _Node = TypeVar("_Node", bound=ast.AST)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from torchferry.core.record import NamedTuple
 
 
 class Setting(NamedTuple):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
 
 _PLAIN = lazy_regex(r"[^\s'\"\\$`#;&|()<>]+")
 _SPACE = lazy_regex(r"[ \t\r]+")

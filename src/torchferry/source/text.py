@@ -7,11 +7,11 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import accumulate, count
 from operator import add
-from typing import NamedTuple
 
 from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 
 _COOKIE = lazy_regex(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # PEP 263
 _BLANK = lazy_regex(rb"^[ \t\f]*(?:[#\r\n]|$)")

@@ -6,11 +6,11 @@ import os
 import unicodedata
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.source.git import git, is_in_repository
 from torchferry.source.gitignore import Patterns, is_ignored, parse_gitignore
 from torchferry.source.kinds import Kind, kind_of, language_of

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <ATen/ATen.h>
-#include <torch/library.h>
 
 #include <tuple>
 #include <vector>
@@ -179,47 +178,6 @@ inline Tensor batch_norm_backward_elemt(const Tensor& grad, const Tensor& input,
       (wide(grad) - by_channel(sum_dy / total, x) - centred * by_channel(sum_dy_xmu / total * inverse * inverse, x)) *
       by_channel(factor, x);
   return dx.to(x.scalar_type());
-}
-
-// --- what a gradient scaler asks for: the CPU has it from torch 2.3 on ---
-
-inline void unscale(at::TensorList gradients, Tensor& found_inf, const Tensor& inverse_scale) {
-  for (const auto& gradient : gradients) {
-    if (!at::isfinite(gradient).all().item<bool>()) {
-      found_inf.fill_(1.0);
-    }
-    Tensor values = gradient;
-    values.copy_(wide(gradient) * inverse_scale.squeeze());
-  }
-}
-
-inline Tensor& update_scale(Tensor& scale, Tensor& growth_tracker, const Tensor& found_inf, double growth,
-                            double backoff, int64_t interval) {
-  if (found_inf.item<float>() != 0) {
-    scale.mul_(backoff);
-    growth_tracker.zero_();
-    return scale;
-  }
-  const auto successful = growth_tracker.item<int>() + 1;
-  if (successful < interval) {
-    growth_tracker.fill_(successful);
-    return scale;
-  }
-  const Tensor grown = scale * growth;
-  if (at::isfinite(grown).all().item<bool>()) {
-    scale.copy_(grown);
-  }
-  growth_tracker.zero_();
-  return scale;
-}
-
-// Before anything looks at what the CPU has.
-inline void add_scaler_of_cpu() {
-#if FERRY_TORCH < 203
-  static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
-  library->impl("_amp_foreach_non_finite_check_and_unscale_", TORCH_FN(unscale));
-  library->impl("_amp_update_scale_", TORCH_FN(update_scale));
-#endif
 }
 
 }  // namespace ferry::formulas

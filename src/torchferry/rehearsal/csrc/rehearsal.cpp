@@ -274,7 +274,6 @@ FERRY_API int64_t ferry_start(const char* key, const char* name, const char* tit
     s.visible_variable = visible_variable;
     s.machine_devices = static_cast<c10::DeviceIndex>(devices);
     ferry::look_for_devices();
-    ferry::formulas::add_scaler_of_cpu();
     s.keeps_identity = keeps_identity != 0;
     ferry::keep_freed_memory();
     c10::SetAllocator(s.type, ferry::allocator(), 100);

@@ -21,7 +21,7 @@ from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.userlines import NOWHERE
-from torchferry.rehearsal import bootstrap, events, faults, observers, session
+from torchferry.rehearsal import bootstrap, events, faults, observers, session, torch_versions
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver import building, matching
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
@@ -76,6 +76,7 @@ def _load(name: str, stand_in: Path) -> None:
     queued = _import(
         driver, folder, lambda: matching.explained(backend, *versions, lambda: _become(sys.modules[name], spec))
     )
+    torch_versions.complete_cpu()
     operators = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
     if not queued:
         operators.queue_is_off()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext, keyword_of
 from torchferry.source.flow.syntax import last_name
 

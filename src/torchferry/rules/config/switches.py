@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from torchferry.backends import cuda
 from torchferry.backends.cuda import CudaSetting
@@ -12,6 +12,7 @@ from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import Message, noted
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.commands import COMMAND_KINDS, commands_of, prints_text
 from torchferry.rules.config.declared import declared_settings

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import portable_imports, quoted_for
 from torchferry.source.flow.syntax import last_name

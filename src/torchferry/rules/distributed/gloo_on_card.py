@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from torchferry.backends.base import Backend
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.distributed.tensors import CARD, moved_to_card, place_of, values
@@ -35,7 +36,7 @@ _COLLECTIVES = frozenset(
 )  # fmt: skip
 """Functions of `torch.distributed` whose first arguments are tensors, or lists of them."""
 
-_TELLS = re.compile(r"cuda|cpu|gpu|device|gloo|nccl|backend|accelerator", re.IGNORECASE)
+_TELLS = lazy_regex(r"cuda|cpu|gpu|device|gloo|nccl|backend|accelerator", re.IGNORECASE)
 """Words of a condition that chooses between backends."""
 
 

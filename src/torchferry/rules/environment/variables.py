@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN
@@ -11,6 +10,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
+from torchferry.core.record import NamedTuple
 
 VARIABLE = lazy_regex(
     r"(?:TORCH_)?(?:CUDA|CUDNN|CUBLAS|NCCL|NVIDIA)_[A-Z0-9_]*[A-Z0-9]\Z|PYTORCH_(?:NO_)?CUDA_\w+\Z|DIFFUSERS_ATTN_BACKEND\Z|DIFFUSERS_ATTENTION_TYPE\Z"

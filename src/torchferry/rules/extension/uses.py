@@ -7,12 +7,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context, Options, Rule
 from torchferry.source.kinds import Kind
 from torchferry.source.native import OptionalParts, code_of

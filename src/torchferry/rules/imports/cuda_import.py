@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN
@@ -22,6 +21,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.references import api_means_cuda, concerned, guess, import_group, missing, row_here

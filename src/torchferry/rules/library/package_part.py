@@ -15,7 +15,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from torchferry.backends.parts import CudaPart, parts_by_top, row_of
 from torchferry.backends.tables import Row
@@ -23,6 +22,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say, say_in
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.guarded import Guard, guard_of

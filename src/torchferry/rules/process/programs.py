@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Grade
 from torchferry.core.messages import Message, noted, say, say_in
+from torchferry.core.record import NamedTuple
 
 
 class ProgramUse(NamedTuple):

@@ -10,14 +10,15 @@ from functools import lru_cache
 from torchferry.backends.removed import OF_TORCH, Removed, is_refused, oldest_beside, removed_names, torch_of
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.pins import is_older, keeps_below
 from torchferry.source.flow.syntax import last_name
 
 _METHODS = "torch.Tensor."
-_AS_ITSELF = re.compile(r"\b(\w+) as \1\Z")
-_SAYS_VERSION = re.compile(r"version|hasattr|\bpy[23]|PY[23]", re.IGNORECASE)
+_AS_ITSELF = lazy_regex(r"\b(\w+) as \1\Z")
+_SAYS_VERSION = lazy_regex(r"version|hasattr|\bpy[23]|PY[23]", re.IGNORECASE)
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException", "NameError"})
 _TITLES = {"numpy": "NumPy", "scipy": "SciPy", "pillow": "Pillow"}
 
@@ -145,7 +146,7 @@ class RemovedNamesRule(Rule):
             return say(
                 "`{name}` was removed from torch {torch}, which {target} uses: {advice}",
                 name=name,
-                torch=str(torch_of(context.target)),
+                torch=torch_of(context.target),
                 target=context.target.title,
                 advice=advice,
             )

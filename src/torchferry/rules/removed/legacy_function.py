@@ -55,7 +55,7 @@ class LegacyFunction(Rule):
                     "`{name}` is a function of autograd whose `forward` is not a static method, which torch {torch} of "
                     "{target} refuses: make its methods static and call `{name}.apply(...)`",
                     name=defined.name,
-                    torch=str(torch_of(context.target)),
+                    torch=torch_of(context.target),
                     target=context.target.title,
                 )
                 yield self.finding(context, (at, at + len(defined.name)), message, Grade.MANUAL)

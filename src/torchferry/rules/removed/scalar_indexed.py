@@ -17,13 +17,14 @@ import re
 from collections.abc import Iterable
 
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
 from torchferry.source.names import assigned_value
 
-_LOSS = re.compile(r"(?:\A|_)(?:loss|losses|cost)(?:_|\Z)|loss\Z", re.IGNORECASE)
-_LOSS_FUNCTION = re.compile(r"torch\.nn\.functional\.(?:\w*_loss|cross_entropy|binary_cross_entropy\w*|kl_div)\Z")
-_LOSS_MODULE = re.compile(r"torch\.nn\.(?:modules\.loss\.)?\w+Loss\Z")
+_LOSS = lazy_regex(r"(?:\A|_)(?:loss|losses|cost)(?:_|\Z)|loss\Z", re.IGNORECASE)
+_LOSS_FUNCTION = lazy_regex(r"torch\.nn\.functional\.(?:\w*_loss|cross_entropy|binary_cross_entropy\w*|kl_div)\Z")
+_LOSS_MODULE = lazy_regex(r"torch\.nn\.(?:modules\.loss\.)?\w+Loss\Z")
 
 
 class ScalarIndexed(Rule):

@@ -15,16 +15,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from packaging.version import Version
-
-from torchferry.backends.removed import torch_of
+from torchferry.backends.removed import release, torch_of
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.removed._names import is_chosen
 
-_SINCE = Version("2.0")
+_SINCE = release("2.0")
 """pytorch/pytorch pull request 86724; run with torch 2.13.0."""
 
 _POSITION = 9
@@ -39,7 +37,7 @@ class StftRealResult(Rule):
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """Nothing on a target whose torch takes the call as it is."""
-        return self.WORDS if torch_of(target) >= _SINCE else ()
+        return self.WORDS if release(torch_of(target)) >= _SINCE else ()
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call."""
@@ -52,7 +50,7 @@ class StftRealResult(Rule):
             advice = say(
                 "torch {torch}, which {target} uses, refuses `stft` without `return_complex`; "
                 "`return_complex=False` gives the old result",
-                torch=str(torch_of(context.target)),
+                torch=torch_of(context.target),
                 target=context.target.title,
             )
             edit = _argument_added(context, call, "return_complex=False")

@@ -6,13 +6,13 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from torchferry.backends import cuda
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Finding, Location
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.record import NamedTuple
 from torchferry.rules.engine import Engine
 from torchferry.rules.file_result import FileResult, Selection
 from torchferry.rules.runtime.device_origins import DeviceOrigins, ReportedFile, devices_asked

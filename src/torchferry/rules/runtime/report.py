@@ -10,12 +10,13 @@ import errno
 import json
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.record import NamedTuple
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of a report; a run over a large project writes some thousand lines of a hundred bytes."""

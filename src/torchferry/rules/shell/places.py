@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context
 from torchferry.rules.commands import commands_of, is_of_service, options, prints_text, unquoted
 from torchferry.source.dockerfile import instructions

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from enum import Enum
-from typing import NamedTuple
 
 from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
 from torchferry.source.python import PythonFile
 
 _LONGEST = 150

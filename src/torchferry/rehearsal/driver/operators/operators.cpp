@@ -424,7 +424,6 @@ class Takeover {
 
 // Kernels that the CPU has not, since PyTorch asks accelerators alone for them.
 void add_kernels_of_cpu() {
-  formulas::add_scaler_of_cpu();
   static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
   const auto add = [](const char* name, auto&& kernel) {
     const auto handle = c10::Dispatcher::singleton().findSchema({std::string("aten::") + name, ""});

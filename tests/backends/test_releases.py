@@ -1,0 +1,25 @@
+"""Releases of the tables are in the order in which `packaging` has them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.version import Version
+
+from torchferry.backends import registry
+from torchferry.backends.removed import release, torch_of
+from torchferry.backends.target import Target
+
+RELEASES = st.lists(st.integers(0, 30), min_size=1, max_size=4).map(lambda numbers: ".".join(map(str, numbers)))
+
+
+@given(RELEASES, RELEASES)
+def test_two_releases(one: str, other: str) -> None:
+    assert (release(one) >= release(other)) == (Version(one) >= Version(other))
+
+
+def test_the_newest_torch_is_taken_where_no_version_is_named() -> None:
+    for name in registry.built_in():
+        rows = registry.load(name).table("versions")
+        every = [row.name.partition("==")[2] for row in rows if row.name.startswith("torch==")]
+        assert torch_of(Target.named(name)) == max(every, key=Version)
