@@ -15,7 +15,7 @@ import torch
 import torchferry.rehearsal
 torch.set_num_threads(1)
 {before}
-session = torchferry.rehearsal.enable({arguments}, plugin="simulated")
+session = torchferry.rehearsal.enable({arguments})
 device = session.backend.DEVICE_TYPE
 """
 
@@ -39,7 +39,7 @@ def run_snippet(
         before: A line to run before the device is there.
         environment: Variables to add.
     """
-    start = _START.format(arguments=f"{target!r}, {enable}", before=before)
+    start = _START.format(arguments=f'{target!r}, plugin="simulated", {enable}', before=before)
     (done,) = warm.run(start + textwrap.dedent(snippet), environments=[{**ENVIRONMENT, **(environment or {})}])
     assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout, done.stderr

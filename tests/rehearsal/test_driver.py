@@ -318,6 +318,7 @@ def test_without_a_compiler_its_name_is_asked_for(
     driver: SimulatedDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", str(tmp_path / "absent"))
+    monkeypatch.setenv("TORCHFERRY_CACHE", str(tmp_path / "cache"))  # a driver that was built before would serve
     with pytest.raises(TorchferryError, match="no C compiler"):
         building.driver_folder(driver)
 

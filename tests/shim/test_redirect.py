@@ -110,8 +110,8 @@ def test_another_target_is_refused_while_one_is_redirected_to() -> None:
     """)
     advice = "disable the first redirect, or start another process"
     assert printed.splitlines() == [
-        f"torch.cuda is already redirected to musa and cannot be redirected to npu as well; {advice}",
-        f"torch.cuda is already redirected to musa and cannot be redirected to cuda as well; {advice}",
+        f"torch.cuda is already redirected to musa@2.7.1 and cannot be redirected to npu as well; {advice}",
+        f"torch.cuda is already redirected to musa@2.7.1 and cannot be redirected to cuda as well; {advice}",
         "True True",
     ]
 

@@ -37,6 +37,9 @@ _MOST_USES = 40
 _MOST = 2_000
 """Places that are looked at for one way; beyond them it is taken to depend on a choice."""
 
+_MOST_NESTED = 20
+"""Searches that go on as the search from another file; a longer chain of imports is walked by the last of them."""
+
 _ABSENT = object()
 
 _Unit = tuple[str, int, int]
@@ -170,6 +173,7 @@ class Reach:
         self._taken: dict[_Unit, bool] = {}
         """Whether any way to them may be taken, as far as that was met."""
         self._from_files: dict[str, tuple[Way | None, bool]] = {}
+        self._nested = 0  # searches from files that are under way
         """The surest ways to files, and whether all was looked at for them."""
         self._plain: set[str] | None = None
 
@@ -411,7 +415,8 @@ class Reach:
             if known is not None:
                 yield from known
                 return
-            if search.worst is Need.GUARDED and arrival.is_free and arrival.steps and not search.waiting:
+            alone = arrival.is_free and arrival.steps and not search.waiting
+            if search.worst is Need.GUARDED and alone and self._nested < _MOST_NESTED:
                 before, is_whole = self._from_file(path)
                 if is_whole:
                     if before is not None:
@@ -464,7 +469,9 @@ class Reach:
         """
         if path not in self._from_files:
             search = _Search(Need.GUARDED)
+            self._nested += 1
             way = self._found(_Arrival(Place(path, None)), search)
+            self._nested -= 1
             self._from_files[path] = (way, not search.is_cut)
         return self._from_files[path]
 
