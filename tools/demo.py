@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from packaging.version import Version
+
 from torchferry.backends.base import Backend
 from torchferry.backends.registry import choose
 from torchferry.core.errors import TorchferryError
@@ -50,10 +52,13 @@ def own_plugin(backend: type[Backend]) -> tuple[Path | None, str]:
     """Return the wheel of the vendor's own plugin that the set-up fetched, or else why it is not rehearsed with."""
     if load_driver(backend) is None:
         return None, "nobody has described the driver that the vendor's own needs"
-    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    python = f"cp{version.replace('.', '')}"
     pattern = f"{backend.PLUGIN}-*-{python}-{python}-*{platform.machine()}.whl"
-    wheels = sorted((Path(sys.prefix) / "wheels").glob(pattern))
-    return (wheels[-1], "") if wheels else (None, f"no wheel of the vendor's own for Python {python[2:]} was fetched")
+    wheels = sorted((Path(sys.prefix) / "wheels").glob(pattern), key=lambda wheel: Version(wheel.name.split("-")[1]))
+    if wheels:
+        return wheels[-1], ""
+    return None, f"no wheel of the vendor's own for Python {version} was fetched; `make wheels` fetches it"
 
 
 def main() -> None:

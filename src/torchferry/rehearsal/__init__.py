@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 if TYPE_CHECKING:
+    from torchferry.rehearsal.config import Rehearsal
     from torchferry.rehearsal.driver.session import ShippedSession
     from torchferry.rehearsal.session import Session
 
@@ -68,7 +69,6 @@ def enable(
         TorchferryError: something named does not exist, torch is too old, the device cannot be built, or this process
             already has another one.
     """
-    import importlib
     import os
     import sys
 
@@ -92,9 +92,25 @@ def enable(
             say("start another process for another card"),
         )
     folder = site.joined(rehearsal) or site.make(rehearsal)
-    os.environ[VARIABLE] = str(folder)
+    variables = {VARIABLE: str(folder), "PYTHONPATH": site.search_path(folder, rehearsal)}
+    before, path = {name: os.environ.get(name) for name in variables}, list(sys.path)
+    os.environ.update(variables)
     sys.path[:0] = site.paths(folder, rehearsal)
-    os.environ["PYTHONPATH"] = site.search_path(folder, rehearsal)
+    try:
+        return _started(rehearsal)
+    except BaseException:  # whoever goes on from here must not meet half of a rehearsal
+        sys.path[:] = path
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        raise
+
+
+def _started(rehearsal: Rehearsal) -> Session | ShippedSession:
+    import importlib
+
     _import_torch()
     if rehearsal.shipped is not None:
         from torchferry.rehearsal.driver import session as driver_session

@@ -202,7 +202,8 @@ def unscale(gradients: list[torch.Tensor], found_inf: torch.Tensor, inverse_scal
     for gradient in gradients:
         if not bool(torch.isfinite(gradient).all()):
             found_inf.fill_(1.0)
-        gradient.copy_(gradient.to(torch.float32) * inverse_scale)
+        wide = torch.promote_types(gradient.dtype, torch.float32)
+        gradient.copy_(gradient.to(wide) * inverse_scale.to(wide))
 
 
 def update_scale(

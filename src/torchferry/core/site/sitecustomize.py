@@ -29,6 +29,8 @@ def begin(torch: Any) -> None:
     """
     if hasattr(torch, "_import_device_backends"):  # from torch 2.5 on
         return
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "1":  # as torch 2.5 asks it
+        return
     from importlib import metadata  # imported late: it takes longer than the rest of this file
 
     entry_points: Any = metadata.entry_points()
@@ -74,11 +76,12 @@ class _TorchFinder:
 
 
 def _run_hidden() -> None:
-    """Run the `sitecustomize` that is found behind this one."""
+    """Run the `sitecustomize` that is found behind this one; one of another torchferry in front has run already."""
     own_folder = os.path.realpath(os.path.dirname(__file__))
-    spec = machinery.PathFinder.find_spec(
-        "sitecustomize", [folder for folder in sys.path if os.path.realpath(folder) != own_folder]
-    )
+    folders = [os.path.realpath(folder) for folder in sys.path]
+    begin_behind = folders.index(own_folder) + 1 if own_folder in folders else 0
+    behind = [sys.path[index] for index in range(begin_behind, len(folders)) if folders[index] != own_folder]
+    spec = machinery.PathFinder.find_spec("sitecustomize", behind)
     if spec is not None and spec.loader is not None:
         module = importing.module_from_spec(spec)
         sys.modules["sitecustomize"] = module

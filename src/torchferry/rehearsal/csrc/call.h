@@ -82,9 +82,9 @@ class Call {
   void share(c10::StorageImpl* host, const c10::Storage& device) { shared_.push_back({host, device}); }
 
   bool half() const { return half_; }
-  // Whether float32 comes first: half arguments beside others are the kernel's to refuse, or to promote.
   // Whether what had this dtype is computed in float32.
   bool widened(c10::ScalarType dtype) const { return widen_ && narrow_ == dtype; }
+  // Whether float32 comes first: half arguments beside others are the kernel's to refuse, or to promote.
   bool widens() const { return half_ && op_.widens && !mixed_; }
   bool widened() const { return widen_; }
 

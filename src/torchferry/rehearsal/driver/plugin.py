@@ -73,7 +73,10 @@ def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bo
         return None
     if wanted == UNSAID:
         present = installed(backend)
-        return None if present is None or why_not(backend, present, version) is not None else present
+        if present is None or why_not(backend, present, version) is not None:
+            return None
+        _refuse_two(backend)
+        return present
     if load_driver(backend) is None:
         raise UsageError(
             say("the driver of {target} is not simulated", target=backend.NAME),

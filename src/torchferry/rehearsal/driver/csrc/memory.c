@@ -22,7 +22,7 @@ typedef struct {
   size_t bytes;
   int device;
   block_kind kind;
-  int64_t place;  // in the file of the devices' memory; -1 for memory that is in none
+  int64_t place;  // in the file of the devices' memory; NO_PLACE, or INHERITED from the process that forked this one
 } block;
 
 static block* blocks;
@@ -113,16 +113,32 @@ static size_t rounded(size_t bytes, size_t unit) {
   return bytes > SIZE_MAX - unit ? bytes : (bytes + unit - 1) / unit * unit;
 }
 
+#define FILE_NAME "ferry-devices"
+
 // All memory of the devices is one file without a name, so that other processes can map parts of it. No place in it is
 // used twice: what is freed becomes a hole.
+enum { NO_PLACE = -1, INHERITED = -2 };
 static int memory_file = -1;
 static int64_t file_end;
 
+// In a process that was forked: the file is its parent's, and what is freed here must not become a hole there.
+static void forget_file(void) {
+  for (size_t index = 0; index < block_count; index++) {
+    if (blocks[index].place >= 0) {
+      blocks[index].place = INHERITED;
+    }
+  }
+  memory_file = -1;
+  file_end = 0;
+}
+
 // The lock is held.
 static void* map_place(size_t bytes, int64_t* place) {
-  *place = -1;
+  *place = NO_PLACE;
   if (memory_file < 0) {
-    memory_file = memfd_create("ferry-devices", MFD_CLOEXEC);
+    static bool forks_are_seen;
+    forks_are_seen = forks_are_seen || pthread_atfork(NULL, NULL, forget_file) == 0;
+    memory_file = forks_are_seen ? memfd_create(FILE_NAME, MFD_CLOEXEC) : -1;
   }
   const int64_t whole = ((int64_t)bytes + 4095) / 4096 * 4096;
   if (memory_file < 0 || ftruncate(memory_file, file_end + whole) != 0) {
@@ -150,7 +166,7 @@ static ferry_status allocate(void** pointer, size_t bytes, int device, block_kin
     status = charge(device, bytes);
   }
   if (status == FERRY_OK) {
-    int64_t place = -1;
+    int64_t place = NO_PLACE;
     if (kind == DEVICE_BLOCK) {
       start = map_place(bytes, &place);
     }
@@ -193,6 +209,8 @@ static ferry_status release(void* pointer, block_kind kind, bool frees) {
   }
   if (frees && kind == DEVICE_BLOCK && released.place >= 0) {
     unmap_place(pointer, released.bytes, released.place);
+  } else if (frees && released.place == INHERITED) {
+    munmap(pointer, released.bytes);
   } else if (frees) {
     free(pointer);
   }
@@ -314,9 +332,9 @@ typedef struct {
   char* start;
   size_t bytes;
   char key[64];
-} import;
+} imported_part;
 
-static import imports[4096];
+static imported_part imports[4096];
 static size_t import_count;
 
 ferry_status ferry_export_memory(const void* pointer, size_t bytes, char* key, size_t room) {
@@ -340,6 +358,15 @@ ferry_status ferry_export_memory(const void* pointer, size_t bytes, char* key, s
   return FERRY_OK;
 }
 
+// Whether what was opened is the memory of some process's devices: a key can name any file of the user's.
+static bool is_memory_of_devices(int opened) {
+  char link[64], target[64] = "";
+  (void)snprintf(link, sizeof link, "/proc/self/fd/%d", opened);
+  static const char wanted[] = "/memfd:" FILE_NAME;
+  return opened >= 0 && readlink(link, target, sizeof target - 1) > 0 &&
+         strncmp(target, wanted, sizeof wanted - 1) == 0;
+}
+
 ferry_status ferry_import_memory(void** pointer, const char* key) {
   int process = 0, file = -1, device = 0;
   long long place = -1;
@@ -354,8 +381,8 @@ ferry_status ferry_import_memory(void** pointer, const char* key) {
   const int opened = open(path, O_RDWR | O_CLOEXEC);
   struct stat about;
   void* start = MAP_FAILED;
-  if (opened >= 0 && fstat(opened, &about) == 0 && S_ISREG(about.st_mode) && (size_t)about.st_size >= bytes &&
-      place <= (long long)((size_t)about.st_size - bytes)) {
+  if (is_memory_of_devices(opened) && fstat(opened, &about) == 0 && S_ISREG(about.st_mode) &&
+      (size_t)about.st_size >= bytes && place <= (long long)((size_t)about.st_size - bytes)) {
     start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, opened, (off_t)place);
   }
   if (opened >= 0) {
@@ -369,8 +396,8 @@ ferry_status ferry_import_memory(void** pointer, const char* key) {
   const bool kept =
       import_count < sizeof imports / sizeof imports[0] && keep((block){start, bytes, device, RESERVED_BLOCK, -1});
   if (kept) {
-    import* entry = &imports[import_count++];
-    *entry = (import){start, bytes, {0}};
+    imported_part* entry = &imports[import_count++];
+    *entry = (imported_part){start, bytes, {0}};
     (void)snprintf(entry->key, sizeof entry->key, "%s", key);
   }
   pthread_mutex_unlock(&lock);
@@ -383,7 +410,7 @@ ferry_status ferry_import_memory(void** pointer, const char* key) {
 }
 
 ferry_status ferry_close_import(const char* key) {
-import closed = {0 };
+  imported_part closed = {0};
   pthread_mutex_lock(&lock);
   for (size_t i = 0; i < import_count; i++) {
     if (strcmp(imports[i].key, key) == 0) {

@@ -13,6 +13,7 @@ import re
 import sys
 import warnings
 from types import ModuleType
+from typing import NoReturn
 
 import torch
 
@@ -185,14 +186,20 @@ def _arguments(namespace: Namespace, plugin: Plugin) -> dict[str, object]:
 
 
 _ABSENT_MEMBERS = {
-    "Stream": ("priority_range", "set_data_preprocess_stream"),
+    "Stream": ("set_data_preprocess_stream",),
     "Event": ("recorded_time", "reset"),
 }
 """Methods of classes that are rehearsed, which are not."""
 
 
+def _priority_range() -> NoReturn:
+    """Refuse in the words of the plugin: `_C` of the wheels from 2.1.0.post17 to 2.13.0 has them."""
+    raise RuntimeError("NPU does not support Stream.priority_range() currently.")
+
+
 def _add_members(namespace: Namespace) -> None:
     """Give streams and events what they have beyond those of torch; it raises when it is used."""
+    namespace.Stream.priority_range = staticmethod(_priority_range)
     for name, members in _ABSENT_MEMBERS.items():
         for member, stub in facade_support.stubs(f"torch.npu.{name}", members).items():
             setattr(getattr(namespace, name), member, stub)
