@@ -176,6 +176,47 @@ def test_a_copy_stays_inside_of_its_block(folder: Path) -> None:
     assert out == [f"0 {bad}", f"{bad} {bad}", f"0 {bad} b'\\x01\\x01'", "1", "0", "2"]
 
 
+def test_a_forked_process_leaves_the_memory_of_its_parent_alone(folder: Path) -> None:
+    out = in_driver(
+        folder,
+        """
+        import os
+        acl.aclrtSetDevice(0)
+        _, kept = malloc(4096)
+        ctypes.memset(kept, ord("A"), 4096)
+        if os.fork() == 0:
+            _, other = malloc(4096)
+            ctypes.memset(other, ord("C"), 4096)
+            os._exit(acl.aclrtFree(kept))
+        print(os.wait()[1], ctypes.string_at(kept, 2))
+        _, fresh = malloc(4096)
+        print(ctypes.string_at(fresh, 2), acl.aclrtFree(kept), acl.aclrtFree(fresh))
+        """,
+    )
+    assert out.splitlines() == ["0 b'AA'", "b'\\x00\\x00' 0 0"]
+
+
+def test_a_key_names_memory_of_devices_or_nothing(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine"
+    file.write_bytes(b"x" * 4096)
+    out = in_driver(
+        folder,
+        f"""
+        import os
+        mine = os.open({str(file)!r}, os.O_RDWR)
+        acl.aclrtSetDevice(0)
+        _, own = malloc(4096)
+        ctypes.memset(own, ord("A"), 4096)
+        key, taken = ctypes.create_string_buffer(256), p()
+        print(acl.aclrtIpcMemGetExportKey(own, size(4096), key, size(256), 0))
+        print(acl.aclrtIpcMemImportByKey(ctypes.byref(taken), key, 0), ctypes.string_at(taken, 2))
+        key.value = f"{{os.getpid()}} {{mine}} 0 4096 0".encode()
+        print(acl.aclrtIpcMemImportByKey(ctypes.byref(taken), key, 0))
+        """,
+    )
+    assert out.splitlines() == ["0", "0 b'AA'", str(BAD_ARGUMENT)]
+
+
 def test_addresses_first_and_memory_later(folder: Path) -> None:
     out = in_driver(
         folder,
