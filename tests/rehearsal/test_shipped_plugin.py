@@ -590,3 +590,30 @@ def test_the_line_that_ran_out_of_memory_is_named(tmp_path: Path) -> None:
     assert "program.py:4" in err
     kinds = [event["kind"] for event in summary["events"]]  # type: ignore[attr-defined]
     assert kinds.count("out-of-memory") == 1
+
+
+@with_wheel
+@pytest.mark.parametrize("queue", ["0", "1"])
+def test_both_ranks_send_before_either_receives(tmp_path: Path, queue: str) -> None:
+    script = """
+        import os, torch, torch_npu, torch.distributed as dist
+        rank = int(os.environ["RANK"])
+        torch.npu.set_device(rank)
+        dist.init_process_group("hccl")
+        for count in (10, 1_000_000):
+            mine = torch.full((count,), float(rank + 1), device="npu")
+            theirs = torch.zeros(count, device="npu")
+            work = [dist.isend(mine, 1 - rank), dist.irecv(theirs, 1 - rank)]
+            mine.add_(100)
+            for each in work:
+                each.wait()
+            assert theirs.unique().tolist() == [2.0 - rank], theirs
+        dist.destroy_process_group()
+        print("OVER")
+    """
+    port = str(29720 + int(queue))
+    launcher = ("-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", port)
+    out, err, summary = rehearse(script, tmp_path, "--devices", "2", launcher=launcher, TASK_QUEUE_ENABLE=queue)
+    assert out.count("OVER") == 2
+    assert "two ranks that send to each other before either receives" in err
+    assert {event["kind"] for event in summary["events"]} >= {"not-rehearsed"}  # type: ignore[attr-defined]
