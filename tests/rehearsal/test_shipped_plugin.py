@@ -617,3 +617,23 @@ def test_both_ranks_send_before_either_receives(tmp_path: Path, queue: str) -> N
     assert out.count("OVER") == 2
     assert "two ranks that send to each other before either receives" in err
     assert {event["kind"] for event in summary["events"]} >= {"not-rehearsed"}  # type: ignore[attr-defined]
+
+
+@with_wheel
+def test_a_fault_of_memory_counts_segments_of_the_plugins_allocator_and_says_so(tmp_path: Path) -> None:
+    script = """
+        import torch
+        tensors = [torch.empty(100, device="npu") for _ in range(50)]  # of one segment
+        try:
+            torch.empty(8 << 20, device="npu")
+            print("none")
+        except torch.OutOfMemoryError:
+            print("ran out")
+    """
+    out, err, _ = rehearse(script, tmp_path, "--fault", "kind=oom,after=1")
+    assert out.split() == ["ran", "out"]
+    assert "never occurred" not in err
+    out, err, _ = rehearse(script, tmp_path, "--fault", "kind=oom,after=20")
+    assert out.split() == ["none"]
+    assert "a requested fault never occurred: kind=oom" in err
+    assert "counted are the segments" in err
