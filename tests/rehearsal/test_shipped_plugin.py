@@ -637,3 +637,29 @@ def test_a_fault_of_memory_counts_segments_of_the_plugins_allocator_and_says_so(
     assert out.split() == ["none"]
     assert "a requested fault never occurred: kind=oom" in err
     assert "counted are the segments" in err
+
+
+WORK = """
+    import torch
+    torch.manual_seed(0)
+    left = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.Linear(32, 8))
+    left(torch.randn(16, 64)).sum().backward()
+    for layer, shape in LAYERS:
+        layer.to("npu")(torch.randn(shape).to("npu")).sum().backward()
+    rows = torch.randn(1, 2, 4, 8, device="npu", requires_grad=True)
+    (rows @ rows.transpose(-1, -2)).sum().backward()
+"""
+
+
+@with_wheel
+@pytest.mark.parametrize("device", ["npu", "cpu"])
+def test_work_is_counted_on_both_sides_as_with_the_simulated_plugin(tmp_path: Path, device: str) -> None:
+    layers = "[(torch.nn.Linear(64, 32), (16, 64)), (torch.nn.Conv2d(3, 4, 3), (2, 3, 8, 8))]"
+    script = WORK.replace("LAYERS", layers if device == "npu" else "[(torch.nn.Linear(2, 2), (1, 2))]")
+    strict = ("--strict",)
+    status = 0 if device == "npu" else 1  # the CPU did more than the device
+    _, err, summary = rehearse(script, tmp_path, *strict, status=status)
+    _, _, simulated = rehearse(script, tmp_path, *strict, "--plugin", "simulated", status=status)
+    assert summary["work"] == simulated["work"]
+    assert summary["work"]["device"] > 0  # type: ignore[index]
+    assert "model `Sequential`" in err

@@ -78,6 +78,7 @@ class TakenOver:
             "ferry_set_mode": (None, [text, number]),
             "ferry_set_fault": (None, [text, number, ctypes.c_double, ctypes.c_int64]),
             "ferry_operators_used": (text, []),
+            "ferry_device_work": (ctypes.c_int64, []),
         }
         for name, (result, arguments) in signatures.items():
             function = getattr(self._library, name)
@@ -125,6 +126,10 @@ class TakenOver:
         """For each registration of the plugin's: the operator, the dispatch key, and how it is served."""
         lines = self._library.ferry_served().decode().splitlines()
         return [(name, key, service) for name, key, service in map(str.split, lines)]
+
+    def work(self) -> int:
+        """Floating point operations of the device in products, convolutions, attention and recurrent layers."""
+        return int(self._library.ferry_device_work())
 
     def operators_used(self) -> dict[str, int]:
         """How often each operator ran, by full name."""

@@ -332,7 +332,7 @@ def _report(backend: type[Backend], rehearsal: Rehearsal, machine: Machine, oper
         "device": backend.DEVICE_TYPE,
         "memory": [{"peak_allocated": _peak(backend, machine, index)} for index in range(rehearsal.profile.devices)],
         "operators": operators.operators_used(),
-        "work": 0,
+        "work": operators.work(),
         "unverified_operators": [],
         "python": sys.version.split()[0],
         "torch": str(torch.__version__),

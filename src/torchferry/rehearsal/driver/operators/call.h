@@ -20,6 +20,7 @@
 #include "../../csrc/operators.h"
 #include "../../csrc/spoiling.h"
 #include "../../csrc/torch_versions.h"
+#include "../../csrc/work.h"
 
 namespace ferry::plugin {
 
@@ -471,6 +472,7 @@ class Call {
   c10::ScalarType narrow_ = at::kFloat;
   std::vector<c10::IValue> saved_;
   c10::SmallVector<Operand, 6> operands_;
+  const work::Inside inside_;
 };
 
 }  // namespace ferry::plugin
