@@ -663,3 +663,41 @@ def test_work_is_counted_on_both_sides_as_with_the_simulated_plugin(tmp_path: Pa
     assert summary["work"] == simulated["work"]
     assert summary["work"]["device"] > 0  # type: ignore[index]
     assert "model `Sequential`" in err
+
+
+@with_wheel
+def test_dtypes_that_the_card_lacks_or_holds_in_half_are_as_with_the_simulated_plugin(tmp_path: Path) -> None:
+    script = """
+        import torch
+        def error(call):
+            try:
+                call()
+            except Exception as reason:
+                return type(reason).__name__, str(reason).splitlines()[0]
+            return "nothing was raised"
+        ones = torch.ones(2, device="npu")
+        print(error(lambda: torch.ones(2, dtype=torch.float64).to("npu")))
+        print(error(lambda: torch.zeros(2, dtype=torch.float64, device="npu")))
+        print(error(lambda: ones.double()))
+        print((ones * 2.5).mean().item(), torch.nn.functional.softmax(ones, 0).sum().item())
+        fits = torch.tensor([1 << 30, -5]).to("npu")
+        print((fits * 4).tolist(), fits.mul_(8).tolist(), torch.tensor([(1 << 40) + 7]).to("npu").tolist())
+        ones.bfloat16().asinh()
+    """
+    card = tmp_path / "card.toml"
+    card.write_text(
+        'card = "own"\nextends = "910B2"\n[dtypes]\nfloat64 = "missing"\nint64 = "narrowed"\nbfloat16 = "emulated"\n'
+    )
+    out, _, summary = rehearse(script, tmp_path, "--profile", str(card))
+    simulated_out, _, simulated = rehearse(script, tmp_path, "--profile", str(card), "--plugin", "simulated")
+    assert out == simulated_out
+    assert out.count("TypeError") == 3
+    assert out.splitlines()[-1] == "[0, -20] [0, -40] [7]"
+    looked_at = {"missing-dtype", "narrowed", "noted-dtype"}
+
+    def events_of(account: dict[str, object]) -> set[tuple[str, str]]:
+        events = account["events"]
+        return {(event["kind"], event["subject"]) for event in events if event["kind"] in looked_at}  # type: ignore[attr-defined]
+
+    assert events_of(summary) == events_of(simulated)
+    assert {kind for kind, _ in events_of(summary)} == looked_at

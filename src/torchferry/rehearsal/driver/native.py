@@ -12,7 +12,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.rehearsal.driver.building import driver_core
 from torchferry.rehearsal.driver.description import SimulatedDriver
-from torchferry.rehearsal.native import DTYPE_CODES, FAULTS, MODES
+from torchferry.rehearsal.native import FAULTS, MODES, mask_of_dtypes
 
 _SINK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
 
@@ -110,9 +110,9 @@ class TakenOver:
             if function is not None:
                 use(ctypes.cast(function, ctypes.c_void_p))
 
-    def set_noted_dtypes(self, names: Iterable[str]) -> None:
-        """Say which dtypes differ on the card from CUDA's."""
-        self._library.ferry_set_dtypes(0, 0, sum(1 << DTYPE_CODES[name] for name in names))
+    def set_dtypes(self, missing: Iterable[str], narrowed: Iterable[str], noted: Iterable[str]) -> None:
+        """Say which dtypes the card lacks, holds in half the width, or treats in some other way."""
+        self._library.ferry_set_dtypes(*map(mask_of_dtypes, (missing, narrowed, noted)))
 
     def set_mode(self, operator: str, mode: str) -> None:
         """Take an operator away, or give it back."""

@@ -161,6 +161,9 @@ class Served final : public c10::OperatorKernel {
     op_.calls.fetch_add(1, std::memory_order_relaxed);
     keep_backward_here();
     const bool to = on_device(self), from = on_device(source);
+    if (to) {
+      refuse_missing_dtype(self.scalar_type());
+    }
     use_device();
     wait_for_queue(to ? self.device() : source.device());
     if (to != from) {
@@ -171,6 +174,9 @@ class Served final : public c10::OperatorKernel {
       const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
       auto target = to ? cpu_alias(self) : self;
       target.copy_(from ? cpu_alias(source) : source);
+      if (to) {
+        narrow_on_arrival(target, self.scalar_type());
+      }
     }
     stack->resize(base);
     stack->emplace_back(std::move(self));
