@@ -701,3 +701,34 @@ def test_dtypes_that_the_card_lacks_or_holds_in_half_are_as_with_the_simulated_p
 
     assert events_of(summary) == events_of(simulated)
     assert {kind for kind, _ in events_of(summary)} == looked_at
+
+
+@with_wheel
+def test_a_collective_in_a_graph_is_refused_by_name(tmp_path: Path) -> None:
+    script = """
+        import os, torch, torch_npu, torch.distributed as dist
+        rank = int(os.environ["RANK"])
+        torch.npu.set_device(rank)
+        dist.init_process_group("hccl")
+        values = torch.full((4,), float(rank + 1), device="npu")
+        dist.all_reduce(values)
+        torch.npu.synchronize()
+        try:
+            with torch.npu.graph(torch.npu.NPUGraph()):
+                values.mul_(2)
+                dist.all_reduce(values)
+            print("nothing was raised")
+        except Exception as reason:
+            print("RAISED", type(reason).__name__)
+        print(values.tolist())
+        dist.all_reduce(values)
+        print("AFTER", values.tolist())
+        dist.destroy_process_group()
+    """
+    launcher = ("-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29731")
+    out, err, summary = rehearse(script, tmp_path, "--devices", "2", launcher=launcher)
+    assert out.count("RAISED") == 2, out
+    assert out.count("AFTER [6.0, 6.0, 6.0, 6.0]") == 2, out
+    assert "HcclAllReduce while work is recorded into a graph: collectives in graphs are not simulated" in err
+    events = summary["events"]
+    assert ("not-rehearsed", "HcclAllReduce") in {(event["kind"], event["subject"]) for event in events}  # type: ignore[attr-defined]

@@ -462,10 +462,23 @@ static ferry_status agree(ferry_group* group, const char* operation, uint64_t co
   return status == FERRY_OK ? meet(group, operation) : status;
 }
 
+// On a card what ranks do together becomes part of a graph that is recorded. Here it would be done once, while recording.
+static bool is_recording(const char* operation) {
+  if (atomic_load(ferry_recording()) == 0) {
+    return false;
+  }
+  ferry_note(operation);
+  ferry_say("%s while work is recorded into a graph: collectives in graphs are not simulated", operation);
+  return true;
+}
+
 static ferry_status begin(ferry_group* group, const char* operation, uint64_t count, ferry_type type,
                           ferry_reduction reduction, uint32_t root) {
   if (group == NULL) {
     return FERRY_BAD_ARGUMENT;
+  }
+  if (is_recording(operation)) {
+    return FERRY_NOT_SIMULATED;
   }
   if (type == FERRY_NO_TYPE || (type == FERRY_BYTES && reduction != FERRY_NO_REDUCTION)) {
     ferry_say("%s of this type of elements is not simulated", operation);
@@ -852,6 +865,9 @@ ferry_status ferry_exchange(ferry_group* group, const char* operation, ferry_mes
       ferry_say("%s: there is no rank %u among %u", operation, messages[i].peer, group->ranks);
       return FERRY_BAD_ARGUMENT;
     }
+  }
+  if (is_recording(operation)) {
+    return FERRY_NOT_SIMULATED;
   }
   size_t* done = calloc(count == 0 ? 1 : count, sizeof *done);
   if (done == NULL) {
