@@ -147,6 +147,58 @@ def test_messages_of_both_ranks_cross_when_they_go_together(folder: Path) -> Non
     assert outputs(folder, body) == ["0 2.0 2.0", "0 1.0 1.0"]
 
 
+ONE_BY_ONE = """
+core.ferry_refused.restype = ctypes.c_char_p
+def send(values, peer):
+    return hccl.HcclSend(values, u64(len(values)), i32(4), u32(peer), group, None)
+def receive(count, peer):
+    values = (ctypes.c_float * count)()
+    assert hccl.HcclRecv(values, u64(count), i32(4), u32(peer), group, None) == 0
+    return values
+def crossed():
+    return b"before either receives" in core.ferry_refused()
+n = COUNT
+"""
+
+
+@pytest.mark.parametrize("count", [3, 32_768, 500_000], ids=["small", "one mailbox", "many mailboxes"])
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_a_sender_goes_on_before_its_message_is_received(folder: Path, count: int, ranks: int) -> None:
+    body = ONE_BY_ONE.replace("COUNT", str(count)) + textwrap.dedent("""
+        after, before = (rank + 1) % ranks, (rank - 1) % ranks
+        first, second = floats(*[rank] * n), floats(*[rank + 10] * n)
+        assert send(first, after) == send(second, after) == 0
+        first[0] = second[n - 1] = -1  # what is sent was read already
+        one, other = receive(n, before), receive(n, before)
+        print(set(one), set(other))
+        ranks_that_crossed = floats(crossed())
+        assert all_reduce(ranks_that_crossed) == 0
+        print(ranks_that_crossed[0] > 0)
+    """)
+    for rank, out in enumerate(outputs(folder, body, ranks)):
+        sender = float((rank - 1) % ranks)
+        assert out.splitlines() == [f"{{{sender}}} {{{sender + 10}}}", str(ranks == 2)]
+
+
+def test_the_last_message_of_a_process_arrives(folder: Path) -> None:
+    body = ONE_BY_ONE.replace("COUNT", "500_000") + textwrap.dedent("""
+        import time
+        if rank == 0:
+            print(send(floats(*[3] * n), 1))
+        else:
+            time.sleep(1)
+            print(set(receive(n, 0)), crossed())
+    """)
+    assert outputs(folder, body) == ["0", "{3.0} False"]
+
+
+@pytest.mark.parametrize("leave", ["hccl.HcclCommDestroy(group)", ""], ids=["left", "ended"])
+def test_nobody_waits_for_messages_that_both_ranks_leave(folder: Path, leave: str) -> None:
+    body = ONE_BY_ONE.replace("COUNT", "500_000") + "core.ferry_set_number(b'timeout', 100)\n"
+    body += f"print(send(floats(*[3] * n), 1 - rank))\n{leave}\n"
+    assert outputs(folder, body) == ["0", "0"]
+
+
 def test_ranks_that_ask_for_different_things_are_told_what_the_other_asked(folder: Path) -> None:
     ended = on_ranks(folder, "print(all_reduce(floats(*[1] * (4 + rank))))")
     assert [out.strip() for out, _ in ended] == [str(PARAMETER)] * 2

@@ -590,3 +590,144 @@ def test_the_line_that_ran_out_of_memory_is_named(tmp_path: Path) -> None:
     assert "program.py:4" in err
     kinds = [event["kind"] for event in summary["events"]]  # type: ignore[attr-defined]
     assert kinds.count("out-of-memory") == 1
+
+
+@with_wheel
+@pytest.mark.parametrize("queue", ["0", "1"])
+def test_both_ranks_send_before_either_receives(tmp_path: Path, queue: str) -> None:
+    script = """
+        import os, torch, torch_npu, torch.distributed as dist
+        rank = int(os.environ["RANK"])
+        torch.npu.set_device(rank)
+        dist.init_process_group("hccl")
+        for count in (10, 1_000_000):
+            mine = torch.full((count,), float(rank + 1), device="npu")
+            theirs = torch.zeros(count, device="npu")
+            work = [dist.isend(mine, 1 - rank), dist.irecv(theirs, 1 - rank)]
+            mine.add_(100)
+            for each in work:
+                each.wait()
+            assert theirs.unique().tolist() == [2.0 - rank], theirs
+        dist.destroy_process_group()
+        print("OVER")
+    """
+    port = str(29720 + int(queue))
+    launcher = ("-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", port)
+    out, err, summary = rehearse(script, tmp_path, "--devices", "2", launcher=launcher, TASK_QUEUE_ENABLE=queue)
+    assert out.count("OVER") == 2
+    assert "two ranks that send to each other before either receives" in err
+    assert {event["kind"] for event in summary["events"]} >= {"not-rehearsed"}  # type: ignore[attr-defined]
+
+
+@with_wheel
+def test_a_fault_of_memory_counts_segments_of_the_plugins_allocator_and_says_so(tmp_path: Path) -> None:
+    script = """
+        import torch
+        tensors = [torch.empty(100, device="npu") for _ in range(50)]  # of one segment
+        try:
+            torch.empty(8 << 20, device="npu")
+            print("none")
+        except torch.OutOfMemoryError:
+            print("ran out")
+    """
+    out, err, _ = rehearse(script, tmp_path, "--fault", "kind=oom,after=1")
+    assert out.split() == ["ran", "out"]
+    assert "never occurred" not in err
+    out, err, _ = rehearse(script, tmp_path, "--fault", "kind=oom,after=20")
+    assert out.split() == ["none"]
+    assert "a requested fault never occurred: kind=oom" in err
+    assert "counted are the segments" in err
+
+
+WORK = """
+    import torch
+    torch.manual_seed(0)
+    left = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.Linear(32, 8))
+    left(torch.randn(16, 64)).sum().backward()
+    for layer, shape in LAYERS:
+        layer.to("npu")(torch.randn(shape).to("npu")).sum().backward()
+    rows = torch.randn(1, 2, 4, 8, device="npu", requires_grad=True)
+    (rows @ rows.transpose(-1, -2)).sum().backward()
+"""
+
+
+@with_wheel
+@pytest.mark.parametrize("device", ["npu", "cpu"])
+def test_work_is_counted_on_both_sides_as_with_the_simulated_plugin(tmp_path: Path, device: str) -> None:
+    layers = "[(torch.nn.Linear(64, 32), (16, 64)), (torch.nn.Conv2d(3, 4, 3), (2, 3, 8, 8))]"
+    script = WORK.replace("LAYERS", layers if device == "npu" else "[(torch.nn.Linear(2, 2), (1, 2))]")
+    strict = ("--strict",)
+    status = 0 if device == "npu" else 1  # the CPU did more than the device
+    _, err, summary = rehearse(script, tmp_path, *strict, status=status)
+    _, _, simulated = rehearse(script, tmp_path, *strict, "--plugin", "simulated", status=status)
+    assert summary["work"] == simulated["work"]
+    assert summary["work"]["device"] > 0  # type: ignore[index]
+    assert "model `Sequential`" in err
+
+
+@with_wheel
+def test_dtypes_that_the_card_lacks_or_holds_in_half_are_as_with_the_simulated_plugin(tmp_path: Path) -> None:
+    script = """
+        import torch
+        def error(call):
+            try:
+                call()
+            except Exception as reason:
+                return type(reason).__name__, str(reason).splitlines()[0]
+            return "nothing was raised"
+        ones = torch.ones(2, device="npu")
+        print(error(lambda: torch.ones(2, dtype=torch.float64).to("npu")))
+        print(error(lambda: torch.zeros(2, dtype=torch.float64, device="npu")))
+        print(error(lambda: ones.double()))
+        print((ones * 2.5).mean().item(), torch.nn.functional.softmax(ones, 0).sum().item())
+        fits = torch.tensor([1 << 30, -5]).to("npu")
+        print((fits * 4).tolist(), fits.mul_(8).tolist(), torch.tensor([(1 << 40) + 7]).to("npu").tolist())
+        ones.bfloat16().asinh()
+    """
+    card = tmp_path / "card.toml"
+    card.write_text(
+        'card = "own"\nextends = "910B2"\n[dtypes]\nfloat64 = "missing"\nint64 = "narrowed"\nbfloat16 = "emulated"\n'
+    )
+    out, _, summary = rehearse(script, tmp_path, "--profile", str(card))
+    simulated_out, _, simulated = rehearse(script, tmp_path, "--profile", str(card), "--plugin", "simulated")
+    assert out == simulated_out
+    assert out.count("TypeError") == 3
+    assert out.splitlines()[-1] == "[0, -20] [0, -40] [7]"
+    looked_at = {"missing-dtype", "narrowed", "noted-dtype"}
+
+    def events_of(account: dict[str, object]) -> set[tuple[str, str]]:
+        events = account["events"]
+        return {(event["kind"], event["subject"]) for event in events if event["kind"] in looked_at}  # type: ignore[attr-defined]
+
+    assert events_of(summary) == events_of(simulated)
+    assert {kind for kind, _ in events_of(summary)} == looked_at
+
+
+@with_wheel
+def test_a_collective_in_a_graph_is_refused_by_name(tmp_path: Path) -> None:
+    script = """
+        import os, torch, torch_npu, torch.distributed as dist
+        rank = int(os.environ["RANK"])
+        torch.npu.set_device(rank)
+        dist.init_process_group("hccl")
+        values = torch.full((4,), float(rank + 1), device="npu")
+        dist.all_reduce(values)
+        torch.npu.synchronize()
+        try:
+            with torch.npu.graph(torch.npu.NPUGraph()):
+                values.mul_(2)
+                dist.all_reduce(values)
+            print("nothing was raised")
+        except Exception as reason:
+            print(f"RAISED {type(reason).__name__} {values.sum().item()}\\n", end="")
+        dist.all_reduce(values)
+        print(f"AFTER {values.sum().item()}\\n", end="")
+        dist.destroy_process_group()
+    """
+    launcher = ("-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29731")
+    out, err, summary = rehearse(script, tmp_path, "--devices", "2", launcher=launcher)
+    assert out.count("RAISED RuntimeError 12.0") == 2, out
+    assert out.count("AFTER 24.0") == 2, out
+    assert "HcclAllReduce while work is recorded into a graph: collectives in graphs are not simulated" in err
+    events = summary["events"]
+    assert ("not-rehearsed", "HcclAllReduce") in {(event["kind"], event["subject"]) for event in events}  # type: ignore[attr-defined]

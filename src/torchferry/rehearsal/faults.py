@@ -30,7 +30,8 @@ class Fault:
         kind: One of `KINDS`.
         op: Operator (`aten::addmm`, with or without overload) or collective (`c10d::allreduce`); empty for `oom`.
         scale: Relative error of `noise`, or seconds of `slow`.
-        after: Calls, or allocations, that go right before the first that does not.
+        after: Calls, or allocations, that go right before the first that does not. Allocations are the tensors of the
+            simulated plugin, and the segments that a plugin's own allocator asks the simulated driver for.
         rank: The only rank that has the fault; -1 for all.
     """
 

@@ -126,7 +126,7 @@ class Native:
 
     def set_dtypes(self, missing: Iterable[str], narrowed: Iterable[str], noted: Iterable[str]) -> None:
         """Say which dtypes the card lacks, holds in half the width, or treats in some other way."""
-        self._library.ferry_set_dtypes(_mask(missing), _mask(narrowed), _mask(noted))
+        self._library.ferry_set_dtypes(mask_of_dtypes(missing), mask_of_dtypes(narrowed), mask_of_dtypes(noted))
 
     def set_rounding(self, *, matmul: int | None = None, convolution: int | None = None) -> None:
         """Keep so many explicit mantissa bits of the float32 inputs of products or convolutions; 0 keeps all 23.
@@ -327,7 +327,8 @@ class Native:
         return {name: int(count) for name, count in pairs}
 
 
-def _mask(dtypes: Iterable[str]) -> int:
+def mask_of_dtypes(dtypes: Iterable[str]) -> int:
+    """Return a number with a bit for each dtype, at its number in `c10::ScalarType`."""
     return sum(1 << DTYPE_CODES[name] for name in dtypes)
 
 

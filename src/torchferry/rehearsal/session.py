@@ -143,11 +143,7 @@ def refuse_other_plugin(backend: type[Backend]) -> None:
 
 
 def _imitate(native: Native, profile: Profile, operator_modes: Modes, backend: type[Backend]) -> None:
-    rules: dict[str, list[str]] = {"missing": [], "narrowed": [], "emulated": [], "limited": []}
-    for dtype, rule in profile.dtypes.items():
-        if dtype in DTYPE_CODES:
-            rules[rule].append(dtype)
-    native.set_dtypes(rules["missing"], rules["narrowed"], _worth_noting(rules["emulated"] + rules["limited"]))
+    native.set_dtypes(*rules_of_dtypes(profile))
     native.set_capacity(profile.memory)
     bits = ROUNDING_BITS[profile.matmul_rounding]
     native.set_rounding(matmul=bits, convolution=bits)
@@ -168,9 +164,15 @@ def _fallback_is_off(backend: type[Backend], version: str) -> bool:
     return bool(switched) and table.fallback_switched == "error"
 
 
-def _worth_noting(dtypes: list[str]) -> list[str]:
-    """Return the dtypes whose use is an event; that of float32 would be one at every line."""
-    return [dtype for dtype in dtypes if dtype not in {"float32", "int64"}]
+def rules_of_dtypes(profile: Profile) -> tuple[list[str], list[str], list[str]]:
+    """Return the dtypes that a card lacks, those that it holds in half the width, and others whose use is an event."""
+    rules: dict[str, list[str]] = {"missing": [], "narrowed": [], "emulated": [], "limited": []}
+    for dtype, rule in profile.dtypes.items():
+        if dtype in DTYPE_CODES:
+            rules[rule].append(dtype)
+    others = rules["emulated"] + rules["limited"]
+    # that of float32 would be one at every line
+    return rules["missing"], rules["narrowed"], [name for name in others if name not in {"float32", "int64"}]
 
 
 def _device_report(session: Session) -> dict[str, object]:

@@ -146,6 +146,8 @@ def lines(
     for fault in rehearsal.faults:
         if not _happened(fault, aggregate):
             yield "  - " + say("a requested fault never occurred: {fault}", fault=fault.text()).render(lang)
+            if fault.kind == "oom" and rehearsal.shipped is not None:
+                yield "    " + _SEGMENTS.render(lang)
     yield from _memory(rehearsal, aggregate, lang)
     if aggregate.operators:
         yield "  " + say(
@@ -178,6 +180,12 @@ def _host_work(aggregate: Aggregate) -> Message:
         "recurrent layers",
         share=f"{share:.1f}" if 0.05 < share < 99.95 or share == 100 else f"{share:.2g}",
     )
+
+
+_SEGMENTS = say(
+    "counted are the segments that the plugin's allocator asks the driver for, not tensors: lower `after`, or "
+    "rehearse with `--plugin simulated`"
+)
 
 
 def _happened(fault: Fault, aggregate: Aggregate) -> bool:

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
 
+#include "dtypes.h"
 #include "memory.h"
 
 namespace ferry {
@@ -59,14 +60,6 @@ inline at::Tensor host_tensor(const at::Tensor& tensor) {
       c10::DispatchKeySet(c10::DispatchKey::CPU) | (tensor.key_set() & kMathBits), tensor.dtype());
   host.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
   return host;
-}
-
-inline void refuse_missing_dtype(c10::ScalarType dtype) {
-  if (C10_UNLIKELY(settings().missing.load(std::memory_order_relaxed) & bit(dtype))) {
-    emit(Event::kMissingDtype, c10::toString(dtype));
-    TORCH_CHECK_TYPE(false, settings().title, " does not support ", dtype, ": a tensor of this dtype cannot be on ",
-                     settings().name);
-  }
 }
 
 }  // namespace ferry

@@ -155,9 +155,9 @@ class Call {
       implementation = result.unsafeGetTensorImpl();
     }
     refuse_missing_dtype(result.scalar_type());
-    if (C10_UNLIKELY(settings().narrowed.load(std::memory_order_relaxed) & bit(result.scalar_type())) &&
+    if (C10_UNLIKELY(is_narrowed(result.scalar_type())) &&
         !op_.moves_only) {
-      narrow_values(result);
+      narrow_values(op_, result);
     }
     if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
       result = spoiled(op_, std::move(result));
@@ -308,9 +308,9 @@ class Call {
         original->storage_offset() != alias->storage_offset()) {
       original->set_sizes_and_strides(alias->sizes(), alias->strides(), alias->storage_offset());
     }
-    if (C10_UNLIKELY(settings().narrowed.load(std::memory_order_relaxed) & bit(operand.original.scalar_type())) &&
+    if (C10_UNLIKELY(is_narrowed(operand.original.scalar_type())) &&
         !op_.moves_only) {
-      narrow_values(operand.alias);
+      narrow_values(op_, operand.alias);
     }
     if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
       spoil_in_place(op_, operand.alias);
@@ -378,29 +378,6 @@ class Call {
   void note(c10::ScalarType dtype) {
     if ((op_.noted.fetch_or(bit(dtype)) & bit(dtype)) == 0) {
       emit(Event::kNotedDtype, c10::toString(dtype), op_.name);
-    }
-  }
-
-  // The card holds the values in half the width: what does not fit is lost here too.
-  void narrow_values(at::Tensor& values) {
-    note_narrowed(values.scalar_type());
-    switch (values.scalar_type()) {
-      case at::kDouble:
-        values.copy_(values.to(at::kFloat));
-        break;
-      case at::kComplexDouble:
-        values.copy_(values.to(at::kComplexFloat));
-        break;
-      case at::kLong:
-        values.copy_(values.to(at::kInt));
-        break;
-      default:
-        break;
-    }
-  }
-  void note_narrowed(c10::ScalarType dtype) {
-    if ((op_.noted.fetch_or(bit(dtype)) & bit(dtype)) == 0) {
-      emit(Event::kNarrowed, c10::toString(dtype), op_.name);
     }
   }
 

@@ -77,19 +77,6 @@ inline at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, 
 
 inline at::Tensor host_side(const at::Tensor& tensor) { return on_device(tensor) ? cpu_alias(tensor) : tensor; }
 
-// Where 64-bit values arrive on a card that holds 32 bits, they lose what does not fit.
-inline void narrow_on_arrival(const at::Tensor& host, c10::ScalarType dtype) {
-  if (C10_LIKELY((settings().narrowed.load(std::memory_order_relaxed) & bit(dtype)) == 0) || host.numel() == 0) {
-    return;
-  }
-  const auto narrow = dtype == at::kLong ? at::kInt : dtype == at::kDouble ? at::kFloat : at::kComplexFloat;
-  const auto kept = host.to(narrow).to(dtype);
-  if (!kept.equal(host)) {
-    emit(Event::kNarrowed, c10::toString(dtype), "values that do not fit were moved to the device");
-    host.copy_(kept);
-  }
-}
-
 inline void report_transfer(const at::Tensor& from, const at::Tensor& to, int64_t bytes, bool waits) {
   if (on_device(from) == on_device(to)) {
     return;

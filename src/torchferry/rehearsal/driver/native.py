@@ -12,7 +12,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.rehearsal.driver.building import driver_core
 from torchferry.rehearsal.driver.description import SimulatedDriver
-from torchferry.rehearsal.native import DTYPE_CODES, FAULTS, MODES
+from torchferry.rehearsal.native import FAULTS, MODES, mask_of_dtypes
 
 _SINK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
 
@@ -78,6 +78,7 @@ class TakenOver:
             "ferry_set_mode": (None, [text, number]),
             "ferry_set_fault": (None, [text, number, ctypes.c_double, ctypes.c_int64]),
             "ferry_operators_used": (text, []),
+            "ferry_device_work": (ctypes.c_int64, []),
         }
         for name, (result, arguments) in signatures.items():
             function = getattr(self._library, name)
@@ -109,9 +110,9 @@ class TakenOver:
             if function is not None:
                 use(ctypes.cast(function, ctypes.c_void_p))
 
-    def set_noted_dtypes(self, names: Iterable[str]) -> None:
-        """Say which dtypes differ on the card from CUDA's."""
-        self._library.ferry_set_dtypes(0, 0, sum(1 << DTYPE_CODES[name] for name in names))
+    def set_dtypes(self, missing: Iterable[str], narrowed: Iterable[str], noted: Iterable[str]) -> None:
+        """Say which dtypes the card lacks, holds in half the width, or treats in some other way."""
+        self._library.ferry_set_dtypes(*map(mask_of_dtypes, (missing, narrowed, noted)))
 
     def set_mode(self, operator: str, mode: str) -> None:
         """Take an operator away, or give it back."""
@@ -125,6 +126,10 @@ class TakenOver:
         """For each registration of the plugin's: the operator, the dispatch key, and how it is served."""
         lines = self._library.ferry_served().decode().splitlines()
         return [(name, key, service) for name, key, service in map(str.split, lines)]
+
+    def work(self) -> int:
+        """Floating point operations of the device in products, convolutions, attention and recurrent layers."""
+        return int(self._library.ferry_device_work())
 
     def operators_used(self) -> dict[str, int]:
         """How often each operator ran, by full name."""

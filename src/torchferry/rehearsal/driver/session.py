@@ -26,7 +26,6 @@ from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver import building, matching
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
 from torchferry.rehearsal.driver.native import Machine, TakenOver, function_of
-from torchferry.rehearsal.native import DTYPE_CODES
 from torchferry.rehearsal.profile import Profile
 
 _REFERENCES = "_fused.py"
@@ -198,12 +197,7 @@ def _start_machine(driver: SimulatedDriver, folder: Path, rehearsal: Rehearsal, 
 
 def _use_profile(operators: TakenOver, rehearsal: Rehearsal) -> None:
     profile = rehearsal.profile
-    differing = [
-        dtype
-        for dtype, rule in profile.dtypes.items()
-        if dtype in DTYPE_CODES and rule != "missing" and dtype not in {"float32", "int64"}
-    ]
-    operators.set_noted_dtypes(differing)
+    operators.set_dtypes(*session.rules_of_dtypes(profile))
     for operator in profile.missing_operators:
         operators.set_mode(operator if "::" in operator else f"aten::{operator}", "missing")
 
@@ -332,7 +326,7 @@ def _report(backend: type[Backend], rehearsal: Rehearsal, machine: Machine, oper
         "device": backend.DEVICE_TYPE,
         "memory": [{"peak_allocated": _peak(backend, machine, index)} for index in range(rehearsal.profile.devices)],
         "operators": operators.operators_used(),
-        "work": 0,
+        "work": operators.work(),
         "unverified_operators": [],
         "python": sys.version.split()[0],
         "torch": str(torch.__version__),

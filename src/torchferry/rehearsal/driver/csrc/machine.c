@@ -168,6 +168,10 @@ static pthread_mutex_t refusal_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void ferry_note_refused(const char* name) {
   ferry_say("%s is not simulated", name);
+  ferry_note(name);
+}
+
+void ferry_note(const char* name) {
   pthread_mutex_lock(&refusal_lock);
   size_t i = 0;
   while (i < refusal_count && strcmp(refusals[i].name, name) != 0) {

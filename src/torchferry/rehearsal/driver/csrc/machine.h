@@ -48,6 +48,7 @@ const char* ferry_take_said(void);
 
 // An entry point that is not simulated was called: its name is kept for the summary and told to the thread.
 void ferry_note_refused(const char* name);
+void ferry_note(const char* name);  // the same, of what went on here and may not on the card
 FERRY_EXPORT const char* ferry_refused(void);  // "name calls\n" for each
 
 // --- memory (memory.c) ---

@@ -34,6 +34,7 @@ typedef struct {
   atomic_uint ranks, joined, waiting, turn, failed;
   atomic_int process[MOST_RANKS];
   atomic_int card[MOST_RANKS];  // counted from 1; 0 is none
+  atomic_bool leaving[MOST_RANKS];
   request requests[MOST_RANKS];
 } header;
 
@@ -296,6 +297,8 @@ static ferry_status meet(ferry_group* group, const char* operation) {
 
 // --- joining and leaving ---
 
+static void wait_for_parcels(const ferry_group* group);  // NULL: of all groups
+
 void ferry_new_group_name(char* name, size_t room) {
   uint64_t random[2] = {0, 0};
   if (getrandom(random, sizeof random, 0) != sizeof random) {
@@ -412,6 +415,8 @@ ferry_status ferry_leave(ferry_group* group) {
   if (group == NULL) {
     return FERRY_BAD_ARGUMENT;
   }
+  atomic_store(&group->shared->leaving[group->rank], true);
+  wait_for_parcels(group);
   atomic_store(&group->shared->process[group->rank], 0);
   munmap(group->shared, group->bytes);
   pthread_mutex_destroy(&group->lock);
@@ -457,10 +462,23 @@ static ferry_status agree(ferry_group* group, const char* operation, uint64_t co
   return status == FERRY_OK ? meet(group, operation) : status;
 }
 
+// On a card what ranks do together becomes part of a graph that is recorded. Here it would be done once, while recording.
+static bool is_recording(const char* operation) {
+  if (atomic_load(ferry_recording()) == 0) {
+    return false;
+  }
+  ferry_note(operation);
+  ferry_say("%s while work is recorded into a graph: collectives in graphs are not simulated", operation);
+  return true;
+}
+
 static ferry_status begin(ferry_group* group, const char* operation, uint64_t count, ferry_type type,
                           ferry_reduction reduction, uint32_t root) {
   if (group == NULL) {
     return FERRY_BAD_ARGUMENT;
+  }
+  if (is_recording(operation)) {
+    return FERRY_NOT_SIMULATED;
   }
   if (type == FERRY_NO_TYPE || (type == FERRY_BYTES && reduction != FERRY_NO_REDUCTION)) {
     ferry_say("%s of this type of elements is not simulated", operation);
@@ -677,6 +695,167 @@ static bool move(ferry_group* group, ferry_message* message, size_t* done, bool*
   return true;
 }
 
+// --- what is sent while its sender goes on ---
+
+// A card sends from a stream, and the program goes on. Here a message that its receiver does not take at once is copied,
+// and a thread delivers it: in order for each pair of ranks.
+typedef struct parcel {
+  ferry_group* group;
+  const char* operation;
+  ferry_message message;
+  size_t done;
+  patience wait;
+  struct parcel* next;
+  char data[];
+} parcel;
+
+static pthread_mutex_t parcels_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t parcels_came = PTHREAD_COND_INITIALIZER, parcels_left = PTHREAD_COND_INITIALIZER;
+static parcel* parcels;  // in the order in which they were sent
+static bool courier_started;
+
+static bool has_parcel(const ferry_group* group, uint32_t peer) {
+  pthread_mutex_lock(&parcels_lock);
+  const parcel* each = parcels;
+  while (each != NULL && (each->group != group || each->message.peer != peer)) {
+    each = each->next;
+  }
+  pthread_mutex_unlock(&parcels_lock);
+  return each != NULL;
+}
+
+static bool is_first_of_its_pair(const parcel* looked_at) {
+  const parcel* each = parcels;
+  while (each != looked_at && (each->group != looked_at->group || each->message.peer != looked_at->message.peer)) {
+    each = each->next;
+  }
+  return each == looked_at;
+}
+
+// The peer leaves the group, or cannot come any more: nobody will take it.
+static bool is_lost(parcel* each) {
+  return atomic_load(&each->group->shared->leaving[each->message.peer]) ||
+         wait_a_little(each->group, each->operation, &each->wait) != FERRY_OK;
+}
+
+static void* deliver(void* unused) {
+  (void)unused;
+  pthread_mutex_lock(&parcels_lock);
+  for (;;) {
+    while (parcels == NULL) {
+      pthread_cond_wait(&parcels_came, &parcels_lock);
+    }
+    for (parcel** place = &parcels; *place != NULL;) {
+      parcel* each = *place;
+      bool moved = false, wrong = false;
+      if (is_first_of_its_pair(each)) {
+        moved = move(each->group, &each->message, &each->done, &wrong);
+      }
+      bool over = each->done == each->message.bytes;
+      if (moved) {
+        each->wait = (patience){0, 0};
+      } else if (!over) {
+        pthread_mutex_unlock(&parcels_lock);  // only this thread takes parcels out
+        over = is_lost(each);
+        pthread_mutex_lock(&parcels_lock);
+      }
+      if (over) {
+        *place = each->next;
+        free(each);
+        pthread_cond_broadcast(&parcels_left);
+      } else {
+        place = &each->next;
+      }
+    }
+  }
+  return NULL;
+}
+
+static void wait_for_parcels(const ferry_group* group) {
+  pthread_mutex_lock(&parcels_lock);
+  for (;;) {
+    const parcel* each = parcels;
+    while (each != NULL && group != NULL && each->group != group) {
+      each = each->next;
+    }
+    if (each == NULL) {
+      break;
+    }
+    pthread_cond_wait(&parcels_left, &parcels_lock);
+  }
+  pthread_mutex_unlock(&parcels_lock);
+}
+
+static void deliver_the_rest(void) {
+  pthread_mutex_lock(&parcels_lock);
+  for (const parcel* each = parcels; each != NULL; each = each->next) {
+    atomic_store(&each->group->shared->leaving[each->group->rank], true);
+  }
+  pthread_mutex_unlock(&parcels_lock);
+  wait_for_parcels(NULL);
+}
+
+static void forget_parcels(void) {  // in the child of a fork, which has no such thread
+  parcels = NULL;
+  courier_started = false;
+  pthread_mutex_init(&parcels_lock, NULL);
+  pthread_cond_init(&parcels_came, NULL);
+  pthread_cond_init(&parcels_left, NULL);
+}
+
+static bool start_courier(void) {
+  static bool ends_well;
+  pthread_t thread;
+  if (courier_started || pthread_create(&thread, NULL, deliver, NULL) != 0) {
+    return courier_started;
+  }
+  pthread_detach(thread);
+  if (!ends_well) {
+    (void)atexit(deliver_the_rest);
+    (void)pthread_atfork(NULL, NULL, forget_parcels);
+    ends_well = true;
+  }
+  return courier_started = true;
+}
+
+// Hand over what is left of a message. False: there is no memory, or no thread.
+static bool hand_over(ferry_group* group, const char* operation, const ferry_message* message, size_t done) {
+  const size_t bytes = message->bytes - done;
+  parcel* made = calloc(1, sizeof *made + bytes);
+  if (made == NULL) {
+    return false;
+  }
+  made->group = group;
+  made->operation = operation;
+  made->message = (ferry_message){true, made->data, bytes, message->peer};
+  memcpy(made->data, (const char*)message->buffer + done, bytes);
+  pthread_mutex_lock(&parcels_lock);
+  const bool taken = start_courier();
+  if (taken) {
+    parcel** place = &parcels;
+    while (*place != NULL) {
+      place = &(*place)->next;
+    }
+    *place = made;
+    pthread_cond_signal(&parcels_came);
+  } else {
+    free(made);
+  }
+  pthread_mutex_unlock(&parcels_lock);
+  return taken;
+}
+
+static bool has_arrived(const ferry_group* group, uint32_t peer) {
+  return atomic_load(&group->boxes[peer * group->ranks + group->rank].full) != 0;
+}
+
+// Asked when a message of the peer has arrived: whether it has not yet taken what this rank had sent to it. By the
+// vendors' words a message and its receiver wait for each other on a stream, so that on cards both might wait for ever.
+static bool both_sent_first(const ferry_group* group, uint32_t peer) {
+  return peer != group->rank &&
+         (has_parcel(group, peer) || atomic_load(&group->boxes[group->rank * group->ranks + peer].full) != 0);
+}
+
 ferry_status ferry_exchange(ferry_group* group, const char* operation, ferry_message* messages, size_t count) {
   if (group == NULL || (messages == NULL && count != 0)) {
     return FERRY_BAD_ARGUMENT;
@@ -687,12 +866,15 @@ ferry_status ferry_exchange(ferry_group* group, const char* operation, ferry_mes
       return FERRY_BAD_ARGUMENT;
     }
   }
+  if (is_recording(operation)) {
+    return FERRY_NOT_SIMULATED;
+  }
   size_t* done = calloc(count == 0 ? 1 : count, sizeof *done);
   if (done == NULL) {
     return FERRY_OUT_OF_MEMORY;
   }
   ferry_status status = FERRY_OK;
-  bool left = count != 0;
+  bool left = count != 0, crossed = false;
   patience wait = {0, 0};
   while (left && status == FERRY_OK) {
     bool moved = false, wrong = false;
@@ -700,7 +882,13 @@ ferry_status ferry_exchange(ferry_group* group, const char* operation, ferry_mes
     for (size_t i = 0; i < count; i++) {
       if (done[i] < messages[i].bytes) {
         left = true;
-        if (!waits_for_earlier(messages, done, i)) {
+        if (count == 1 && !messages[i].sends && done[i] == 0) {
+          if (!has_arrived(group, messages[i].peer)) {
+            continue;  // the question below comes before the message is taken
+          }
+          crossed = both_sent_first(group, messages[i].peer);
+        }
+        if (!waits_for_earlier(messages, done, i) && !(messages[i].sends && has_parcel(group, messages[i].peer))) {
           moved |= move(group, &messages[i], &done[i], &wrong);
         }
       }
@@ -711,8 +899,14 @@ ferry_status ferry_exchange(ferry_group* group, const char* operation, ferry_mes
     } else if (moved) {
       wait = (patience){0, 0};
     } else if (left) {
+      if (count == 1 && messages[0].sends && wait.rounds >= 100 && hand_over(group, operation, messages, done[0])) {
+        break;
+      }
       status = wait_a_little(group, operation, &wait);
     }
+  }
+  if (crossed) {
+    ferry_note("two ranks that send to each other before either receives");
   }
   free(done);
   return status;

@@ -17,9 +17,11 @@
 #include <utility>
 #include <vector>
 
+#include "../../csrc/dtypes.h"
 #include "../../csrc/operators.h"
 #include "../../csrc/spoiling.h"
 #include "../../csrc/torch_versions.h"
+#include "../../csrc/work.h"
 
 namespace ferry::plugin {
 
@@ -324,6 +326,7 @@ class Call {
       refuse_mixture(c10::str(device_, " and ", value.device()), "");
     }
     const auto dtype = value.scalar_type();
+    refuse_missing_dtype(dtype);
     note(dtype);
     half_ |= is_half(dtype) || (op_.integers_widen && !c10::isFloatingType(dtype)) ||
              (op_.bool_widens && dtype == at::kBool);
@@ -387,6 +390,10 @@ class Call {
                               original->storage_offset() != alias->storage_offset())) {
         original->set_sizes_and_strides(alias->sizes(), alias->strides(), alias->storage_offset());
       }
+      if (C10_UNLIKELY(is_narrowed(operand.original.scalar_type())) && !op_.moves_only) {
+        auto values = cpu_alias(operand.original);
+        narrow_values(op_, values);
+      }
       if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
         auto values = cpu_alias(operand.original);
         spoil_in_place(op_, values);
@@ -439,6 +446,10 @@ class Call {
     }
     TORCH_CHECK_NOT_IMPLEMENTED(value.layout() == at::kStrided, op_.name, " makes a sparse or nested tensor, which is ",
                                 "not rehearsed with the plugin as its vendor ships it");
+    refuse_missing_dtype(value.scalar_type());
+    if (C10_UNLIKELY(is_narrowed(value.scalar_type())) && !op_.moves_only) {
+      narrow_values(op_, value);
+    }
     if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
       value = spoiled(op_, std::move(value));
     }
@@ -471,6 +482,7 @@ class Call {
   c10::ScalarType narrow_ = at::kFloat;
   std::vector<c10::IValue> saved_;
   c10::SmallVector<Operand, 6> operands_;
+  const work::Inside inside_;
 };
 
 }  // namespace ferry::plugin

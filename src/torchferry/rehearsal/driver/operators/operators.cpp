@@ -161,6 +161,9 @@ class Served final : public c10::OperatorKernel {
     op_.calls.fetch_add(1, std::memory_order_relaxed);
     keep_backward_here();
     const bool to = on_device(self), from = on_device(source);
+    if (to) {
+      refuse_missing_dtype(self.scalar_type());
+    }
     use_device();
     wait_for_queue(to ? self.device() : source.device());
     if (to != from) {
@@ -171,6 +174,9 @@ class Served final : public c10::OperatorKernel {
       const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
       auto target = to ? cpu_alias(self) : self;
       target.copy_(from ? cpu_alias(source) : source);
+      if (to) {
+        narrow_on_arrival(target, self.scalar_type());
+      }
     }
     stack->resize(base);
     stack->emplace_back(std::move(self));
@@ -225,6 +231,7 @@ class Noted final : public c10::OperatorKernel {
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
     op_.calls.fetch_add(1, std::memory_order_relaxed);
     wait_for_queue(current_place());
+    const work::Inside inside;
     try {
       own_.callBoxed(handle, keys, stack);
     } catch (const c10::NotImplementedError&) {
@@ -422,7 +429,7 @@ class Takeover {
   const Request& request_;
 };
 
-// Kernels that the CPU has not, since PyTorch asks accelerators alone for them.
+// Kernels that the CPU has not, since PyTorch asks accelerators alone for them, and those that count arithmetic.
 void add_kernels_of_cpu() {
   static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
   const auto add = [](const char* name, auto&& kernel) {
@@ -440,6 +447,7 @@ void add_kernels_of_cpu() {
   add("batch_norm_elemt", TORCH_FN(formulas::batch_norm_elemt));
   add("batch_norm_backward_reduce", TORCH_FN(formulas::batch_norm_backward_reduce));
   add("batch_norm_backward_elemt", TORCH_FN(formulas::batch_norm_backward_elemt));
+  work::watch(*library);
 }
 
 struct Quiet final : c10::WarningHandler {
@@ -531,6 +539,8 @@ FERRY_API void ferry_set_fault(const char* name, int kind, double scale, int64_t
   fault.after = after;
   Operators::instance().set_fault(name, fault);
 }
+
+FERRY_API int64_t ferry_device_work() { return work::of_device.load(); }
 
 FERRY_API const char* ferry_operators_used() {
   static std::string text;
