@@ -145,6 +145,80 @@ def attention(npu: Any) -> tuple[Any, Any]:
 
 
 @case
+def masks_of_inference(npu: Any) -> tuple[Any, Any]:
+    query, key, value = (drawn(2, 4, 3, 8, seed=seed) for seed in range(3))
+    one = query[:, :, :1]
+    of_batch = torch.tensor([[True, False, False], [False, False, True]])
+    square = torch.stack([torch.eye(3).bool(), torch.eye(3).flip(0).bool()])
+    both = torch.ops.npu.npu_fused_infer_attention_score
+    options = {"num_heads": 4, "input_layout": "BNSD"}
+    cards = moved(query, key, value, one, of_batch, square)
+    compressed = torch.ones(2048, 2048, dtype=torch.bool, device="npu").triu(1)
+    got = [
+        both(cards[3], *cards[1:3], atten_mask=cards[4], **options)[0],
+        npu.npu_incre_flash_attention(cards[3], *cards[1:3], atten_mask=cards[4], **options),
+        both(*cards[:3], atten_mask=cards[5], **options)[0],
+        npu.npu_prompt_flash_attention(*cards[:3], atten_mask=cards[5], next_tokens=9, **options),
+        *(both(cards[3], *cards[1:3], atten_mask=compressed, sparse_mode=mode, **options)[0] for mode in (2, 3, 4)),
+        both(cards[3], *cards[1:3], atten_mask=cards[4], pre_tokens=0, next_tokens=0, **options)[0],
+    ]
+    narrow = by_rows(one, key, value, of_batch[:, None])
+    wide = by_rows(query, key, value, square)
+    return got, [*(narrow, narrow, wide, wide), *[by_rows(one, key, value, torch.zeros(2, 1, 3).bool())] * 3, narrow]
+
+
+def by_rows(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+    """Return attention with the scale 1, a row at a time, from the keys that it sees; zeros where it sees none."""
+    result = torch.zeros_like(query)
+    for batch in range(query.shape[0]):
+        for row in range(query.shape[2]):
+            seen = [place for place in range(key.shape[2]) if not hidden[batch, row, place]]
+            if seen:
+                weights = torch.einsum("hd,hkd->hk", query[batch, :, row], key[batch][:, seen]).softmax(-1)
+                result[batch, :, row] = torch.einsum("hk,hkd->hd", weights, value[batch][:, seen])
+    return result
+
+
+@case
+def sparse_modes_of_inference(npu: Any) -> tuple[Any, Any]:
+    query, key, value = drawn(2, 2, 4, 8), drawn(2, 2, 6, 8, seed=1), drawn(2, 2, 6, 8, seed=2)
+    cards = moved(query, key, value)
+    compressed = torch.ones(2048, 2048, dtype=torch.bool, device="npu").triu(1)
+    whole = torch.zeros(4, 6, dtype=torch.bool, device="npu")
+    queries, keys = [4, 2], [6, 3]
+    limits = {2: (99, 0), 3: (99, 0), 4: (1, 0), 0: (1, 1)}
+    got, expected = [], []
+    for mode, (before, after) in limits.items():
+        options = {
+            "num_heads": 2,
+            "input_layout": "BNSD",
+            "sparse_mode": mode,
+            "atten_mask": compressed if mode else whole,
+        }
+        tokens = {"pre_tokens": before, "next_tokens": after} if mode in (0, 4) else {}
+        lengths = {"actual_seq_lengths": queries, "actual_seq_lengths_kv": keys}
+        got += [
+            npu.npu_prompt_flash_attention(*cards, **options, **tokens, **lengths),
+            npu.npu_fused_infer_attention_score(*cards, **options, **tokens, **lengths)[0],
+        ]
+        hidden = torch.ones(2, 4, 6, dtype=torch.bool)
+        for batch in range(2):
+            right = keys[batch] - queries[batch] if mode in (3, 4) else 0
+            for row in range(queries[batch]):
+                for place in range(keys[batch]):
+                    hidden[batch, row, place] = not -before <= place - row - right <= after
+        expected += [by_rows(query, key, value, hidden)] * 2
+    hidden = torch.ones(2, 4, 6, dtype=torch.bool).triu(1)
+    first = npu.npu_prompt_flash_attention(*cards, num_heads=2, input_layout="BNSD", atten_mask=whole)
+    free = npu.npu_prompt_flash_attention(*cards, num_heads=2, input_layout="BNSD", next_tokens=0)
+    return [*got, first, free], [
+        *expected,
+        by_rows(query, key, value, hidden),
+        by_rows(query, key, value, hidden & False),
+    ]
+
+
+@case
 def parts_of_attention_together(npu: Any) -> tuple[Any, Any]:
     scores, values = drawn(3, 8), drawn(8, 4)
     parts = [
@@ -254,6 +328,97 @@ def quantised(npu: Any) -> tuple[Any, Any]:
 
 
 @case
+def numbers_of_types(npu: Any) -> tuple[Any, Any]:
+    x = drawn(3, 4)
+    narrow = (x * 9).to(torch.int8)
+    ones = torch.ones(1, device="npu")
+    wanted = {256: torch.float32, 257: torch.float16, 283: torch.bfloat16, 6: torch.float32, 5: torch.float16}
+    products = [
+        npu.npu_quant_matmul(*moved(narrow, narrow.t().contiguous()), ones, output_dtype=number) for number in wanted
+    ]
+    whole = {258: torch.int8, 259: torch.int32, 260: torch.uint8, 0: torch.uint8, 1: torch.int8, 3: torch.int32}
+    rounded = [npu.npu_quantize(x.to("npu"), ones / 9, None, number, 1) for number in whole]
+    for tensor, dtype in zip([*products, *rounded], [*wanted.values(), *whole.values()], strict=True):
+        assert tensor.dtype == dtype, (tensor.dtype, dtype)
+    steps = (x * 9).round()
+    return [*products, *rounded], [
+        *((narrow.int() @ narrow.int().t()).to(dtype) for dtype in wanted.values()),
+        *((steps.clamp(min=0) if dtype == torch.uint8 else steps).to(dtype) for dtype in whole.values()),
+    ]
+
+
+@case
+def axes_of_scales(npu: Any) -> tuple[Any, Any]:
+    x, last, before = drawn(2, 4, 4) * 9, torch.tensor([1.0, 2, 3, 4]), torch.tensor([1.0, 2, 3, 4])
+    cards = moved(x, last)
+    got = [npu.npu_quantize(*cards, None, torch.qint8, axis, False).float() for axis in (-2, -1, 0, 1, 2)]
+    got.append(npu.npu_quantize(cards[0], cards[1], None, torch.qint8, 1, True).float())
+    by_last = torch.einsum("bij,j->bij", x, last).round().clamp(-128, 127)
+    by_middle = torch.einsum("bij,i->bij", x, before).round().clamp(-128, 127)
+    divided = torch.einsum("bij,i->bij", x, 1 / before).round()
+    return got, [by_middle, *[by_last] * 4, divided]
+
+
+@case
+def bits_of_dropout(npu: Any) -> tuple[Any, Any]:
+    x = drawn(5, 29).abs() + 1
+    result, mask = npu._npu_dropout(x.to("npu"), 0.25)
+    back = npu.npu_dropout_backward(torch.ones_like(result), mask, 0.25)
+    assert (mask.dtype, tuple(mask.shape)) == (torch.uint8, (32,)), mask
+    kept = result.cpu() != 0
+    places = [
+        sum(1 << bit for bit in range(8) if place + bit < 145 and kept.view(-1)[place + bit])
+        for place in range(0, 256, 8)
+    ]
+    everything = torch.tensor([98] + [0] * 15, dtype=torch.uint8, device="npu")
+    shown = npu.npu_dropout_backward(torch.ones(4, device="npu"), everything, 0.5)
+    return [result, back, mask, shown], [
+        *(torch.where(kept, x / 0.75, 0), kept / 0.75, torch.tensor(places, dtype=torch.uint8)),
+        torch.tensor([0.0, 2.0, 0.0, 0.0]),
+    ]
+
+
+@case
+def gradients_of_gates(npu: Any) -> tuple[Any, Any]:
+    x, grad, matrix = drawn(3, 8), drawn(3, 4), drawn(8, 8, seed=3)
+    cos, sin, turn = drawn(3, 8, seed=4), drawn(3, 8, seed=5), drawn(3, 8, seed=6)
+    cards = moved(x, grad, matrix, cos, sin, turn)
+    leaf = x.clone().requires_grad_()
+    first, second = leaf[:, :4], leaf[:, 4:]
+    swish = first / (1 + torch.exp(-first)) * second
+    bent = 0.5 * second * (1 + torch.tanh(math.sqrt(2 / math.pi) * (second + 0.044715 * second**3))) * first
+    leaves = [tensor.clone().requires_grad_() for tensor in (x, cos, sin)]
+    swapped = torch.stack((-leaves[0][:, 1::2], leaves[0][:, ::2]), -1).flatten(1)
+    neighbours = torch.autograd.grad(leaves[0] * leaves[1] + swapped * leaves[2], leaves, turn)
+    got = [
+        npu.npu_swiglu_backward(cards[1], cards[0]),
+        npu.npu_geglu_grad(cards[1], cards[0], npu.npu_geglu(cards[0])[1]),
+        *npu.npu_rotary_mul_backward(cards[5], cards[0], *cards[3:5], "interleave"),
+        npu.npu_ffn(cards[0], cards[2], cards[2], "fastgelu"),
+    ]
+    inner = x @ matrix
+    expected = [
+        *(torch.autograd.grad(swish, leaf, grad)[0], torch.autograd.grad(bent, leaf, grad)[0], *neighbours),
+        (inner / (1 + torch.exp(-1.702 * inner))) @ matrix,
+    ]
+    return got, expected
+
+
+@case
+def rotation_by_a_matrix(npu: Any) -> tuple[Any, Any]:
+    if "rotate" not in {argument.name for argument in npu.npu_rotary_mul.default._schema.arguments}:
+        return [], []
+    x, cos, sin, grad, matrix = (drawn(8, 8, seed=seed) for seed in range(5))
+    cards = moved(x, cos, sin, grad, matrix)
+    given = [card.detach().requires_grad_() for card in cards[:3]]
+    result = npu.npu_rotary_mul(*given, "half", cards[4])
+    leaves = [tensor.clone().requires_grad_() for tensor in (x, cos, sin)]
+    wanted = leaves[0] * leaves[1] + leaves[0] @ matrix * leaves[2]
+    derived = torch.autograd.grad(result, given, cards[3])
+    return [result, *derived], [wanted, *torch.autograd.grad(wanted, leaves, grad)]
+
+
+@case
 def boxes(npu: Any) -> tuple[Any, Any]:
     first = torch.tensor([[0.0, 0, 4, 4], [2, 2, 6, 6], [9, 9, 10, 10]])
     overlap = torch.tensor([[1, 4 / 28, 0], [4 / 28, 1, 0], [0, 0, 1]])
@@ -289,8 +454,66 @@ def losses(npu: Any) -> tuple[Any, Any]:
     return got, expected
 
 
+def refusals(npu: Any) -> Iterator[str]:
+    """Look at what is refused: a call, and what has to be in the error."""
+    x, square = drawn(4, 4).to("npu"), drawn(1, 1, 32, 32).to("npu")
+    lists = torch.tensor([[1, 2]], device="npu")
+    hidden = square > 0
+    heads = drawn(1, 1, 4, 8).to("npu")
+    options = {"num_heads": 1, "input_layout": "BNSD"}
+    compressed = "needs the compressed atten_mask of 2048 x 2048"
+    cross = "is_cross=True (pass is_cross=False)"
+    shows = "(make them agree)"
+    grouped = "group_list_type=2 (pass the ends of the groups with 0"
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: npu.npu_moe_gating_top_k(x, 2, renorm=1), "npu::npu_moe_gating_top_k with renorm=1"),
+        (lambda: npu.npu_scaled_masked_softmax(square, hidden, 1.0, True), "softmax with fixed_triu_mask=True"),
+        (
+            lambda: npu.npu_scaled_masked_softmax_backward(square, square, hidden, 1.0, True),
+            "softmax_backward with fixed_triu_mask=True",
+        ),
+        (lambda: npu.npu_giou(x, x, False, True), f"npu::npu_giou with {cross}"),
+        (lambda: npu.npu_diou(x, x, False, True), f"npu::npu_diou with {cross}"),
+        (lambda: npu.npu_ciou(x, x, False, True), f"npu::npu_ciou with {cross}"),
+        (
+            lambda: npu.npu_grouped_matmul([x], [x], group_list=lists, group_list_type=2, group_type=0),
+            f"npu::npu_grouped_matmul with {grouped}",
+        ),
+        (
+            lambda: npu.npu_grouped_matmul_add_(x, x, x, lists, group_list_type=2),
+            f"npu::npu_grouped_matmul_add_ with {grouped}",
+        ),
+        *(
+            (
+                lambda mode=mode, mask=mask: npu.npu_prompt_flash_attention(
+                    *[heads] * 3, atten_mask=mask, sparse_mode=mode, **options
+                ),
+                compressed,
+            )
+            for mode in (2, 3, 4)
+            for mask in (None, hidden)
+        ),
+        (lambda: npu.npu_fused_infer_attention_score(*[heads] * 3, sparse_mode=3, **options), compressed),
+        (lambda: npu.npu_fusion_attention(*[heads] * 3, 1, "BNSD", atten_mask=x > 99, next_tockens=0), shows),
+        (lambda: npu.npu_fusion_attention(*[heads] * 3, 1, "BNSD", atten_mask=x > 99, pre_tockens=1), shows),
+    ]
+    for place, (call, words) in enumerate(calls):
+        answer = answer_of(call)
+        if words not in answer:
+            yield f"refusal {place}, {words}: {answer}"
+
+
+def answer_of(call: Callable[[], Any]) -> str:
+    try:
+        call()
+    except (NotImplementedError, RuntimeError) as error:
+        return str(error)
+    return "computed"
+
+
 def differences() -> Iterator[str]:
     operators = torch.ops.npu
+    yield from refusals(operators)
     for name, function in CASES.items():
         got, expected = function(operators)
         if len(got) != len(expected):

@@ -38,6 +38,16 @@ mask = torch.triu(torch.ones(6, 6), 1).bool().npu()
 given = [t.npu() for t in (q, k, v)]
 masked = torch_npu.npu_fusion_attention(*given, 4, "BNSD", scale=8**-0.5, atten_mask=mask)
 torch.testing.assert_close(masked[0].cpu(), causal)
+same = {"scale": 8**-0.5, "atten_mask": mask, "pre_tockens": 6, "next_tockens": 0}
+torch.testing.assert_close(torch_npu.npu_fusion_attention(*given, 4, "BNSD", **same)[0].cpu(), causal)
+for other in ({"pre_tockens": 2}, {"atten_mask": torch.zeros_like(mask)}, {"next_tockens": -1}):
+    try:
+        torch_npu.npu_fusion_attention(*given, 4, "BNSD", **{**same, **other})
+    except NotImplementedError as error:
+        assert "make them agree" in str(error), error
+    else:
+        raise AssertionError(other)
+    torch_npu.npu_fusion_attention(*given, 4, "BNSD", **{**same, **other, "sparse_mode": 1})
 band = torch_npu.npu_fusion_attention(
     *given, 4, "BNSD", scale=8**-0.5, atten_mask=compressed, sparse_mode=4, pre_tockens=6, next_tockens=0
 )
@@ -71,6 +81,9 @@ cos, sin = (torch.cat([f(angle)] * 2, -1) for f in (torch.cos, torch.sin))
 turned = torch_npu.npu_rotary_mul(x.npu(), cos.npu(), sin.npu()).cpu()
 torch.testing.assert_close(torch.view_as_complex(torch.stack(turned.chunk(2, -1), -1)),
     torch.view_as_complex(torch.stack(x.chunk(2, -1), -1)) * torch.polar(torch.ones(2, 3, 4), angle))
+matrix = torch.randn(8, 8)
+turned = torch_npu.npu_rotary_mul(x.npu(), cos.npu(), sin.npu(), rotate=matrix.npu()).cpu()
+torch.testing.assert_close(turned, x * cos + x @ matrix * sin)
 assert torch_npu.npu_format_cast(x, 29) is x
 """
 

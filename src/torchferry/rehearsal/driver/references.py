@@ -52,6 +52,66 @@ def zeros_where_none(
     )
 
 
+# --- formulas of more than one reference ---
+
+
+def rotated(
+    x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, mode: str = "half", rotate: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return x * cos + turned(x) * sin: turned by a matrix, or halves swapped, or neighbours.
+
+    Raises:
+        RuntimeError: another mode.
+    """
+    if rotate is not None:
+        turned = x @ rotate
+    elif mode in ("half", "rotary_half"):
+        first, second = x.chunk(2, -1)
+        turned = torch.cat((-second, first), -1)
+    elif mode in ("interleave", "rotary_interleaved"):
+        turned = torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)
+    else:
+        raise RuntimeError(f"unknown rotary_mode {mode!r}")
+    return cos * x + sin * turned
+
+
+def attention_scores(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """Return query @ key^T of batch, heads, sequence, width; a head of keys may serve several of queries."""
+    key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
+    return query.float() @ key.float().transpose(-1, -2)
+
+
+def attend(
+    scores: torch.Tensor, value: torch.Tensor, hidden: torch.Tensor | None, keep_prob: float = 1.0
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return Dropout(Softmax(scores)) @ value in float32, each row's largest score, and its total of exponentials."""
+    if hidden is not None:
+        scores = scores.masked_fill(hidden, torch.finfo(torch.float32).min)
+    largest = scores.amax(-1, keepdim=True)
+    weights = (scores - largest).exp()
+    total = weights.sum(-1, keepdim=True)
+    weights = weights / total
+    if keep_prob < 1.0:
+        weights = torch.nn.functional.dropout(weights, 1.0 - keep_prob)
+    value = value.repeat_interleave(scores.shape[1] // value.shape[1], 1)
+    return weights @ value.float(), largest, total
+
+
+def outside_band(scores: torch.Tensor, before: int | None, after: int, shift: int | torch.Tensor = 0) -> torch.Tensor:
+    """Return which keys are more than `before` places before a query's own place, or more than `after` behind it.
+
+    Args:
+        scores: What has a row for each query and a column for each key.
+        before: None where all keys before are seen.
+        after: How many keys behind are seen.
+        shift: How much further to the right a query's own place is than its row's number.
+    """
+    rows, columns = scores.shape[-2:]
+    places = torch.arange(columns, device=scores.device), torch.arange(rows, device=scores.device)[:, None]
+    distance = places[0] - places[1] - shift
+    return distance > after if before is None else (distance > after) | (distance < -before)
+
+
 def refuse(operator: str, what: str) -> NoReturn:
     """Refuse what an operator can on the card and its reference cannot, by name.
 

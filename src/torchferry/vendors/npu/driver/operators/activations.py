@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from torchferry.rehearsal.driver.references import gradient, refuse
+from torchferry.rehearsal.driver.references import gradient, refuse, rotated
 
 
 def fast_gelu(x: torch.Tensor) -> torch.Tensor:
@@ -56,13 +56,8 @@ def npu_mish_backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return gradient(npu_mish, [x], [grad])[0]
 
 
-def _swiglu(x: torch.Tensor, dim: int) -> torch.Tensor:
-    first, second = x.chunk(2, dim)
-    return (functional.silu(first.float()) * second.float()).to(x.dtype)
-
-
 def npu_swiglu_backward(grad: torch.Tensor, x: torch.Tensor, dim: int = -1) -> torch.Tensor:
-    return gradient(lambda leaf: _swiglu(leaf, dim), [x], [grad])[0]
+    return gradient(lambda leaf: torch.ops.npu.npu_swiglu(leaf, dim), [x], [grad])[0]
 
 
 def npu_geglu_grad(
@@ -74,13 +69,7 @@ def npu_geglu_grad(
     activate_left: bool = False,
 ) -> torch.Tensor:
     """Return the gradient of GELU of one half times the other."""
-
-    def forward(leaf: torch.Tensor) -> torch.Tensor:
-        left, right = leaf.chunk(2, dim)
-        gate, other = (left, right) if activate_left else (right, left)
-        return other * functional.gelu(gate, approximate="tanh" if approximate else "none")
-
-    return gradient(forward, [x], [grad])[0]
+    return gradient(lambda leaf: torch.ops.npu.npu_geglu(leaf, dim, approximate, activate_left)[0], [x], [grad])[0]
 
 
 def npu_clipped_swiglu(
@@ -107,19 +96,14 @@ def npu_clipped_swiglu(
 
 
 def npu_rotary_mul_backward(
-    grad: torch.Tensor, x: torch.Tensor, r1: torch.Tensor, r2: torch.Tensor, rotary_mode: str = "half"
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    r1: torch.Tensor,
+    r2: torch.Tensor,
+    rotary_mode: str = "half",
+    rotate: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    return gradient(lambda *leaves: _rotated(*leaves, rotary_mode), [x, r1, r2], [grad])
-
-
-def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, mode: str) -> torch.Tensor:
-    """Return x * cos + turned(x) * sin: halves swapped, or neighbours."""
-    if mode in ("half", "rotary_half"):
-        first, second = x.chunk(2, -1)
-        return x * cos + torch.cat((-second, first), -1) * sin
-    if mode in ("interleave", "rotary_interleaved"):
-        return x * cos + torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2) * sin
-    raise RuntimeError(f"unknown rotary_mode {mode!r}")
+    return gradient(lambda *leaves: rotated(*leaves, rotary_mode, rotate), [x, r1, r2], [grad])
 
 
 def npu_apply_rotary_pos_emb(
@@ -132,13 +116,16 @@ def npu_apply_rotary_pos_emb(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return both with x * cos + turned(x) * sin; the operator writes them in place as well."""
     for tensor in (query, key):
-        tensor.copy_(_rotated(tensor, cos, sin, rotary_mode))
+        tensor.copy_(rotated(tensor, cos, sin, rotary_mode))
     return query.clone(), key.clone()
 
 
 def npu_interleave_rope(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Return the rotation of x with its even elements first and its odd ones behind them."""
-    return _rotated(torch.cat((x[..., ::2], x[..., 1::2]), -1), cos, sin, "half")
+    return rotated(torch.cat((x[..., ::2], x[..., 1::2]), -1), cos, sin, "half")
+
+
+_TRIU = "fixed_triu_mask=True (the operator has False only: pass the mask)"
 
 
 def npu_scaled_masked_softmax(
@@ -146,7 +133,7 @@ def npu_scaled_masked_softmax(
 ) -> torch.Tensor:
     """Return Softmax(scale * x) where the mask is False; hidden positions get -10000 before the softmax."""
     if fixed_triu_mask:
-        mask = torch.ones(x.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+        refuse("npu::npu_scaled_masked_softmax", _TRIU)
     return torch.softmax((x.float() * scale).masked_fill(mask.bool(), -10000.0), -1).to(x.dtype)
 
 
@@ -155,7 +142,7 @@ def npu_scaled_masked_softmax_backward(
 ) -> torch.Tensor:
     """Return scale * y * (grad - sum(grad * y)), zero where hidden."""
     if fixed_triu_mask:
-        mask = torch.ones(y.shape[-2:], dtype=torch.bool, device=y.device).triu(1)
+        refuse("npu::npu_scaled_masked_softmax_backward", _TRIU)
     wide, result = grad.float(), y.float()
     derived = result * (wide - (wide * result).sum(-1, keepdim=True)) * scale
     return derived.masked_fill(mask.bool(), 0.0).to(grad.dtype)
@@ -200,6 +187,34 @@ def _dropout_with_byte_mask_backward(grad: torch.Tensor, mask: torch.Tensor, p: 
 
 def dropout_with_byte_mask(x: torch.Tensor, p: float, train: bool) -> torch.Tensor:
     return _dropout_with_byte_mask(x, p)[0] if train else x
+
+
+_MASK_BITS = 128
+"""The mask of `_npu_dropout` has a bit an element, filled up to a multiple of these, in bytes.
+
+Source: op_plugin/ops/opapi/NativeDropoutKernelNpuOpApi.cpp. The order of the bits in a byte is not documented:
+the least significant first fits the example on the operator's page, whose mask begins with 98 for 0, 1, 0, 0.
+"""
+
+
+def _packed(mask: torch.Tensor) -> torch.Tensor:
+    bits = functional.pad(mask.reshape(-1), (0, -mask.numel() % _MASK_BITS)).reshape(-1, 8)
+    return (bits << torch.arange(8, dtype=torch.uint8, device=mask.device)).sum(-1).to(torch.uint8)
+
+
+def _unpacked(mask: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    bits = mask.unsqueeze(-1) >> torch.arange(8, dtype=torch.uint8, device=mask.device) & 1
+    return bits.reshape(-1)[: like.numel()].reshape(like.shape)
+
+
+def _npu_dropout(x: torch.Tensor, p: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return x with a share of `p` zeroed and the rest over 1 - p, and one bit an element that says which."""
+    result, mask = _dropout_with_byte_mask(x, p)
+    return result, _packed(mask)
+
+
+def npu_dropout_backward(grad: torch.Tensor, mask: torch.Tensor, p: float) -> torch.Tensor:
+    return _dropout_with_byte_mask_backward(grad, _unpacked(mask, grad), p)
 
 
 def npu_dropout_with_add_softmax(
@@ -344,13 +359,9 @@ OPERATORS = {
         *(npu_scaled_masked_softmax, npu_scaled_masked_softmax_backward, npu_masked_softmax_with_rel_pos_bias),
         *(npu_attn_softmax_, npu_attn_softmax_backward_),
         *(_dropout_with_byte_mask, _dropout_with_byte_mask_backward, dropout_with_byte_mask),
-        *(npu_dropout_with_add_softmax, npu_dropout_with_add_softmax_backward),
+        *(_npu_dropout, npu_dropout_backward, npu_dropout_with_add_softmax, npu_dropout_with_add_softmax_backward),
         *(npu_softmax_cross_entropy_with_logits, npu_softmax_cross_entropy_with_logits_backward),
         *(npu_cross_entropy_loss, npu_cross_entropy_loss_backward, npu_binary_cross_entropy_with_logits_backward),
         *(l1_loss_backward, kl_div_backward, kl_div_target_backward, npu_top_k_top_p),
     )
-} | {
-    "npu_fast_gelu": fast_gelu,
-    "_npu_dropout": _dropout_with_byte_mask,
-    "npu_dropout_backward": _dropout_with_byte_mask_backward,
-}
+} | {"npu_fast_gelu": fast_gelu}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from torchferry.rehearsal.driver.references import gradient, refuse
+from torchferry.rehearsal.driver.references import attend, attention_scores, gradient, outside_band, refuse
 
 _WHOLE = 2147483647
 _NO_ROOM = 0
@@ -134,19 +134,21 @@ def _attend(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    mask: torch.Tensor | None,
+    hidden: torch.Tensor,
     pse: torch.Tensor | None,
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return Softmax(scale * query @ key^T + pse) @ value and the logarithm of the softmax's sum, of heads."""
-    groups = query.shape[1] // key.shape[1]
-    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    scores = query.float() @ key.float().transpose(-1, -2) * scale
-    scores = scores if pse is None else scores + pse.float()
-    scores = scores if mask is None else scores.masked_fill(mask, -torch.inf)
-    together = torch.logsumexp(scores, -1, keepdim=True)
-    weights = torch.where(together == -torch.inf, torch.zeros_like(scores), (scores - together).exp())
-    return (weights @ value.float()).to(query.dtype), together
+    """Return Softmax(scale * query @ key^T + pse) @ value and the logarithm of the softmax's sum, of heads.
+
+    A row that sees nothing gets zeros.
+    """
+    scores = attention_scores(query, key) * scale
+    scores = scores if pse is None else scores + pse.float()[..., : scores.shape[-2], : scores.shape[-1]]
+    if key.shape[2] == 0:
+        return torch.zeros_like(query), scores.new_full((*scores.shape[:-1], 1), -torch.inf)
+    result, largest, total = attend(scores, value, hidden)
+    blind = hidden.all(-1, keepdim=True)
+    return result.masked_fill(blind, 0).to(query.dtype), (largest + total.log()).masked_fill(blind, -torch.inf)
 
 
 _LAYOUTS = {"BSH": "BSH", "BSND": "BSND", "BNSD": "BNSD", "BNSD_BSND": "BSND"}
@@ -158,6 +160,22 @@ def _heads(tensor: torch.Tensor, heads: int, layout: str) -> torch.Tensor:
     if layout.startswith("BNSD"):
         return tensor
     return (tensor.unflatten(2, (heads, -1)) if layout == "BSH" else tensor).transpose(1, 2)
+
+
+_COMPRESSED = (2048, 2048)
+
+
+def _counts(lengths: list[int] | None, whole: int, batch: int, device: torch.device) -> torch.Tensor:
+    """Return how much of a sequence counts, for each of a batch: one length is that of all, too many are cut."""
+    numbers = list(lengths)[:batch] if lengths else [whole]
+    return torch.tensor(numbers * (batch if len(numbers) == 1 else 1), device=device).reshape(-1, 1, 1, 1)
+
+
+def _of_batches(mask: torch.Tensor, batch: int, rows: int) -> torch.Tensor:
+    """Return a mask as batch, heads, queries, keys: without heads it may have a batch, which of one query is all."""
+    if mask.dim() == 2 and rows == 1 and mask.shape[0] == batch:
+        return mask[:, None, None]
+    return mask[:, None] if mask.dim() == 3 else mask
 
 
 def _infer(
@@ -176,26 +194,25 @@ def _infer(
     mode, before, after = sparse
     if mode not in (0, 1, 2, 3, 4):
         refuse(operator, f"sparse_mode={mode}")
+    pse, mask = masks
+    if mode in (2, 3, 4) and (mask is None or tuple(mask.shape[-2:]) != _COMPRESSED):
+        raise RuntimeError(f"{operator}: sparse_mode {mode} needs the compressed atten_mask of 2048 x 2048")
     query, *others = tensors
     query = _heads(query, heads, layout)
     key, value = (_heads(tensor, key_heads or heads, layout) for tensor in others)
-    rows, columns = query.shape[2], key.shape[2]
-    places = torch.arange(columns, device=query.device), torch.arange(rows, device=query.device)[:, None]
-    hidden = torch.zeros((query.shape[0], 1, rows, columns), dtype=torch.bool, device=query.device)
-    pse, mask = masks
+    batch, _, rows, _ = query.shape
+    columns = key.shape[2]
+    query_counts = _counts(lengths[0], rows, batch, query.device)
+    key_counts = _counts(lengths[1], columns, batch, query.device)
+    hidden = torch.arange(rows, device=query.device)[:, None] >= query_counts
+    hidden = hidden | (torch.arange(columns, device=query.device) >= key_counts)
+    shift = key_counts - query_counts if mode in (3, 4) else 0
     if mode in (0, 1) and mask is not None:
-        hidden = hidden | mask.bool()[..., :rows, :columns]
-    distance = places[0] - places[1] - (columns - rows if mode in (3, 4) else 0)
+        hidden = hidden | _of_batches(mask.bool(), batch, rows)[..., :rows, :columns]
     if mode in (2, 3):
-        hidden = hidden | (distance > 0)
-    elif mode == 4:
-        hidden = hidden | (distance > after) | (distance < -before)
-    for place, dim in ((1, 3), (0, 2)):
-        wanted = lengths[place]
-        if wanted:
-            counts = torch.tensor(list(wanted) * (query.shape[0] if len(wanted) == 1 else 1), device=query.device)
-            index = places[0] if dim == 3 else places[1]
-            hidden = hidden | (index >= counts.reshape(-1, 1, 1, 1))
+        hidden = hidden | outside_band(hidden, None, 0, shift)
+    elif mode == 4 or (mode == 0 and mask is not None):
+        hidden = hidden | outside_band(hidden, before, after, shift)
     result, together = _attend(query, key, value, hidden, pse, scale)
     if layout == "BNSD":
         return result, together
@@ -299,6 +316,10 @@ def npu_fused_infer_attention_score(*arguments: object) -> tuple[torch.Tensor, t
     if any(each is not None for each in others) or settings[7] != 0:
         refuse("npu::npu_fused_infer_attention_score", "pages, prefixes, rope or quantisation")
     heads, scale, before, after, layout, key_heads, mode = settings[:7]
+    if query.shape[2 if layout.startswith("BNSD") else 1] == 1 and mode in (0, 2, 3, 4):
+        # Of one query, without rope, neither the mode nor the numbers of tokens mean anything: mode 1 reads its mask.
+        compressed = mode != 0 and mask is not None and tuple(mask.shape[-2:]) == _COMPRESSED
+        mask, mode = None if compressed else mask, 1
     result, together = _infer(
         "npu::npu_fused_infer_attention_score",
         (query, key, value),

@@ -41,24 +41,24 @@ def _corners(boxes: torch.Tensor, trans: bool) -> torch.Tensor:
 
 
 def _overlap(
-    kind: str, boxes: torch.Tensor, others: torch.Tensor, trans: bool, is_cross: bool, mode: int
+    operator: str, boxes: torch.Tensor, others: torch.Tensor, trans: bool, is_cross: bool, mode: int
 ) -> torch.Tensor:
     first, second = _corners(boxes, trans), _corners(others, trans)
     if is_cross:  # whose rows and columns the documentation and the tests of the operator give in different orders
-        refuse("npu::npu_giou, npu_diou or npu_ciou", "is_cross")
+        refuse(f"npu::{operator}", "is_cross=True (pass is_cross=False)")
     shared = _shared(first, second)
     areas = _area(first), _area(second)
     union = areas[0] + areas[1] - shared
     ratio = shared / (union if mode == 0 else areas[1])
     upper = torch.minimum(first[..., :2], second[..., :2])
     lower = torch.maximum(first[..., 2:], second[..., 2:])
-    if kind == "generalised":
+    if operator == "npu_giou":
         around = (lower - upper).prod(-1)
         result = ratio - (around - union) / around
     else:
         centres = (first[..., :2] + first[..., 2:] - second[..., :2] - second[..., 2:]) / 2
         result = ratio - centres.pow(2).sum(-1) / (lower - upper).pow(2).sum(-1)
-        if kind == "complete":
+        if operator == "npu_ciou":
             sides = [(box[..., 2:] - box[..., :2]).unbind(-1) for box in (first, second)]
             turn = (torch.atan(sides[1][0] / sides[1][1]) - torch.atan(sides[0][0] / sides[0][1])) * 2 / math.pi
             weight = (turn.pow(2) / (1 - ratio + turn.pow(2))).detach()
@@ -70,21 +70,21 @@ def npu_giou(
     x: torch.Tensor, gtboxes: torch.Tensor, trans: bool = False, is_cross: bool = False, mode: int = 0
 ) -> torch.Tensor:
     """Return IoU less the share of the box around both that neither covers."""
-    return _overlap("generalised", x, gtboxes, trans, is_cross, mode)
+    return _overlap("npu_giou", x, gtboxes, trans, is_cross, mode)
 
 
 def npu_diou(
     x: torch.Tensor, gtboxes: torch.Tensor, trans: bool = False, is_cross: bool = False, mode: int = 0
 ) -> torch.Tensor:
     """Return IoU less the squared distance of the centres over the squared diagonal of the box around both."""
-    return _overlap("distance", x, gtboxes, trans, is_cross, mode)
+    return _overlap("npu_diou", x, gtboxes, trans, is_cross, mode)
 
 
 def npu_ciou(
     x: torch.Tensor, gtboxes: torch.Tensor, trans: bool = False, is_cross: bool = True, mode: int = 0
 ) -> torch.Tensor:
     """Return DIoU less how much the ratios of the sides differ."""
-    return _overlap("complete", x, gtboxes, trans, is_cross, mode)
+    return _overlap("npu_ciou", x, gtboxes, trans, is_cross, mode)
 
 
 def npu_giou_backward(

@@ -99,16 +99,14 @@ def matmul_double_backward(
 # --- groups: one product for each expert ---
 
 
-def _ends(group_list: torch.Tensor | list[int] | None, kind: int | None) -> list[int]:
+def _ends(group_list: torch.Tensor | list[int] | None, kind: int | None, operator: str) -> list[int]:
     """Return where each group ends: `group_list` holds ends (0) or lengths (1)."""
     if group_list is None:
         return []
+    if kind not in (None, 0, 1):  # 2 has rows of an expert and a length
+        refuse(operator, f"group_list_type={kind} (pass the ends of the groups with 0, or their lengths with 1)")
     numbers = [int(number) for number in (group_list.tolist() if isinstance(group_list, torch.Tensor) else group_list)]
-    if kind in (None, 0):
-        return numbers
-    if kind == 1:
-        return list(accumulate(numbers))
-    refuse("npu::npu_grouped_matmul", f"group_list_type={kind}")
+    return list(accumulate(numbers)) if kind == 1 else numbers
 
 
 def _parts(x: torch.Tensor, ends: list[int], dim: int) -> list[torch.Tensor]:
@@ -137,7 +135,7 @@ def npu_grouped_matmul(
     quantised = (scale, offset, antiquant_scale, antiquant_offset, per_token_scale)
     if any(quantised) or any((activation_input, activation_quant_scale, activation_quant_offset)) or act_type:
         refuse("npu::npu_grouped_matmul", "quantisation or an activation")
-    ends = _ends(group_list, group_list_type)
+    ends = _ends(group_list, group_list_type, "npu::npu_grouped_matmul")
     if group_type == 2:
         transposed = [
             part @ other for part, other in zip(_parts(x[0], ends, 1), _parts(weight[0], ends, 0), strict=False)
@@ -168,9 +166,25 @@ def npu_grouped_matmul_add(
     group_list_type: int | None = 0,
 ) -> torch.Tensor:
     """Return y + x_i^T @ weight_i of each group of rows."""
-    if not transpose_x or transpose_weight or group_type != 2:
-        refuse("npu::npu_grouped_matmul_add", "another transposition or group_type")
-    ends = _ends(group_list, group_list_type)
+    return _grouped_sum(
+        "npu::npu_grouped_matmul_add",
+        *(y, x, weight, group_list, (transpose_x, transpose_weight, group_type), group_list_type),
+    )
+
+
+def _grouped_sum(
+    operator: str,
+    y: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    group_list: torch.Tensor,
+    form: tuple[bool, bool, int],
+    group_list_type: int | None,
+) -> torch.Tensor:
+    if form != (True, False, 2):
+        what = "transpose_x={}, transpose_weight={}, group_type={}".format(*form)
+        refuse(operator, f"{what} (pass True, False and 2)")
+    ends = _ends(group_list, group_list_type, operator)
     products = [a.float().t() @ b.float() for a, b in zip(_parts(x, ends, 0), _parts(weight, ends, 0), strict=False)]
     return y + torch.stack(products).reshape(y.shape).to(y.dtype)
 
@@ -185,8 +199,9 @@ def npu_grouped_matmul_add_(
     group_type: int = 2,
     group_list_type: int | None = 0,
 ) -> torch.Tensor:
-    result = npu_grouped_matmul_add(
-        y, x, weight, group_list, transpose_x, transpose_weight, group_type, group_list_type
+    result = _grouped_sum(
+        "npu::npu_grouped_matmul_add_",
+        *(y, x, weight, group_list, (transpose_x, transpose_weight, group_type), group_list_type),
     )
     return y.copy_(result)
 
@@ -194,7 +209,7 @@ def npu_grouped_matmul_add_(
 _ACTIVATIONS = {
     "relu": functional.relu,
     "gelu": functional.gelu,
-    "fastgelu": lambda x: x * torch.sigmoid(1.702 * x),
+    "fastgelu": lambda x: torch.ops.npu.fast_gelu(x),  # noqa: PLW0108 - looked up when it is called, as a version may lack it
     "silu": functional.silu,
 }
 

@@ -11,9 +11,21 @@ import torch
 from torchferry.rehearsal.driver.references import refuse
 
 _INT8 = (torch.int8, torch.qint8)
-_ACL_DTYPES = {0: torch.float32, 1: torch.float16, 2: torch.int8, 3: torch.int32, 27: torch.bfloat16}
-"""aclDataType. A number of torch's own is 256 more than its place in c10::ScalarType."""
+_ACL_OFFSET = 256
+_ACL_DTYPES = {
+    0: torch.float32,
+    1: torch.float16,
+    2: torch.int8,
+    3: torch.int32,
+    4: torch.uint8,
+    27: torch.bfloat16,
+}
+"""aclDataType. The plugin's own numbers (torch_npu.float16) are 256 more.
+
+Source: github.com/Ascend/pytorch torch_npu/csrc/custom_dtype/Init.h, g_toAclOffset and GetAclDataType.
+"""
 _TORCH_DTYPES = {
+    0: torch.uint8,
     1: torch.int8,
     3: torch.int32,
     5: torch.float16,
@@ -23,6 +35,7 @@ _TORCH_DTYPES = {
     13: torch.quint8,
     14: torch.qint32,
 }
+"""c10::ScalarType: every number below 256."""
 
 
 def _dtype(number: int | torch.dtype | None, otherwise: torch.dtype, operator: str) -> torch.dtype:
@@ -30,7 +43,7 @@ def _dtype(number: int | torch.dtype | None, otherwise: torch.dtype, operator: s
         return otherwise
     if isinstance(number, torch.dtype):
         return number
-    dtype = _TORCH_DTYPES.get(number - 256) if number >= 256 else _TORCH_DTYPES.get(number)
+    dtype = _ACL_DTYPES.get(number - _ACL_OFFSET) if number >= _ACL_OFFSET else _TORCH_DTYPES.get(number)
     if dtype is None:
         refuse(operator, f"dtype {number}")
     return dtype
@@ -50,12 +63,17 @@ def npu_quantize(
     axis: int = 1,
     div_mode: bool = True,
 ) -> torch.Tensor:
-    """Return round(x / scale) + zero point, or round(x * scale + zero point), within the type."""
+    """Return round(x / scale) + zero point, or round(x * scale + zero point), within the type.
+
+    Without `div_mode` the scales are those of the last dimension but one for the axis -2, else of the last.
+    """
     wanted = _dtype(dtype, torch.int8, "npu::npu_quantize")
     kinds = {torch.int8: torch.int8, torch.qint8: torch.int8, torch.int32: torch.int32, torch.qint32: torch.int32}
     kinds |= dict.fromkeys((torch.uint8, torch.quint8), torch.uint8)
     if wanted not in kinds:
         refuse("npu::npu_quantize", f"dtype {wanted}")
+    if not div_mode and axis != -2:
+        axis = -1
     scale = _along(scales.float(), x, axis)
     zero = 0.0 if zero_points is None else _along(zero_points.float(), x, axis)
     rounded = torch.round(x.float() / scale) + zero if div_mode else torch.round(x.float() * scale + zero)

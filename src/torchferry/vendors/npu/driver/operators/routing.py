@@ -65,6 +65,8 @@ def npu_moe_gating_top_k(
     eps: float = 1e-20,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the weights and experts of the best k, of the best groups; the bias chooses and does not weigh."""
+    if renorm:
+        refuse("npu::npu_moe_gating_top_k", f"renorm={renorm} (the operator has renorm=0 only)")
     if input_ids is not None or tid2eid is not None or norm_type not in (0, 1):
         refuse("npu::npu_moe_gating_top_k", f"input_ids, tid2eid or norm_type={norm_type}")
     scores = torch.softmax(x.float(), -1) if norm_type == 0 else torch.sigmoid(x.float())
@@ -76,7 +78,7 @@ def npu_moe_gating_top_k(
         choosing = groups.masked_fill(~chosen.unsqueeze(-1), -torch.inf).flatten(-2)
     experts = _largest(choosing, k)[1]
     weights = scores.gather(-1, experts)
-    if norm_type == 1 or renorm:
+    if norm_type == 1:
         weights = weights / (weights.sum(-1, keepdim=True) + eps)
     shown = scores if out_flag else x.new_empty(0, dtype=torch.float32)
     return (weights * routed_scaling_factor).to(x.dtype), experts.int(), shown

@@ -5,9 +5,11 @@ Source: torch_npu/_op_plugin_docs.py of the torch-npu 2.13.0 wheel, which gives 
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import torch
 
-from torchferry.rehearsal import events
+from torchferry.rehearsal.driver.references import attend, attention_scores, outside_band, refuse, rotated
 
 _WHOLE = 2147483647
 _LAYOUTS = ("BNSD", "BSND", "BSH", "SBH")
@@ -38,12 +40,13 @@ def npu_fusion_attention(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, int, int, int]:
     """Return Dropout(Softmax(Mask(scale * (pse + query @ key^T)))) @ value and what its backward needs.
 
-    In `atten_mask`, True hides a position. `sparse_mode` 0 and 1 take the mask as it is; 2 is causal from the upper
-    left, 3 from the lower right, and 4 a band of `pre_tockens` and `next_tockens` from the lower right, each with a
-    compressed mask that only has to be there.
+    In `atten_mask`, True hides a position. `sparse_mode` 0 and 1 take the mask as it is, which in mode 0 has to hide
+    all that `pre_tockens` and `next_tockens` from the upper left do; 2 is causal from the upper left, 3 from the lower
+    right, and 4 a band of `pre_tockens` and `next_tockens` from the lower right, each with a compressed mask that only
+    has to be there.
 
     Raises:
-        NotImplementedError: an argument that is not rehearsed.
+        NotImplementedError: an argument that is not rehearsed, or a mask that shows what the numbers of tokens hide.
         RuntimeError: a layout that the operator does not have, or a mask that it needs and did not get.
     """
     if prefix is not None or padding_mask is not None or sink is not None or sparse_mode not in (0, 1, 2, 3, 4):
@@ -62,9 +65,8 @@ def npu_fusion_attention(
     return (_from_heads(result, input_layout), largest, total, query.new_empty(0), 0, 0, 0)
 
 
-def _refuse(what: str) -> None:
-    events.record("not-rehearsed", "torch_npu.npu_fusion_attention", what)
-    raise NotImplementedError(f"torch_npu.npu_fusion_attention with {what}: not rehearsed")
+def _refuse(what: str) -> NoReturn:
+    refuse("torch_npu.npu_fusion_attention", what)
 
 
 def _to_heads(tensor: torch.Tensor, head_num: int, layout: str, query: torch.Tensor) -> torch.Tensor:
@@ -100,38 +102,33 @@ def _attend(
     pre_tockens: int,
     next_tockens: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    scores = query.float() @ key.float().transpose(-1, -2)
+    scores = attention_scores(query, key)
     if pse is not None:
         scores = scores + pse.float()
     scores = scores * scale
     mask = _mask(scores, atten_mask, sparse_mode, pre_tockens, next_tockens)
-    if mask is not None:
-        scores = scores.masked_fill(mask, torch.finfo(torch.float32).min)
-    largest = scores.amax(-1, keepdim=True)
-    weights = (scores - largest).exp()
-    total = weights.sum(-1, keepdim=True)
-    weights = weights / total
-    if keep_prob < 1.0:
-        weights = torch.nn.functional.dropout(weights, 1.0 - keep_prob)
+    result, largest, total = attend(scores, value, mask, keep_prob)
     shape = (*largest.shape[:-1], 8)  # the card returns both in lines of eight equal numbers
-    result = (weights @ value.float()).to(query.dtype)
-    return result, largest.detach().expand(shape).contiguous(), total.detach().expand(shape).contiguous()
+    return (
+        result.to(query.dtype),
+        largest.detach().expand(shape).contiguous(),
+        total.detach().expand(shape).contiguous(),
+    )
 
 
 def _mask(
     scores: torch.Tensor, given: torch.Tensor | None, sparse_mode: int, before: int, after: int
 ) -> torch.Tensor | None:
-    if sparse_mode in (0, 1):
-        return None if given is None else given.bool()
     rows, columns = scores.shape[-2:]
-    offset = 0 if sparse_mode == 2 else columns - rows
-    distance = torch.arange(columns, device=scores.device) - torch.arange(rows, device=scores.device)[:, None] - offset
-    if sparse_mode in (2, 3):
-        return distance > 0
-    return (distance > after) | (distance < -before)
+    if sparse_mode in (0, 1):
+        if given is None:
+            return None
+        limits = sparse_mode == 0 and (before < rows - 1 or after < columns - 1)
+        if limits and bool((outside_band(scores, before, after) & ~given.bool()).any()):
+            _refuse("an atten_mask that shows what pre_tockens and next_tockens hide (make them agree)")
+        return given.bool()
+    shift = 0 if sparse_mode == 2 else columns - rows
+    return outside_band(scores, before, after, shift) if sparse_mode == 4 else outside_band(scores, None, 0, shift)
 
 
 def _variable_lengths(
@@ -187,16 +184,7 @@ def npu_rotary_mul(
     rotate: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return `r1 * input + r2 * turned`, where `turned` is `input` rotated by a quarter."""
-    if rotate is not None:
-        turned = input @ rotate
-    elif rotary_mode == "half":
-        first, second = input.chunk(2, -1)
-        turned = torch.cat((-second, first), -1)
-    elif rotary_mode == "interleave":
-        turned = torch.stack((-input[..., 1::2], input[..., ::2]), -1).flatten(-2)
-    else:
-        raise RuntimeError(f"npu_rotary_mul: unknown rotary_mode {rotary_mode!r}")
-    return r1 * input + r2 * turned
+    return rotated(input, r1, r2, rotary_mode, rotate)
 
 
 def npu_format_cast(self: torch.Tensor, acl_format: int, **_: object) -> torch.Tensor:
