@@ -480,12 +480,17 @@ def test_a_step_with_an_overflow_is_skipped_as_on_the_cpu(tmp_path: Path, satura
             call()
             seen.append(scaler.get_npu_overflow_flag())
         x = torch.full((3,), 60000.0, device="npu", dtype=torch.half)
+        mask = torch.tensor([True, False, True], device="npu")
+        hidden = x.masked_fill(mask, float("-inf"))
         for call in (lambda: x + 1, lambda: x * 10, lambda: x.add_(1), lambda: torch.ones(1, device="npu") / 0):
+            status(call)
+        infinite = torch.full((2,), float("inf"))
+        for call in (lambda: x.masked_fill(mask, float("-inf")), lambda: hidden + 1, lambda: infinite.npu()):
             status(call)
         print("STATUS", *seen)
     """
     out, _, _ = rehearse(script, tmp_path, INF_NAN_MODE_FORCE_DISABLE=saturates)
-    assert "STATUS False True False True" in out
+    assert "STATUS False True False True False False False" in out
 
 
 @with_wheel

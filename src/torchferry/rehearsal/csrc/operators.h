@@ -38,13 +38,14 @@ struct Operator {
   Layout layout = Layout::kDense;
   c10::DispatchKeySet host{c10::DispatchKey::CPU};  // whose kernel is run
   std::vector<bool> writes;
-  int generator = -1;         // index of the generator argument
-  bool any_device = false;    // the operator itself takes tensors of several devices
-  bool moves_only = false;    // bytes are moved or looked at, nothing is computed
-  bool synchronises = false;  // the host waits for the result
-  int from_host = -1;         // the argument that PyTorch reads on the CPU: numbers in a tensor, for a list of tensors
-  bool indexes = false;       // a boolean index makes the host wait for a count
-  bool widens = false;        // computed in float32 where the input is half
+  int generator = -1;          // index of the generator argument
+  bool any_device = false;     // the operator itself takes tensors of several devices
+  bool moves_only = false;     // bytes are moved or looked at, nothing is computed
+  bool places_values = false;  // or what the program names is put where it says: infinity too, which is no overflow
+  bool synchronises = false;   // the host waits for the result
+  int from_host = -1;          // the argument that PyTorch reads on the CPU: numbers in a tensor, for a list of tensors
+  bool indexes = false;        // a boolean index makes the host wait for a count
+  bool widens = false;         // computed in float32 where the input is half
   bool integers_widen = false;
   bool bool_widens = false;
   bool foreach = false;  // each result is of one tensor of the first list
@@ -93,6 +94,10 @@ inline const std::unordered_set<std::string> kMovesOnly = {
     "aten::unfold",        "aten::view_as_real", "aten::view_as_complex",
     "aten::empty_strided", "aten::empty",        "aten::zero_",
     "aten::fill_",         "aten::cat"};
+// In place too.
+inline const std::unordered_set<std::string> kPlacesValues = {
+    "aten::fill",        "aten::full",       "aten::full_like", "aten::new_full",
+    "aten::masked_fill", "aten::index_fill", "aten::scatter",   "aten::constant_pad_nd"};
 // The size of the result, or a Python number, depends on the data.
 inline const std::unordered_set<std::string> kSynchronises = {"aten::_local_scalar_dense",
                                                               "aten::nonzero",
@@ -178,7 +183,9 @@ class Operators {
     made.synchronises = names::kSynchronises.count(made.base) != 0 || full == "aten::repeat_interleave.Tensor";
     made.indexes = names::kIndexes.count(made.base) != 0;
     // in place too: "aten::addmm_"
-    made.widens = names::kWidens.count(made.base.back() == '_' ? made.base.substr(0, made.base.size() - 1) : made.base);
+    const auto plain = made.base.back() == '_' ? made.base.substr(0, made.base.size() - 1) : made.base;
+    made.places_values = made.moves_only || names::kPlacesValues.count(plain) != 0;
+    made.widens = names::kWidens.count(plain);
     made.convolves = made.base.rfind("aten::convolution", 0) == 0;
     made.asks_for_grad = made.base == "aten::_sparse_mm_reduce_impl";
     made.integers_widen = names::kIntegersWiden.count(made.base) != 0;

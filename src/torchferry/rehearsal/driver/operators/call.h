@@ -11,6 +11,7 @@
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -160,12 +161,17 @@ struct Overflow {
   std::atomic<bool> watched{false}, seen{false};
 
   void look_at(const at::Tensor& values) {
-    if (c10::isFloatingType(values.scalar_type()) && values.numel() != 0 && !seen.load(std::memory_order_relaxed)) {
-      const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
-      if (!at::isfinite(values).all().item<bool>()) {
-        seen.store(true, std::memory_order_relaxed);
-      }
+    if (!seen.load(std::memory_order_relaxed) && !is_finite(values)) {
+      seen.store(true, std::memory_order_relaxed);
     }
+  }
+
+  static bool is_finite(const at::Tensor& values) {
+    if (!c10::isFloatingType(values.scalar_type()) || values.numel() == 0) {
+      return true;
+    }
+    const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    return at::isfinite(values).all().item<bool>();
   }
 };
 
@@ -199,6 +205,8 @@ class Call {
     if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed)) && fault_is_due(op_)) {
       strike(op_.name, op_.fault);
     }
+    watches_ =
+        C10_UNLIKELY(overflow().watched.load(std::memory_order_relaxed)) && !op_.places_values && is_given_numbers();
     if (half_ && op_.widens && !mixed_) {
       again_in_float32();
     } else {
@@ -231,6 +239,30 @@ class Call {
     for (size_t i = 0; i < count_; i++) {
       stack_->push_back(argument(saved_[i], i));
     }
+  }
+
+  // Whether all that is read of the device is finite: what is handed on (a mask of -inf) has not overflowed here.
+  bool is_given_numbers() const {
+    const auto& arguments = handle_.schema().arguments();
+    for (size_t i = 0; i < count_; i++) {
+      const bool only_written = arguments[i].kwarg_only() && op_.writes[i];
+      if (!only_written && !is_finite(saved_[i])) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  static bool is_finite(const c10::IValue& value) {
+    if (value.isTensor()) {
+      const auto& tensor = value.toTensor();
+      return !tensor.defined() || !on_device(tensor) || Overflow::is_finite(cpu_alias(tensor));
+    }
+    if (value.isTensorList()) {
+      const auto tensors = value.toTensorVector();
+      return std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return is_finite(tensor); });
+    }
+    return true;
   }
 
   void again_in_float32() {
@@ -398,7 +430,7 @@ class Call {
         auto values = cpu_alias(operand.original);
         spoil_in_place(op_, values);
       }
-      if (C10_UNLIKELY(overflow().watched.load(std::memory_order_relaxed)) && !op_.moves_only) {
+      if (C10_UNLIKELY(watches_)) {
         overflow().look_at(cpu_alias(operand.original));
       }
     }
@@ -453,7 +485,7 @@ class Call {
     if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
       value = spoiled(op_, std::move(value));
     }
-    if (C10_UNLIKELY(overflow().watched.load(std::memory_order_relaxed)) && !op_.moves_only) {
+    if (C10_UNLIKELY(watches_)) {
       overflow().look_at(value);
     }
     auto made = at::empty_strided(value.sizes(), value.strides(), value.options().device(device_));
@@ -477,6 +509,7 @@ class Call {
   bool half_ = false;
   bool mixed_ = false;
   bool widen_ = false;
+  bool watches_ = false;  // whether it is looked for an overflow in what comes out
   int stray_ = -1;
   c10::ScalarType floating_ = c10::ScalarType::Undefined;
   c10::ScalarType narrow_ = at::kFloat;

@@ -175,9 +175,9 @@ void record(const c10::OperatorHandle& handle, Operator& op, Stack* stack, Compu
     recorded->put_back();
   }
   recorded->keep_results(*stack, stack->size() - handle.schema().returns().size());
-  if (recorder.record(&Recorded::run, &Recorded::drop, recorded.get())) {
-    recorded.release();
-  }
+  TORCH_CHECK(recorder.record(&Recorded::run, &Recorded::drop, recorded.get()), op.name,
+              " could not be kept in the graph: no memory is left, or another thread has ended the recording");
+  recorded.release();
 }
 
 }  // namespace ferry::plugin
