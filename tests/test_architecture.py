@@ -55,6 +55,7 @@ WITH_TORCH = {
             "patch_tensors",
             "patch_torch_names",
             "resolve",
+            "torch_versions",
         )
     ),
     *(
