@@ -14,7 +14,7 @@ from torchferry.core.messages import Message, say
 OLDEST = (2, 1)
 """Older ones know no device modules that are registered by name (`torch._register_device_module`, torch 2.1)."""
 
-RAN = ((2, 1), (2, 5), (2, 7), (2, 9), (2, 13), (2, 14))
+RAN = ((2, 1), (2, 5), (2, 7), (2, 9), (2, 13), (2, 14), (2, 15))
 """With which each tool was run, oldest first: 2.13 with the whole test suite, the others with
 `benchmarks/torch_versions/check.py`. What lies between two of them counts as tested."""
 
