@@ -17,6 +17,7 @@ from torchferry.shim.patches import Patches
 
 DEVICES: Any = SimpleNamespace(card="somecard", to_card={"cuda": "somecard"})
 WITHOUT_CARD: Any = SimpleNamespace(card="somecard", to_card={})
+EXAMPLES: Any = [1, 2]
 UNCHANGED: Any = SimpleNamespace(translated=lambda function: function)
 
 
@@ -59,7 +60,7 @@ def test_a_loader_that_would_ask_cuda_pins_for_the_card(asks_cuda: bool, monkeyp
         patches = Patches()
         patch_tensors.patch_data_loader(patches, UNCHANGED, devices)
         try:
-            return str(DataLoader([1, 2], **options).pin_memory_device)
+            return str(DataLoader(EXAMPLES, **options).pin_memory_device)
         finally:
             patches.restore()
 
@@ -91,9 +92,9 @@ def test_generators_of_the_card_are_forked_where_torch_would_fork_cudas(
     assert forked() == forked([0], enabled=False) == ("somecard" if means_cuda else "cuda")
     assert forked(device_type="cpu") == forked(None, True, "", "", "cpu") == "cpu"
     patches.restore()
-    assert torch.random.fork_rng is fork_rng
+    assert vars(torch.random)["fork_rng"] is fork_rng
     patch_tensors.patch_fork_rng(patches, WITHOUT_CARD)
-    assert torch.random.fork_rng() == "cuda"
+    assert vars(torch.random)["fork_rng"]() == "cuda"
     patches.restore()
 
 
