@@ -64,6 +64,9 @@ _CORE = _HERE.parent / "core"
 _WIDTH = 110
 _LONGEST_FIELD = 24
 
+_STANDS_FOR = {"torchferry.core.record": "typing"}
+"""Modules of ours in place of Python's, whose names they have: the single file takes Python's."""
+
 _NEWER_SPELLING = re.compile(r"  # noqa: UP\d+.*$", re.MULTILINE)
 """Remarks for the linter on what newer versions of Python can spell shorter: the file is for an older one."""
 
@@ -224,6 +227,7 @@ def _note_import(statement: ast.Import | ast.ImportFrom, imports: dict[str, set[
     module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
     if module == "__future__":
         return
+    module = _STANDS_FOR.get(module, module)
     if module.startswith("torchferry."):
         room, _, name = module.removeprefix("torchferry.").partition(".")
         there = name in (*MODULES, "provider") if room == "device" else room == "core" and name in FROM_CORE

@@ -74,7 +74,7 @@ def enable(
 
     from torchferry.core.errors import TorchferryError
     from torchferry.core.messages import say
-    from torchferry.rehearsal import site
+    from torchferry.rehearsal import bootstrap, site
     from torchferry.rehearsal.config import VARIABLE, prepare
 
     file = None if profile is None else Path(profile)
@@ -112,6 +112,7 @@ def _started(rehearsal: Rehearsal) -> Session | ShippedSession:
     import importlib
 
     _import_torch()
+    bootstrap.require_torch()
     if rehearsal.shipped is not None:
         from torchferry.rehearsal.driver import session as driver_session
 

@@ -21,17 +21,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from torchferry.core import env
+from torchferry.core import env, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 
 SOURCES = Path(__file__).with_name("csrc")
-TESTED = ("2.13",)
-"""The torch versions, as major.minor, that the whole test suite ran with."""
-
-OLDEST = (2, 1)
-"""The first torch whose device interfaces the sources are written for."""
-
 _COMPILERS = ("c++", "g++", "clang++")
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 
@@ -180,16 +174,7 @@ def recipe(
     import torch
 
     version = str(torch.__version__)
-    release = tuple(int(part) for part in version.partition("+")[0].split(".")[:2])
-    if release < OLDEST:
-        raise TorchferryError(
-            say(
-                "the rehearsal device needs torch {oldest} or later, not {version}",
-                oldest=_dotted(OLDEST),
-                version=version,
-            ),
-            say("rehearse in an environment with torch {tested}", tested=", ".join(TESTED)),
-        )
+    supported_torch.require(version, say("the rehearsal device"))
     compiler_path = compiler()
     flags = (*_flags(), *extra_flags)
     folder = Path(str(torch.__file__)).parent
@@ -223,15 +208,6 @@ def _built_before(source: Path, file: str) -> Path | None:
 def built_before(key: str, file: str) -> Path | None:
     """Return a file of the cache that some compiler has made, by its key without the compiler's part."""
     return next(_cache().glob(f"{key}-*/{file}"), None)
-
-
-def is_tested(version: str) -> bool:
-    """Whether the test suite ran with this torch."""
-    return ".".join(version.split(".")[:2]) in TESTED
-
-
-def _dotted(release: tuple[int, ...]) -> str:
-    return ".".join(map(str, release))
 
 
 def compiler() -> str:
@@ -323,8 +299,8 @@ def _compile(recipe: Recipe, output: Path) -> None:
                 compiler=recipe.compiler_version,
                 error=error,
             ),
-            say("tested: torch {tested}", tested=", ".join(TESTED))
-            if not is_tested(recipe.torch_version)
+            say("tested: torch {tested}", tested=supported_torch.ran())
+            if not supported_torch.is_tested(recipe.torch_version)
             else say("the call was: {command}", command=" ".join(recipe.command(output))),
         )
 

@@ -216,7 +216,7 @@ def _is_verdict(code: int, found_by: tuple[str, ...]) -> bool:
 def verdict(rehearsal: Rehearsal, aggregate: Aggregate, code: int, found_by: tuple[str, ...] = ()) -> Message:
     """Return the outcome in one sentence."""
     if aggregate.processes == 0:
-        return say("NOTHING WAS REHEARSED: no process of the command imported torch")
+        return say("NOTHING WAS REHEARSED: the rehearsal began in no process of the command")
     if aggregate.on_device == 0:
         return say(
             "NOTHING RAN ON THE DEVICE: the command never loaded {plugin}", plugin=rehearsal.resolved().backend.PLUGIN

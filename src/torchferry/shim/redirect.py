@@ -16,7 +16,7 @@ from torchferry.backends import cuda
 from torchferry.backends.installed import installed, installed_version
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
-from torchferry.core import env
+from torchferry.core import env, supported_torch
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.shim import no_device
@@ -39,12 +39,6 @@ def gc_paused() -> Iterator[None]:
 
 _lock = threading.RLock()
 _current: Redirect | None = None
-
-OLDEST_TORCH = (2, 1)
-"""Older ones lack device modules that are registered by name (`torch._register_device_module`, torch 2.1)."""
-
-TESTED_TORCH = ((2, 13), (2, 13))
-"""The first and the last version with which the tests of the redirect are run."""
 
 
 class Redirect:
@@ -188,7 +182,7 @@ def _begin(redirect: Redirect, target: Target, instead_of: str) -> None:
 
     from torchferry.shim import visible_devices
 
-    _check_torch(str(torch.__version__))
+    supported_torch.require(str(torch.__version__), say("the redirect"))
     visible_devices.patch(redirect._patches, target)  # first: a plugin may count its cards as it is imported
     load_plugin(target)
     _check_device(target)
@@ -225,28 +219,13 @@ def untested(redirect: Redirect) -> Message | None:
     import torch
 
     version = str(torch.__version__)
-    first, last = TESTED_TORCH
-    if first <= _number(version) <= last:
+    if supported_torch.is_tested(version):
         return None
-    tested = [".".join(map(str, end)) for end in dict.fromkeys(TESTED_TORCH)]
     return say(
-        "torch {version} is not tested with the redirect, torch {tested} is",
+        "torch {version} is not tested with the redirect, which ran with torch {tested}",
         version=version,
-        tested=" - ".join(tested),
+        tested=supported_torch.ran(),
     )
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("+", maxsplit=1)[0].split(".")[:2])
-
-
-def _check_torch(version: str) -> None:
-    if _number(version) < OLDEST_TORCH:
-        oldest = ".".join(map(str, OLDEST_TORCH))
-        raise TorchferryError(
-            say("torch {version} is too old for the redirect, which needs {oldest}", version=version, oldest=oldest),
-            say("rewrite the program instead: `torchferry migrate`"),
-        )
 
 
 def load_plugin(target: Target) -> None:

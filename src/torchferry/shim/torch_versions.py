@@ -14,7 +14,7 @@ LOADER_ASKS_CUDA = VERSION < (2, 7)
 """Whether a `DataLoader` that pins memory asks `torch.cuda` for a device; from torch 2.7 on it asks the accelerator."""
 
 FORK_RNG_MEANS_CUDA = inspect.signature(torch.random.fork_rng).parameters["device_type"].default == "cuda"
-"""Whether `torch.random.fork_rng` without a device type forks CUDA's; a later torch (2.13) forks the accelerator's."""
+"""Whether `torch.random.fork_rng` without a type forks CUDA's: up to torch 2.12; from 2.13 on the accelerator's."""
 
 
 def traced_constant(tensors: Any, tracer: Any, value: Any) -> Any:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from torchferry.core import exitcodes, supported_torch
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
@@ -123,7 +124,7 @@ def require_examined(outcome: Outcome) -> None:
     """
     if not outcome.results and not outcome.broken:
         raise TorchferryError(
-            say("NOTHING WAS EXAMINED: no process of the command imported torch"),
+            say("NOTHING WAS EXAMINED: the tool began in no process of the command"),
             say("write what you would type without torchferry, such as {example}", example="-- python train.py"),
         )
 
@@ -178,6 +179,7 @@ def autoload() -> None:
     named = os.environ.get(FOLDER, "")
     if not named:
         return
+    _require_torch()
     folder = Path(named)
     try:
         settings = ToolSettings.read(folder)
@@ -210,6 +212,17 @@ def autoload() -> None:
         )
 
     atexit.register(leave)
+
+
+def _require_torch() -> None:
+    """End the process where torch is too old: the command would run to its end, and nothing would be examined."""
+    import torch  # it is what calls us
+
+    try:
+        supported_torch.require(str(torch.__version__), say("the numerics tools"))
+    except TorchferryError as error:
+        print("torchferry: " + "\n  ".join(error.lines()), file=sys.stderr, flush=True)
+        raise SystemExit(exitcodes.ERROR) from None
 
 
 def _begin(name: str, options: dict[str, Any], folder: Path) -> ProcessTool:

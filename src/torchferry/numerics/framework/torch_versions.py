@@ -10,6 +10,13 @@ from typing import Any, TypeVar
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from torchferry.core import supported_torch
+from torchferry.core.messages import say
+
+supported_torch.require(
+    str(torch.__version__), say("the numerics tools")
+)  # first of all: every tool imports this module
+
 Value = TypeVar("Value")
 
 GradScaler: Any = getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler)
