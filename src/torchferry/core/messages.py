@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Union
+from typing import TYPE_CHECKING, Union
+
+from torchferry.core.record import NamedTuple
 
 if TYPE_CHECKING:
     from gettext import GNUTranslations

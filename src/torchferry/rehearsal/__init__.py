@@ -74,7 +74,7 @@ def enable(
 
     from torchferry.core.errors import TorchferryError
     from torchferry.core.messages import say
-    from torchferry.rehearsal import bootstrap, site
+    from torchferry.rehearsal import site
     from torchferry.rehearsal.config import VARIABLE, prepare
 
     file = None if profile is None else Path(profile)
@@ -110,6 +110,8 @@ def enable(
 
 def _started(rehearsal: Rehearsal) -> Session | ShippedSession:
     import importlib
+
+    from torchferry.rehearsal import bootstrap
 
     _import_torch()
     bootstrap.require_torch()
