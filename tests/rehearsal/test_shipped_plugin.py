@@ -514,6 +514,14 @@ def test_a_graph_changes_nothing_while_it_is_recorded_and_equals_the_cpu_when_it
                 x.sum().item()
         except RuntimeError as error:
             print(error)
+        try:
+            with torch.npu.graph(torch.npu.NPUGraph()):
+                y = x * 2
+                with torch.npu.stream(torch.npu.Stream()):
+                    x.add_(1)
+        except NotImplementedError as error:
+            print(error)
+        print("STILL", x.tolist())
 
         def made(device):
             torch.manual_seed(0)
@@ -549,6 +557,8 @@ def test_a_graph_changes_nothing_while_it_is_recorded_and_equals_the_cpu_when_it
     out, _, _ = rehearse(script, tmp_path)
     assert "[11.0, 11.0, 11.0, 11.0] 2.0 True" in out
     assert "aten::_local_scalar_dense waits for the device, which work that is recorded into a graph cannot" in out
+    assert "aten::add_.Tensor on a second stream while a graph is recorded is not rehearsed" in out
+    assert "STILL [5.0, 5.0, 5.0, 5.0]" in out
     assert "EQUAL" in out
 
 

@@ -43,7 +43,7 @@ ferry_status ferry_begin_graph(const ferry_stream* stream) {
   if (!busy) {
     recorded = graph;
     recording_stream = stream;
-    atomic_store(&recording, 1);
+    atomic_store(&recording, graph->number);
   }
   pthread_mutex_unlock(&lock);
   if (busy) {

@@ -48,7 +48,7 @@ const char* ferry_take_said(void);
 
 // An entry point that is not simulated was called: its name is kept for the summary and told to the thread.
 void ferry_note_refused(const char* name);
-void ferry_note(const char* name);  // the same, of what went on here and may not on the card
+void ferry_note(const char* name);             // the same, of what went on here and may not on the card
 FERRY_EXPORT const char* ferry_refused(void);  // "name calls\n" for each
 
 // --- memory (memory.c) ---
@@ -103,7 +103,8 @@ typedef struct ferry_graph ferry_graph;
 typedef bool (*ferry_work)(void* argument);  // false: it failed, and said why
 typedef void (*ferry_drop)(void* argument);
 
-FERRY_EXPORT const atomic_int* ferry_recording(void);  // not 0 while work is recorded: whoever does some looks there
+// The number of the graph into which work is recorded; 0 while none is: whoever does some looks there.
+FERRY_EXPORT const atomic_int* ferry_recording(void);
 FERRY_EXPORT bool ferry_record_work(ferry_work run, ferry_drop drop, void* argument);
 bool ferry_records(const ferry_stream* stream);
 ferry_graph* ferry_recorded(void);

@@ -4,6 +4,8 @@
 
 #include <dlfcn.h>
 
+#include <mutex>
+
 #include "call.h"
 
 namespace ferry::plugin {
@@ -159,11 +161,30 @@ class Recorded {
   std::vector<std::pair<at::Tensor, at::Tensor>> kept_;
 };
 
+// Refuses work on another stream than the one that is recorded, which the graph's first call is on. On a card it would
+// be done at once, or join the graph by an event; here it would be lost until the graph runs.
+inline void require_recorded_stream(const Operator& op) {
+  static std::mutex lock;
+  static int graph = 0;
+  static c10::StreamId recorded = 0;
+  const auto stream = c10::impl::getDeviceGuardImpl(kType)->getStream(current_place()).id();
+  const std::lock_guard<std::mutex> held(lock);
+  const int now = recording_flag()->load(std::memory_order_relaxed);
+  if (graph != now) {
+    graph = now;
+    recorded = stream;
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(stream == recorded, op.name,
+                              " on a second stream while a graph is recorded is not rehearsed: record one stream, or "
+                              "let this work wait until the graph is recorded");
+}
+
 // Records a call and does it, so that its results have their shapes; `compute` does it.
 template <typename Compute>
 void record(const c10::OperatorHandle& handle, Operator& op, Stack* stack, Compute&& compute) {
   static const Recorder recorder;
   TORCH_CHECK(!op.synchronises, op.name, " waits for the device, which work that is recorded into a graph cannot");
+  require_recorded_stream(op);
   auto recorded = std::make_unique<Recorded>(handle, op, *stack, stack->size() - handle.schema().arguments().size());
   {
     const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
