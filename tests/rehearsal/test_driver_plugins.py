@@ -26,9 +26,15 @@ BACKEND = registry.choose("npu").backend
 HERE = f"cp{sys.version_info.major}{sys.version_info.minor}"
 
 
-def wheel(folder: Path, code: str, version: str = "2.1.0", package: str = "torch_npu") -> Path:
+def wheel(
+    folder: Path,
+    code: str,
+    version: str = "2.1.0",
+    package: str = "torch_npu",
+    compression: int = zipfile.ZIP_DEFLATED,
+) -> Path:
     path = folder / f"torch_npu-{version}-{HERE}-{HERE}-linux_x86_64.whl"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w", compression) as archive:
         archive.writestr(f"{package}/__init__.py", code)
     return path
 
@@ -70,13 +76,18 @@ def test_another_plugins_words_come_first_and_then_what_to_install() -> None:
         matching.explained(BACKEND, "2.9.0", "2.9.0+cpu", load)
 
 
-@pytest.mark.parametrize("damage", ["bytes", "package", "cut", "empty"])
+COMPRESSIONS = {"bytes": zipfile.ZIP_DEFLATED, "bytes of bz2": zipfile.ZIP_BZIP2, "bytes of lzma": zipfile.ZIP_LZMA}
+
+
+@pytest.mark.parametrize("damage", [*COMPRESSIONS, "package", "cut", "empty"])
 def test_a_damaged_wheel_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
     monkeypatch.setenv("TORCHFERRY_CACHE", str(tmp_path / "cache"))
-    path = wheel(tmp_path, "x = 1\n" * 1000, package="other" if damage == "package" else "torch_npu")
+    package = "other" if damage == "package" else "torch_npu"
+    compression = COMPRESSIONS.get(damage, zipfile.ZIP_DEFLATED)
+    path = wheel(tmp_path, "x = 1\n" * 1000, package=package, compression=compression)
     content = bytearray(path.read_bytes())
-    if damage == "bytes":
-        start = content.index(b"__init__.py") + len("__init__.py")
+    if damage in COMPRESSIONS:
+        start = content.index(b"__init__.py") + len("__init__.py") + (9 if compression == zipfile.ZIP_LZMA else 0)
         content[start : start + 12] = bytes(range(12))
     elif damage == "cut":
         del content[len(content) // 2 :]

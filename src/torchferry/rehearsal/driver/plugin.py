@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import lzma
 import re
 import sys
 import zipfile
@@ -201,5 +202,8 @@ def _unpack(wheel: Path, folder: Path) -> None:
             raise ValueError(f"it has no {package}")
         try:
             archive.extractall(folder)
-        except (zlib.error, RuntimeError) as error:  # damaged data; a password, or a way to compress that nobody knows
+        except (zlib.error, lzma.LZMAError, EOFError, RuntimeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # the cache cannot be written
+            # damaged data, of which bz2 says so with an OSError; a password, or a way to compress that nobody knows
             raise ValueError(str(error)) from None
