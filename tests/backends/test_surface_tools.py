@@ -27,7 +27,7 @@ def compare(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    ("of_plugin", "of_picture", "same"),
+    ("of_plugin", "of_simulated", "same"),
     [
         ("callable (a, b=1)", "callable (a, b=1)", True),
         ("callable (a, b=1)", "callable (a, c=1)", False),
@@ -42,8 +42,8 @@ def compare(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         ("module", "value", False),
     ],
 )
-def test_what_counts_as_the_same(compare: ModuleType, of_plugin: str, of_picture: str, same: bool) -> None:
-    assert compare.alike(of_plugin, of_picture) is same
+def test_what_counts_as_the_same(compare: ModuleType, of_plugin: str, of_simulated: str, same: bool) -> None:
+    assert compare.alike(of_plugin, of_simulated) is same
 
 
 PLUGIN = {
@@ -60,7 +60,7 @@ def test_each_difference_has_its_kind(compare: ModuleType) -> None:
     assert [(each.kind, each.name) for each in differences] == [
         ("only-plugin", "p.C:m"),
         ("differs", "p.f"),
-        ("only-picture", "p.x"),
+        ("only-simulated", "p.x"),
     ]
 
 
@@ -69,7 +69,13 @@ def test_an_explained_difference_is_counted_and_another_is_printed(compare: Modu
     table = [compare.Explanation("differs", ("p.*",), "names differ"), compare.Explanation("differs", ("q",), "never")]
     number = compare.report(compare.compared(PLUGIN, PICTURE), table, lambda line: said.append(str(line)))
     assert number == 2
-    assert [line.split()[0] for line in said] == ["only-plugin", "only-picture", "explained", "differences:"]
+    assert [line.split()[0] for line in said] == [
+        "only-plugin",
+        "only-simulated",
+        "explained",
+        "explains",
+        "differences:",
+    ]
     assert said[-1] == "differences: 1 explained, 2 not"
     assert compare.report([], table, said.append) == 0
 
