@@ -400,7 +400,7 @@ def test_wrong_options(options: dict[str, Any], said: str) -> None:
 
 
 def test_entering_twice_is_refused(level: Any) -> None:
-    with NanInfTracker(level=level) as tracker, pytest.raises(UsageError, match="active already"):
+    with NanInfTracker(level=level) as tracker, pytest.raises(UsageError, match="already active"):
         tracker.__enter__()
 
 

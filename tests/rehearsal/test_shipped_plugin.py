@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.rehearsal.child import ENVIRONMENT
+from tests.rehearsal.ranks import free_port
 from torchferry.core.errors import UsageError
 from torchferry.rehearsal.config import prepare
 
@@ -45,6 +46,11 @@ def why_not() -> str:
 
 
 with_wheel = pytest.mark.skipif(bool(why_not()), reason=why_not())
+
+
+def two_ranks() -> tuple[str, ...]:
+    """What Python runs to start a program in two processes that meet at a port of their own."""
+    return ("-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(free_port()))
 
 
 def rehearse(
@@ -176,10 +182,9 @@ def test_two_ranks_over_the_vendors_collectives_equal_gloo(tmp_path: Path, queue
         assert list(map(len, objects)) == [100, 200]
         dist.destroy_process_group()
     """
-    launcher = ("-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(29700 + int(queue)))
-    out, _, _ = rehearse(script, tmp_path, "--devices", "2", launcher=launcher, TASK_QUEUE_ENABLE=queue)
+    out, _, _ = rehearse(script, tmp_path, "--devices", "2", launcher=two_ranks(), TASK_QUEUE_ENABLE=queue)
     on_cpu = subprocess.run(
-        [sys.executable, *launcher, str(tmp_path / "program.py")],
+        [sys.executable, *two_ranks(), str(tmp_path / "program.py")],
         capture_output=True,
         text=True,
         timeout=300,
@@ -626,9 +631,7 @@ def test_both_ranks_send_before_either_receives(tmp_path: Path, queue: str) -> N
         dist.destroy_process_group()
         print("OVER")
     """
-    port = str(29720 + int(queue))
-    launcher = ("-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", port)
-    out, err, summary = rehearse(script, tmp_path, "--devices", "2", launcher=launcher, TASK_QUEUE_ENABLE=queue)
+    out, err, summary = rehearse(script, tmp_path, "--devices", "2", launcher=two_ranks(), TASK_QUEUE_ENABLE=queue)
     assert out.count("OVER") == 2
     assert "two ranks that send to each other before either receives" in err
     assert {event["kind"] for event in summary["events"]} >= {"not-rehearsed"}  # type: ignore[attr-defined]
@@ -739,8 +742,7 @@ def test_a_collective_in_a_graph_is_refused_by_name(tmp_path: Path) -> None:
         print(f"AFTER {values.sum().item()}\\n", end="")
         dist.destroy_process_group()
     """
-    launcher = ("-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29731")
-    out, err, summary = rehearse(script, tmp_path, "--devices", "2", launcher=launcher)
+    out, err, summary = rehearse(script, tmp_path, "--devices", "2", launcher=two_ranks())
     assert out.count("RAISED RuntimeError 12.0") == 2, out
     assert out.count("AFTER 24.0") == 2, out
     assert "HcclAllReduce while work is recorded into a graph: collectives in graphs are not simulated" in err

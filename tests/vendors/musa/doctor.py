@@ -141,7 +141,7 @@ CASES = [
         "musa",
         (("unknown", "is not in the vendor's table, which has 2.5.0, 2.1.1, 2.1.0"),),
         machine=python(
-            distributions={"torch": "2.5.0", "torch-musa": "2.0.0"}, torch={"version": "2.5.0"}, modules={"torch": "/t"}
+            distributions={"torch": "2.5.0", "torch-musa": "1.1.0"}, torch={"version": "2.5.0"}, modules={"torch": "/t"}
         ),
     ),
     Case(
