@@ -155,8 +155,7 @@ class Call {
       implementation = result.unsafeGetTensorImpl();
     }
     refuse_missing_dtype(result.scalar_type());
-    if (C10_UNLIKELY(is_narrowed(result.scalar_type())) &&
-        !op_.moves_only) {
+    if (C10_UNLIKELY(is_narrowed(result.scalar_type())) && !op_.moves_only) {
       narrow_values(op_, result);
     }
     if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
@@ -308,8 +307,7 @@ class Call {
         original->storage_offset() != alias->storage_offset()) {
       original->set_sizes_and_strides(alias->sizes(), alias->strides(), alias->storage_offset());
     }
-    if (C10_UNLIKELY(is_narrowed(operand.original.scalar_type())) &&
-        !op_.moves_only) {
+    if (C10_UNLIKELY(is_narrowed(operand.original.scalar_type())) && !op_.moves_only) {
       narrow_values(op_, operand.alias);
     }
     if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {

@@ -27,9 +27,7 @@ struct Argument {
 template <>
 struct Argument<at::ScalarType> {
   using Held = at::ScalarType;
-  static Held take(Call& call, size_t, bool, at::ScalarType value) {
-    return call.widened(value) ? at::kFloat : value;
-  }
+  static Held take(Call& call, size_t, bool, at::ScalarType value) { return call.widened(value) ? at::kFloat : value; }
   static at::ScalarType give(Held& held) { return held; }
 };
 

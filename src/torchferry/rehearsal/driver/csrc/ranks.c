@@ -462,7 +462,8 @@ static ferry_status agree(ferry_group* group, const char* operation, uint64_t co
   return status == FERRY_OK ? meet(group, operation) : status;
 }
 
-// On a card what ranks do together becomes part of a graph that is recorded. Here it would be done once, while recording.
+// On a card what ranks do together becomes part of a graph that is recorded. Here it would be done once, while
+// recording.
 static bool is_recording(const char* operation) {
   if (atomic_load(ferry_recording()) == 0) {
     return false;
@@ -697,8 +698,8 @@ static bool move(ferry_group* group, ferry_message* message, size_t* done, bool*
 
 // --- what is sent while its sender goes on ---
 
-// A card sends from a stream, and the program goes on. Here a message that its receiver does not take at once is copied,
-// and a thread delivers it: in order for each pair of ranks.
+// A card sends from a stream, and the program goes on. Here a message that its receiver does not take at once is
+// copied, and a thread delivers it: in order for each pair of ranks.
 typedef struct parcel {
   ferry_group* group;
   const char* operation;
