@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.backends import test_operators
 from torchferry.backends import registry
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import VENDORS
@@ -42,18 +43,9 @@ sparse = ["_coalesce"]
 
 def acme(folder: Path, text: str) -> type[Backend]:
     (folder / "registrations.toml").write_text(text, encoding="utf-8")
-    (folder / "ops.toml").write_text('source = "S"\nfallback = "warn"\n[sources]\nS = "a page"\n', encoding="utf-8")
-
-    class Acme(Backend):
-        NAME = "acme"
-        TITLE = "Acme Cards"
-        PLUGIN = "torch_acme"
-        DEVICE_TYPE = "acme"
-        COLLECTIVE = "accl"
-        DEFAULT_VERSION = "1.3.0"
-        DATA_DIRECTORY = folder
-
-    return Acme
+    backend = test_operators.acme(folder, 'source = "S"\nfallback = "warn"\n[sources]\nS = "a page"\n')
+    backend.DEFAULT_VERSION = "1.3.0"
+    return backend
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import DataFile, data_file
+from torchferry.backends.tables import newest_not_newer
 
 
 class Presence(Enum):
@@ -72,9 +73,7 @@ class Contents:
         releases = [each for each in self.versions if _base(each) == _base(version)]
         if len(releases) < 2:
             return releases[0] if releases else ""
-        from packaging.version import Version  # imported late: few plugins have several releases for one torch
-
-        return next((each for each in reversed(releases) if Version(each) <= Version(version)), releases[0])
+        return newest_not_newer(releases, version)
 
     def in_last_complete_version(self, path: str) -> Presence:
         """Return what stands at `path` in the newest version of which every name was read."""

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import DataFile, data_file
+from torchferry.backends.tables import newest_not_newer
 
 LISTS = ("registered", "autograd", "sparse", "sparse_compressed", "nested")
 """What is listed: for the device, for autograd on it, and for the kinds of tensors that are not dense."""
@@ -63,16 +64,10 @@ class Registrations:
         """
         from packaging.version import Version  # imported late, as everywhere in torchferry
 
-        wanted = Version(version)
+        release = Version(version).release
         read = sorted(self.torch, key=Version)
-        same_torch = [each for each in read if Version(each).release == wanted.release]
-        for candidates in (same_torch, read):
-            before = [each for each in candidates if Version(each) <= wanted]
-            if before:
-                return before[-1]
-            if candidates is same_torch and same_torch:
-                return same_torch[0]
-        return read[0]
+        same_torch = [each for each in read if Version(each).release == release]
+        return newest_not_newer(same_torch or read, version)
 
 
 def registrations(backend: type[Backend]) -> Registrations | None:

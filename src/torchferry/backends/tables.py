@@ -26,7 +26,7 @@ A table file names its sources once and groups rows that share everything but th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,14 @@ class Row(NamedTuple):
         if not version:
             return not self.until
         return not ((self.since and not reached(self.since, version)) or (self.until and reached(self.until, version)))
+
+
+def newest_not_newer(versions: Sequence[str], version: str) -> str:
+    """Return the newest of some versions, oldest first, that is not newer than `version`; else the oldest."""
+    from packaging.version import Version  # imported late, as below
+
+    wanted = Version(version)
+    return next((each for each in reversed(versions) if Version(each) <= wanted), versions[0])
 
 
 def reached(first: str, version: str) -> bool:

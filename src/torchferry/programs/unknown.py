@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
 
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
@@ -37,12 +38,14 @@ _OF_PYTHON_2 = frozenset({
 """Modules that the standard library of Python 2 had."""
 
 
+Answer = TypeVar("Answer")
+
+
 class _Frameworks(NamedTuple):
-    """What a file computes with: another framework than torch, torch, or both; and how many imports say so."""
+    """What a file computes with: another framework than torch, torch, or both."""
 
     other: Unread | None
     is_torch: bool
-    externals: int
 
 
 class _Package(NamedTuple):
@@ -51,6 +54,22 @@ class _Package(NamedTuple):
     top: str
     name: str
     place: str
+
+
+class _OfImports(Generic[Answer]):
+    """What the imports of each file say, asked again when more of them are known: computed ones are met late."""
+
+    def __init__(self, modules: Modules, ask: Callable[[str, Sequence[External]], Answer]) -> None:
+        self._modules = modules
+        self._ask = ask
+        self._answers: dict[str, tuple[int, Answer]] = {}
+
+    def __call__(self, path: str) -> Answer:
+        externals = self._modules.externals.get(path, ())
+        told = self._answers.get(path)
+        if told is None or told[0] != len(externals):
+            told = self._answers[path] = (len(externals), self._ask(path, externals))
+        return told[1]
 
 
 class UnreadParts:
@@ -85,11 +104,11 @@ class UnreadParts:
         self._examined = examined
         self._largest = largest
         self._faults: dict[str, Message | None] = {}
-        self._frameworks: dict[str, _Frameworks] = {}
         self._reasons: dict[External, Message | None] = {}
-        self._astrays: dict[str, tuple[int, tuple[tuple[External, Message], ...]]] = {}
-        self._engines: dict[str, tuple[int, tuple[tuple[int, str], ...]]] = {}
-        self._packages: dict[str, tuple[int, tuple[_Package, ...]]] = {}
+        self._astray = _OfImports(modules, self._found_astrays)
+        self._engines = _OfImports(modules, self._found_engines)
+        self._frameworks = _OfImports(modules, self._found_frameworks)
+        self._packages = _OfImports(modules, self._found_packages)
 
     def of(self, reach: Reach, running: Sequence[str]) -> Iterator[Unread]:
         """Yield what a program reaches and was not read, or is not known here, with the way to it."""
@@ -152,13 +171,10 @@ class UnreadParts:
             if way is not None and way.may_be_taken:
                 yield Unread(f"{path}:{external.line}", why, way.steps[:-1])
 
-    def _astray(self, path: str) -> tuple[tuple[External, Message], ...]:
+    def _found_astrays(self, _: str, externals: Sequence[External]) -> tuple[tuple[External, Message], ...]:
         """Return the imports of a file that no table knows and that may mean what belongs to the project."""
-        externals = self._modules.externals.get(path, ())
-        if path not in self._astrays or self._astrays[path][0] != len(externals):
-            reasons = ((external, self._why_astray(external)) for external in externals)
-            self._astrays[path] = (len(externals), tuple((external, why) for external, why in reasons if why))
-        return self._astrays[path][1]
+        reasons = ((external, self._why_astray(external)) for external in externals)
+        return tuple((external, why) for external, why in reasons if why)
 
     def _why_astray(self, external: External) -> Message | None:
         if external not in self._reasons:
@@ -180,24 +196,21 @@ class UnreadParts:
     def _engine(self, reach: Reach, running: Sequence[str]) -> Unread | None:
         """Return where a program comes to a framework that nobody imports but to compute, also beside torch."""
         for path in running:
-            for line, name in self._imported_engines(path):
+            for line, name in self._engines(path):
                 way = reach.way_to_file(path)
                 if way is not None and way.may_be_taken:
                     reason = say("computes with {name}, which is not torch", name=name)
                     return Unread(f"{path}:{line}", reason, way.steps)
         return None
 
-    def _imported_engines(self, path: str) -> tuple[tuple[int, str], ...]:
+    def _found_engines(self, _: str, externals: Sequence[External]) -> tuple[tuple[int, str], ...]:
         """Return the lines on which a file surely imports such a framework, with its name."""
-        externals = self._modules.externals.get(path, ())
-        if path not in self._engines or self._engines[path][0] != len(externals):  # computed imports are met late
-            found = []
-            for external in externals:
-                known = self._target.package_of_module(external.module) if not external.indented else None
-                if known is not None and known[0].kind == "engine":
-                    found.append((external.line, known[0].name))
-            self._engines[path] = (len(externals), tuple(found))
-        return self._engines[path][1]
+        engines = []
+        for external in externals:
+            known = self._target.package_of_module(external.module) if not external.indented else None
+            if known is not None and known[0].kind == "engine":
+                engines.append((external.line, known[0].name))
+        return tuple(engines)
 
     def _other_framework(self, running: Sequence[str]) -> Unread | None:
         """Return where a program computes with another framework than torch, of which nothing is known here.
@@ -205,7 +218,7 @@ class UnreadParts:
         It does where nothing that it reaches imports torch, or where its own file imports the other one, and no model
         of torch's is in what it reaches: torch then only loads data, draws curves, or calculates with the results.
         """
-        imported = [(path, self._imported_frameworks(path)) for path in running]
+        imported = [(path, self._frameworks(path)) for path in running]
         found = next((frameworks.other for _, frameworks in imported if frameworks.other is not None), None)
         with_torch = [path for path, frameworks in imported if frameworks.is_torch]
         if found is None or not with_torch:
@@ -229,43 +242,37 @@ class UnreadParts:
                     return True
         return False
 
-    def _imported_frameworks(self, path: str) -> _Frameworks:
+    def _found_frameworks(self, path: str, externals: Sequence[External]) -> _Frameworks:
         """Return whether a file imports torch, and the first other framework that it surely imports."""
-        externals = self._modules.externals.get(path, ())
-        if path not in self._frameworks or self._frameworks[path].externals != len(externals):
-            other: Unread | None = None
-            is_torch = False
-            for external in externals:
-                if external.module.partition(".")[0] == "torch" and not external.module.startswith(_BESIDE):
-                    is_torch = True
-                known = self._target.package_of_module(external.module) if other is None else None
-                if known is not None and known[0].kind == "other" and not external.indented:
-                    place = f"{path}:{external.line}"
-                    other = Unread(place, say("computes with {name}, which is not torch", name=known[0].name))
-            self._frameworks[path] = _Frameworks(other, is_torch, len(externals))
-        return self._frameworks[path]
+        other: Unread | None = None
+        is_torch = False
+        for external in externals:
+            if external.module.partition(".")[0] == "torch" and not external.module.startswith(_BESIDE):
+                is_torch = True
+            known = self._target.package_of_module(external.module) if other is None else None
+            if known is not None and known[0].kind == "other" and not external.indented:
+                place = f"{path}:{external.line}"
+                other = Unread(place, say("computes with {name}, which is not torch", name=known[0].name))
+        return _Frameworks(other, is_torch)
 
     def unverified(self, running: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield the packages that nobody has verified on the target, with where each is imported first."""
         seen: set[str] = set()
         for path in running:
-            for package in self._imported_packages(path):
+            for package in self._packages(path):
                 if package.top not in seen:
                     seen.add(package.top)
                     if package.name:
                         yield package.name, package.place
 
-    def _imported_packages(self, path: str) -> tuple[_Package, ...]:
+    def _found_packages(self, path: str, externals: Sequence[External]) -> tuple[_Package, ...]:
         """Return the packages of others that a file imports, each with its first import."""
-        externals = self._modules.externals.get(path, ())
-        if path not in self._packages or self._packages[path][0] != len(externals):
-            found: dict[str, _Package] = {}
-            for external in externals:
-                top = external.module.partition(".")[0]
-                if top and top not in found and not _is_pythons(top) and top not in self._lacks.compiled:
-                    found[top] = _Package(top, self._unverified_name(top, external), f"{path}:{external.line}")
-            self._packages[path] = (len(externals), tuple(found.values()))
-        return self._packages[path][1]
+        packages: dict[str, _Package] = {}
+        for external in externals:
+            top = external.module.partition(".")[0]
+            if top and top not in packages and not _is_pythons(top) and top not in self._lacks.compiled:
+                packages[top] = _Package(top, self._unverified_name(top, external), f"{path}:{external.line}")
+        return tuple(packages.values())
 
     def _unverified_name(self, top: str, external: External) -> str:
         """Return the name of a package that nobody has verified on the target; empty for any other."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-
 from torchferry.core import supported_torch
-from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.torch_start import or_end
 
 
 def start() -> None:
@@ -35,12 +32,3 @@ def require_torch() -> None:
     import torch
 
     supported_torch.require(str(torch.__version__), say("a rehearsal"))
-
-
-def or_end(step: Callable[[], object]) -> None:
-    """Run a step; what torchferry says against it ends the process, which would rehearse nothing."""
-    try:
-        step()
-    except TorchferryError as error:
-        print("torchferry: " + "\n  ".join(error.lines()), file=sys.stderr, flush=True)
-        raise SystemExit(2) from None

@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 
-VERSION = tuple(int(part) for part in str(torch.__version__).split("+", maxsplit=1)[0].split(".")[:2])
+from torchferry.core import supported_torch
+
+VERSION = supported_torch.release(str(torch.__version__))
 """The first two numbers of the version."""
 
 LOADER_ASKS_CUDA = VERSION < (2, 7)

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from torchferry.core import exitcodes, supported_torch
+from torchferry.core import supported_torch
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
-from torchferry.core.torch_start import search_path
+from torchferry.core.torch_start import or_end, search_path
 
 SITE = Path(__file__).with_name("site")
 """In front of PYTHONPATH: an entry point by which torch loads the tool."""
@@ -179,7 +179,7 @@ def autoload() -> None:
     named = os.environ.get(FOLDER, "")
     if not named:
         return
-    _require_torch()
+    or_end(_require_torch)
     folder = Path(named)
     try:
         settings = ToolSettings.read(folder)
@@ -215,14 +215,10 @@ def autoload() -> None:
 
 
 def _require_torch() -> None:
-    """End the process where torch is too old: the command would run to its end, and nothing would be examined."""
+    """Refuse a torch that is too old: the command would run to its end, and nothing would be examined."""
     import torch  # it is what calls us
 
-    try:
-        supported_torch.require(str(torch.__version__), say("the numerics tools"))
-    except TorchferryError as error:
-        print("torchferry: " + "\n  ".join(error.lines()), file=sys.stderr, flush=True)
-        raise SystemExit(exitcodes.ERROR) from None
+    supported_torch.require(str(torch.__version__), say("the numerics tools"))
 
 
 def _begin(name: str, options: dict[str, Any], folder: Path) -> ProcessTool:

@@ -20,8 +20,9 @@ from torchferry.backends.datafile import data_directory
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.torch_start import or_end
 from torchferry.core.userlines import NOWHERE
-from torchferry.rehearsal import bootstrap, events, faults, observers, session, torch_versions
+from torchferry.rehearsal import events, faults, observers, session, torch_versions
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver import building, matching
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
@@ -39,7 +40,7 @@ def load(name: str, stand_in: str) -> None:
         name: The plugin's package, which is being imported.
         stand_in: The file of the package that stands in.
     """
-    bootstrap.or_end(lambda: _load(name, Path(stand_in)))
+    or_end(lambda: _load(name, Path(stand_in)))
 
 
 def start(name: str) -> ShippedSession:

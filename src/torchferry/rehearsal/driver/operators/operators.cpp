@@ -84,18 +84,10 @@ class Served final : public c10::OperatorKernel {
     }
     switch (service_) {
       case Service::kComputed:
-        if (C10_UNLIKELY(recording())) {
-          record(handle, op_, stack, [&] { Call(handle, stack, op_).run(); });
-        } else {
-          Call(handle, stack, op_).run();
-        }
+        do_or_record(handle, op_, stack, [&] { Call(handle, stack, op_).run(); });
         break;
       case Service::kCopied:
-        if (C10_UNLIKELY(recording())) {
-          record(handle, op_, stack, [&] { copy(handle, stack); });
-        } else {
-          copy(handle, stack);
-        }
+        do_or_record(handle, op_, stack, [&] { copy(handle, stack); });
         break;
       case Service::kComposed:
         handle.callBoxedForDispatchKey(composition(handle), *stack);

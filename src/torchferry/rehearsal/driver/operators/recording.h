@@ -201,4 +201,14 @@ void record(const c10::OperatorHandle& handle, Operator& op, Stack* stack, Compu
   recorded.release();
 }
 
+// Does a call, or records it while work is recorded into a graph.
+template <typename Compute>
+void do_or_record(const c10::OperatorHandle& handle, Operator& op, Stack* stack, Compute&& compute) {
+  if (C10_UNLIKELY(recording())) {
+    record(handle, op, stack, std::forward<Compute>(compute));
+  } else {
+    compute();
+  }
+}
+
 }  // namespace ferry::plugin
