@@ -30,9 +30,9 @@ from torchferry.backends.registrations import LISTS, registrations
 from torchferry.core import toml
 
 _REGISTRATIONS = """\
-# Which operators each version of {plugin} registers, as tools/surface_tables.py wrote it: what importing the wheel adds
-# to torch's dispatcher. Names are without `aten::`; operators of the plugin's own that it defines into that namespace
-# are among them. Registered does not mean correct for every dtype.
+# Which operators each version of {plugin} registers with torch's dispatcher, as tools/surface_tables.py wrote it, or
+# tools/source_operators.py where no wheel is public. Names are without `aten::`; operators of the plugin's own that it
+# defines into that namespace are among them. Registered does not mean correct for every dtype.
 """
 
 _CONTENTS = """\

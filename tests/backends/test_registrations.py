@@ -138,16 +138,22 @@ def test_a_name_stands_once_for_a_version_and_each_version_has_some(target: str)
     assert "operators" not in toml.load(VENDORS / target / "ops.toml")
 
 
-NPU = {
-    "2.1.0.post17": 1396, "2.5.1": 1324, "2.6.0.post5": 1402, "2.7.1": 1381, "2.7.1.post2": 1402, "2.7.1.post4": 1473,
-    "2.9.0": 1402, "2.9.0.post2": 1473, "2.9.1": 1473, "2.13.0": 1496,
+REGISTERED = {
+    "npu": {
+        "2.1.0.post17": 1396, "2.5.1": 1324, "2.6.0.post5": 1402, "2.7.1": 1381, "2.7.1.post2": 1402,
+        "2.7.1.post4": 1473, "2.9.0": 1402, "2.9.0.post2": 1473, "2.9.1": 1473, "2.13.0": 1496,
+    },
+    "musa": {"2.0.0": 719, "2.0.1": 724, "2.1.0": 886, "2.1.1": 899, "2.5.0": 945, "2.7.0": 963, "2.7.1": 1177},
 }  # fmt: skip
-"""Operators of torch's namespace that each wheel adds: the toolkit that it is built over decides, not its torch."""
+"""Operators of torch's namespace that each version adds. With npu the toolkit of a wheel decides, not its torch."""
 
 
-@pytest.mark.parametrize(("version", "number"), NPU.items())
-def test_what_the_wheels_register(version: str, number: int) -> None:
-    registered = load_operators(registry.load("npu"), version).registered
+@pytest.mark.parametrize(
+    ("target", "version", "number"),
+    [(target, version, number) for target, versions in REGISTERED.items() for version, number in versions.items()],
+)
+def test_how_many_operators_each_version_registers(target: str, version: str, number: int) -> None:
+    registered = load_operators(registry.load(target), version).registered
     assert not isinstance(registered, Unknown)
     assert len(registered) == number
 
@@ -158,12 +164,19 @@ def test_wheels_over_one_toolkit_register_the_same() -> None:
         assert len({load_operators(backend, version).registered for version in same}) == 1
 
 
-NOT_IN_2_9_0 = ("_fused_adam_", "_fused_sgd_", "_scaled_mm", "gelu.out", "mm.dtype", "scatter_reduce.two")
+LATER = [
+    *(
+        ("npu", "2.9.0", "2.13.0", name)
+        for name in ("_fused_adam_", "_fused_sgd_", "_scaled_mm", "gelu.out", "mm.dtype")
+    ),
+    *(("musa", "2.5.0", "2.7.1", name) for name in ("_fused_sgd_", "addbmm", "_flash_attention_forward", "binomial")),
+]
+"""Operators that an older version lacks and a newer one has."""
 
 
-@pytest.mark.parametrize("name", NOT_IN_2_9_0)
-def test_an_operator_that_came_later_is_not_in_an_older_version(name: str) -> None:
-    old, new = (load_operators(registry.load("npu"), version).registered for version in ("2.9.0", "2.13.0"))
+@pytest.mark.parametrize(("target", "older", "newer", "name"), LATER)
+def test_an_operator_that_came_later_is_not_in_an_older_version(target: str, older: str, newer: str, name: str) -> None:
+    old, new = (load_operators(registry.load(target), version).registered for version in (older, newer))
     assert not isinstance(old, Unknown)
     assert not isinstance(new, Unknown)
     assert name in new
