@@ -32,6 +32,11 @@ class Around(NamedTuple):
     main: bool
 
     @property
+    def is_plain(self) -> bool:
+        """Whether nothing has to hold, and nothing to fail, for the place to be run."""
+        return not (self.tests or self.attempts or self.suppressed or self.fallback)
+
+    @property
     def copes(self) -> bool:
         """Whether an error at the place is caught by code that goes on without it."""
         return bool(self.attempts) or self.suppressed

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from enum import Enum
 
 from torchferry.backends import cuda
-from torchferry.core.record import NamedTuple
+from torchferry.programs.answers import Answer, Known, Question, SharedAnswers, Told, Truth
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.asked import is_there
 from torchferry.programs.constants import OwnConstants
@@ -24,7 +23,7 @@ from torchferry.programs.stored import (
     stored_before,
     stores_in,
 )
-from torchferry.programs.switches import RECORDS, UNSAID, Switches, Value, said_value
+from torchferry.programs.switches import RECORDS, UNSAID, Switches, said_value
 from torchferry.rules.guarded import asks_availability, copes
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
@@ -37,50 +36,7 @@ _MOST_CALLS = 200
 """Calls of one function that are looked at for the value of a parameter."""
 
 
-class Truth(Enum):
-    """What a condition says."""
-
-    YES = "yes"
-    NO = "no"
-    OPEN = "open"
-
-
-class Answer(NamedTuple):
-    """What is known of a condition.
-
-    Attributes:
-        truth: What it says when nothing is said.
-        option: What must be said for it to change, such as `--use-flash`; empty where nothing can be.
-        guard: Whether it says so because it asks for something that the target does not have.
-    """
-
-    truth: Truth
-    option: str = ""
-    guard: bool = False
-
-    def turned(self) -> Answer:
-        """Return the answer of the opposite question."""
-        other = {Truth.YES: Truth.NO, Truth.NO: Truth.YES}.get(self.truth, Truth.OPEN)
-        return self._replace(truth=other)
-
-
 OPEN = Answer(Truth.OPEN)
-
-
-class _Told(NamedTuple):
-    """An answer, what it has asked for that could not be told, and what was given to the parameters it asked for."""
-
-    answer: Answer
-    asked: frozenset[Parameter]
-    consulted: dict[Parameter, Given | None]
-
-
-class Known(NamedTuple):
-    """The value of an expression when nothing is said, and what would change it."""
-
-    value: Value
-    option: str = ""
-    guard: bool = False
 
 
 _UNKNOWN = Known(UNSAID)
@@ -107,6 +63,7 @@ class Conditions:
         switches: Options, settings and constants.
         own_constants: What objects of the project keep in attributes.
         said: The options that the program is started with, by name.
+        shared: What was answered to other programs.
     """
 
     def __init__(
@@ -116,27 +73,34 @@ class Conditions:
         switches: Switches,
         own_constants: OwnConstants,
         said: Mapping[str, str],
+        shared: SharedAnswers,
     ) -> None:
         self._sources = sources
         self._paths = tuple(paths)
+        self._order = {path: number for number, path in enumerate(self._paths)}
         self._switches = switches
         self._own_constants = own_constants
         self._said = said
+        self._shared = shared
         self._parameters: dict[Parameter, Known] = {}
+        self._begun: set[Parameter] = set()
         self._constants: dict[str, Known] = {}
+        self._switched: dict[str, Known] = {}
+        self._callers: dict[str, tuple[str, ...]] = {}
+        self._deriving: dict[str, tuple[str, ...]] = {}
         self._bound: Mapping[Parameter, Given] = {}
-        self._answers: dict[ast.expr, list[_Told]] = {}
+        self._answers: dict[ast.expr, list[Told]] = {}
         self._consulted: dict[Parameter, Given | None] = {}
-        self.asked: set[Parameter] = set()
-        """Parameters on which an answer has depended and whose value could not be told; the caller empties it."""
+        self._question = Question()
+        self._asked: set[Parameter] = set()
+        """Parameters on which an answer has depended and whose value could not be told."""
 
     def within(self, bound: Mapping[Parameter, Given]) -> Conditions:
         """Return the answers where some parameters are given by the calls on a way."""
-        other = Conditions(self._sources, self._paths, self._switches, self._own_constants, self._said)
+        other = Conditions.__new__(Conditions)
+        other.__dict__.update(self.__dict__)  # what is known is the same, and goes on to be
         other._bound = bound
-        other._parameters = self._parameters
-        other._constants = self._constants
-        other._answers = self._answers
+        other._asked = set()
         return other
 
     def told(self, file: PythonFile, names: Names, test: ast.expr) -> tuple[Answer, frozenset[Parameter]]:
@@ -146,15 +110,53 @@ class Conditions:
         """
         answers = self._answers.setdefault(test, [])
         for answer, asked, consulted in answers:
-            if all(self._bound.get(parameter) == given for parameter, given in consulted.items()):
+            if not consulted or self._is_given(consulted):
                 return answer, asked
-        before = len(self._parameters)
-        self.asked.clear()
+        for question, known in self._shared.of(test):
+            if self._is_given(known.consulted) and self._says(question):
+                self._parameters |= question.made
+                if not question.made:
+                    answers.append(known)
+                return known.answer, known.asked
+        self._asked.clear()
         self._consulted = {}
-        answer, asked = self.answer(file, names, test), frozenset(self.asked)
-        if len(self._parameters) == before:  # an answer that looks into calls for the first time asks for more
-            answers.append(_Told(answer, asked, self._consulted))
-        return answer, asked
+        self._question = question = Question()
+        told = Told(self.answer(file, names, test), frozenset(self._asked), self._consulted)
+        if not question.made:  # an answer that looks into calls for the first time asks for more
+            answers.append(told)
+        self._shared.keep(test, question, told)
+        return told.answer, told.asked
+
+    def _is_given(self, consulted: Mapping[Parameter, Given | None]) -> bool:
+        """Whether the same is given to some parameters here."""
+        return all(self._bound.get(parameter) == given for parameter, given in consulted.items())
+
+    def _says(self, question: Question) -> bool:
+        """Whether this program says to all that was asked of another one what that one has said."""
+        parameters = self._parameters
+        return (
+            question.made.keys().isdisjoint(parameters)
+            and all(key in parameters and known.is_same(parameters[key]) for key, known in question.before.items())
+            and all(known.is_same(self._switch_of(name)) for name, known in question.switches.items())
+            and all(known.is_same(self._constant(name)) for name, known in question.constants.items())
+            and all(paths == self._calling(name) for name, paths in question.callers.items())
+            and all(paths == self._bases_of(name) for name, paths in question.deriving.items())
+        )
+
+    def _calling(self, name: str) -> tuple[str, ...]:
+        """Return the files of the program that may call something of a name."""
+        if name not in self._callers:
+            self._callers[name] = self._ordered(self._sources.words.as_call(name))
+        return self._callers[name]
+
+    def _bases_of(self, name: str) -> tuple[str, ...]:
+        """Return the files of the program that may derive a class from one of a name."""
+        if name not in self._deriving:
+            self._deriving[name] = self._ordered(self._sources.words.as_base(name))
+        return self._deriving[name]
+
+    def _ordered(self, paths: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted((path for path in paths if path in self._order), key=self._order.__getitem__))
 
     def answer(self, file: PythonFile, names: Names, test: ast.expr, depth: int = 0) -> Answer:
         """Return what is known of a condition."""
@@ -242,6 +244,7 @@ class Conditions:
 
     def _value(self, file: PythonFile, names: Names, node: ast.expr, depth: int) -> Known:
         if depth > _DEPTH:
+            self._question.is_whole = False
             return _UNKNOWN
         if isinstance(node, ast.Constant):
             return Known(node.value)
@@ -322,6 +325,8 @@ class Conditions:
     def _member(self, path: str, member: str, depth: int) -> Known:
         """Return the value of a name of another module."""
         loaded = self._sources.file(path)
+        if depth > _DEPTH:
+            self._question.is_whole = False
         if loaded is None or depth > _DEPTH:
             return _UNKNOWN
         other, other_names = loaded
@@ -386,6 +391,10 @@ class Conditions:
 
     def _stored(self, name: str) -> Known:
         """Return the constant that objects give an attribute themselves, where all that the program reaches agree."""
+        known = self._question.constants[name] = self._constant(name)
+        return known
+
+    def _constant(self, name: str) -> Known:
         if name not in self._constants:
             self._constants[name] = Known(self._own_constants.agreed(name, self._paths))
         return self._constants[name]
@@ -403,10 +412,17 @@ class Conditions:
         return self._value(other, other_names, value, depth + 1) if value is not None else _UNKNOWN
 
     def _switch(self, name: str) -> Known:
-        if name in self._said:
-            return Known(said_value(self._said[name]))
-        switch = self._switches.get(name)
-        return Known(switch.value, switch.flag) if switch is not None else _UNKNOWN
+        known = self._question.switches[name] = self._switch_of(name)
+        return known
+
+    def _switch_of(self, name: str) -> Known:
+        known = self._switched.get(name)
+        if known is None:
+            said = self._said.get(name)
+            switch = self._switches.get(name) if said is None else None
+            known = Known(switch.value, switch.flag) if switch is not None else _UNKNOWN
+            self._switched[name] = known = known if said is None else Known(said_value(said))
+        return known
 
     def _item(self, file: PythonFile, names: Names, of: ast.expr, key: str, depth: int) -> Known:
         """Return an item of a table: one that is written down and never changed, or a setting."""
@@ -492,11 +508,19 @@ class Conditions:
         loaded = self._sources.file(given.path) if given is not None else None
         if given is not None and loaded is not None:
             return self._value(*loaded, given.value, depth + 1)
+        question = self._question
         if key not in self._parameters:
             self._parameters[key] = _UNKNOWN  # ends recursion
-            self._parameters[key] = self._passed(file, names, function, arguments, argument, depth)
+            self._begun.add(key)
+            known = self._passed(file, names, function, arguments, argument, depth)
+            self._begun.discard(key)
+            self._parameters[key] = question.made[key] = known
+        elif key in self._begun:
+            question.is_whole = False
+        elif key not in question.made:
+            question.before[key] = self._parameters[key]
         if self._parameters[key].value is UNSAID:
-            self.asked.add(key)
+            self._asked.add(key)
         return self._parameters[key]
 
     def _passed(
@@ -516,10 +540,8 @@ class Conditions:
         index = positions.index(argument) - isinstance(owner, ast.ClassDef) if argument in positions else -1
         values: list[Known] = []
         calls = 0
-        calling = self._sources.words.as_call(called)
-        for path in self._paths:
-            if path not in calling:
-                continue
+        calling = self._question.callers[called] = self._calling(called)
+        for path in calling:
             loaded = self._sources.file(path)
             if loaded is None:
                 continue
@@ -549,9 +571,9 @@ class Conditions:
 
     def _from_derived(self, owner: ast.ClassDef) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
         """Yield what classes derived from one hand on to it: `super().__init__(...)`."""
-        deriving = self._sources.words.as_base(owner.name)
-        for path in self._paths:
-            loaded = self._sources.file(path) if path in deriving else None
+        deriving = self._question.deriving[owner.name] = self._bases_of(owner.name)
+        for path in deriving:
+            loaded = self._sources.file(path)
             if loaded is not None:
                 yield from ((*loaded, call) for call in calls_of_base(loaded[0], owner.name))
 

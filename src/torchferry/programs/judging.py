@@ -13,6 +13,7 @@ from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
+from torchferry.programs.answers import SharedAnswers
 from torchferry.programs.commanded import switched_on
 from torchferry.programs.commands import StartingCommands
 from torchferry.programs.conditions import Conditions
@@ -140,6 +141,7 @@ class _Judge:
         settings = map(self.modules.settings.text, self.settings)
         self.switchboard = Switchboard(self.sources, lambda: Settings(settings), switches)
         self.own_constants = OwnConstants(self.sources)
+        self.answers = SharedAnswers()
         self.commands = StartingCommands(project.root, self.modules, target)
         calls = {path: noted.start_calls for path, noted in self.noted.items() if noted.start_calls is not None}
         self.started = StartedPrograms(self.sources, self.commands, calls)
@@ -236,7 +238,8 @@ class _Judge:
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
         switches = Switches(self.switchboard, closure, self.target)
-        conditions = Conditions(self.sources, closure, switches, self.own_constants, said(program.arguments))
+        told = said(program.arguments)
+        conditions = Conditions(self.sources, closure, switches, self.own_constants, told, self.answers)
         reach = Reach(program, self.sources, self.modules, closure, conditions, self.surroundings, self.uses)
         blockers: list[Obstacle] = []
         optional: list[Obstacle] = []

@@ -15,8 +15,9 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 
 from torchferry.core.record import NamedTuple
+from torchferry.programs.answers import Truth
 from torchferry.programs.around import Around, FunctionNode
-from torchferry.programs.conditions import Conditions, Truth
+from torchferry.programs.conditions import Conditions
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.parameters import Given, Parameter, given_by
@@ -118,9 +119,21 @@ class _Arrival(NamedTuple):
         """All on which it depends what leads here: of two that agree in it, the first one that is met is the better."""
         return (self.place, self.need, self.tests, self.given) if self.tests else (self.place, self.need)
 
+    # much is met on a search, and `_replace` takes several times as long as a new one
+
+    def at(self, place: Place) -> _Arrival:
+        """Return the arrival at another place."""
+        _, need, steps, options, choices, tests, given, passed = self
+        return _Arrival(place, need, steps, options, choices, tests, given, passed)
+
+    def led_by(self, step: Step) -> _Arrival:
+        """Return the arrival with one more step."""
+        place, need, steps, options, choices, tests, given, passed = self
+        return _Arrival(place, need, (step, *steps), options, choices, tests, given, passed)
+
     def passing(self, unit: _Unit) -> _Arrival:
         """Return the arrival with a function or file that it passes."""
-        return self._replace(passed=_Passed(unit, len(self.steps), self.is_free, self.passed))
+        return _Arrival(*self[:-1], passed=_Passed(unit, len(self.steps), self.is_free, self.passed))
 
     def behind(self, before: Way) -> Way:
         """Return the way whose first part is known."""
@@ -288,8 +301,7 @@ class Reach:
         if stands.unit is not None:
             yield from self._callers(file, names, stands.unit, here, search)
         elif not stands.main or (path == self.program.path and self.program.form is not Form.CONSOLE):
-            inner = here._replace(steps=(self.surroundings.step(path, node), *here.steps))
-            yield from self._importers(path, inner, search)
+            yield from self._importers(path, here.led_by(self.surroundings.step(path, node)), search)
 
     def _is_never_entered(self, path: str, unit: FunctionNode, search: _Search) -> bool:
         """Whether it is known that nothing leads to a function, whatever has to hold on the way to it."""
@@ -341,6 +353,9 @@ class Reach:
 
     def _settled(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST, stands: Around) -> _Arrival:
         """Return an arrival with what must hold around its place, as far as it can be told here."""
+        through = arrival.place.through
+        if through is None and stands.is_plain and not (arrival.tests or arrival.options or arrival.choices):
+            return arrival
         need, options, choices = arrival.need, arrival.options, arrival.choices
         if stands.suppressed or any(not self.surroundings.tries_twice(names, attempt) for attempt in stands.attempts):
             need = max(need, Need.GUARDED)
@@ -352,7 +367,6 @@ class Reach:
         ):
             need = max(need, Need.CHOSEN)
             choices = (*choices, f"except ({file.path}:{getattr(node, 'lineno', 0)})")
-        through = arrival.place.through
         around_import = self.surroundings.of(file, current(file, through)).tests if through is not None else ()
         tests = [
             *arrival.tests,
@@ -381,12 +395,15 @@ class Reach:
                 need = max(need, Need.GUARDED if answer.guard else Need.OPTION)
                 if not answer.guard:
                     options = (*options, answer.option or self._text(test))
-        return arrival._replace(
-            need=need,
-            options=tuple(dict.fromkeys(options)),
-            choices=tuple(dict.fromkeys(choices)),
-            tests=tuple(still),
-            given=arrival.given if still else (),
+        return _Arrival(
+            arrival.place,
+            need,
+            arrival.steps,
+            tuple(dict.fromkeys(options)),
+            tuple(dict.fromkeys(choices)),
+            tuple(still),
+            arrival.given if still else (),
+            arrival.passed,
         )
 
     @staticmethod
@@ -441,7 +458,7 @@ class Reach:
             if edge.indented:
                 node = self.sources.statement(edge.importer, edge.line)
                 if node is not None:  # else a text that looks like an import
-                    yield after._replace(place=Place(edge.importer, node))
+                    yield after.at(Place(edge.importer, node))
             else:
                 length = len(after.steps) + bool(edge.line)
                 # most files are imported by the same ones: of arrivals there the nearest counts, and of these the first
@@ -450,7 +467,6 @@ class Reach:
                 steps = after.steps
                 if edge.line:
                     steps = (Step(edge.importer, edge.line, self.surroundings.line(edge.importer, edge.line)), *steps)
-                # much is met here: `_replace` takes several times as long
                 yield _Arrival(
                     Place(edge.importer, None),
                     after.need,
@@ -494,7 +510,7 @@ class Reach:
         self, file: PythonFile, names: Names, unit: FunctionNode, arrival: _Arrival, search: _Search
     ) -> Iterator[_Arrival | Way]:
         """Yield what leads to a function."""
-        here = arrival._replace(steps=(self.surroundings.step(arrival.place.path, arrival.place.node), *arrival.steps))
+        here = arrival.led_by(self.surroundings.step(arrival.place.path, arrival.place.node))
         program = self.program
         top = file.parents.get(unit) is file.tree
         if program.form is Form.CONSOLE and file.path == program.path and unit.name == program.function and top:
@@ -514,19 +530,24 @@ class Reach:
                 return
             search.seen.add((*unit_key, here.need))
             here = here.passing(unit_key)
-        for use in self.uses.of(file, names, unit):
-            if use.place.path not in self.closure:
+        _, least, steps, options, choices, tests, given, passed = here
+        closure, length = self.closure, len(steps)
+        for place, use_need, choice, option in self.uses.of(file, names, unit):
+            if place.path not in closure:
                 continue
-            need = max(here.need, use.need)
-            key = (*unit_key, here.need, here.tests, use.place.node) if here.tests else (use.place, need)
-            if not search.is_nearer(key, len(here.steps)):  # most places are met again and again
+            need = max(least, use_need)
+            key = (*unit_key, least, tests, place.node) if tests else (place, need)
+            if not search.is_nearer(key, length):  # most places are met again and again
                 continue
-            yield here._replace(
-                place=use.place,
-                need=need,
-                choices=(*here.choices, use.choice) if use.choice else here.choices,
-                options=(*here.options, use.option) if use.option else here.options,
-                given=(*here.given, *self._given(file, unit, use.place)) if here.tests else here.given,
+            yield _Arrival(
+                place,
+                need,
+                steps,
+                (*options, option) if option else options,
+                (*choices, choice) if choice else choices,
+                tests,
+                (*given, *self._given(file, unit, place)) if tests else given,
+                passed,
             )
 
     def _given(self, file: PythonFile, unit: FunctionNode, place: Place) -> Iterator[tuple[Parameter, Given]]:

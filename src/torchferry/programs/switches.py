@@ -127,9 +127,19 @@ class Switchboard:
         for path, switches in self._by_path.items():
             for name in switches:
                 self._noted.setdefault(name, []).append(path)
-        self._unread = frozenset(sources.words.paths) - self._by_path.keys()
+        self._unread_files: frozenset[str] | None = None
         self._defining: dict[str, frozenset[str]] = {}
         self._recording: frozenset[str] | None = None
+
+    @property
+    def _unread(self) -> frozenset[str]:
+        """The files that may define a switch, of those in which nobody looked for them."""
+        if self._unread_files is None:
+            text, paths = self.sources.text, self.sources.words.paths
+            self._unread_files = frozenset(
+                path for path in paths if path not in self._by_path and may_define(text(path))
+            )
+        return self._unread_files
 
     @property
     def settings(self) -> Values:

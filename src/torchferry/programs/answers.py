@@ -1,0 +1,109 @@
+"""Answers to conditions, and which of them hold for other programs too.
+
+`if args.use_flash` is asked on the ways of many programs. What is said about it depends on the program only through a
+few things: the option of that name, what objects keep in attributes, the files that call a function. All that was asked
+of the program is taken down with the answer, and where another program says the same to it, the answer holds there.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from enum import Enum
+
+from torchferry.core.record import NamedTuple
+from torchferry.programs.parameters import Given, Parameter
+from torchferry.programs.switches import Value
+
+
+class Truth(Enum):
+    """What a condition says."""
+
+    YES = "yes"
+    NO = "no"
+    OPEN = "open"
+
+
+class Answer(NamedTuple):
+    """What is known of a condition.
+
+    Attributes:
+        truth: What it says when nothing is said.
+        option: What must be said for it to change, such as `--use-flash`; empty where nothing can be.
+        guard: Whether it says so because it asks for something that the target does not have.
+    """
+
+    truth: Truth
+    option: str = ""
+    guard: bool = False
+
+    def turned(self) -> Answer:
+        """Return the answer of the opposite question."""
+        other = {Truth.YES: Truth.NO, Truth.NO: Truth.YES}.get(self.truth, Truth.OPEN)
+        return self._replace(truth=other)
+
+
+class Known(NamedTuple):
+    """The value of an expression when nothing is said, and what would change it."""
+
+    value: Value
+    option: str = ""
+    guard: bool = False
+
+    def is_same(self, other: Known) -> bool:
+        """Whether two values are the same, and of one type: to Python, `1`, `1.0` and `True` are equal."""
+        return self is other or (self == other and repr(self.value) == repr(other.value))
+
+
+class Told(NamedTuple):
+    """An answer, what it has asked for that could not be told, and what was given to the parameters it asked for."""
+
+    answer: Answer
+    asked: frozenset[Parameter]
+    consulted: dict[Parameter, Given | None]
+
+
+class Question:
+    """All that was asked of a program for one answer.
+
+    Attributes:
+        switches: What options and settings say, by their names.
+        constants: The constants that objects keep, by their names.
+        callers: The files of the program that call a function, by its name.
+        deriving: The files of the program that derive a class from another, by its name.
+        before: Parameters whose values were known to the program, with these.
+        made: Parameters whose values were worked out for the answer, with these.
+        is_whole: Whether nothing else decided: the search did not give up, and did not meet itself.
+    """
+
+    __slots__ = ("before", "callers", "constants", "deriving", "is_whole", "made", "switches")
+
+    def __init__(self) -> None:
+        self.switches: dict[str, Known] = {}
+        self.constants: dict[str, Known] = {}
+        self.callers: dict[str, tuple[str, ...]] = {}
+        self.deriving: dict[str, tuple[str, ...]] = {}
+        self.before: dict[Parameter, Known] = {}
+        self.made: dict[Parameter, Known] = {}
+        self.is_whole = True
+
+
+_MOST_KEPT = 8
+"""Answers to one condition that are kept; of further ones none is likely to be asked again."""
+
+
+class SharedAnswers:
+    """The answers that were given to the programs of a project, each with what it depends on."""
+
+    def __init__(self) -> None:
+        self._answers: dict[ast.expr, list[tuple[Question, Told]]] = {}
+
+    def of(self, test: ast.expr) -> Iterator[tuple[Question, Told]]:
+        """Yield what is kept for a condition."""
+        yield from self._answers.get(test, ())
+
+    def keep(self, test: ast.expr, question: Question, told: Told) -> None:
+        """Keep an answer for the programs to come."""
+        kept = self._answers.setdefault(test, [])
+        if question.is_whole and len(kept) < _MOST_KEPT:
+            kept.append((question, told))
