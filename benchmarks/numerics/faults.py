@@ -11,8 +11,8 @@ Healthy runs in float32, bfloat16 and float16 (autocast) of N steps count false 
 autocast to float16 with a gradient scaler; `GPT 2 ranks` has them in the second of two processes under
 DistributedDataParallel, where what the first one says is a false alarm. FILE is torch_musa's
 `torch_musa/utils/compare_tool.py` (github.com/MooreThreads/torch_musa), run on the same steps. FOLDER is YOLOv5 v7.0
-(github.com/ultralytics/yolov5), whose smallest model and own loss are trained. With `--plugin` the device is that of the
-vendor's own plugin on the simulated driver.
+(github.com/ultralytics/yolov5), whose smallest model and own loss are trained. With `--plugin` the device is that of
+the vendor's own plugin on the simulated driver.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def measure(case: Case, corpus: Path | None, plugin: str, folder: Path) -> Row:
         try:
             done = realworld.on_the_card(case, folder, way, plugin if vendors else "simulated", name)
         except (DifferentError, subprocess.TimeoutExpired) as error:
-            row.results[name] = str(error).partition("; ")[0]
+            row.results[name] = str(error).partition("; ")[0][:120]
             continue
         row.results[name] = result(done)
         row.refused[name] = list(done.refused)

@@ -381,7 +381,8 @@ def chosen(way: Way, names: Sequence[str] = (), target: str = "") -> list[Case]:
         own = [case for case in wanted if case.target == target]
         others = [case for case in wanted if not (case.environment or (way is MIGRATED and case.fails))]
         wanted = others + own  # its own case comes last, and so counts
-        wanted = list({case.name: replace(case, target=target) for case in wanted}.values())
+        there = [case if case.target == target else replace(case, target=target, fails="") for case in wanted]
+        wanted = list({case.name: case for case in there}.values())
     return wanted
 
 

@@ -315,7 +315,9 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_recording_that_cannot_begin_is_no_success(tmp_path: Path, program: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['torchferry.numerics.recording.recorder'] = None")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['torchferry.numerics.recording.recorder'] = None"
+    )
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     command = record_command(tmp_path / "r", "--", sys.executable, program)
     done = subprocess.run(
