@@ -6,7 +6,7 @@ TARGET ?= npu
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo test wheels test-fast lint format generated messages check-generated docs bench realworld verdicts rehearsed-verdicts matrix sanitize clean
+.PHONY: demo test wheels test-fast lint format generated messages check-generated docs bench realworld verdicts rehearsed-verdicts matrix judges sanitize clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -73,6 +73,11 @@ rehearsed-verdicts: $(VENV)/.ready-rehearsal
 MATRIX ?=
 matrix: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/rehearsal/matrix.py --only $(MATRIX)
+
+# Real programs on the vendor's own plugin and on the simulated one; CORPUS has the checkouts. Writes docs/*/plugin-versions.md.
+CORPUS ?= $(TORCHFERRY_CORPUS)
+judges: $(VENV)/.ready-rehearsal wheels
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/rehearsal/judges.py --plugin $(wildcard $(VENV)/wheels/torch_npu-*.whl) $(if $(CORPUS),--corpus $(CORPUS))
 
 # The rehearsal device under the address and undefined-behaviour sanitizers; takes some minutes, needs gcc's runtimes.
 sanitize: $(VENV)/.ready-dev

@@ -1,7 +1,7 @@
 """Faults planted in models on the simulated card: which tool names the first wrong operator, and which cries wolf.
 
     python benchmarks/numerics/faults.py [--peer FILE] [--yolov5 FOLDER] [--steps N] [--models NAME...]
-        [--healthy] [--dtypes NAME...]
+        [--healthy] [--dtypes NAME...] [--plugin simulated|installed|WHEEL]
 
 Each fault is an error of one operator that the rehearsal makes on the device: noise of three sizes, a wrong layout,
 NaN, inputs of all products rounded to 10 bits; in forward, in backward alone, in the optimizer. The truth is the first
@@ -11,7 +11,8 @@ Healthy runs in float32, bfloat16 and float16 (autocast) of N steps count false 
 autocast to float16 with a gradient scaler; `GPT 2 ranks` has them in the second of two processes under
 DistributedDataParallel, where what the first one says is a false alarm. FILE is torch_musa's
 `torch_musa/utils/compare_tool.py` (github.com/MooreThreads/torch_musa), run on the same steps. FOLDER is YOLOv5 v7.0
-(github.com/ultralytics/yolov5), whose smallest model and own loss are trained.
+(github.com/ultralytics/yolov5), whose smallest model and own loss are trained. With `--plugin` the device is that of
+the vendor's own plugin on the simulated driver.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from torchferry import rehearsal
 from torchferry.numerics import CompareWithCPU, NanInfTracker
 from torchferry.numerics.framework.attribution import Attribution
 from torchferry.numerics.framework.operators import operator
+from torchferry.rehearsal.driver.native import TakenOver
+from torchferry.rehearsal.driver.session import ShippedSession
 from torchferry.rehearsal.native import Native
 from torchferry.rehearsal.session import Session
 
@@ -323,7 +326,7 @@ PRODUCTS = ("addmm", "mm", "bmm", "baddbmm", "convolution")
 """Operators whose inputs the device can round."""
 
 
-def plant(native: Native, base: str, kind: str, scale: float) -> None:
+def plant(native: Native | TakenOver, base: str, kind: str, scale: float) -> None:
     """Let an operator be wrong from its first call on, or mend it."""
     if kind == "rounding":
         native.set_rounding(matmul=int(scale), convolution=int(scale))
@@ -336,9 +339,10 @@ Scores = dict[str, Counter[str]]
 """What each tool did over all runs: faults that were planted, found, found first, and false alarms."""
 
 
-def judge(name: str, model: Model, options: argparse.Namespace, session: Session) -> Scores:
+def judge(name: str, model: Model, options: argparse.Namespace, session: Session | ShippedSession) -> Scores:
     """Run every tool on every fault of a model, and on healthy runs, in this process or in this and others."""
-    native, device = session.native, session.backend.DEVICE_TYPE
+    native = session.operators if isinstance(session, ShippedSession) else session.native
+    device = session.backend.DEVICE_TYPE
     rank = distributed.get_rank() if model.ranks > 1 else 0
     comparisons: dict[str, Tool] = {"compare": compare(False), "compare --every": compare(True)}
     trackers: dict[str, Tool] = {"nan": nan("watch"), "nan --level operator": nan("operator")}
@@ -402,8 +406,8 @@ def one_rank(rank: int, name: str, options: argparse.Namespace, folder: str) -> 
     """Judge in one process of several; the first writes the scores down."""
     torch.set_num_threads(1)
     model = MODELS[name]
-    session = rehearsal.enable(TARGET, devices=model.ranks, plugin="simulated")
-    session.namespace.set_device(rank)
+    session = rehearsal.enable(TARGET, devices=model.ranks, plugin=options.plugin)
+    torch.get_device_module(session.backend.DEVICE_TYPE).set_device(rank)
     distributed.init_process_group(
         str(session.backend.COLLECTIVE), init_method=f"file://{folder}/store", rank=rank, world_size=model.ranks
     )
@@ -426,6 +430,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", type=Path)
     parser.add_argument("--yolov5", type=Path, help="a copy of the repository; left out, the model is skipped")
+    parser.add_argument("--plugin", default="simulated", help="`installed` or a wheel, for the vendor's own")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--healthy", action="store_true", help="leave the faults out")
     parser.add_argument("--dtypes", nargs="+", default=_DTYPES, choices=_DTYPES, help="of the healthy runs")
@@ -442,7 +447,7 @@ def main() -> None:
         if model.ranks > 1:
             scores = in_processes(name, options)
         else:
-            scores = judge(name, model, options, rehearsal.enable(TARGET, devices=1, plugin="simulated"))
+            scores = judge(name, model, options, rehearsal.enable(TARGET, devices=1, plugin=options.plugin))
         for tool, score in scores.items():
             total.setdefault(tool, Counter()).update(score)
     print(f"\n{'tool':28s} faults  found  first  false alarms")

@@ -1,6 +1,7 @@
 """PyTorch's operator database on the rehearsal device, against the CPU.
 
     python benchmarks/rehearsal/opdb.py [--mode MODE]... [--dtype DTYPE]... [--only OP]... [--jobs N] [--output DIR]
+        [--target TARGET] [--plugin simulated|installed|WHEEL]
 
 It needs numpy and expecttest, which PyTorch's own testing code imports. Both sides end in the same CPU kernels: what
 is measured is the device's plumbing (aliasing, wrapping, dispatch, autograd), never a vendor's arithmetic. A run that
@@ -45,6 +46,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--samples", type=int, default=40, help="at most so many inputs of an operator")
     parser.add_argument("--seconds", type=float, default=60.0, help="limit for one operator")
+    parser.add_argument("--target", default="sdaa")
+    parser.add_argument("--plugin", default="simulated", help="`installed` or a wheel, for the vendor's own plugin")
     parser.add_argument("--output", type=Path, default=Path("opdb-results"), metavar="DIR")
     arguments = parser.parse_args()
     suites = BY_DEFAULT
@@ -76,6 +79,8 @@ def measure(path: Path, mode: str, dtype: str, arguments: argparse.Namespace) ->
             "only": arguments.only,
             "samples": arguments.samples,
             "seconds": arguments.seconds,
+            "target": arguments.target,
+            "plugin": arguments.plugin,
         }
         while True:
             done = subprocess.run(

@@ -262,7 +262,7 @@ def main() -> None:
     plan = json.loads(sys.argv[1])
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    device = torchferry.rehearsal.enable("sdaa", devices=2).backend.DEVICE_TYPE
+    device = torchferry.rehearsal.enable(plan["target"], devices=2, plugin=plan["plugin"]).backend.DEVICE_TYPE
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise OutOfTimeError

@@ -1,7 +1,7 @@
 """Real programs on the simulated card: migrated by torchferry, rehearsed, and laid beside the original on the CPU.
 
-    python benchmarks/rehearsal/realworld.py [--unchanged | --portable] [--target TARGET] [--corpus DIR] [--keep DIR]
-        [NAME ...]
+    python benchmarks/rehearsal/realworld.py [--unchanged | --portable | --transfer] [--target TARGET]
+        [--plugin PLUGIN] [--corpus DIR] [--keep DIR] [NAME ...]
 
 DIR (or $TORCHFERRY_CORPUS) has checkouts named `owner+name`; nothing is fetched, and what is not there is skipped.
 Models and data are tiny and random. Each case is a copy of a repository's folder, or one of the programs in `cases/`;
@@ -9,7 +9,9 @@ Models and data are tiny and random. Each case is a copy of a repository's folde
 same seeds. Every optimizer step's norm of the parameters, the parameters after the last step, and what a driver keeps
 must agree to the rounding of float32, or to the case's own tolerance where it computes in half precision. With
 `--unchanged` nothing is rewritten, and the copy runs under `torchferry run` instead; with `--portable` it is rewritten
-for every device (`--style portable`), and the target `cpu` runs what comes out on the CPU.
+for every device (`--style portable`), and the target `cpu` runs what comes out on the CPU. With `--transfer` nothing is
+rewritten either, and the program begins with the vendor's own redirect. `--plugin installed`, or a wheel, rehearses
+with the vendor's own plugin on the simulated driver; `judges.py` lays both beside each other.
 
 The edits of a case are made before the migration, so both runs have them; a `reference` edit lets the original, which
 asks for CUDA by name, run on the CPU. A torchvision wheel built for CUDA needs its libraries preloaded beside torch's
@@ -29,6 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,6 +57,38 @@ class Outcome:
     seconds: tuple[float, float]
     values: int
     devices: str = ""
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a program comes to the card.
+
+    Attributes:
+        name: What it is called in a table.
+        rewritten: Whether `torchferry migrate` rewrites it.
+        portable: Whether it is rewritten for every device.
+        redirected: Whether `torchferry run` runs it.
+        transferred: Whether it begins with the vendor's own redirect.
+    """
+
+    name: str
+    rewritten: bool = False
+    portable: bool = False
+    redirected: bool = False
+    transferred: bool = False
+
+    def known_to_fail(self, case: Case) -> str:
+        """Return what the output of a program rightly says that cannot work; empty where it works."""
+        if self.rewritten and not self.portable:
+            return case.fails
+        known = PORTABLE if self.portable else REFUSED if self.redirected else {}
+        return known.get((case.name, case.target), "")
+
+
+MIGRATED, TO_EVERY = Way("migrated", rewritten=True), Way("portable", rewritten=True, portable=True)
+UNCHANGED, TRANSFERRED = Way("torchferry run", redirected=True), Way("transfer_to_npu", transferred=True)
+_VENDORS_REDIRECT = "torch_npu.contrib.transfer_to_npu"
 
 
 class DifferentError(Exception):
@@ -72,66 +107,121 @@ def absent(case: Case, corpus: Path | None) -> str:
     return "" if (corpus / case.source).is_dir() else f"no {case.source} in the corpus"
 
 
-def run(case: Case, corpus: Path | None, folder: Path, *, unchanged: bool = False, portable: bool = False) -> Outcome:
-    """Run a case both ways: rewritten, or unchanged under the redirect, and on the CPU.
+def run(case: Case, corpus: Path | None, folder: Path, way: Way, plugin: str = "simulated") -> Outcome:
+    """Run a case both ways: on the CPU as it is, and on the card.
 
     Raises:
         DifferentError: it fails, or the results are not the same.
     """
+    lay_out(case, corpus, folder)
+    first = on_the_cpu(case, folder)
+    done = on_the_card(case, folder, way, plugin)
+    return replace(done, seconds=(first, done.seconds[1]))
+
+
+def lay_out(case: Case, corpus: Path | None, folder: Path) -> None:
+    """Copy the program and make its inputs.
+
+    Raises:
+        DifferentError: the checkout is another one than the case's edits are for.
+    """
     own = CASES / case.source
     source = own if own.is_dir() else (corpus or folder) / case.source
-    original, migrated, there = folder / "original", folder / "migrated", folder / "reference"
+    original, there = folder / "original", folder / "reference"
     shutil.copytree(source / case.part, original, ignore=shutil.ignore_patterns(".git", "__pycache__"))
     _edit(original, case.edits)
-    if unchanged:
-        shutil.copytree(original, migrated)
-    else:
-        _migrate(case, original, migrated, portable)
     shutil.copytree(original, there)
     _edit(there, case.reference)
-    for name in ("data", "cpu/kept", "cpu/out", "card/kept", "card/out"):
-        (folder / name).mkdir(parents=True)
+    (folder / "data").mkdir()
     if case.prepare is not None:
         case.prepare(folder / "data")
-    for name in ("cpu", "card"):
-        for path in (folder / "data").iterdir():
-            (folder / name / "out" / path.name).symlink_to(path)
+
+
+def _place(folder: Path, name: str) -> Path:
+    """Make the folder of one run, in which what `prepare` made is found too."""
+    place = folder / name
+    for part in ("kept", "out"):
+        (place / part).mkdir(parents=True)
+    for path in (folder / "data").iterdir():
+        (place / "out" / path.name).symlink_to(path)
+    return place
+
+
+def on_the_cpu(case: Case, folder: Path) -> float:
+    """Run the original on the CPU; return its seconds.
+
+    Raises:
+        DifferentError: it fails.
+    """
     began = time.perf_counter()
-    done = _run([], case, there, folder / "cpu", "--reference")
-    first = time.perf_counter() - began
+    done = _run([], case, folder / "reference", _place(folder, "cpu"), "--reference")
     if done.returncode:
         raise DifferentError(f"the original fails on the CPU: {_last(done)}")
-    report = folder / "summary.json"
+    return time.perf_counter() - began
+
+
+def on_the_card(case: Case, folder: Path, way: Way, plugin: str, name: str = "card") -> Outcome:
+    """Run a case on the card, and compare what it kept with what the CPU's run kept.
+
+    Args:
+        case: The program.
+        folder: Where `lay_out` put it and `on_the_cpu` ran.
+        way: How it comes to the card.
+        plugin: What `torchferry rehearse --plugin` takes.
+        name: Folder of this run, below `folder`.
+
+    Raises:
+        DifferentError: it fails, or the results are not the same.
+    """
+    program = folder / f"{name}-program"
+    if way.rewritten:
+        _migrate(case, folder / "original", program, way.portable)
+    else:
+        shutil.copytree(folder / "original", program)
+    report = folder / f"{name}.json"
     devices = ["--devices", str(max(1, case.ranks))]
-    rehearse = [sys.executable, "-m", "torchferry", "rehearse", "-t", case.target, *devices, *case.options]
-    rehearse += ["--summary-file", str(report), "--"]
-    rehearse += [sys.executable, "-m", "torchferry", "run", "-t", case.target, "--"] if unchanged else []
+    rehearse = [sys.executable, "-m", "torchferry", "rehearse", "-t", case.target, "--plugin", plugin, *devices]
+    rehearse += [*case.options, "--summary-file", str(report), "--"]
+    rehearse += [sys.executable, "-m", "torchferry", "run", "-t", case.target, "--"] if way.redirected else []
+    more = ("--first", _VENDORS_REDIRECT) if way.transferred else ()
     on_card = case.target != "cpu"
     began = time.perf_counter()
-    done = _run(rehearse if on_card else [], case, migrated, folder / "card", *(() if on_card else ("--reference",)))
-    second = time.perf_counter() - began
+    done = _run(
+        rehearse if on_card else [], case, program, _place(folder, name), *more, *(() if on_card else ("--reference",))
+    )
+    seconds = (0.0, time.perf_counter() - began)
     summary = json.loads(report.read_text()) if report.is_file() else {}
     verdict = _findings(summary) if on_card else "not rehearsed"
-    known = REFUSED if unchanged else PORTABLE if portable else {(case.name, case.target): case.fails}
-    fails = known.get((case.name, case.target), "")
+    fails = way.known_to_fail(case)
     if fails:
         if fails not in done.stdout + done.stderr:
             raise DifferentError(f"it should end with {fails!r}: {_last(done)}")
-        if unchanged and not done.returncode:
+        if way.redirected and not done.returncode:
             raise DifferentError(f"it says {fails!r}, and ends well")
-        return Outcome(0.0, f"rightly ends with: {fails}", (first, second), 0, "fails")
+        return Outcome(0.0, f"rightly ends with: {fails}", seconds, 0, "fails")
     if done.returncode:
         raise DifferentError(f"{_last(done)}; {verdict}")
     if on_card and not summary.get("operators"):
         raise DifferentError("nothing ran on the device")
-    difference, values, where = compare(folder / "cpu", folder / "card", case.image)
+    difference, values, where = compare(folder / "cpu", folder / name, case.image)
     if difference > case.tolerance:
         raise DifferentError(f"differs by {difference:.1e}; {verdict}")
     where = where or (f"{sum(summary['operators'].values())} ops" if on_card else "on the CPU")
-    refused = any(
-        event["kind"] in FAILS_ON_CARD and event["file"] != str(RECORD) for event in summary.get("events", ())
+    refused = would_fail(summary)
+    return Outcome(difference, verdict, seconds, values, "would fail" if refused else where, refused)
+
+
+def would_fail(summary: dict[str, Any]) -> tuple[str, ...]:
+    """Return what a summary says would fail on the card, in the program's own lines and libraries."""
+    return tuple(
+        sorted(
+            {
+                f"{event['kind']} {event['subject']}"
+                for event in summary.get("events", ())
+                if event["kind"] in FAILS_ON_CARD and event["file"] != str(RECORD)
+            }
+        )
     )
-    return Outcome(difference, verdict, (first, second), values, "would fail" if refused else where)
 
 
 def _edit(folder: Path, edits: tuple[Edit, ...]) -> None:
@@ -166,7 +256,8 @@ def _run(before: list[str], case: Case, root: Path, into: Path, *more: str) -> s
         **_environment(),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")])),
     }
-    environment.update({} if reference else dict(case.environment))
+    # an installed plugin finds no driver beside the original
+    environment.update({"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"} if reference else dict(case.environment))
     record = [str(RECORD), "--into", str(into / "kept"), "--steps", str(case.steps), *more]
     record += [str(CASES / case.driver)] if case.driver else []
     python = [sys.executable]
@@ -281,26 +372,36 @@ def _images(expected: Path, found: Path, pattern: str) -> float:
     return max(float(np.abs(right - value).mean()) / 255 for right, value in images)
 
 
+def chosen(way: Way, names: Sequence[str] = (), target: str = "") -> list[Case]:
+    """Return the cases with one of the parts of names, each once on the target where one is named."""
+    wanted = [case for case in cases() if not names or any(name in case.name for name in names)]
+    if way.rewritten:
+        wanted = [case for case in wanted if not case.unchanged_alone]
+    if target:
+        own = [case for case in wanted if case.target == target]
+        others = [case for case in wanted if not (case.environment or (way is MIGRATED and case.fails))]
+        wanted = others + own  # its own case comes last, and so counts
+        there = [case if case.target == target else replace(case, target=target, fails="") for case in wanted]
+        wanted = list({case.name: case for case in there}.values())
+    return wanted
+
+
 def main() -> int:
     """Run the cases that are there and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--corpus", type=Path, default=os.environ.get("TORCHFERRY_CORPUS"))
     parser.add_argument("--unchanged", action="store_true", help="rewrite nothing, and run it under `torchferry run`")
     parser.add_argument("--portable", action="store_true", help="rewrite it for every device")
+    parser.add_argument("--transfer", action="store_true", help="rewrite nothing; it begins with the vendor's redirect")
+    parser.add_argument("--plugin", default="simulated", help="`installed` or a wheel, for the vendor's own plugin")
     parser.add_argument("--target", help="run every case on this target, once")
     parser.add_argument("--keep", type=Path, help="folder for the copies and outputs, in place of a temporary one")
     parser.add_argument("names", nargs="*", help="parts of the names of the cases that are wanted")
     arguments = parser.parse_args()
     corpus = Path(arguments.corpus) if arguments.corpus else None
-    wanted = [case for case in cases() if not arguments.names or any(name in case.name for name in arguments.names)]
-    if not arguments.unchanged:
-        wanted = [case for case in wanted if not case.unchanged_alone]
-    if arguments.target:
-        own = [case for case in wanted if case.target == arguments.target]
-        fails = not (arguments.unchanged or arguments.portable)  # they end otherwise
-        others = [case for case in wanted if not (case.environment or (fails and case.fails))]
-        wanted = others + own  # its own case comes last, and so counts
-        wanted = list({case.name: replace(case, target=arguments.target) for case in wanted}.values())
+    ways = {"unchanged": UNCHANGED, "portable": TO_EVERY, "transfer": TRANSFERRED}
+    way = next((way for option, way in ways.items() if getattr(arguments, option)), MIGRATED)
+    wanted = chosen(way, arguments.names, arguments.target)
     print(ROW.format("case", "target", "result", "difference", "values", "cpu s", "card s", "findings"), flush=True)
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="realworld-") as name:
@@ -315,7 +416,7 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             try:
-                done = run(case, corpus, folder, unchanged=arguments.unchanged, portable=arguments.portable)
+                done = run(case, corpus, folder, way, arguments.plugin)
             except (DifferentError, subprocess.TimeoutExpired) as error:
                 wrong += 1
                 print(ROW.format(case.name, case.target, "WRONG", "", "", "", "", error), flush=True)

@@ -16,6 +16,7 @@ pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
 from tests.warm_python import instead
+from torchferry.core import exitcodes
 from torchferry.numerics.rundiff.comparison import RunComparison, compare
 from torchferry.numerics.runlog.record import read_record
 
@@ -311,3 +312,25 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
     shown = record(tmp_path / "r", "--", sys.executable, "-c", "import torch", code=2)
     assert "already exists" in shown
     assert [one.name for one in (tmp_path / "r").iterdir()] == ["mine"]
+
+
+def test_a_recording_that_cannot_begin_is_no_success(tmp_path: Path, program: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['torchferry.numerics.recording.recorder'] = None"
+    )
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    command = record_command(tmp_path / "r", "--", sys.executable, program)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=300, env={**ENVIRONMENT, "PYTHONPATH": path}
+    )
+    assert done.stdout.count("step") == 4  # the program ran, as it would without us
+    assert done.returncode == exitcodes.FINDINGS
+    assert "the recording failed: ModuleNotFoundError" in done.stderr
+    assert "was killed" not in done.stderr
+
+
+def test_a_process_that_vanishes_before_its_first_step_recorded_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "vanishes.py"
+    path.write_text("import os, torch\nos._exit(0)")
+    shown = record_warm(tmp_path / "r", "--", sys.executable, path, code=exitcodes.ERROR)
+    assert "NOTHING WAS RECORDED" in shown

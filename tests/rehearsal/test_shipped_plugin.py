@@ -748,3 +748,19 @@ def test_a_collective_in_a_graph_is_refused_by_name(tmp_path: Path) -> None:
     assert "HcclAllReduce while work is recorded into a graph: collectives in graphs are not simulated" in err
     events = summary["events"]
     assert ("not-rehearsed", "HcclAllReduce") in {(event["kind"], event["subject"]) for event in events}  # type: ignore[attr-defined]
+
+
+@with_wheel
+def test_products_round_their_inputs_as_the_profile_says(tmp_path: Path) -> None:
+    script = """
+        import torch, torch_npu
+        x = torch.rand(8, 8, generator=torch.Generator().manual_seed(0))
+        exact = torch.equal((x.npu() @ x.npu()).cpu(), x @ x)
+        coarse = torch.nn.functional.conv2d(x.npu()[None, None], x.npu()[None, None, :3, :3]).cpu()
+        fine = torch.nn.functional.conv2d(x[None, None], x[None, None, :3, :3])
+        print(exact, torch.equal(coarse, fine), torch.allclose(coarse, fine, rtol=1e-3))
+    """
+    profile = tmp_path / "card.toml"
+    profile.write_text('matmul_rounding = "tf32"\n')
+    out, _, _ = rehearse(script, tmp_path, "--profile", str(profile))
+    assert out.split() == ["False", "False", "True"]

@@ -1,16 +1,18 @@
 """Run a Python program and keep what it computed, so that a run on the card can be laid beside one on the CPU.
 
-    python record.py --into FOLDER [--reference] [--steps N] [--module] PROGRAM [ARGUMENTS ...]
+    python record.py --into FOLDER [--reference] [--steps N] [--first MODULE] [--module] PROGRAM [ARGUMENTS ...]
 
 Seeds Python, numpy and torch. Random numbers of the device come from the CPU's generator, so that both runs draw the
 same ones. Each call of `backward` leaves the loss, each step of an optimizer the norm of its parameters, and the end
 the parameters; a program that trains nothing leaves what the case's own driver gives to `keep`. `--steps` ends the
-program after as many steps, which is what keeps a run over a real data set short.
+program after as many steps, which is what keeps a run over a real data set short. `--first` imports a module as if the
+program began with it.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import random
 import runpy
@@ -100,10 +102,10 @@ def _local(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 def when_the_device_comes(then: Callable[[], None]) -> None:
     """Call `then` now, or when the program imports the plugin: the last kernel that is registered is the one."""
-    from torchferry.rehearsal import session
+    from torchferry import rehearsal
     from torchferry.rehearsal.events import recorder
 
-    if session.current() is not None:
+    if rehearsal.current() is not None:
         then()
         return
     loaded = recorder.device_loaded
@@ -183,6 +185,7 @@ def main() -> None:
     parser.add_argument("--into", type=Path, required=True)
     parser.add_argument("--reference", action="store_true")
     parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--first", default="")
     parser.add_argument("--module", action="store_true")
     parser.add_argument("program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
@@ -198,6 +201,8 @@ def main() -> None:
         reference()
     else:
         when_the_device_comes(draw_on_the_cpu)
+    if options.first:
+        importlib.import_module(options.first)
     sys.argv = [options.program, *options.arguments]
     sys.path.insert(0, os.getcwd())
     try:

@@ -173,14 +173,17 @@ def _account(folder: Path, outcome: Outcome) -> list[Message]:
             )
         if rank_document.get("skipped"):
             lines.append(say("not recorded: {names}", names=", ".join(sorted(rank_document["skipped"]))))
-    lines += [
-        say("{process} was killed; its record goes up to its last step", process=process) for process in outcome.broken
-    ]
+    written = recorded or any(folder.glob(f"{layout.RANK}*"))
+    for process in outcome.broken:
+        if written:
+            lines.append(say("{process} was killed; its record goes up to its last step", process=process))
+        else:
+            lines.append(say("{process} was killed before its first step", process=process))
     for result in outcome.results:
         if result.get("error"):
             why = result["error"].strip().splitlines()[-1]
             lines.append(say("process {process}: the recording failed: {error}", process=result["process"], error=why))
-    if not recorded and not outcome.broken and outcome.code == 0:
+    if not written and not any(result.get("error") for result in outcome.results) and outcome.code == 0:
         if any(result.get("captured") for result in outcome.results):
             raise TorchferryError(
                 say("NOTHING WAS RECORDED: everything ran inside a captured graph, whose runs are not visible"),

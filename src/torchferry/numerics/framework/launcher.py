@@ -192,6 +192,7 @@ def autoload() -> None:
         tool = _begin(settings.tool, settings.options, folder)
     except BaseException as error:
         print(f"torchferry: the examination did not begin: {error!r}", file=sys.stderr, flush=True)
+        _leave(folder, {"error": traceback.format_exc()})
         return
     process = os.getpid()
 
@@ -206,12 +207,15 @@ def autoload() -> None:
         if settings.ranks and rank() not in settings.ranks:
             begun.unlink(missing_ok=True)  # its rank was not known when it began
             return
-        _note(
-            folder / f"process-{process}.json",
-            {"rank": rank(), "process": process, "command": sys.argv[:1], **document},
-        )
+        _leave(folder, document)
 
     atexit.register(leave)
+
+
+def _leave(folder: Path, document: dict[str, Any]) -> None:
+    process = os.getpid()
+    said = {"rank": rank(), "process": process, "command": sys.argv[:1]}
+    _note(folder / f"process-{process}.json", {**said, **document})
 
 
 def _require_torch() -> None:

@@ -9,6 +9,7 @@
 #include "alias.h"
 #include "generator.h"
 #include "operators.h"
+#include "rounding.h"
 #include "spoiling.h"
 #include "work.h"
 
@@ -216,12 +217,7 @@ class Call {
       return wide;
     }
     operands_.push_back({tensor, alias, at::Tensor(), writes});
-    const auto& wanted = op_.convolves ? settings().convolution_bits : settings().matmul_bits;
-    const int bits = wanted.load(std::memory_order_relaxed);
-    if (C10_UNLIKELY(bits != 0) && op_.widens && dtype == at::kFloat && !writes) {
-      return round_mantissa(alias, bits);
-    }
-    return alias;
+    return C10_UNLIKELY(reads_fewer_bits(op_)) && dtype == at::kFloat && !writes ? round_mantissa(op_, alias) : alias;
   }
 
   void place_beside(c10::Device device) {
@@ -377,22 +373,6 @@ class Call {
     if ((op_.noted.fetch_or(bit(dtype)) & bit(dtype)) == 0) {
       emit(Event::kNotedDtype, c10::toString(dtype), op_.name);
     }
-  }
-
-  // Keep `bits` explicit mantissa bits, to nearest: 10 is what TF32 and HF32 units read.
-  static at::Tensor round_mantissa(const at::Tensor& values, int bits) {
-    auto rounded = values.clone(at::MemoryFormat::Preserve);  // dense: what is expanded or cut out is laid out anew
-    auto* data = static_cast<uint32_t*>(rounded.mutable_data_ptr());
-    const int dropped = 23 - bits;
-    const uint32_t half = uint32_t{1} << (dropped - 1);
-    const uint32_t mask = ~((uint32_t{1} << dropped) - 1);
-    const auto count = rounded.numel();
-    for (int64_t i = 0; i < count; i++) {
-      if ((data[i] & 0x7f800000U) != 0x7f800000U) {
-        data[i] = (data[i] + half) & mask;
-      }
-    }
-    return rounded;
   }
 
   void disturb() {

@@ -77,6 +77,7 @@ class TakenOver:
             "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
             "ferry_set_mode": (None, [text, number]),
             "ferry_set_fault": (None, [text, number, ctypes.c_double, ctypes.c_int64]),
+            "ferry_set_rounding": (None, [number, number]),
             "ferry_operators_used": (text, []),
             "ferry_device_work": (ctypes.c_int64, []),
         }
@@ -121,6 +122,10 @@ class TakenOver:
     def set_fault(self, operator: str, kind: str, scale: float, after: int) -> None:
         """Spoil an operator after `after` right calls."""
         self._library.ferry_set_fault(operator.encode(), FAULTS[kind], scale, after)
+
+    def set_rounding(self, *, matmul: int, convolution: int) -> None:
+        """Keep so many explicit mantissa bits of the float32 inputs of products and convolutions; 0 keeps all 23."""
+        self._library.ferry_set_rounding(matmul, convolution)
 
     def served(self) -> list[tuple[str, str, str]]:
         """For each registration of the plugin's: the operator, the dispatch key, and how it is served."""

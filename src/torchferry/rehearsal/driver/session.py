@@ -27,7 +27,7 @@ from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver import building, matching
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
 from torchferry.rehearsal.driver.native import Machine, TakenOver, function_of
-from torchferry.rehearsal.profile import Profile
+from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
 
 _REFERENCES = "_fused.py"
 """Operators of the plugin's own whose mathematics is public; the simulated package has them too."""
@@ -199,6 +199,8 @@ def _start_machine(driver: SimulatedDriver, folder: Path, rehearsal: Rehearsal, 
 def _use_profile(operators: TakenOver, rehearsal: Rehearsal) -> None:
     profile = rehearsal.profile
     operators.set_dtypes(*session.rules_of_dtypes(profile))
+    bits = ROUNDING_BITS[profile.matmul_rounding]
+    operators.set_rounding(matmul=bits, convolution=bits)
     for operator in profile.missing_operators:
         operators.set_mode(operator if "::" in operator else f"aten::{operator}", "missing")
 

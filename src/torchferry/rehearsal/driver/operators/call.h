@@ -20,6 +20,7 @@
 
 #include "../../csrc/dtypes.h"
 #include "../../csrc/operators.h"
+#include "../../csrc/rounding.h"
 #include "../../csrc/spoiling.h"
 #include "../../csrc/torch_versions.h"
 #include "../../csrc/work.h"
@@ -374,7 +375,7 @@ class Call {
       return wide;
     }
     operands_.push_back({value, alias, at::Tensor(), writes});
-    return alias;
+    return C10_UNLIKELY(reads_fewer_bits(op_)) && dtype == at::kFloat && !writes ? round_mantissa(op_, alias) : alias;
   }
 
   void note(c10::ScalarType dtype) {

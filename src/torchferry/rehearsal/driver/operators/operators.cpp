@@ -532,6 +532,11 @@ FERRY_API void ferry_set_fault(const char* name, int kind, double scale, int64_t
   Operators::instance().set_fault(name, fault);
 }
 
+FERRY_API void ferry_set_rounding(int matmul_bits, int convolution_bits) {
+  settings().matmul_bits = matmul_bits;
+  settings().convolution_bits = convolution_bits;
+}
+
 FERRY_API int64_t ferry_device_work() { return work::of_device.load(); }
 
 FERRY_API const char* ferry_operators_used() {
