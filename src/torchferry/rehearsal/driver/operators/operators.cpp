@@ -13,6 +13,7 @@
 #include "../../csrc/formulas.h"
 #include "call.h"
 #include "recording.h"
+#include "typed.h"
 
 namespace ferry::plugin {
 
@@ -72,6 +73,8 @@ class Served final : public c10::OperatorKernel {
     }
 #endif
   }
+
+  bool looks_at_format() const { return format_ >= 0; }
 
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
     if (C10_UNLIKELY(op_.mode.load(std::memory_order_relaxed) == Mode::kMissing)) {
@@ -383,11 +386,16 @@ class Takeover {
                     : c10::DispatchKeySet();
     }
     const auto zeros = request_.zeros.find(base_name(name));
-    library(name, key).impl(
-        full.substr(full.find("::") + 2).c_str(),
-        torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Served>(
-            handle, service, zeros == request_.zeros.end() ? 0 : zeros->second,
-            request_.status_reads.count(base_name(name)) != 0, request_.status_clears.count(base_name(name)) != 0)));
+    auto served = std::make_unique<Served>(handle, service, zeros == request_.zeros.end() ? 0 : zeros->second,
+                                           request_.status_reads.count(base_name(name)) != 0,
+                                           request_.status_clears.count(base_name(name)) != 0);
+    const auto typed = service == Service::kComputed && !served->looks_at_format() && has(handle, c10::DispatchKey::CPU)
+                           ? typed::makers().find(full)
+                           : typed::makers().end();
+    library(name, key).impl(full.substr(full.find("::") + 2).c_str(),
+                            typed != typed::makers().end()
+                                ? typed->second(handle, op, c10::BoxedKernel::makeFromFunctor(std::move(served)))
+                                : torch::CppFunction::makeFromBoxedFunctor(std::move(served)));
   }
 
   void watch(const c10::OperatorHandle& handle, const c10::OperatorName& name) {
