@@ -537,7 +537,7 @@ class Call {
   int stray_ = -1;
   c10::ScalarType floating_ = c10::ScalarType::Undefined;
   c10::ScalarType narrow_ = at::kFloat;
-  std::vector<c10::IValue> saved_;
+  c10::SmallVector<c10::IValue, 10> saved_;
   c10::SmallVector<Operand, 6> operands_;
   const work::Inside inside_;
 };

@@ -313,11 +313,18 @@ class Takeover {
     return handle.hasKernelForDispatchKey(key);
   }
 
+  static bool registers(const char* name) {
+    const auto handle = c10::Dispatcher::singleton().findSchema({name, ""});
+    return handle && has(*handle, kKey);
+  }
+
   void of_torch(const c10::OperatorHandle& handle, const c10::OperatorName& name) {
     using Key = c10::DispatchKey;
     const bool implicit = has(handle, Key::CompositeImplicitAutograd);
     const bool kept = kept_of_torch().count(base_name(name)) != 0;
-    const bool kernel = has(handle, kKey), autograd = has(handle, Key::AutogradPrivateUse1);
+    // Copies that the plugin hands to PyTorch come back to it as `_copy_from`, one dtype and layout at a time.
+    const bool copies = full_name(name) == "aten::copy_" && registers("aten::_copy_from");
+    const bool kernel = has(handle, kKey) || copies, autograd = has(handle, Key::AutogradPrivateUse1);
     if (kernel) {
       serve(handle, name, kKey, kept ? Service::kKept : service_of(handle, base_name(name), implicit));
     } else {
@@ -438,6 +445,8 @@ void add_kernels_of_cpu() {
       library->impl(name, std::forward<decltype(kernel)>(kernel));
     }
   };
+  add("convolution_overrideable", TORCH_FN(formulas::convolution));
+  add("convolution_backward_overrideable", TORCH_FN(formulas::convolution_backward));
   add("_thnn_fused_lstm_cell", TORCH_FN(formulas::lstm_cell));
   add("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(formulas::lstm_cell_backward));
   add("_thnn_fused_gru_cell", TORCH_FN(formulas::gru_cell));

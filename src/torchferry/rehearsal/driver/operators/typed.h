@@ -27,9 +27,12 @@ class Look {
   explicit Look(const Operator& op) : op_(op) {}
 
   bool usual(const at::Tensor& tensor, size_t index) {
+    if (!tensor.defined()) {
+      return true;
+    }
     const auto* implementation = tensor.unsafeGetTensorImpl();
     if (!on_device(tensor)) {
-      return !tensor.defined() || (tensor.is_cpu() && implementation->dim() == 0 && !op_.writes[index]);
+      return tensor.is_cpu() && implementation->dim() == 0 && !op_.writes[index];
     }
     const auto device = implementation->device();
     if (C10_UNLIKELY(placed_ && device != device_)) {
