@@ -327,7 +327,10 @@ def _print(what: str, setting: Setting, host: list[float], device: list[float]) 
     )
 
 
-_START = "import sys, time; began = time.perf_counter(); import torch{}; print(time.perf_counter() - began, time.process_time())"
+_START = (
+    "import sys, time; began = time.perf_counter(); import torch{}; "
+    "print(time.perf_counter() - began, time.process_time())"
+)
 
 
 def _report_start(setting: Setting) -> None:
@@ -350,8 +353,8 @@ def _report_start(setting: Setting) -> None:
     for index, what in enumerate(("start", "  processor")):
         before, after = (statistics.median(value[index] for value in values) for values in times.values())
         print(
-            f"{what:12} import torch{' and the plugin alone' * bool(alone)} {before:.2f} s   with the device {after:.2f} s"
-            f"   +{after - before:.2f} s (limit {limit:.2f})"
+            f"{what:12} import torch{' and the plugin alone' * bool(alone)} {before:.2f} s   "
+            f"with the device {after:.2f} s   +{after - before:.2f} s (limit {limit:.2f})"
         )
 
 
