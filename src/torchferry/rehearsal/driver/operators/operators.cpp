@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "../../csrc/formulas.h"
+#include "../../csrc/malloc_settings.h"
 #include "call.h"
 #include "recording.h"
 #include "typed.h"
@@ -396,7 +397,9 @@ class Takeover {
     auto served = std::make_unique<Served>(handle, service, zeros == request_.zeros.end() ? 0 : zeros->second,
                                            request_.status_reads.count(base_name(name)) != 0,
                                            request_.status_clears.count(base_name(name)) != 0);
-    const auto typed = service == Service::kComputed && !served->looks_at_format() && has(handle, c10::DispatchKey::CPU)
+    const bool on_cpu = has(handle, c10::DispatchKey::CPU) ||
+                        has(handle, c10::DispatchKey::CompositeExplicitAutograd);  // such as lists of tensors
+    const auto typed = service == Service::kComputed && !served->looks_at_format() && on_cpu
                            ? typed::makers().find(full)
                            : typed::makers().end();
     library(name, key).impl(full.substr(full.find("::") + 2).c_str(),
@@ -514,6 +517,7 @@ FERRY_API int ferry_take_over(const char* name, const char* space, const char* k
     plugin::Quiet quiet;
     const c10::WarningUtils::WarningHandlerGuard no_override_warnings(&quiet);
     pthread_atfork(nullptr, nullptr, [] { in_bad_fork().store(initialised().load()); });
+    keep_freed_memory();
     plugin::add_kernels_of_cpu();
     static const plugin::Recorder recorder;
     plugin::Takeover(request).run();
