@@ -1,6 +1,6 @@
 """How much a step costs on the simulated card, against the same step on the plain CPU, in one run.
 
-    python benchmarks/rehearsal/speed.py [--rounds 12] [--target NAME]
+    python benchmarks/rehearsal/speed.py [--rounds 12] [--target NAME] [--plugin PATH.whl] [--only mlp transformer]
 
 Steps of three models (convolutions, those in float16 by autocast against float32 on the CPU, a small transformer, an
 MLP of tiny layers), one thread, processes that take
@@ -11,8 +11,12 @@ The device keeps freed memory for the next step (`csrc/memory.h`). The plain CPU
 malloc gives large blocks back to the kernel or not, as they happen to lie in the heap, and each page that comes back
 is a fault. A step of the convolutions then has between 20 and 12,000 faults, which take up to as long as its work, and
 two processes that compute the same differ by that alone. The faults of a step are printed, so that this can be seen,
-and its instructions where the kernel counts them, which do not depend on what else the machine does.
+its instructions where the kernel counts them, and the processor time of all its steps, which depend less, or not at
+all, on what else the machine does.
 `--plain-malloc` leaves the CPU its malloc, and the device what it does by itself.
+
+With `--plugin` the card is the vendor's own plugin on a simulated driver, installed or from a wheel, and the start is
+compared with the import of that plugin alone, with the simulated driver's libraries on the loader's path.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +50,8 @@ MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str
 """What `csrc/memory.h` sets, for the plain CPU."""
 
 LIMITS = {"convolution": 1.05, "half": 2.00, "transformer": 1.20, "mlp": 1.25, "ddp": 1.15}
+LIMITS_OF_PLUGINS = {"convolution": 1.10, "half": 2.00, "transformer": 1.35, "mlp": 1.40, "ddp": 1.35}
+"""Of the vendor's own plugin, whose own work for each call is inside."""
 
 
 def models(device: str) -> dict[str, Callable[[], Any]]:
@@ -117,7 +123,7 @@ def models(device: str) -> dict[str, Callable[[], Any]]:
     }
 
 
-def start(target: str, devices: int = 1) -> str:
+def start(target: str, plugin: str, devices: int = 1) -> str:
     """Return the device of a worker."""
     import torch
 
@@ -126,7 +132,7 @@ def start(target: str, devices: int = 1) -> str:
         return CPU
     from torchferry.rehearsal import enable
 
-    return enable(target, devices=devices).backend.DEVICE_TYPE
+    return enable(target, devices=devices, plugin=plugin).backend.DEVICE_TYPE
 
 
 def instructions_counter() -> Callable[[], float]:
@@ -140,10 +146,10 @@ def instructions_counter() -> Callable[[], float]:
     return (lambda: float(struct.unpack("Q", os.read(file, 8))[0])) if file >= 0 else lambda: 0.0
 
 
-def worker(target: str) -> None:
+def worker(target: str, plugin: str, only: list[str]) -> None:
     """Run rounds of steps as long as lines come in, and print their times, page faults and instructions."""
     count = instructions_counter()
-    steps = models(start(target))
+    steps = {name: run for name, run in models(start(target, plugin)).items() if name in only}
     for run in steps.values():
         for _ in range(3):
             run()
@@ -152,6 +158,7 @@ def worker(target: str) -> None:
         measured: dict[str, dict[str, list[float]]] = {}
         for name, run in steps.items():
             times, faults, instructions = [], [], []
+            processor_before = time.process_time()
             for _ in range(STEPS[name]):
                 faults_before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
                 instructions_before = count()
@@ -160,16 +167,17 @@ def worker(target: str) -> None:
                 times.append(time.perf_counter() - began)
                 instructions.append(count() - instructions_before)
                 faults.append(float(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults_before))
-            measured[name] = {"times": times, "faults": faults, "instructions": instructions}
+            processor = [(time.process_time() - processor_before) / STEPS[name]]
+            measured[name] = {"times": times, "faults": faults, "instructions": instructions, "processor": processor}
         print(json.dumps(measured), flush=True)
 
 
-def rank(target: str, number: int, store: str) -> None:
+def rank(target: str, plugin: str, number: int, store: str) -> None:
     """Time steps of one of two ranks: a transformer layer's worth of parameters, reduced in every step."""
     import torch
     import torch.distributed as dist
 
-    device = start(target, 2)
+    device = start(target, plugin, 2)
     collective = "gloo"
     if target != CPU:
         from torchferry.backends.registry import load
@@ -200,28 +208,64 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--target", default="npu")
+    parser.add_argument("--plugin", default="simulated", help="`installed`, or a wheel of the vendor's own plugin")
+    parser.add_argument("--only", nargs="*", choices=[*STEPS, "start", "ddp"], help="what to measure, without the rest")
     parser.add_argument("--plain-malloc", action="store_true", help="leave the plain CPU the malloc that it has")
     parser.add_argument("--worker", nargs="*", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    wanted = arguments.only or [*STEPS, "start", "ddp"]
     if arguments.worker is not None:
-        if len(arguments.worker) > 1:
-            rank(arguments.worker[0], int(arguments.worker[1]), arguments.worker[2])
+        target, *rest = arguments.worker
+        if rest:
+            rank(target, arguments.plugin, int(rest[0]), rest[1])
         else:
-            worker(arguments.worker[0])
+            worker(target, arguments.plugin, wanted)
         return 0
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors")
-    malloc = {} if arguments.plain_malloc else MALLOC
-    _report_steps(_steps(arguments.target, arguments.rounds, malloc))
-    _report_start(arguments.target)
-    _report_ddp(arguments.target, malloc)
+    setting = Setting(arguments.target, arguments.plugin, {} if arguments.plain_malloc else MALLOC)
+    models_wanted = [name for name in STEPS if name in wanted]
+    if models_wanted:
+        _report_steps(_steps(setting, arguments.rounds, models_wanted), setting)
+    if "start" in wanted:
+        _report_start(setting)
+    if "ddp" in wanted:
+        _report_ddp(setting)
     return 0
 
 
-def _spawn(*values: str, malloc: dict[str, str], **more: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, __file__, "--worker", *values]
+@dataclass(frozen=True)
+class Setting:
+    """What is compared with the plain CPU.
+
+    Attributes:
+        target: The rehearsal's target.
+        plugin: Which plugin of the target's: `simulated`, `installed`, or a wheel.
+        malloc: Environment variables for the plain CPU.
+    """
+
+    target: str
+    plugin: str
+    malloc: dict[str, str]
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The most that a step should take, as a multiple of the CPU's."""
+        return LIMITS if self.plugin == "simulated" else LIMITS_OF_PLUGINS
+
+
+def _spawn(setting: Setting, *values: str, only: Iterable[str] = (), **more: Any) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        __file__,
+        "--plugin",
+        setting.plugin,
+        "--worker",
+        *values,
+        *(["--only", *only] * bool(only)),
+    ]
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     if values[0] == CPU:
-        environment |= malloc
+        environment |= setting.malloc
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, **more
     )
@@ -229,16 +273,18 @@ def _spawn(*values: str, malloc: dict[str, str], **more: Any) -> subprocess.Pope
 
 @dataclass(frozen=True)
 class Steps:
-    """What the steps of a model took in one process: seconds, page faults and instructions of each."""
+    """What the steps of a model took in one process: seconds, page faults, instructions; processor time of a round."""
 
     times: list[float] = field(default_factory=list)
     faults: list[float] = field(default_factory=list)
     instructions: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
 
 
-def _steps(target: str, rounds: int, malloc: dict[str, str]) -> dict[str, dict[str, Steps]]:
-    workers = {name: _spawn(name, malloc=malloc, stdin=subprocess.PIPE) for name in (CPU, target)}
-    steps: dict[str, dict[str, Steps]] = {name: {model: Steps() for model in STEPS} for name in workers}
+def _steps(setting: Setting, rounds: int, wanted: list[str]) -> dict[str, dict[str, Steps]]:
+    names = CPU, setting.target
+    workers = {name: _spawn(setting, name, only=wanted, stdin=subprocess.PIPE) for name in names}
+    steps: dict[str, dict[str, Steps]] = {name: {model: Steps() for model in wanted} for name in workers}
     for process in workers.values():
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -252,53 +298,94 @@ def _steps(target: str, rounds: int, malloc: dict[str, str]) -> dict[str, dict[s
                 steps[name][model].times.extend(values["times"])
                 steps[name][model].faults.extend(values["faults"])
                 steps[name][model].instructions.extend(values["instructions"])
+                steps[name][model].processor.extend(values["processor"])
     for process in workers.values():
         process.communicate()
     return steps
 
 
-def _report_steps(steps: dict[str, dict[str, Steps]]) -> None:
+def _report_steps(steps: dict[str, dict[str, Steps]], setting: Setting) -> None:
     (_, host), (target, device) = steps.items()
-    for model in STEPS:
-        _print(model, target, host[model].times, device[model].times)
+    for model in host:
+        _print(model, setting, host[model].times, device[model].times)
         faults = [statistics.median(side[model].faults) for side in (host, device)]
         before, after = (statistics.median(side[model].instructions) for side in (host, device))
         counted = f"x{after / before:.3f}" if before else "not counted here"
-        print(f"{'':12} page faults of a step: cpu {faults[0]:.0f}, {target} {faults[1]:.0f}; instructions {counted}")
+        processor = statistics.median(device[model].processor) / statistics.median(host[model].processor)
+        print(
+            f"{'':12} page faults of a step: cpu {faults[0]:.0f}, {target} {faults[1]:.0f}; instructions {counted}; "
+            f"processor time x{processor:.2f}"
+        )
 
 
-def _print(what: str, target: str, host: list[float], device: list[float]) -> None:
+def _print(what: str, setting: Setting, host: list[float], device: list[float]) -> None:
     before, after = statistics.median(host), statistics.median(device)
     tenth = sorted(device)[len(device) // 10] / sorted(host)[len(host) // 10]
     print(
-        f"{what:12} cpu {before * 1e3:8.3f} ms   {target} {after * 1e3:8.3f} ms   x{after / before:.2f} "
-        f"(fastest tenth x{tenth:.2f}, limit {LIMITS[what]:.2f}), n = {len(host)}"
+        f"{what:12} cpu {before * 1e3:8.3f} ms   {setting.target} {after * 1e3:8.3f} ms   x{after / before:.2f} "
+        f"(fastest tenth x{tenth:.2f}, limit {setting.limits[what]:.2f}), n = {len(host)}"
     )
 
 
-def _report_start(target: str) -> None:
-    code = "import sys, time; began = time.perf_counter(); import torch{}; print(time.perf_counter() - began)"
-    enabled = f"; from torchferry.rehearsal import enable; enable({target!r})"
-    times: dict[str, list[float]] = {"": [], enabled: []}
+_START = (
+    "import sys, time; began = time.perf_counter(); import torch{}; "
+    "print(time.perf_counter() - began, time.process_time())"
+)
+
+
+def _report_start(setting: Setting) -> None:
+    alone, path, limit = "", {}, 0.50
+    if setting.plugin != "simulated":
+        alone, path, limit = *_plugin_alone(setting), 1.50
+    enabled = f"; from torchferry.rehearsal import enable; enable({setting.target!r}, plugin={setting.plugin!r})"
+    times: dict[str, list[tuple[float, float]]] = {alone: [], enabled: []}
     for _ in range(7):
         for more, values in times.items():
-            done = subprocess.run([sys.executable, "-c", code.format(more)], capture_output=True, text=True, check=True)
-            values.append(float(done.stdout))
-    before, after = (statistics.median(values) for values in times.values())
-    more = f"+{after - before:.2f} s (limit 0.50)"
-    print(f"start        import torch {before:.2f} s   with the device {after:.2f} s   {more}")
+            done = subprocess.run(
+                [sys.executable, "-c", _START.format(more)],
+                capture_output=True,
+                text=True,
+                check=True,
+                env=os.environ | (path if more == alone else {}),
+            )
+            wall, processor = map(float, done.stdout.split()[-2:])
+            values.append((wall, processor))
+    for index, what in enumerate(("start", "  processor")):
+        before, after = (statistics.median(value[index] for value in values) for values in times.values())
+        print(
+            f"{what:12} import torch{' and the plugin alone' * bool(alone)} {before:.2f} s   "
+            f"with the device {after:.2f} s   +{after - before:.2f} s (limit {limit:.2f})"
+        )
 
 
-def _report_ddp(target: str, malloc: dict[str, str]) -> None:
-    times: dict[str, list[float]] = {CPU: [], target: []}
+def _plugin_alone(setting: Setting) -> tuple[str, dict[str, str]]:
+    """Return what imports a plugin without torchferry, and the variables with which it finds the driver's libraries."""
+    from torchferry.backends.registry import choose
+    from torchferry.rehearsal.config import prepare
+    from torchferry.rehearsal.driver import building
+    from torchferry.rehearsal.driver.description import load_driver
+
+    backend = choose(setting.target.partition("@")[0]).backend
+    driver = load_driver(backend)
+    shipped = prepare(setting.target, "", 0, None, (), setting.plugin).shipped
+    assert driver is not None
+    assert shipped is not None
+    folder = str(building.driver_folder(driver))
+    homes = dict.fromkeys(driver.homes, folder)
+    found = {"LD_LIBRARY_PATH": folder, "PYTHONPATH": shipped.folder, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    return f"; import {backend.PLUGIN}", homes | found
+
+
+def _report_ddp(setting: Setting) -> None:
+    times: dict[str, list[float]] = {CPU: [], setting.target: []}
     for turn in range(4):
         for name, values in times.items():
             with tempfile.TemporaryDirectory() as folder:
                 store = str(Path(folder) / f"store-{turn}")
-                ranks = [_spawn(name, str(number), store, malloc=malloc) for number in range(2)]
+                ranks = [_spawn(setting, name, str(number), store) for number in range(2)]
                 values.extend(json.loads(ranks[0].communicate()[0]))
                 ranks[1].communicate()
-    _print("ddp", target, times[CPU], times[target])
+    _print("ddp", setting, times[CPU], times[setting.target])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 
 #include <ATen/ops/bernoulli.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/convolution.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones_like.h>
@@ -59,21 +58,9 @@ class Scope {
 
 // The end of `aten::convolution` on a device of a plugin. Not `aten::convolution` itself: tracing records it one level
 // further down, and would record the aliases.
-#if FERRY_TORCH >= 202
-using Extents = c10::SymIntArrayRef;
-using Extent = c10::SymInt;
-inline Tensor convolved(const Tensor& input, const Tensor& weight, const Tensor& bias, Extents stride, Extents padding,
-                        Extents dilation, bool transposed, Extents output_padding, const Extent& groups) {
-  return at::convolution_symint(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
-}
-#else
-using Extents = c10::IntArrayRef;
-using Extent = int64_t;
-inline Tensor convolved(const Tensor& input, const Tensor& weight, const Tensor& bias, Extents stride, Extents padding,
-                        Extents dilation, bool transposed, Extents output_padding, Extent groups) {
-  return at::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
-}
-#endif
+using formulas::Extent;
+using formulas::Extents;
+
 inline Tensor convolution(const Tensor& input, const Tensor& weight, const Optional& bias, Extents stride,
                           Extents padding, Extents dilation, bool transposed, Extents output_padding, Extent groups) {
   Scope s("aten::convolution");
@@ -85,7 +72,7 @@ inline Tensor convolution(const Tensor& input, const Tensor& weight, const Optio
     w = s.in(weight);
     b = s.in(bias);
   }
-  return s.out(convolved(x, w, b, stride, padding, dilation, transposed, output_padding, groups));
+  return s.out(formulas::convolution(x, w, b, stride, padding, dilation, transposed, output_padding, groups));
 }
 
 inline std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates,

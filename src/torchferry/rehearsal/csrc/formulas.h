@@ -1,4 +1,5 @@
-// Operators that PyTorch hands to accelerators alone, on plain tensors: fused recurrent cells, synchronised batch norm.
+// Operators that PyTorch hands to accelerators alone, on plain tensors: convolutions, fused recurrent cells,
+// synchronised batch norm.
 //
 // Formulas: torch.nn.LSTMCell and GRUCell documentation; batch norm statistics as in aten/src/ATen/native/cuda/
 // Normalization.cuh (mean and inverse standard deviation for each channel, combined by count).
@@ -6,7 +7,9 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "torch_versions.h"
@@ -17,6 +20,41 @@ using at::Tensor;
 using Optional = optional<Tensor>;
 
 inline Tensor given(const Optional& tensor) { return tensor.has_value() ? *tensor : Tensor(); }
+
+// What a plugin may bring for the end of `aten::convolution` (`convolution_overrideable`).
+#if FERRY_TORCH >= 202
+using Extents = c10::SymIntArrayRef;
+using Extent = c10::SymInt;
+inline Tensor convolution(const Tensor& input, const Tensor& weight, const Optional& bias, Extents stride,
+                          Extents padding, Extents dilation, bool transposed, Extents output_padding, Extent groups) {
+  return at::convolution_symint(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+}
+inline std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, const Tensor& input,
+                                                               const Tensor& weight, Extents stride, Extents padding,
+                                                               Extents dilation, bool transposed,
+                                                               Extents output_padding, Extent groups,
+                                                               std::array<bool, 3> wanted) {
+  const c10::SymInt channels = grad.sym_size(1);
+  return at::convolution_backward_symint(grad, input, weight, c10::SymIntArrayRef(&channels, 1), stride, padding,
+                                         dilation, transposed, output_padding, groups, wanted);
+}
+#else
+using Extents = c10::IntArrayRef;
+using Extent = int64_t;
+inline Tensor convolution(const Tensor& input, const Tensor& weight, const Optional& bias, Extents stride,
+                          Extents padding, Extents dilation, bool transposed, Extents output_padding, Extent groups) {
+  return at::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+}
+inline std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, const Tensor& input,
+                                                               const Tensor& weight, Extents stride, Extents padding,
+                                                               Extents dilation, bool transposed,
+                                                               Extents output_padding, Extent groups,
+                                                               std::array<bool, 3> wanted) {
+  const int64_t channels = grad.size(1);
+  return at::convolution_backward(grad, input, weight, c10::IntArrayRef(&channels, 1), stride, padding, dilation,
+                                  transposed, output_padding, groups, wanted);
+}
+#endif
 
 inline std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates,
                                                     const Tensor& cell, const Optional& input_bias,

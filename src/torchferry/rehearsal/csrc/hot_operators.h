@@ -1,4 +1,5 @@
-// Which operators get a typed kernel: what a training step of common models calls most.
+// Which operators get a typed kernel: what a training step of common models calls most. None draws random numbers,
+// writes into an `out`, or waits for the device.
 #pragma once
 
 #include <ATen/ops/_adaptive_avg_pool2d_backward_ops.h>
@@ -54,13 +55,13 @@
 #include <ATen/ops/threshold_backward_ops.h>
 #include <ATen/ops/zero_ops.h>
 
-#include "typed.h"
-
 namespace ferry {
 
-inline void register_hot_operators(torch::Library& aten, std::unordered_set<std::string>& done) {
+// Calls `each` with a value of the class that PyTorch has for each of them.
+template <class Each>
+void each_hot_operator(Each&& each) {
   namespace op = at::_ops;
-  const auto all = [&](auto... ops) { (register_typed<decltype(ops)>(aten, done), ...); };
+  const auto all = [&](auto... ops) { (each(ops), ...); };
   all(op::add_Tensor{}, op::add__Tensor{}, op::sub_Tensor{}, op::sub__Tensor{}, op::mul_Tensor{}, op::mul__Tensor{},
       op::div_Tensor{}, op::div__Tensor{}, op::neg{}, op::sqrt{}, op::addcmul_{}, op::addcdiv_{}, op::lerp__Scalar{},
       op::fill__Scalar{}, op::zero_{}, op::clone{}, op::sum_dim_IntList{}, op::mean{}, op::mean_dim{}, op::cat{},

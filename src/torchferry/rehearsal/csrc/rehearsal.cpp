@@ -20,6 +20,7 @@
 #include "hot_operators.h"
 #include "layouts.h"
 #include "sharing.h"
+#include "typed.h"
 #include "work.h"
 
 namespace ferry {
@@ -151,7 +152,7 @@ int64_t register_operators() {
   auto& aten = library("aten", settings().key);
   std::unordered_set<std::string> done = left_out(Layout::kDense);
   register_factories(aten, done);
-  register_hot_operators(aten, done);
+  each_hot_operator([&](auto op) { register_typed<decltype(op)>(aten, done); });
   // Composites that take detours on a device of a plugin.
   static const std::unordered_set<std::string> also = {"aten::convolution_backward", "aten::clone",
                                                        "aten::set_.source_Storage"};

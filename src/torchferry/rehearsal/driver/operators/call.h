@@ -6,6 +6,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_strided_ops.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
@@ -59,13 +60,10 @@ inline at::Tensor cpu_alias(const at::Tensor& tensor) {
 }
 
 // Not 0 while the driver records work into a graph.
-inline const std::atomic<int>*& recording_flag() {
-  static const std::atomic<int> never{0};
-  static const std::atomic<int>* flag = &never;
-  return flag;
-}
+inline const std::atomic<int> never_recording{0};
+inline const std::atomic<int>* recording_flag = &never_recording;
 
-inline bool recording() { return recording_flag()->load(std::memory_order_relaxed) != 0; }
+inline bool recording() { return recording_flag->load(std::memory_order_relaxed) != 0; }
 
 inline bool has_queue = true;                // set before the first call
 inline void (*empty_queue)(bool) = nullptr;  // of the plugin's, where the vendor's description names it
@@ -176,9 +174,50 @@ struct Overflow {
   }
 };
 
-inline Overflow& overflow() {
-  static Overflow status;
-  return status;
+inline Overflow the_overflow;  // not a local static: it is asked in every call, and its guard would be too
+
+inline Overflow& overflow() { return the_overflow; }
+
+// Whether a call of an operator is to be like any other: not refused, spoiled, recorded or looked at.
+inline bool is_usual_time(const Operator& op) {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  return op.mode.load(relaxed) == Mode::kNative && !op.faulty.load(relaxed) && !recording() &&
+         !overflow().watched.load(relaxed);
+}
+
+// What a kernel did to an alias beside writing its elements: it let an `out` grow, or turned it round.
+inline void follow(const at::Tensor& tensor, const c10::TensorImpl& alias) {
+  auto* original = tensor.unsafeGetTensorImpl();
+  if (C10_UNLIKELY(original->sizes() != alias.sizes() || original->strides() != alias.strides() ||
+                   original->storage_offset() != alias.storage_offset())) {
+    original->set_sizes_and_strides(alias.sizes(), alias.strides(), alias.storage_offset());
+  }
+}
+
+// What a kernel made, as the card would hold it.
+inline at::Tensor as_on_card(Operator& op, at::Tensor value) {
+  TORCH_CHECK_NOT_IMPLEMENTED(value.layout() == at::kStrided, op.name, " makes a sparse or nested tensor, which is ",
+                              "not rehearsed with the plugin as its vendor ships it");
+  refuse_missing_dtype(value.scalar_type());
+  if (C10_UNLIKELY(is_narrowed(value.scalar_type())) && !op.moves_only) {
+    narrow_values(op, value);
+  }
+  return value;
+}
+
+inline at::Tensor copied_to_device(const at::Tensor& value, c10::Device device) {
+  // straight to the plugin's kernel: what lies before it in the dispatcher looks for the device, which is known
+  auto made = at::_ops::empty_strided::redispatch(c10::DispatchKeySet(kKey), c10::fromIntArrayRefSlow(value.sizes()),
+                                                  c10::fromIntArrayRefSlow(value.strides()), value.scalar_type(),
+                                                  at::kStrided, device, nullopt);
+  if (value.numel() != 0) {
+    if (C10_LIKELY(value.is_non_overlapping_and_dense())) {
+      std::memcpy(made.unsafeGetTensorImpl()->mutable_data(), value.const_data_ptr(), value.nbytes());
+    } else {
+      cpu_alias(made).copy_(value);
+    }
+  }
+  return made;
 }
 
 class Call {
@@ -412,16 +451,14 @@ class Call {
         }
         operand.alias.copy_(operand.wide);
       }
-      auto* original = operand.original.unsafeGetTensorImpl();
-      auto* alias = operand.alias.unsafeGetTensorImpl();
+      const auto& alias = *operand.alias.unsafeGetTensorImpl();
       const bool moved = operand.alias.storage().data_ptr().get() != operand.original.storage().data_ptr().get();
       if (C10_UNLIKELY(moved)) {
-        operand.original.resize_(alias->sizes());
+        operand.original.resize_(alias.sizes());
         wait_for_queue(device_);
         cpu_alias(operand.original).copy_(operand.alias);
-      } else if (C10_UNLIKELY(original->sizes() != alias->sizes() || original->strides() != alias->strides() ||
-                              original->storage_offset() != alias->storage_offset())) {
-        original->set_sizes_and_strides(alias->sizes(), alias->strides(), alias->storage_offset());
+      } else {
+        follow(operand.original, alias);
       }
       if (C10_UNLIKELY(is_narrowed(operand.original.scalar_type())) && !op_.moves_only) {
         auto values = cpu_alias(operand.original);
@@ -477,27 +514,14 @@ class Call {
     if (C10_UNLIKELY(widen_) && value.scalar_type() == at::kFloat && narrow_ != at::kFloat) {
       value = value.to(narrow_);
     }
-    TORCH_CHECK_NOT_IMPLEMENTED(value.layout() == at::kStrided, op_.name, " makes a sparse or nested tensor, which is ",
-                                "not rehearsed with the plugin as its vendor ships it");
-    refuse_missing_dtype(value.scalar_type());
-    if (C10_UNLIKELY(is_narrowed(value.scalar_type())) && !op_.moves_only) {
-      narrow_values(op_, value);
-    }
+    value = as_on_card(op_, std::move(value));
     if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
       value = spoiled(op_, std::move(value));
     }
     if (C10_UNLIKELY(watches_)) {
       overflow().look_at(value);
     }
-    auto made = at::empty_strided(value.sizes(), value.strides(), value.options().device(device_));
-    if (value.numel() != 0) {
-      if (C10_LIKELY(value.is_non_overlapping_and_dense())) {
-        std::memcpy(made.data_ptr(), value.data_ptr(), value.nbytes());
-      } else {
-        cpu_alias(made).copy_(value);
-      }
-    }
-    return made;
+    return copied_to_device(value, device_);
   }
 
   const c10::OperatorHandle& handle_;
@@ -514,7 +538,7 @@ class Call {
   int stray_ = -1;
   c10::ScalarType floating_ = c10::ScalarType::Undefined;
   c10::ScalarType narrow_ = at::kFloat;
-  std::vector<c10::IValue> saved_;
+  c10::SmallVector<c10::IValue, 10> saved_;
   c10::SmallVector<Operand, 6> operands_;
   const work::Inside inside_;
 };

@@ -11,8 +11,10 @@
 #include <unordered_set>
 
 #include "../../csrc/formulas.h"
+#include "../../csrc/malloc_settings.h"
 #include "call.h"
 #include "recording.h"
+#include "typed.h"
 
 namespace ferry::plugin {
 
@@ -72,6 +74,8 @@ class Served final : public c10::OperatorKernel {
     }
 #endif
   }
+
+  bool looks_at_format() const { return format_ >= 0; }
 
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
     if (C10_UNLIKELY(op_.mode.load(std::memory_order_relaxed) == Mode::kMissing)) {
@@ -310,11 +314,18 @@ class Takeover {
     return handle.hasKernelForDispatchKey(key);
   }
 
+  static bool registers(const char* name) {
+    const auto handle = c10::Dispatcher::singleton().findSchema({name, ""});
+    return handle && has(*handle, kKey);
+  }
+
   void of_torch(const c10::OperatorHandle& handle, const c10::OperatorName& name) {
     using Key = c10::DispatchKey;
     const bool implicit = has(handle, Key::CompositeImplicitAutograd);
     const bool kept = kept_of_torch().count(base_name(name)) != 0;
-    const bool kernel = has(handle, kKey), autograd = has(handle, Key::AutogradPrivateUse1);
+    // Copies that the plugin hands to PyTorch come back to it as `_copy_from`, one dtype and layout at a time.
+    const bool copies = full_name(name) == "aten::copy_" && registers("aten::_copy_from");
+    const bool kernel = has(handle, kKey) || copies, autograd = has(handle, Key::AutogradPrivateUse1);
     if (kernel) {
       serve(handle, name, kKey, kept ? Service::kKept : service_of(handle, base_name(name), implicit));
     } else {
@@ -383,11 +394,18 @@ class Takeover {
                     : c10::DispatchKeySet();
     }
     const auto zeros = request_.zeros.find(base_name(name));
-    library(name, key).impl(
-        full.substr(full.find("::") + 2).c_str(),
-        torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Served>(
-            handle, service, zeros == request_.zeros.end() ? 0 : zeros->second,
-            request_.status_reads.count(base_name(name)) != 0, request_.status_clears.count(base_name(name)) != 0)));
+    auto served = std::make_unique<Served>(handle, service, zeros == request_.zeros.end() ? 0 : zeros->second,
+                                           request_.status_reads.count(base_name(name)) != 0,
+                                           request_.status_clears.count(base_name(name)) != 0);
+    const bool on_cpu = has(handle, c10::DispatchKey::CPU) ||
+                        has(handle, c10::DispatchKey::CompositeExplicitAutograd);  // such as lists of tensors
+    const auto typed = service == Service::kComputed && !served->looks_at_format() && on_cpu
+                           ? typed::makers().find(full)
+                           : typed::makers().end();
+    library(name, key).impl(full.substr(full.find("::") + 2).c_str(),
+                            typed != typed::makers().end()
+                                ? typed->second(handle, op, c10::BoxedKernel::makeFromFunctor(std::move(served)))
+                                : torch::CppFunction::makeFromBoxedFunctor(std::move(served)));
   }
 
   void watch(const c10::OperatorHandle& handle, const c10::OperatorName& name) {
@@ -430,6 +448,8 @@ void add_kernels_of_cpu() {
       library->impl(name, std::forward<decltype(kernel)>(kernel));
     }
   };
+  add("convolution_overrideable", TORCH_FN(formulas::convolution));
+  add("convolution_backward_overrideable", TORCH_FN(formulas::convolution_backward));
   add("_thnn_fused_lstm_cell", TORCH_FN(formulas::lstm_cell));
   add("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(formulas::lstm_cell_backward));
   add("_thnn_fused_gru_cell", TORCH_FN(formulas::gru_cell));
@@ -497,6 +517,7 @@ FERRY_API int ferry_take_over(const char* name, const char* space, const char* k
     plugin::Quiet quiet;
     const c10::WarningUtils::WarningHandlerGuard no_override_warnings(&quiet);
     pthread_atfork(nullptr, nullptr, [] { in_bad_fork().store(initialised().load()); });
+    keep_freed_memory();
     plugin::add_kernels_of_cpu();
     static const plugin::Recorder recorder;
     plugin::Takeover(request).run();

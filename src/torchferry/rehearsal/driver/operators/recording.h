@@ -20,7 +20,7 @@ struct Recorder {
     record = reinterpret_cast<decltype(record)>(dlsym(RTLD_DEFAULT, "ferry_record_work"));
     say = reinterpret_cast<decltype(say)>(dlsym(RTLD_DEFAULT, "ferry_say_text"));
     if (flag != nullptr && record != nullptr && say != nullptr) {
-      recording_flag() = flag();
+      recording_flag = flag();
     }
   }
 };
@@ -169,7 +169,7 @@ inline void require_recorded_stream(const Operator& op) {
   static c10::StreamId recorded = 0;
   const auto stream = c10::impl::getDeviceGuardImpl(kType)->getStream(current_place()).id();
   const std::lock_guard<std::mutex> held(lock);
-  const int now = recording_flag()->load(std::memory_order_relaxed);
+  const int now = recording_flag->load(std::memory_order_relaxed);
   if (graph != now) {
     graph = now;
     recorded = stream;

@@ -1,0 +1,283 @@
+// The operators that training spends its time in, without boxing: the usual call, in which nothing is to be noted,
+// refused, recorded, spoiled or computed in another dtype. Any other call takes the boxed way (operators.cpp).
+#pragma once
+
+#include <ATen/core/IListRef.h>
+#include <ATen/core/boxing/BoxedKernel.h>
+#include <ATen/core/boxing/impl/boxing.h>
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "../../csrc/hot_operators.h"
+#include "call.h"
+
+namespace ferry::plugin::typed {
+
+using TensorVector = c10::SmallVector<at::Tensor, 4>;
+
+// Whether the tensors of a call are as usual, and on which device they are.
+class Look {
+ public:
+  explicit Look(const Operator& op) : op_(op) {}
+
+  bool usual(const at::Tensor& tensor, size_t index) {
+    if (!tensor.defined()) {
+      return true;
+    }
+    const auto* implementation = tensor.unsafeGetTensorImpl();
+    if (!on_device(tensor)) {
+      return tensor.is_cpu() && implementation->dim() == 0 && !op_.writes[index];
+    }
+    const auto device = implementation->device();
+    if (C10_UNLIKELY(placed_ && device != device_)) {
+      return false;
+    }
+    device_ = device;
+    placed_ = true;
+    return (unusual_ & bit(c10::typeMetaToScalarType(implementation->dtype()))) == 0 && implementation->has_storage() &&
+           (implementation->key_set() & kMathBits).empty();
+  }
+
+  bool placed() const { return placed_; }
+  c10::Device device() const { return device_; }
+
+ private:
+  static uint64_t unusual_dtypes() {
+    constexpr auto relaxed = std::memory_order_relaxed;
+    return bit(at::kHalf) | bit(at::kBFloat16) | settings().missing.load(relaxed) | settings().narrowed.load(relaxed) |
+           settings().noted.load(relaxed);
+  }
+
+  const Operator& op_;
+  const uint64_t unusual_ = unusual_dtypes();
+  c10::Device device_{kType, 0};
+  bool placed_ = false;
+};
+
+// The tensors of a call beside what the kernel is given for them, for as long as it runs.
+class Pairs {
+ public:
+  at::Tensor alias(const at::Tensor& tensor) {
+    if (!tensor.defined() || !on_device(tensor)) {
+      return tensor;
+    }
+    auto made = cpu_alias(tensor);
+    pairs_.push_back({&tensor, made.unsafeGetTensorImpl()});
+    return made;
+  }
+
+  // What a kernel gave is the tensor that it was given, lies on its memory, or is new.
+  at::Tensor to_device(Operator& op, at::Tensor value, c10::Device device) const {
+    if (!value.defined()) {
+      return value;
+    }
+    const auto* storage = storage_of(value.unsafeGetTensorImpl());
+    for (const auto& pair : pairs_) {
+      if (C10_UNLIKELY(storage_of(pair.alias) == storage)) {
+        return value.unsafeGetTensorImpl() == pair.alias
+                   ? *pair.original
+                   : pair.original->as_strided(value.sizes(), value.strides(), value.storage_offset());
+      }
+    }
+    return copied_to_device(as_on_card(op, std::move(value)), device);
+  }
+
+ private:
+  struct Pair {
+    const at::Tensor* original;
+    const c10::TensorImpl* alias;
+  };
+
+  static const c10::StorageImpl* storage_of(const c10::TensorImpl* tensor) {
+    return tensor->unsafe_storage().unsafeGetStorageImpl();
+  }
+
+  c10::SmallVector<Pair, 6> pairs_;
+};
+
+// How one argument is looked at and handed on; `Held` keeps what the kernel is given alive.
+template <class T>
+struct Argument {
+  using Held = T;
+  static bool usual(Look&, size_t, const T&) { return true; }
+  static Held take(Pairs&, const T& value) { return value; }
+  static T give(Held& held) { return held; }
+};
+
+template <>
+struct Argument<const at::Tensor&> {
+  using Held = at::Tensor;
+  static bool usual(Look& look, size_t index, const at::Tensor& value) { return look.usual(value, index); }
+  static Held take(Pairs& pairs, const at::Tensor& value) { return pairs.alias(value); }
+  static const at::Tensor& give(Held& held) { return held; }
+};
+
+template <>
+struct Argument<at::Tensor&> {
+  using Held = at::Tensor;
+  static bool usual(Look& look, size_t index, const at::Tensor& value) { return look.usual(value, index); }
+  static Held take(Pairs& pairs, const at::Tensor& value) { return pairs.alias(value); }
+  static at::Tensor& give(Held& held) { return held; }
+};
+
+template <>
+struct Argument<const optional<at::Tensor>&> {
+  using Held = optional<at::Tensor>;
+  static bool usual(Look& look, size_t index, const optional<at::Tensor>& value) {
+    return !value.has_value() || look.usual(*value, index);
+  }
+  static Held take(Pairs& pairs, const optional<at::Tensor>& value) {
+    return value.has_value() ? Held(pairs.alias(*value)) : value;
+  }
+  static const optional<at::Tensor>& give(Held& held) { return held; }
+};
+
+template <>
+struct Argument<at::TensorList> {
+  using Held = TensorVector;
+  static bool usual(Look& look, size_t index, at::TensorList value) {
+    return std::all_of(value.begin(), value.end(), [&](const at::Tensor& each) { return look.usual(each, index); });
+  }
+  static Held take(Pairs& pairs, at::TensorList value) {
+    Held held;
+    held.reserve(value.size());
+    for (const auto& each : value) {
+      held.push_back(pairs.alias(each));
+    }
+    return held;
+  }
+  static at::TensorList give(Held& held) { return held; }
+};
+
+template <>
+struct Argument<const at::ITensorListRef&> {
+  struct Held {
+    TensorVector tensors;
+    at::ITensorListRef list;
+  };
+  static bool usual(Look& look, size_t index, const at::ITensorListRef& value) {
+    for (const auto& each : value) {
+      if (!look.usual(each, index)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  static Held take(Pairs& pairs, const at::ITensorListRef& value) {
+    Held held;
+    for (const auto& each : value) {
+      held.tensors.push_back(pairs.alias(each));
+    }
+    return held;
+  }
+  static const at::ITensorListRef& give(Held& held) {
+    held.list = at::ITensorListRef(at::TensorList(held.tensors));
+    return held.list;
+  }
+};
+
+template <class Convert>
+at::Tensor each_result(at::Tensor value, const Convert& convert) {
+  return convert(std::move(value));
+}
+template <class Convert>
+std::vector<at::Tensor> each_result(std::vector<at::Tensor> values, const Convert& convert) {
+  for (auto& each : values) {
+    each = convert(std::move(each));
+  }
+  return values;
+}
+template <class... T, class Convert>
+std::tuple<T...> each_result(std::tuple<T...> values, const Convert& convert) {
+  return std::apply([&](auto&&... each) { return std::tuple<T...>(convert(std::move(each))...); }, std::move(values));
+}
+
+template <class Op, class Signature>
+struct Kernel;
+
+template <class Op, class R, class... A>
+struct Kernel<Op, R(A...)> {
+  inline static Operator* op = nullptr;
+  inline static const c10::OperatorHandle* handle = nullptr;
+  inline static const c10::BoxedKernel* boxed = nullptr;  // what any call can take
+
+  static R call(c10::DispatchKeySet keys, A... arguments) {
+    if (C10_LIKELY(is_usual_time(*op))) {
+      Look look(*op);
+      if (C10_LIKELY(usual(look, std::index_sequence_for<A...>{}, arguments...) && look.placed())) {
+        return run(look.device(), std::index_sequence_for<A...>{}, arguments...);
+      }
+    }
+    return c10::impl::BoxedKernelWrapper<R(A...)>::call(*boxed, *handle, keys, std::forward<A>(arguments)...);
+  }
+
+ private:
+  template <size_t... I>
+  static bool usual(Look& look, std::index_sequence<I...>, std::add_lvalue_reference_t<A>... arguments) {
+    return (Argument<A>::usual(look, I, arguments) && ...);
+  }
+
+  template <size_t... I>
+  static R run(c10::Device device, std::index_sequence<I...>, std::add_lvalue_reference_t<A>... arguments) {
+    const work::Inside inside;
+    op->calls.fetch_add(1, std::memory_order_relaxed);
+    keep_backward_here();
+    use_device();
+    wait_for_queue(device);
+    Pairs pairs;
+    std::tuple<typename Argument<A>::Held...> held{Argument<A>::take(pairs, arguments)...};
+    if constexpr (std::is_void_v<R>) {
+      on_cpu(Argument<A>::give(std::get<I>(held))...);
+    } else if constexpr (std::is_reference_v<R>) {
+      on_cpu(Argument<A>::give(std::get<I>(held))...);
+      return written(arguments...);
+    } else {
+      return each_result(on_cpu(Argument<A>::give(std::get<I>(held))...),
+                         [&](at::Tensor value) { return pairs.to_device(*op, std::move(value), device); });
+    }
+  }
+
+  static R on_cpu(A... arguments) {
+    const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    return Op::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), std::forward<A>(arguments)...);
+  }
+
+  // An in-place operator returns the tensor that it was given.
+  template <class... Rest>
+  static R written(at::Tensor& first, Rest&...) {
+    return first;
+  }
+};
+
+using Make = torch::CppFunction (*)(const c10::OperatorHandle&, Operator&, c10::BoxedKernel);
+
+template <class Op>
+torch::CppFunction make(const c10::OperatorHandle& handle, Operator& op, c10::BoxedKernel boxed) {
+  using K = Kernel<Op, typename Op::schema>;
+  K::op = &op;
+  K::handle = new c10::OperatorHandle(handle);  // as long as the process, like the registration
+  K::boxed = new c10::BoxedKernel(std::move(boxed));
+  return torch::CppFunction(TORCH_FN(K::call));
+}
+
+// What makes the typed kernel of an operator, by full name.
+inline const std::unordered_map<std::string, Make>& makers() {
+  static const auto* all = [] {
+    auto* made = new std::unordered_map<std::string, Make>;
+    each_hot_operator([made](auto op) {
+      using Op = decltype(op);
+      const std::string overload = Op::overload_name;
+      made->emplace(Op::name + (overload.empty() ? "" : "." + overload), &make<Op>);
+    });
+    return made;
+  }();
+  return *all;
+}
+
+}  // namespace ferry::plugin::typed
