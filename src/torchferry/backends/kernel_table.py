@@ -237,8 +237,8 @@ class KernelTable:
             else:
                 for start in {(family.prefix + rest)[:3] for rest in family.rests or ()}:
                     self._by_start.setdefault(start, []).append(family)
-        for found in self._by_start.values():
-            found.sort(key=lambda family: -len(family.prefix))
+        for candidates in self._by_start.values():
+            candidates.sort(key=lambda family: -len(family.prefix))
         for entry in file.tables("pairs"):
             source = file.cited(entry, "[[pairs]]")
             words = file.text(entry, "names", "[[pairs]]").split()

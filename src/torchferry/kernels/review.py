@@ -54,7 +54,7 @@ _KINDS = (
     ReviewKind(
         "version-guard",
         say(
-            "the value is a CUDA version or an architecture of NVIDIA; undefined it is 0, and the oldest branch is taken"
+            "the value is a CUDA version or an architecture of NVIDIA; undefined it is 0, which takes the oldest branch"
         ),
         say("decide which branch the target needs, and write the condition for it"),
         blocks=True,

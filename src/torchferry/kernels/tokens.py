@@ -164,8 +164,8 @@ class SourceTokens:
     def directive_at(self, offset: int) -> Directive | None:
         """Return the line of the preprocessor that an offset is in; None for other lines."""
         index = bisect_right(self.directives, offset, key=lambda each: each.start) - 1
-        found = self.directives[index] if index >= 0 else None
-        return found if found is not None and offset < found.end else None
+        directive = self.directives[index] if index >= 0 else None
+        return directive if directive is not None and offset < directive.end else None
 
     def _read_directives(self) -> Iterator[Directive]:
         behind = 0
@@ -252,10 +252,10 @@ class SourceTokens:
         text, at = self.text, start + 1
         while match := stop.search(text, at):
             at = match.end()
-            found = text[match.start()]
-            if found == quote:
+            character = text[match.start()]
+            if character == quote:
                 return at
-            if found == "\n":
+            if character == "\n":
                 self.unclosed.append(Token(TokenKind.STRING if quote == '"' else TokenKind.CHARACTER, start, at - 1))
                 return at - 1
             at += 2 if text.startswith("\r\n", at) else 1
