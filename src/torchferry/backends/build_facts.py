@@ -1,4 +1,4 @@
-"""How extensions for a target are built, kept as `build.toml` in the vendor's folder: what stands for CUDA's words there.
+"""How extensions for a target are built, kept as `build.toml` in the vendor's folder: what stands for CUDA's words.
 
 A file names its sources once; every table and row cites them::
 
@@ -6,7 +6,7 @@ A file names its sources once; every table and row cites them::
     EXT = "the plugin's extension module"
 
     [build]
-    kernels = "port"                    # "port": kernels keep CUDA's syntax; "rewrite": they have a language of their own
+    kernels = "port"                    # "port": kernels keep CUDA's syntax; "rewrite": their language is another
     switch = "FORCE_ACME"               # the environment variable that chooses this target in a build script
     language = "Acme C"                 # of kernels that must be rewritten
     extension = "acme.AcmeExtension"    # where it is not the row of torch.utils.cpp_extension.CUDAExtension in api.toml
@@ -142,9 +142,7 @@ def _load(path: Path) -> BuildFacts:
             raise file.wrong(f"{where}: a second row of this kind")
         note = Bilingual(file.text(row, "note", where), file.text(row, "note_zh", where))
         of_kind[cuda] = BuildRow(cuda, file.text(row, "use", where), note, file.cited(row, where))
-    texts = {
-        key: file.text(build, key, "[build]") for key in _BUILD_KEYS - {"kernels", "cmake_begin", "source"}
-    }
+    texts = {key: file.text(build, key, "[build]") for key in _BUILD_KEYS - {"kernels", "cmake_begin", "source"}}
     return BuildFacts(
         kernels,
         cmake_begin=file.texts(build, "cmake_begin", "[build]"),

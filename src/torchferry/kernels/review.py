@@ -186,4 +186,68 @@ _KINDS = (
         say("a rule of the map changes more than names"),
         say("read the rule; without `--unsafe` it was not applied"),
     ),
+    ReviewKind(
+        "build-extension",
+        say("the build script does not say which extensions it builds in a way that can be read"),
+        say("write the target's extension by hand"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "build-unread",
+        say("the file, or a part of it, could not be read"),
+        say("mend the file and port again"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "build-flag",
+        say("a flag that only CUDA's compiler understands is given where it cannot be left out by itself"),
+        say("leave it out for the target"),
+    ),
+    ReviewKind(
+        "build-macro",
+        say("a macro for CUDA is defined, and the port renames no such macro in the sources"),
+        say("decide whether the sources need it on the target, and give its name with `--map`"),
+    ),
+    ReviewKind(
+        "build-variable",
+        say("the build reads a variable of the environment that speaks of CUDA"),
+        say("set the target's variable, or say in your documentation that this one counts there too"),
+    ),
+    ReviewKind(
+        "build-condition",
+        say("the build script asks torch about CUDA, which answers no on the target"),
+        say("write the condition for the target"),
+    ),
+    ReviewKind(
+        "build-by-hand",
+        say("the build script has a word of CUDA that no table maps"),
+        say("decide what it means on the target"),
+    ),
+    ReviewKind(
+        "build-jit",
+        say("kernels in strings are compiled when the program runs, and are not ported with the files"),
+        say("port the text of the string, or move it into a file"),
+    ),
+    ReviewKind(
+        "build-requirement",
+        say("a requirement of the build makes pip install a torch or a package that the target does not use"),
+        say("build without isolation, in the environment that has the plugin"),
+    ),
+    ReviewKind(
+        "build-cmake",
+        say("the CMake file has a word of CUDA that no table maps, or one whose counterpart works differently"),
+        say("decide what it means on the target"),
+    ),
+    ReviewKind(
+        "build-meson",
+        say("Meson knows CUDA as a language, and no target's compiler"),
+        say("compile the ported sources with a custom target that calls the vendor's compiler"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "build-bazel",
+        say("Bazel's rules for CUDA have no counterpart of the vendor that is known"),
+        say("write a rule that calls the vendor's compiler"),
+        blocks=True,
+    ),
 )
