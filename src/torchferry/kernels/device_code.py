@@ -120,7 +120,7 @@ class _Reader:
         while at >= 0:
             count += 1
             at = self.code.find("<<<", at + 3)
-        return count + sum(1 for name in ("cudaLaunchKernel", "cudaLaunchKernelEx") for _ in self.source.places(name))
+        return count
 
     def _body(self, at: int) -> tuple[int, int] | None:
         """Return where the body of the function starts and ends that is declared behind an offset."""
@@ -138,7 +138,8 @@ class _Reader:
         """Return the kernel that is defined at `__global__`; None for a declaration, or what is none."""
         code = self.code
         opening = next(
-            (match for match in _NAME.finditer(code, at, min(len(code), at + _LONGEST)) if match[1] not in _NOT_NAMES), None
+            (match for match in _NAME.finditer(code, at, min(len(code), at + _LONGEST)) if match[1] not in _NOT_NAMES),
+            None,
         )
         stop = _BRACE.search(code, at)
         if opening is None or stop is None or stop.start() < opening.start() or stop.group() != "{":
@@ -157,7 +158,9 @@ class _Reader:
     def _shared(self, at: int) -> None:
         """Report shared memory: its bytes where they are constant."""
         end = self.code.find(";", at)
-        declared = _BLANKS.sub(" ", self.code[at + len("__shared__") : end if 0 <= end < at + 500 else at + 500]).strip()
+        declared = _BLANKS.sub(
+            " ", self.code[at + len("__shared__") : end if 0 <= end < at + 500 else at + 500]
+        ).strip()
         dynamic = self.code[max(0, at - 10) : at].split()[-1:] == ["extern"] or declared.startswith("extern")
         line, column = self.source.position(at)
         excerpt = self.source.line_text(at)
@@ -183,7 +186,11 @@ class _Reader:
     def _bytes(self, declared: str) -> int | None:
         """Return the bytes of what is declared, where its type and its sizes are known."""
         head, bracket, _ = declared.partition("[")
-        names = [word for word in head.replace("*", " * ").split() if word not in ("volatile", "const", "static", "unsigned", "long")]
+        names = [
+            word
+            for word in head.replace("*", " * ").split()
+            if word not in ("volatile", "const", "static", "unsigned", "long")
+        ]
         if "*" in names or not names:
             return None
         if len(names) == 1:
@@ -216,7 +223,9 @@ class _Reader:
 
     def _number(self, text: str) -> int | None:
         if _INTEGER.match(text):
-            return int(text.rstrip("uUlL"), 0) if not text.startswith("0") or len(text) == 1 or text[1:2] in "xX" else None
+            return (
+                int(text.rstrip("uUlL"), 0) if not text.startswith("0") or len(text) == 1 or text[1:2] in "xX" else None
+            )
         return self._constants().get(text)
 
     def _constants(self) -> dict[str, int]:

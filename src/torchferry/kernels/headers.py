@@ -45,7 +45,19 @@ def header_use(written: str, path: str, judge: Judge, files: Container[str]) -> 
         use = judge.table.folders[folder].use + _renamed(name[len(folder) :], judge)
         message = say("`{name}` is `{use}` now, by its folder: no table has the header itself", name=name, use=use)
         return HeaderUse(f"{opening}{use}{closing}", "header", message)
-    if name.startswith(("THC/", "THCUNN/", "torch/csrc/cuda/", "cooperative_groups", "mma.h", "cuda/", "nvToolsExt", "nvtx3/", "nccl.h")):
+    if name.startswith(
+        (
+            "THC/",
+            "THCUNN/",
+            "torch/csrc/cuda/",
+            "cooperative_groups",
+            "mma.h",
+            "cuda/",
+            "nvToolsExt",
+            "nvtx3/",
+            "nccl.h",
+        )
+    ):
         kind = "removed-torch" if name.startswith("THC") else "header"
         return HeaderUse(written, kind, say("`{name}` is in no table of the target, and stays", name=name))
     return _local(written, path, judge, files)

@@ -29,7 +29,12 @@ _BEFORE = lazy_regex(r"[\w\x80-\xff]+\Z")
 _CUDA_STRING = lazy_regex(r'"cuda(?::\d+)?"')
 _SPLIT_NAME = lazy_regex(r"[\w\x80-\xff]\\\r?\n[\w\x80-\xff]")
 _PASTE = lazy_regex(r"\b\w*(?:cuda|CUDA|cublas|cudnn)\w*\s*##|##\s*\w*(?:cuda|CUDA|Cuda)\w*")
-_STATEMENT = frozenset({"return", "else", "new", "delete", "throw", "case", "goto", "co_return", "do", "and", "or", "not"})
+_OF_THE_DEVICE = ("device-runtime", "float64")
+"""Kinds that are of no consequence on the host."""
+
+_STATEMENT = frozenset(
+    {"return", "else", "new", "delete", "throw", "case", "goto", "co_return", "do", "and", "or", "not"}
+)
 
 
 class Replacement(NamedTuple):
@@ -110,14 +115,11 @@ class _FilePort:
             code = device_code(self.path, self.source, self.shared_limit)
             result.kernels, result.launches = code.kernels, code.launches
             result.items += code.items
-            host = self.path.endswith((".cu", ".cuh"))
             result.items = [
-                item
-                for item in result.items
-                if item.kind not in ("device-runtime", "float64") or code.holds_line(item.line) or (host and False)
+                item for item in result.items if item.kind not in _OF_THE_DEVICE or code.holds_line(item.line)
             ]
         else:
-            result.items = [item for item in result.items if item.kind not in ("device-runtime", "float64", "atomic")]
+            result.items = [item for item in result.items if item.kind not in _OF_THE_DEVICE]
         self._odd_places()
         if self.renamed:
             self._write()
@@ -125,7 +127,8 @@ class _FilePort:
         return result
 
     def _write(self) -> None:
-        pieces, at = [], 0
+        pieces: list[str] = []
+        at = 0
         self.renamed.sort()
         for each in self.renamed:
             pieces += (self.text[at : each.start], each.use)
@@ -182,8 +185,10 @@ class _FilePort:
         if kind == "tensor-core" and word == "wmma":
             places = [at for at in places if self.text[at + 4 : at + 6] == "::" or self.text[at - 2 : at] == "::"]
         if kind == "inline-assembly":
-            places = [at for at in places if self.text[at + len(word) : at + len(word) + 40].lstrip()[:1] in ("(", "v", "_")]
-        for at in places if meaning.every else places[:1]:
+            places = [
+                at for at in places if self.text[at + len(word) : at + len(word) + 40].lstrip()[:1] in ("(", "v", "_")
+            ]
+        for at in places if meaning.every or kind in _OF_THE_DEVICE else places[:1]:
             self.result.items.append(self._item(at, kind, self._message(kind, word, meaning, len(places))))
         if kind == "library-call":
             self.result.libraries.add(_library(word))
@@ -192,7 +197,9 @@ class _FilePort:
         times = str(count)
         if kind == "library-call":
             if not meaning.use:
-                return say("`{name}` has no counterpart in the table of the target (uses: {count})", name=word, count=times)
+                return say(
+                    "`{name}` has no counterpart in the table of the target (uses: {count})", name=word, count=times
+                )
             return say(
                 "`{name}` is called `{use}` now (uses: {count}): check that the library has it",
                 name=word,
@@ -270,20 +277,18 @@ class _FilePort:
                 self.result.own[word] += 1
 
     def _place_arch(self, word: str) -> None:
-        """Rename `__CUDA_ARCH__` where it only asks whether the device is compiled for; report where its value counts."""
+        """Rename `__CUDA_ARCH__` where it only asks for device code; report where its value counts."""
         use = self.judge.own.get(word, "")
         row = self.judge.table.macros.get(word) if self.judge.default else None
         use = use or (row.use if row is not None else "")
         for at in self.source.places(word):
             directive = self.source.directive_at(at)
             line = self.text[directive.start : directive.end] if directive is not None else ""
-            if directive is not None and directive.word in ("ifdef", "ifndef", "if", "elif") and not _COMPARED.search(line):
-                if use:
-                    self.renamed.append(Replacement(at, at + len(word), use))
-                    continue
-                message = say("`{name}` tells device code from host code here; the target's name for it is not known", name=word)
-            else:
-                message = say("`{name}` is left as it is: its value is an architecture of NVIDIA", name=word)
+            asked = directive is not None and directive.word in ("ifdef", "ifndef", "if", "elif")
+            if asked and not _COMPARED.search(line) and use:
+                self.renamed.append(Replacement(at, at + len(word), use))
+                continue
+            message = say("`{name}` is left as it is: its value is an architecture of NVIDIA", name=word)
             self.result.items.append(self._item(at, "version-guard", message))
 
     def _place_device_runtime(self, word: str) -> None:

@@ -74,14 +74,30 @@ _EXACT_KINDS = {
 """Words that are looked at, with the kind of item that each is."""
 
 _PATTERN_KINDS = (
-    (lazy_regex(r"__(?:shfl|ballot|any|all|match_any|match_all|reduce_\w+|activemask|syncwarp)(?:_\w+)?\Z"), "warp-intrinsic"),
+    (
+        lazy_regex(r"__(?:shfl|ballot|any|all|match_any|match_all|reduce_\w+|activemask|syncwarp)(?:_\w+)?\Z"),
+        "warp-intrinsic",
+    ),
     (lazy_regex(r"(?:WARP_(?:SHFL|BALLOT|ANY|ALL)\w*)\Z"), "warp-intrinsic"),
-    (lazy_regex(r"(?:tex[123]D\w*|tex1Dfetch|surf[123]D\w*|cudaTexture\w*|cuda(?:Bind|Unbind)Texture\w*|cuda(?:Create|Destroy)TextureObject|cudaSurface\w*)\Z"), "texture"),
+    (
+        lazy_regex(
+            r"(?:tex[123]D\w*|tex1Dfetch|surf[123]D\w*|cudaTexture\w*|cuda(?:Bind|Unbind)Texture\w*|cuda(?:Create|Destroy)TextureObject|cudaSurface\w*)\Z"
+        ),
+        "texture",
+    ),
     (lazy_regex(r"(?:mma_sync|load_matrix_sync|store_matrix_sync|__mma\w+|ldmatrix\w*)\Z"), "tensor-core"),
     (lazy_regex(r"cudaLaunchCooperative\w+\Z"), "cooperative-groups"),
-    (lazy_regex(r"(?:cudaGraph\w+|cudaStream(?:Begin|End|Is|Get)Captur\w*|cudaStreamCreateWithPriority|cudaDeviceGetStreamPriorityRange|cudaStreamAttachMemAsync)\Z"), "stream-or-graph"),
+    (
+        lazy_regex(
+            r"(?:cudaGraph\w+|cudaStream(?:Begin|End|Is|Get)Captur\w*|cudaStreamCreateWithPriority|cudaDeviceGetStreamPriorityRange|cudaStreamAttachMemAsync)\Z"
+        ),
+        "stream-or-graph",
+    ),
     (lazy_regex(r"(?:AT|TORCH)_DISPATCH_\w*(?:HALF|BFLOAT|AND\d?)\w*\Z"), "dispatch"),
-    (lazy_regex(r"(?:cublas|cudnn|cusparse|cusolver|curand|cufft|nvml|nvrtc|nvtx|npp[is]?|nccl)[A-Z]\w*\Z"), "library-call"),
+    (
+        lazy_regex(r"(?:cublas|cudnn|cusparse|cusolver|curand|cufft|nvml|nvrtc|nvtx|npp[is]?|nccl)[A-Z]\w*\Z"),
+        "library-call",
+    ),
     (lazy_regex(r"(?:THC[A-Z_]\w*|THCuda\w*|THTensor\w*|THC)\Z"), "removed-torch"),
     (lazy_regex(r"(?:__CUDACC_VER\w*|CUDA_API_VERSION|CUB_VERSION|THRUST_VERSION)\Z"), "version-guard"),
 )
@@ -156,7 +172,7 @@ class Judge:
     def _in_context(self, word: str) -> WordMeaning | None:
         if word == "cuda":
             return WordMeaning(place="cuda")
-        if word == "CUDA" or word.startswith("Auto") and word.endswith("CUDA"):
+        if word == "CUDA" or (word.startswith("Auto") and word.endswith("CUDA")):
             return WordMeaning(place="key")
         if word == "is_cuda":
             return WordMeaning(place="method")
@@ -175,7 +191,9 @@ class Judge:
 
 def _may_have_kind(word: str) -> bool:
     """Whether a pattern of `_PATTERN_KINDS` may fit: most words are told apart by how they begin."""
-    return word.startswith(("__", "WARP", "tex", "surf", "cu", "mma", "load_m", "store_m", "ldm", "AT_", "TORCH_", "n", "TH", "CU"))
+    return word.startswith(
+        ("__", "WARP", "tex", "surf", "cu", "mma", "load_m", "store_m", "ldm", "AT_", "TORCH_", "n", "TH", "CU")
+    )
 
 
 def _words_of_headers(table: KernelTable) -> frozenset[str]:
