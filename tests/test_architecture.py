@@ -108,7 +108,7 @@ MAY_IMPORT = {
     "backends": {"core"},
     "source": {"core", "backends"},
     "rules": {"core", "backends", "source"},
-    "kernels": {"core", "backends", "source"},
+    "kernels": {"core", "backends", "source", "migration"},
     "installed": {"core", "backends", "source", "rules"},
     "programs": {"core", "backends", "source", "rules", "installed"},
     "migration": {"core", "backends", "source", "rules"},
