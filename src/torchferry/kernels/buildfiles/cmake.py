@@ -51,7 +51,11 @@ def port_cmake(path: str, text: str, settings: BuildSettings) -> PortedBuildFile
         return PortedBuildFile(path, (), review.items())
     own = next((word for word in (switch, *facts.uses("package").values()) if word and word in text), "")
     if own:
-        message = say("the file already builds for {target} (`{word}`): it is left as it is", target=settings.target.title, word=own)
+        message = say(
+            "the file already builds for {target} (`{word}`): it is left as it is",
+            target=settings.target.title,
+            word=own,
+        )
         review.add(text.index(own), KIND, message)
         return PortedBuildFile(path, (), review.items())
     edits = porter.edits()
@@ -118,14 +122,18 @@ class _Porter:
         if renamed is None and holding and name in ("add_library", "add_executable"):
             renamed = self.facts.uses("command").get(name.replace("add_", "cuda_add_"))
             if renamed and command.holds(*_LIBRARY_KINDS):
-                message = say("a library of this kind is not made by `{command}`: compile its kernels by hand", command=renamed)
+                message = say(
+                    "a library of this kind is not made by `{command}`: compile its kernels by hand", command=renamed
+                )
                 self.review.add(command.start, KIND, message)
                 renamed = None
         if renamed:
             edits.append(Edit(command.start, command.name_end, renamed))
         if name == "target_sources" and holding:
             command_name = self.facts.uses("command").get("cuda_add_library", "")
-            message = say("CUDA sources of a target: they are compiled only if `{command}` made it", command=command_name)
+            message = say(
+                "CUDA sources of a target: they are compiled only if `{command}` made it", command=command_name
+            )
             self.review.add(command.start, KIND, message)
         return edits, done
 
@@ -173,7 +181,9 @@ class _Porter:
         for argument in command.arguments[1:]:
             if argument.text[:1].isdigit() or argument.text == "EXACT":
                 edits.append(Edit(argument.start, argument.end, ""))
-                message = say("the version {version} is CUDA's: the target's package has another numbering", version=argument.text)
+                message = say(
+                    "the version {version} is CUDA's: the target's package has another numbering", version=argument.text
+                )
                 self.review.add(argument.start, KIND, message)
             elif self.facts.uses("library").get(argument.text):
                 edits.append(Edit(argument.start, argument.end, self.facts.uses("library")[argument.text]))
@@ -200,9 +210,7 @@ class _Porter:
         if command.name == "project" and all(argument.text == "LANGUAGES" for argument in rest[-1:]):
             edits.append(Edit(command.end - 1, command.end - 1, " CXX"))
         if self.beside:
-            behind = (
-                f"\n{indent}if({self.condition})\n{begin}\n{indent}else()\n{indent}  enable_language(CUDA)\n{indent}endif()"
-            )
+            behind = f"\n{indent}if({self.condition})\n{begin}\n{indent}else()\n{indent}  enable_language(CUDA)\n{indent}endif()"
         else:
             behind = f"\n{begin}"
         edits.append(Edit(command.end, command.end, behind))

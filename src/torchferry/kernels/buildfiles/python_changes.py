@@ -315,11 +315,8 @@ class ScriptChanges:
         if new is not None:
             if new != value:
                 self._write_string(node, new)
-        elif self.renaming.is_source(tail) and isinstance(node, ast.JoinedStr):
-            text = self.file.text(node)
-            quote = len(tail) and text.rfind(tail)
-            ported = self.renaming.ported_name(tail)
-            self._change_string(node, text[:quote] + ported + text[quote + len(tail) :])
+        elif isinstance(node, ast.JoinedStr) and (text := self._new_fstring(node, value, tail)) is not None:
+            self._change_string(node, text)
         elif _CUDA_WORD.search(value) and not self._is_harmless(node):
             self._leave(node, value)
 
@@ -351,6 +348,17 @@ class ScriptChanges:
             return libraries[value]
         ported = self.renaming.ported_name(value)
         return ported if ported != value else None
+
+    def _new_fstring(self, node: ast.JoinedStr, value: str, tail: str) -> str | None:
+        """Return an f-string with the folder that it begins with and the ending of its source; None where it stays."""
+        old = text = self.file.text(node)
+        begin = self.renaming.ported_name(value)
+        if begin != value and value in text:
+            text = text.replace(value, begin, 1)
+        if self.renaming.is_source(tail) and tail in text:
+            at = text.rfind(tail)
+            text = text[:at] + self.renaming.ported_name(tail) + text[at + len(tail) :]
+        return text if text != old else None
 
     def _leave(self, node: ast.AST, value: str) -> None:
         """Tell of a string with a word of CUDA that stays: once for each value."""
@@ -422,7 +430,9 @@ class ScriptChanges:
         quoted = _QUOTED.match(text)
         old = str(node.value) if isinstance(node, ast.Constant) else ""
         if quoted is None or text[quoted.end() : -len(quoted[1])] != old or "\\" in value:
-            message = say("this string is to become `{text}`; its way of writing keeps it from being changed", text=value)
+            message = say(
+                "this string is to become `{text}`; its way of writing keeps it from being changed", text=value
+            )
             self.review.add(self.file.span(node)[0], "build-by-hand", message)
             return
         self._change_string(node, text[: quoted.end()] + value + quoted[1])

@@ -30,6 +30,7 @@ from torchferry.kernels.buildfiles.python_writing import script_edits
 from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.text import SourceText, apply_edits
 
+
 def port_python(path: str, text: str, settings: BuildSettings) -> PortedBuildFile:
     """Return what becomes of a Python file that builds extensions; one that does not is left as it is."""
     source = SourceText(text)
@@ -56,7 +57,11 @@ def port_python(path: str, text: str, settings: BuildSettings) -> PortedBuildFil
     own = [word for word in (facts.switch, settings.target.backend.IMPORT_NAMESPACE) if word and word in text]
     if own:
         at = text.index(own[0])
-        message = say("the script already builds for {target} (`{word}`): it is left as it is", target=settings.target.title, word=own[0])
+        message = say(
+            "the script already builds for {target} (`{word}`): it is left as it is",
+            target=settings.target.title,
+            word=own[0],
+        )
         review.add(at, "build-extension", message)
         return PortedBuildFile(path, (), review.items())
     found.find()

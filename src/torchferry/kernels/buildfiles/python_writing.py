@@ -79,7 +79,8 @@ def _plain(text: str, change: Change) -> Edit:
     if change.form is Form.ELEMENTS and not change.text:
         return Edit(*_whole_element(text, change.start, change.end), "")
     if change.form is Form.KEYWORD:
-        assert isinstance(change.node, ast.keyword) and change.node.arg
+        assert isinstance(change.node, ast.keyword)
+        assert change.node.arg
         return Edit(change.start, change.start + len(change.node.arg), change.text.partition("=")[0].rstrip())
     return Edit(change.start, change.end, change.text)
 
@@ -104,7 +105,9 @@ def _beside(found: ScriptChanges) -> list[Edit]:
     text = found.file.source.text
     flag = found.facts.switch
     arms = _arms(found)
-    outside = [change for change in found.changes if not any(arm.chain[0] <= change.start < arm.chain[1] for arm in arms)]
+    outside = [
+        change for change in found.changes if not any(arm.chain[0] <= change.start < arm.chain[1] for arm in arms)
+    ]
     imported = _from_imports(found)
     rebound = {
         (alias.asname or alias.name): found.ported(f"{BUILDERS}.{alias.name}")
@@ -130,7 +133,9 @@ def _beside(found: ScriptChanges) -> list[Edit]:
     edits += [_twin(found, arm, flag) for arm in arms]
     for statement, aliases in imported.items():
         bound = [alias.asname or alias.name for alias in aliases]
-        lines = _import_lines((rebound[each] for each in bound if each in used), {rebound[each]: each for each in bound})
+        lines = _import_lines(
+            (rebound[each] for each in bound if each in used), {rebound[each]: each for each in bound}
+        )
         if lines:
             indent = _indent(text, found.file.span(statement)[0])
             end = found.file.span(statement)[1]
@@ -178,7 +183,8 @@ def _conditional(text: str, change: Change, flag: str) -> list[Edit]:
         return [Edit(start, end, f"*([{new.rstrip(', ')}] if {flag} else []){', ' if new.endswith(' ') else ''}")]
     if form is Form.CALL:
         return [Edit(start, end, f"{flag} or {old}")]
-    assert isinstance(change.node, ast.keyword) and change.node.arg
+    assert isinstance(change.node, ast.keyword)
+    assert change.node.arg
     name = new.partition("=")[0].rstrip()
     value = start + old.index("=") + 1
     return [Edit(start, value, f'**{{"{name}" if {flag} else "{change.node.arg}": '), Edit(end, end, "}")]
