@@ -32,12 +32,8 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
     shell_complete=complete_target,
     help=help_text("The accelerator: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder for the ported tree; default: PATH_TARGET beside it."
-)
-@click.option(
-    "--in-place", is_flag=True, help="Write into the tree itself; CUDA files stay beside their ported copies."
-)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the result; default: PATH_TARGET beside PATH.")
+@click.option("--in-place", is_flag=True, help="Write into the tree itself; the CUDA files stay beside their copies.")
 @click.option("--ignore", multiple=True, metavar="DIR", help="Folder or file to leave out, with all below it.")
 @click.option(
     "--map",
@@ -120,16 +116,14 @@ def command(
     written = ""
     if not check:
         result = write_over(ported) if place is None else write_beside(ported, place)
-        text = (
-            say_plural(
+        text = say("{folder} is already as it would be written", folder=result.folder)
+        if result.written:
+            text = say_plural(
                 "wrote {count} file to {folder}",
                 "wrote {count} files to {folder}",
                 count=result.written,
                 folder=result.folder,
             )
-            if result.written
-            else say("{folder} is already as it would be written", folder=result.folder)
-        )
         written = text.render(lang)
         if result.undo_from is not None and result.written:
             written += "; " + say("`torchferry undo {folder}` takes it back", folder=result.undo_from).render(lang)

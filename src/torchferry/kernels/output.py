@@ -13,7 +13,7 @@ from pathlib import Path
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
-from torchferry.kernels.port import PortedFile, PortedTree
+from torchferry.kernels.port import PortedTree
 from torchferry.migration.journal import Journal, digest
 from torchferry.migration.transaction import Tree, Write, apply, exclusive, undo
 
@@ -108,10 +108,11 @@ def _refuse_collisions(ported: PortedTree) -> None:
     """Refuse a tree in which two files would become one, unless they are the same."""
     contents: dict[str, bytes] = {}
     names = Counter(file.new_path for file in ported.files)
-    wrong = []
-    for file in ported.files:
-        if names[file.new_path] > 1 and contents.setdefault(file.new_path, file.after) != file.after:
-            wrong.append(file.new_path)
+    wrong = [
+        file.new_path
+        for file in ported.files
+        if names[file.new_path] > 1 and contents.setdefault(file.new_path, file.after) != file.after
+    ]
     if wrong:
         raise TorchferryError(
             say("the tree has {names} already, beside the CUDA files of these names", names=_listed(wrong)),
@@ -186,8 +187,3 @@ def _digest(file: str) -> str:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:_MOST]) + (f" (+{len(names) - _MOST})" if len(names) > _MOST else "")
-
-
-def port_names(files: tuple[PortedFile, ...]) -> dict[str, str]:
-    """Return the files that get another name, by the name that they have."""
-    return {file.path: file.new_path for file in files if file.path != file.new_path}

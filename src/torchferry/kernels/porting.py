@@ -120,6 +120,8 @@ class _FilePort:
             ]
         else:
             result.items = [item for item in result.items if item.kind not in _OF_THE_DEVICE]
+        first = next((item for item in result.items if item.kind == "float64"), None)
+        result.items = [item for item in result.items if item.kind != "float64" or item is first]
         self._odd_places()
         if self.renamed:
             self._write()

@@ -52,7 +52,6 @@ _EXACT_KINDS = {
     "fastAtomicAdd": "atomic",
     "fastSpecializedAtomicAdd": "atomic",
     "double": "float64",
-    "at::kDouble": "float64",
     "THCState": "removed-torch",
     "THCudaCheck": "removed-torch",
     "THCUNN_assertSameGPU": "removed-torch",
@@ -66,7 +65,6 @@ _EXACT_KINDS = {
     "TORCH_HIP_VERSION": "version-guard",
     "__nanosleep": "device-runtime",
     "__trap": "device-runtime",
-    "__launch_bounds__": "",
     "__has_include": "header",
     "texture": "texture",
     "surface": "texture",
@@ -103,7 +101,7 @@ _PATTERN_KINDS = (
 )
 """The same by pattern; the first that fits."""
 
-_EVERY = frozenset({"version-guard", "inline-assembly", "texture", "tensor-core", "warp-size", "warp-intrinsic"})
+_EVERY = frozenset({"version-guard", "inline-assembly", "texture", "tensor-core"})
 """Kinds of which each place is an item."""
 
 _API = lazy_regex(
