@@ -210,7 +210,8 @@ class _Porter:
         if command.name == "project" and all(argument.text == "LANGUAGES" for argument in rest[-1:]):
             edits.append(Edit(command.end - 1, command.end - 1, " CXX"))
         if self.beside:
-            behind = f"\n{indent}if({self.condition})\n{begin}\n{indent}else()\n{indent}  enable_language(CUDA)\n{indent}endif()"
+            otherwise = f"{indent}else()\n{indent}  enable_language(CUDA)\n{indent}endif()"
+            behind = f"\n{indent}if({self.condition})\n{begin}\n{otherwise}"
         else:
             behind = f"\n{begin}"
         edits.append(Edit(command.end, command.end, behind))

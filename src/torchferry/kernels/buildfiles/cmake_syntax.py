@@ -74,12 +74,12 @@ def commands(text: str) -> Iterator[Command]:
     """Yield the commands of a CMake file in order."""
     at = 0
     while (match := _OUTSIDE.search(text, at)) is not None:
-        token = match.group()
-        if token.startswith("#["):
+        piece = match.group()
+        if piece.startswith("#["):
             at = _bracket_end(text, match.end(), match[1] or "")[1]
-        elif token[0] == "#":
+        elif piece[0] == "#":
             at = match.end()
-        elif token == '"':
+        elif piece == '"':
             at = _quoted_end(text, match.end()) + 1
         else:
             command = _command(text, match.start(), match.end())
@@ -92,24 +92,24 @@ def _command(text: str, start: int, name_end: int) -> Command:
     depth = 1
     arguments: list[Argument] = []
     while depth and (match := _INSIDE.match(text, at)) is not None:
-        token = match.group()
+        piece = match.group()
         at = match.end()
-        if token.startswith("#["):
+        if piece.startswith("#["):
             at = _bracket_end(text, at, match[1] or "")[1]
-        elif token.startswith("[") and match[2] is not None:
+        elif piece.startswith("[") and match[2] is not None:
             inside, behind = _bracket_end(text, at, match[2])
             arguments.append(Argument(at, inside, text[at:inside], Quoting.BRACKET))
             at = behind
-        elif token == '"':
+        elif piece == '"':
             inside = _quoted_end(text, at)
             arguments.append(Argument(at, inside, text[at:inside], Quoting.QUOTED))
             at = min(inside + 1, len(text))
-        elif token == "(":
+        elif piece == "(":
             depth += 1
-        elif token == ")":
+        elif piece == ")":
             depth -= 1
-        elif token[0] != "#" and not token.isspace():
-            arguments.append(Argument(match.start(), at, token, Quoting.NONE))
+        elif piece[0] != "#" and not piece.isspace():
+            arguments.append(Argument(match.start(), at, piece, Quoting.NONE))
     name = text[start:name_end].lower()
     return Command(name, start, name_end, at, tuple(arguments), not depth)
 

@@ -53,8 +53,8 @@ def port_pyproject(path: str, text: str, settings: BuildSettings) -> PortedBuild
     if torch:
         plugin = settings.target.backend.PLUGIN
         message = say(
-            "`{torch}` is a requirement of the build, and pip would install another one than {plugin} needs: build with "
-            "`pip install --no-build-isolation .`",
+            "`{torch}` is a requirement of the build, and pip would install another one than {plugin} needs: "
+            "build with `pip install --no-build-isolation .`",
             torch=torch,
             plugin=plugin,
         )

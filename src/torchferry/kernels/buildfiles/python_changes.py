@@ -1,7 +1,7 @@
 """What changes in a Python build script, found by its syntax tree; how it is written is `python_writing.py`'s.
 
-Every change is one expression, or a run of elements of a list, with what stands there on the target. So the same changes
-can be written in place of what was there, or beside it under a switch.
+Every change is one expression, or a run of elements of a list, with what stands there on the target. So the same
+changes can be written in place of what was there, or beside it under a switch.
 """
 
 from __future__ import annotations
