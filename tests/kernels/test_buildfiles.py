@@ -370,3 +370,25 @@ def test_broken_cmake_is_read_to_its_end(text: str) -> None:
         at = command.end
     for style in STYLES:
         apply_edits(text, port_build_file("CMakeLists.txt", text, settings_for(style)).edits)
+
+
+def test_the_port_of_a_folder_changes_the_build_files_that_are_named(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from torchferry.cli.port import command
+
+    sources = tmp_path / "pkg" / "csrc"
+    sources.mkdir(parents=True)
+    (sources / "b.cu").write_text(
+        "#include <cuda_runtime.h>\nvoid f() { cudaDeviceSynchronize(); }\n", encoding="utf-8"
+    )
+    (tmp_path / "setup.py").write_text(ONE_CALL, encoding="utf-8")
+    (tmp_path / "MANIFEST.in").write_text("graft pkg/csrc\n", encoding="utf-8")
+    named = [f"--build={tmp_path / name}" for name in ("setup.py", "MANIFEST.in")]
+    run = CliRunner().invoke(command, [str(sources), "-t", "musa", *named, "--lang", "en"], catch_exceptions=False)
+    assert "changed 2 build files" in run.output
+    assert (tmp_path / "pkg" / "csrc_musa" / "b.mu").is_file()
+    script = (tmp_path / "setup.py").read_text(encoding="utf-8")
+    assert "MUSAExtension as CUDAExtension" in script
+    assert "pkg/csrc_musa/b.mu" in script
+    assert (tmp_path / "MANIFEST.in").read_text(encoding="utf-8") == "graft pkg/csrc\ngraft pkg/csrc_musa\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -46,6 +47,19 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
 @click.option(
     "--names", type=click.Path(dir_okay=False, path_type=Path), help="Write rules for the project's own names here."
 )
+@click.option(
+    "--build",
+    "builds",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Build file to change in place, such as setup.py, CMakeLists.txt or MANIFEST.in; may be repeated.",
+)
+@click.option(
+    "--build-style",
+    type=click.Choice(["branch", "replace"]),
+    default="branch",
+    help="Write the target's build beside CUDA's, under a variable (branch), or in its place.",
+)
 @click.option("--diff", is_flag=True, help="Print a patch and write nothing.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something would change.")
 @click.option(
@@ -67,6 +81,8 @@ def command(
     drop_default_map: bool,
     unsafe: bool,
     names: Path | None,
+    builds: tuple[Path, ...],
+    build_style: str,
     diff: bool,
     check: bool,
     review: Path | None,
@@ -100,13 +116,20 @@ def command(
         allow_unsafe=unsafe,
         skip=() if place is None else (place,),
     )
+    changed_builds = []
+    if builds:
+        from torchferry.kernels.buildfiles.joining import port_builds, write_builds
+
+        changed_builds = port_builds(ported, place, builds, build_style, ported.rules.names)
+        more = tuple(item for build in changed_builds for item in build.items)
+        ported = replace(ported, items=ported.items + more)
     if names is not None:
         from torchferry.kernels.proposal import proposal
 
         write(proposal(ported, lang), names)
     if review is not None:
         write(_review(ported, _BY_SUFFIX.get(review.suffix, "text"), lang), review)
-    writes = differences(ported, None)
+    writes = differences(ported, None) + [write for build in changed_builds for write in build.writes]
     if diff:
         from torchferry.migration.patch import patch
 
@@ -130,6 +153,10 @@ def command(
         if result.originals:
             kept = say("the CUDA originals stay: {count} files", count=len(result.originals))
             written += "\n" + kept.render(lang)
+        if changed_builds:
+            count = write_builds(changed_builds, chosen.journal_key)
+            changed = say_plural("changed {count} build file", "changed {count} build files", count=count)
+            written += "\n" + changed.render(lang)
     _print(ported, output_format, output_file, verbose, lang, written)
     sys.exit(exitcodes.FINDINGS if ported.by_hand or (check and writes) else exitcodes.CLEAN)
 

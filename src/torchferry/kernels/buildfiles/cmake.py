@@ -18,7 +18,7 @@ from __future__ import annotations
 from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
-from torchferry.kernels.buildfiles.cmake_syntax import Argument, Command, Quoting, commands
+from torchferry.kernels.buildfiles.cmake_syntax import Argument, CmakeCommand, Quoting, commands
 from torchferry.kernels.buildfiles.model import BuildSettings, PortedBuildFile, Renaming, ReviewList, disjoint
 from torchferry.source.text import SourceText, apply_edits
 
@@ -85,7 +85,7 @@ class _Porter:
 
     def edits(self) -> list[Edit]:
         """Return the edits of the file."""
-        changed: list[tuple[Command, list[Edit]]] = []
+        changed: list[tuple[CmakeCommand, list[Edit]]] = []
         for command in self.commands:
             if not command.closed:
                 message = say("`{name}(` is not closed: what is behind it was not read", name=command.name)
@@ -101,7 +101,7 @@ class _Porter:
 
     # one command
 
-    def _command(self, command: Command) -> tuple[list[Edit], set[Argument]]:
+    def _command(self, command: CmakeCommand) -> tuple[list[Edit], set[Argument]]:
         """Return the edits of a command, and the arguments that need no report."""
         name = command.name
         if name in ("find_package", "find_dependency"):
@@ -137,7 +137,7 @@ class _Porter:
             self.review.add(command.start, KIND, message)
         return edits, done
 
-    def _argument(self, command: Command, argument: Argument) -> str | None:
+    def _argument(self, command: CmakeCommand, argument: Argument) -> str | None:
         """Return what an argument becomes; None where it stays."""
         if argument.quoting is Quoting.BRACKET or command.name in _TELLING:
             return None
@@ -165,7 +165,7 @@ class _Porter:
         new = _IDENTIFIER.sub(lambda match: word(match.group()), new) if _is_names(new) else new
         return self.renaming.ported_name(new)
 
-    def _package(self, command: Command) -> tuple[list[Edit], set[Argument]]:
+    def _package(self, command: CmakeCommand) -> tuple[list[Edit], set[Argument]]:
         if not command.arguments:
             return [], set()
         first = command.arguments[0]
@@ -194,7 +194,7 @@ class _Porter:
             edits.append(Edit(command.end - 1, command.end - 1, " CONFIG"))
         return edits, done
 
-    def _language(self, command: Command) -> tuple[list[Edit], set[Argument]]:
+    def _language(self, command: CmakeCommand) -> tuple[list[Edit], set[Argument]]:
         """Take CUDA from the languages of a project: the kernels of the target are none of CMake's languages."""
         arguments = command.arguments[1:] if command.name == "project" else command.arguments
         named = [argument for argument in arguments if argument.text == "CUDA" and argument.quoting is Quoting.NONE]
@@ -223,7 +223,7 @@ class _Porter:
         self._begun = True
         return lines or [f"# {self.facts.cmake_begin[-1]}: above"]
 
-    def _begin(self, command: Command, use: str) -> Edit:
+    def _begin(self, command: CmakeCommand, use: str) -> Edit:
         """Return the edit that puts the lines which every package needs before the first one."""
         if self._begun:
             return Edit(command.start, command.start, "")
@@ -232,7 +232,7 @@ class _Porter:
         indent = self._indent(command)
         return Edit(command.start, command.start, "".join(f"{line}\n{indent}" for line in lines))
 
-    def _notes_sources(self, command: Command) -> bool:
+    def _notes_sources(self, command: CmakeCommand) -> bool:
         """Note variables that hold CUDA sources; return whether a command is given some."""
         holding = any(
             self.renaming.is_source(argument.text)
@@ -247,7 +247,7 @@ class _Porter:
                 self._holding.add(command.arguments[1].text)
         return holding
 
-    def _report(self, command: Command, done: set[Argument]) -> None:
+    def _report(self, command: CmakeCommand, done: set[Argument]) -> None:
         """Put words of CUDA that stay on the review list: each name of the project once, each other one where it is."""
         if command.name in _TELLING and command.name != "option":
             return
@@ -275,7 +275,7 @@ class _Porter:
 
     # style
 
-    def _in_condition(self, command: Command, edits: list[Edit]) -> list[Edit]:
+    def _in_condition(self, command: CmakeCommand, edits: list[Edit]) -> list[Edit]:
         """Make a condition hold for both: `CUDA_FOUND` becomes `(CUDA_FOUND OR ACME_FOUND)`."""
         if command.name not in ("if", "elseif", "while"):
             return []
@@ -286,10 +286,10 @@ class _Porter:
             if (old := self.text[edit.start : edit.end]) in variables
         ]
 
-    def _conditional(self, changed: list[tuple[Command, list[Edit]]]) -> list[Edit]:
+    def _conditional(self, changed: list[tuple[CmakeCommand, list[Edit]]]) -> list[Edit]:
         """Put the commands that change, one behind the other, under one condition."""
         result: list[Edit] = []
-        group: list[tuple[Command, list[Edit]]] = []
+        group: list[tuple[CmakeCommand, list[Edit]]] = []
         for command, edits in changed:
             if command.name in _BLOCKS or command.name == "project":
                 result += self._group(group) + edits
@@ -301,7 +301,7 @@ class _Porter:
             group.append((command, edits))
         return result + self._group(group)
 
-    def _group(self, group: list[tuple[Command, list[Edit]]]) -> list[Edit]:
+    def _group(self, group: list[tuple[CmakeCommand, list[Edit]]]) -> list[Edit]:
         if not group:
             return []
         start, end = group[0][0].start, group[-1][0].end
@@ -314,7 +314,7 @@ class _Porter:
 
     # text
 
-    def _indent(self, command: Command) -> str:
+    def _indent(self, command: CmakeCommand) -> str:
         line = self.text[self.text.rfind("\n", 0, command.start) + 1 : command.start]
         return line if not line.strip() else ""
 

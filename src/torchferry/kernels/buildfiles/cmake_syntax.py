@@ -40,7 +40,7 @@ class Argument(NamedTuple):
     quoting: Quoting
 
 
-class Command(NamedTuple):
+class CmakeCommand(NamedTuple):
     """One command of a CMake file.
 
     Attributes:
@@ -70,7 +70,7 @@ _INSIDE = lazy_regex(r"#\[(=*)\[|#[^\n]*|\[(=*)\[|\"|[()]|\s+|(?:\\.|\$\([^()\s\
 _QUOTED_END = lazy_regex(r'(?:[^"\\]|\\.)*', re.DOTALL)
 
 
-def commands(text: str) -> Iterator[Command]:
+def commands(text: str) -> Iterator[CmakeCommand]:
     """Yield the commands of a CMake file in order."""
     at = 0
     while (match := _OUTSIDE.search(text, at)) is not None:
@@ -87,7 +87,7 @@ def commands(text: str) -> Iterator[Command]:
             at = command.end
 
 
-def _command(text: str, start: int, name_end: int) -> Command:
+def _command(text: str, start: int, name_end: int) -> CmakeCommand:
     at = text.index("(", name_end) + 1
     depth = 1
     arguments: list[Argument] = []
@@ -111,7 +111,7 @@ def _command(text: str, start: int, name_end: int) -> Command:
         elif piece[0] != "#" and not piece.isspace():
             arguments.append(Argument(match.start(), at, piece, Quoting.NONE))
     name = text[start:name_end].lower()
-    return Command(name, start, name_end, at, tuple(arguments), not depth)
+    return CmakeCommand(name, start, name_end, at, tuple(arguments), not depth)
 
 
 def _bracket_end(text: str, start: int, level: str) -> tuple[int, int]:

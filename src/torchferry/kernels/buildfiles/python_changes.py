@@ -28,7 +28,7 @@ _MACRO_FLAG = lazy_regex(r"[-/][DU]([A-Za-z_]\w*)(=.*)?\Z")
 _LINKED = lazy_regex(r"-l(\w+)\Z")
 
 
-class Form(Enum):
+class ChangeForm(Enum):
     """How a change is written beside what was there."""
 
     EXPRESSION = "expression"
@@ -45,7 +45,7 @@ class Form(Enum):
     """An argument of a call, which gets another name."""
 
 
-class Change(NamedTuple):
+class ScriptChange(NamedTuple):
     """One place of a script and what stands there on the target.
 
     Attributes:
@@ -62,7 +62,7 @@ class Change(NamedTuple):
     start: int
     end: int
     text: str
-    form: Form
+    form: ChangeForm
     bare: bool
     name: str
     imports: str
@@ -79,7 +79,7 @@ class ScriptChanges:
         self.facts = settings.facts
         self.review = review
         self.renaming = Renaming(settings, file.path)
-        self.changes: list[Change] = []
+        self.changes: list[ScriptChange] = []
         self.imports: list[Reference] = []
         self._left: set[str] = set()
 
@@ -131,7 +131,7 @@ class ScriptChanges:
                     start, end = self.file.span(call)
                     use = self.settings.target.api(name).use or "True"
                     text = f"{use}()" if use != "True" else use
-                    self._add(start, end, text, Form.ALSO, call)
+                    self._add(start, end, text, ChangeForm.ALSO, call)
             elif name.startswith(("torch.cuda.", "torch.version.cuda", "torch.backends.cud")):
                 self.review.add(
                     self.file.span(reference.node)[0],
@@ -155,10 +155,10 @@ class ScriptChanges:
         if isinstance(node, ast.Name):
             if not any(isinstance(binding, ast.alias) for binding in self.names.bindings(node)):
                 return  # a variable that was set to the builder
-            self._add(start, end, last, Form.EXPRESSION, node, name=use)
+            self._add(start, end, last, ChangeForm.EXPRESSION, node, name=use)
         else:
             text = f"{module.rpartition('.')[2]}.{last}"
-            self._add(start, end, text, Form.EXPRESSION, node, name=use, imports=module)
+            self._add(start, end, text, ChangeForm.EXPRESSION, node, name=use, imports=module)
         parent = self.file.parents.get(node)
         if isinstance(parent, ast.Call) and parent.func is node:
             self._keywords(parent)
@@ -171,7 +171,7 @@ class ScriptChanges:
                 start, end = self.file.span(keyword)
                 value = self.file.span(keyword.value)[0]
                 old = self.file.source.text[start:value]
-                self._add(start, end, names[keyword.arg] + old[len(keyword.arg) :], Form.KEYWORD, keyword)
+                self._add(start, end, names[keyword.arg] + old[len(keyword.arg) :], ChangeForm.KEYWORD, keyword)
                 if keyword.arg == "cuda_sources":
                     message = say(
                         "CUDA C++ in strings is compiled when the program runs: port the text of `{name}` too",
@@ -200,7 +200,7 @@ class ScriptChanges:
         if self.settings.half_sources and self.facts.compile_host and self._is_for(node, "cxx"):
             at = self.file.span(node)[0] + 1
             comma = ", " if node.elts else ""
-            self._add(at, at, f'"{self.facts.compile_host}"{comma}', Form.INSERT, node)
+            self._add(at, at, f'"{self.facts.compile_host}"{comma}', ChangeForm.INSERT, node)
 
     def _is_for(self, node: ast.AST, key: str) -> bool:
         """Whether a list is what a key of compiler arguments is set to: `{"cxx": [...]}`, `args["cxx"] = [...]`."""
@@ -222,7 +222,7 @@ class ScriptChanges:
     def _drop(self, run: list[ast.expr]) -> None:
         if run:
             start, end = self.file.span(run[0])[0], self.file.span(run[-1])[1]
-            self._add(start, end, "", Form.ELEMENTS, run[0])
+            self._add(start, end, "", ChangeForm.ELEMENTS, run[0])
 
     def _macro(self, pair: ast.Tuple) -> Iterator[ast.AST]:
         """Note a macro that is defined, `("WITH_CUDA", None)`, if the port has renamed it."""
@@ -250,9 +250,9 @@ class ScriptChanges:
             quote = text[at : at + 1]
             written += f", ({quote}{facts.arch_macro}{quote}, str({facts.arch_function}()))"
             name = f"{facts.arch_module}.{facts.arch_function}"
-            self._add(start, end, written, Form.ELEMENTS, pair, name=name)
+            self._add(start, end, written, ChangeForm.ELEMENTS, pair, name=name)
         else:
-            self._add(start, end, written, Form.ELEMENTS, pair)
+            self._add(start, end, written, ChangeForm.ELEMENTS, pair)
 
     # paths that are put together
 
@@ -417,7 +417,7 @@ class ScriptChanges:
         statement = self.file.parents.get(call) if call is not None else None
         start = self.file.span(node)[0]
         if isinstance(call, ast.Call) and isinstance(statement, ast.Expr) and last_name(call) == "append":
-            self._add(*self.file.span(call), "", Form.CALL, call)
+            self._add(*self.file.span(call), "", ChangeForm.CALL, call)
         else:
             message = say("`{flag}` is a flag of CUDA's compiler: leave it out", flag=_leading_text(node)[:60])
             self.review.add(start, "build-flag", message)
@@ -438,23 +438,23 @@ class ScriptChanges:
         self._change_string(node, text[: quoted.end()] + value + quoted[1])
 
     def _change_string(self, node: ast.AST, text: str) -> None:
-        self._add(*self.file.span(node), text, Form.EXPRESSION, node)
+        self._add(*self.file.span(node), text, ChangeForm.EXPRESSION, node)
 
     def _add(
-        self, start: int, end: int, text: str, form: Form, node: ast.AST, *, name: str = "", imports: str = ""
+        self, start: int, end: int, text: str, form: ChangeForm, node: ast.AST, *, name: str = "", imports: str = ""
     ) -> None:
         parent = self.file.parents.get(node)
         bare = (
             (isinstance(parent, ast.Call) and node in parent.args)
             or (isinstance(parent, ast.ClassDef) and node in parent.bases)
-            or (form is Form.ALSO and isinstance(parent, (ast.If, ast.IfExp)) and parent.test is node)
-            or (form is Form.ALSO and isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.Or))
+            or (form is ChangeForm.ALSO and isinstance(parent, (ast.If, ast.IfExp)) and parent.test is node)
+            or (form is ChangeForm.ALSO and isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.Or))
             or isinstance(parent, (ast.List, ast.Tuple, ast.keyword))
             or (isinstance(parent, ast.Subscript) and parent.slice is node)
             or (isinstance(parent, ast.Dict) and node in parent.keys)
             or (isinstance(parent, ast.Assign) and parent.value is node)
         )
-        self.changes.append(Change(start, end, text, form, bare, name, imports or name, node))
+        self.changes.append(ScriptChange(start, end, text, form, bare, name, imports or name, node))
 
 
 def _leading_text(node: ast.AST) -> str:

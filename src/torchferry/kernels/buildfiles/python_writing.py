@@ -9,7 +9,7 @@ from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.kernels.buildfiles.model import BuildSettings, disjoint
-from torchferry.kernels.buildfiles.python_changes import BUILDERS, Change, Form, ScriptChanges
+from torchferry.kernels.buildfiles.python_changes import BUILDERS, ScriptChange, ChangeForm, ScriptChanges
 from torchferry.source.text import apply_edits
 
 _MOST_LINES = 120
@@ -73,12 +73,12 @@ def _replacing(found: ScriptChanges) -> list[Edit]:
     return edits
 
 
-def _plain(text: str, change: Change) -> Edit:
-    if change.form is Form.CALL:
+def _plain(text: str, change: ScriptChange) -> Edit:
+    if change.form is ChangeForm.CALL:
         return Edit(change.start, change.end, "pass")
-    if change.form is Form.ELEMENTS and not change.text:
+    if change.form is ChangeForm.ELEMENTS and not change.text:
         return Edit(*_whole_element(text, change.start, change.end), "")
-    if change.form is Form.KEYWORD:
+    if change.form is ChangeForm.KEYWORD:
         assert isinstance(change.node, ast.keyword)
         assert change.node.arg
         return Edit(change.start, change.start + len(change.node.arg), change.text.partition("=")[0].rstrip())
@@ -146,16 +146,16 @@ def _beside(found: ScriptChanges) -> list[Edit]:
     return edits
 
 
-def _runs(found: ScriptChanges, changes: list[Change]) -> list[tuple[int, int, list[Change]]]:
+def _runs(found: ScriptChanges, changes: list[ScriptChange]) -> list[tuple[int, int, list[ScriptChange]]]:
     """Return runs of two or more strings of one list that change, as spans with their changes.
 
     One condition for all of them reads better than one for each.
     """
-    by_element = {change.node: change for change in changes if change.form is Form.EXPRESSION and not change.name}
-    runs: list[tuple[int, int, list[Change]]] = []
+    by_element = {change.node: change for change in changes if change.form is ChangeForm.EXPRESSION and not change.name}
+    runs: list[tuple[int, int, list[ScriptChange]]] = []
     for node in ast.walk(found.file.tree):
         if isinstance(node, ast.List):
-            run: list[Change] = []
+            run: list[ScriptChange] = []
             for element in (*node.elts, None):
                 change = by_element.get(element) if element is not None else None
                 if change is not None:
@@ -167,21 +167,21 @@ def _runs(found: ScriptChanges, changes: list[Change]) -> list[tuple[int, int, l
     return runs
 
 
-def _conditional(text: str, change: Change, flag: str) -> list[Edit]:
+def _conditional(text: str, change: ScriptChange, flag: str) -> list[Edit]:
     """Return what a change becomes where the target's words stand beside CUDA's."""
     start, end, new, form = change.start, change.end, change.text, change.form
     old = text[start:end]
-    if form is Form.EXPRESSION:
+    if form is ChangeForm.EXPRESSION:
         written = f"{new} if {flag} else {old}"
         return [Edit(start, end, written if change.bare else f"({written})")]
-    if form is Form.ALSO:
+    if form is ChangeForm.ALSO:
         written = f"{flag} or {old}"
         return [Edit(start, end, written if change.bare else f"({written})")]
-    if form is Form.ELEMENTS:
+    if form is ChangeForm.ELEMENTS:
         return [Edit(start, end, f"*([{new}] if {flag} else [{old}])")]
-    if form is Form.INSERT:
+    if form is ChangeForm.INSERT:
         return [Edit(start, end, f"*([{new.rstrip(', ')}] if {flag} else []){', ' if new.endswith(' ') else ''}")]
-    if form is Form.CALL:
+    if form is ChangeForm.CALL:
         return [Edit(start, end, f"{flag} or {old}")]
     assert isinstance(change.node, ast.keyword)
     assert change.node.arg
@@ -202,7 +202,7 @@ def _arms(found: ScriptChanges) -> list[Arm]:
         if any(arm.chain[0] <= start < arm.chain[1] for arm in arms):
             continue
         asks = any(
-            names[each].form is Form.ALSO or found.facts.switch in names[each].text
+            names[each].form is ChangeForm.ALSO or found.facts.switch in names[each].text
             for each in ast.walk(node.test)
             if each in names
         )
