@@ -5,32 +5,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.kernels.buildfiles.cmake import port_cmake
 from torchferry.kernels.buildfiles.model import BuildSettings, PortedBuildFile, ReviewList
 from torchferry.kernels.buildfiles.other_files import port_manifest, port_pyproject, review_bazel, review_meson
 from torchferry.kernels.buildfiles.python_script import port_python
-from torchferry.source.kinds import Kind, kind_of
 from torchferry.source.text import SourceText, UndecodableError, decode_python, decode_text
 
-_PORTERS = {
-    Kind.PYTHON: port_python,
-    Kind.CMAKE: port_cmake,
-    Kind.PYPROJECT: port_pyproject,
-    Kind.MANIFEST: port_manifest,
-    Kind.MESON: review_meson,
-    Kind.BAZEL: review_bazel,
-}
+_PORTERS = (
+    (lazy_regex(r".+\.pyw?\Z"), port_python),
+    (lazy_regex(r"CMakeLists\.txt\Z|.+\.cmake(?:\.in)?\Z"), port_cmake),
+    (lazy_regex(r"pyproject\.toml\Z"), port_pyproject),
+    (lazy_regex(r"MANIFEST\.in\Z"), port_manifest),
+    (lazy_regex(r"meson\.build\Z|meson(?:_options\.txt|\.options)\Z"), review_meson),
+    (lazy_regex(r"(?:BUILD|WORKSPACE)(?:\.bazel)?\Z|MODULE\.bazel\Z|.+\.bzl\Z"), review_bazel),
+)
+"""What ports a file, by its name."""
+
 MOST_BYTES = 8_000_000
 """Larger files are reported, and not read."""
 
 
 def is_build_file(path: str) -> bool:
     """Whether a file, by its name, may say how extensions are built."""
-    return kind_of(path) in _PORTERS
+    return _porter_of(path) is not None
+
+
+def _porter_of(path: str) -> Callable[[str, str, BuildSettings], PortedBuildFile] | None:
+    name = path.rpartition("/")[2]
+    return next((porter for pattern, porter in _PORTERS if pattern.match(name)), None)
 
 
 def port_build_file(path: str, text: str, settings: BuildSettings) -> PortedBuildFile:
@@ -41,12 +48,11 @@ def port_build_file(path: str, text: str, settings: BuildSettings) -> PortedBuil
         text: Its decoded text.
         settings: How it is to be ported.
     """
-    kind = kind_of(path)
-    porter = _PORTERS.get(kind) if kind is not None else None
+    porter = _porter_of(path)
     if porter is None:
         return PortedBuildFile(path)
     inside = any(path.startswith(f"{folder}/") for folder in settings.folders)
-    if inside and kind is Kind.CMAKE:
+    if inside and porter is port_cmake:
         settings = settings._replace(style="replace")  # the copy in the ported folder is for the target alone
     return porter(path, text, settings)
 
@@ -64,7 +70,7 @@ def port_build_files(root: Path, paths: Iterable[str], settings: BuildSettings) 
             ported.append(PortedBuildFile(path, (), review.items()))
             continue
         try:
-            source = decode_python(content) if kind_of(path) is Kind.PYTHON else decode_text(content)
+            source = decode_python(content) if path.endswith(".py") else decode_text(content)
         except UndecodableError as error:
             review.add(0, "build-unread", error.message)
             ported.append(PortedBuildFile(path, (), review.items()))

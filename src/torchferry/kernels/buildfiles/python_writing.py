@@ -9,7 +9,7 @@ from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.kernels.buildfiles.model import BuildSettings, disjoint
-from torchferry.kernels.buildfiles.python_changes import BUILDERS, ScriptChange, ChangeForm, ScriptChanges
+from torchferry.kernels.buildfiles.python_changes import BUILDERS, ChangeForm, ScriptChange, ScriptChanges
 from torchferry.source.text import apply_edits
 
 _MOST_LINES = 120
