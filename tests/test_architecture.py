@@ -108,6 +108,7 @@ MAY_IMPORT = {
     "backends": {"core"},
     "source": {"core", "backends"},
     "rules": {"core", "backends", "source"},
+    "kernels": {"core", "backends", "source", "migration"},
     "installed": {"core", "backends", "source", "rules"},
     "programs": {"core", "backends", "source", "rules", "installed"},
     "migration": {"core", "backends", "source", "rules"},
@@ -119,7 +120,7 @@ MAY_IMPORT = {
     "numerics": {"core", "backends"},
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
-        *("shim", "rehearsal", "doctor", "device", "numerics"),
+        *("shim", "rehearsal", "doctor", "device", "numerics", "kernels"),
     },
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and asks its

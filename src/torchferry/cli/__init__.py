@@ -19,6 +19,7 @@ from torchferry.core.messages import language, say
 _COMMANDS = {
     "scan": "Report what a CUDA project needs to run on another accelerator.",
     "migrate": "Rewrite a CUDA project for another accelerator; every byte can be restored.",
+    "port": "Port the CUDA C++ of a project to another accelerator's kernel language.",
     "rehearse": "Run a command on a simulated card, on the CPU.",
     "run": "Run an unchanged CUDA program on another accelerator.",
     "nan": "Run a command and find its first NaN or infinity.",

@@ -1,0 +1,181 @@
+"""`torchferry port`: port the CUDA C++ of a project, with a list of what a person has to look at."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from torchferry.backends.registry import built_in
+from torchferry.backends.target import Target
+from torchferry.cli.completion import complete_target
+from torchferry.cli.help_text import help_text
+from torchferry.cli.writing import write
+from torchferry.core import exitcodes
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import language, say, say_plural
+from torchferry.kernels.listing import FORMATS, render, review_lines, summary, table
+from torchferry.kernels.port import PortedTree, port_tree
+from torchferry.kernels.rules import read_rules
+
+_BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
+
+
+@click.command("port")
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "-t",
+    "--target",
+    required=True,
+    metavar="NAME[@VERSION]",
+    shell_complete=complete_target,
+    help=help_text("The accelerator: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the result; default: PATH_TARGET beside PATH.")
+@click.option("--in-place", is_flag=True, help="Write into the tree itself; the CUDA files stay beside their copies.")
+@click.option("--ignore", multiple=True, metavar="DIR", help="Folder or file to leave out, with all below it.")
+@click.option(
+    "--map",
+    "map_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Your own rules: a TOML that --names wrote, or the JSON of a vendor's tool.",
+)
+@click.option("--drop-default-map", is_flag=True, help="Apply the rules of --map alone.")
+@click.option("--unsafe", is_flag=True, help="Also apply rules of --map that change more than names.")
+@click.option(
+    "--names", type=click.Path(dir_okay=False, path_type=Path), help="Write rules for the project's own names here."
+)
+@click.option(
+    "--build",
+    "builds",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Build file to change in place, such as setup.py, CMakeLists.txt or MANIFEST.in; may be repeated.",
+)
+@click.option(
+    "--build-style",
+    type=click.Choice(["branch", "replace"]),
+    default="branch",
+    help="Write the target's build beside CUDA's, under a variable (branch), or in its place.",
+)
+@click.option("--diff", is_flag=True, help="Print a patch and write nothing.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something would change.")
+@click.option(
+    "--review",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the list of what to look at here: text, or by suffix .json, .sarif, .html.",
+)
+@click.option("-f", "--output-format", type=click.Choice(FORMATS), default="text", help="Form of the result.")
+@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write it to.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print the list of what to look at.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+def command(
+    path: Path,
+    target: str,
+    out: Path | None,
+    in_place: bool,
+    ignore: tuple[str, ...],
+    map_file: Path | None,
+    drop_default_map: bool,
+    unsafe: bool,
+    names: Path | None,
+    builds: tuple[Path, ...],
+    build_style: str,
+    diff: bool,
+    check: bool,
+    review: Path | None,
+    output_format: str,
+    output_file: Path | None,
+    verbose: bool,
+    lang: str | None,
+) -> None:
+    """Port the CUDA C++ of a project to another accelerator's kernel language.
+
+    PATH is a folder, or one file. Names, headers and suffixes change; comments and strings do not. What no renaming
+    settles is listed with the reason and what to do. The result is written beside the original, all or none;
+    `torchferry undo` removes it.
+    """
+    lang = lang or language()
+    if sum((diff, check, in_place, out is not None)) > 1:
+        raise UsageError(say("--diff, --check, --in-place and --out exclude each other; name one"))
+    if drop_default_map and map_file is None:
+        raise UsageError(say("--drop-default-map needs --map, whose rules alone are applied"))
+    chosen = Target.named(target)
+    from torchferry.kernels.output import default_output, differences, write_beside, write_over
+
+    folder = path if path.is_dir() else path.parent
+    place = None if in_place else out or default_output(folder, chosen.backend.DEVICE_TYPE)
+    ported = port_tree(
+        path,
+        chosen,
+        ignore=ignore,
+        rules=read_rules(map_file) if map_file is not None else None,
+        drop_default_map=drop_default_map,
+        allow_unsafe=unsafe,
+        skip=() if place is None else (place,),
+    )
+    changed_builds = []
+    if builds:
+        from torchferry.kernels.buildfiles.joining import port_builds, write_builds
+
+        changed_builds = port_builds(ported, place, builds, build_style, ported.rules.names)
+        more = tuple(item for build in changed_builds for item in build.items)
+        ported = replace(ported, items=ported.items + more)
+    if names is not None:
+        from torchferry.kernels.proposal import proposal
+
+        write(proposal(ported, lang), names)
+    if review is not None:
+        write(_review(ported, _BY_SUFFIX.get(review.suffix, "text"), lang), review)
+    writes = differences(ported, None) + [write for build in changed_builds for write in build.writes]
+    if diff:
+        from torchferry.migration.patch import patch
+
+        sys.stdout.buffer.write(patch(writes))
+        _say(summary(ported).render(lang))
+        sys.exit(exitcodes.FINDINGS if writes else exitcodes.CLEAN)
+    written = ""
+    if not check:
+        result = write_over(ported) if place is None else write_beside(ported, place)
+        text = say("{folder} is already as it would be written", folder=result.folder)
+        if result.written:
+            text = say_plural(
+                "wrote {count} file to {folder}",
+                "wrote {count} files to {folder}",
+                count=result.written,
+                folder=result.folder,
+            )
+        written = text.render(lang)
+        if result.undo_from is not None and result.written:
+            written += "; " + say("`torchferry undo {folder}` takes it back", folder=result.undo_from).render(lang)
+        if result.originals:
+            kept = say("the CUDA originals stay: {count} files", count=len(result.originals))
+            written += "\n" + kept.render(lang)
+        if changed_builds:
+            count = write_builds(changed_builds, chosen.journal_key)
+            changed = say_plural("changed {count} build file", "changed {count} build files", count=count)
+            written += "\n" + changed.render(lang)
+    _print(ported, output_format, output_file, verbose, lang, written)
+    sys.exit(exitcodes.FINDINGS if ported.by_hand or (check and writes) else exitcodes.CLEAN)
+
+
+def _print(ported: PortedTree, form: str, file: Path | None, verbose: bool, lang: str, written: str) -> None:
+    if form != "text" or file is not None:
+        write(render(ported, form, lang), file)
+        _say(written)
+        return
+    lines = [summary(ported).render(lang), *(review_lines(ported, lang) if verbose else ()), "", *table(ported, lang)]
+    if written:
+        lines += ["", written]
+    click.echo("\n".join(lines))
+
+
+def _review(ported: PortedTree, form: str, lang: str) -> str:
+    return "\n".join(review_lines(ported, lang)) if form == "text" else render(ported, form, lang)
+
+
+def _say(text: str) -> None:
+    if text:
+        click.echo(text, err=True)

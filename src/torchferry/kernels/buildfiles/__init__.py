@@ -1,0 +1,81 @@
+"""Build scripts of CUDA extensions: what they need for a target, as edits, and what is left to people.
+
+`port_build_files` takes the files of a project; each kind of file has a module of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import say
+from torchferry.kernels.buildfiles.cmake import port_cmake
+from torchferry.kernels.buildfiles.model import BuildSettings, PortedBuildFile, ReviewList
+from torchferry.kernels.buildfiles.other_files import port_manifest, port_pyproject, review_bazel, review_meson
+from torchferry.kernels.buildfiles.python_script import port_python
+from torchferry.source.text import SourceText, UndecodableError, decode_python, decode_text
+
+_PORTERS = (
+    (lazy_regex(r".+\.pyw?\Z"), port_python),
+    (lazy_regex(r"CMakeLists\.txt\Z|.+\.cmake(?:\.in)?\Z"), port_cmake),
+    (lazy_regex(r"pyproject\.toml\Z"), port_pyproject),
+    (lazy_regex(r"MANIFEST\.in\Z"), port_manifest),
+    (lazy_regex(r"meson\.build\Z|meson(?:_options\.txt|\.options)\Z"), review_meson),
+    (lazy_regex(r"(?:BUILD|WORKSPACE)(?:\.bazel)?\Z|MODULE\.bazel\Z|.+\.bzl\Z"), review_bazel),
+)
+"""What ports a file, by its name."""
+
+MOST_BYTES = 8_000_000
+"""Larger files are reported, and not read."""
+
+
+def is_build_file(path: str) -> bool:
+    """Whether a file, by its name, may say how extensions are built."""
+    return _porter_of(path) is not None
+
+
+def _porter_of(path: str) -> Callable[[str, str, BuildSettings], PortedBuildFile] | None:
+    name = path.rpartition("/")[2]
+    return next((porter for pattern, porter in _PORTERS if pattern.match(name)), None)
+
+
+def port_build_file(path: str, text: str, settings: BuildSettings) -> PortedBuildFile:
+    """Return what becomes of one file; one that builds nothing comes back without edits.
+
+    Args:
+        path: The file, relative to the root, with `/`.
+        text: Its decoded text.
+        settings: How it is to be ported.
+    """
+    porter = _porter_of(path)
+    if porter is None:
+        return PortedBuildFile(path)
+    inside = any(path.startswith(f"{folder}/") for folder in settings.folders)
+    if inside and porter is port_cmake:
+        settings = settings._replace(style="replace")  # the copy in the ported folder is for the target alone
+    return porter(path, text, settings)
+
+
+def port_build_files(root: Path, paths: Iterable[str], settings: BuildSettings) -> list[PortedBuildFile]:
+    """Return what becomes of the build files among `paths`; those without edits and items are left out."""
+    ported = []
+    for path in paths:
+        if not is_build_file(path):
+            continue
+        content = (root / path).read_bytes()
+        review = ReviewList(path, SourceText(""))
+        if len(content) > MOST_BYTES:
+            review.add(0, "build-unread", say("larger than {limit} bytes: it was not read", limit=MOST_BYTES))
+            ported.append(PortedBuildFile(path, (), review.items()))
+            continue
+        try:
+            source = decode_python(content) if path.endswith(".py") else decode_text(content)
+        except UndecodableError as error:
+            review.add(0, "build-unread", error.message)
+            ported.append(PortedBuildFile(path, (), review.items()))
+            continue
+        one = port_build_file(path, source.text, settings)
+        if one.edits or one.review:
+            ported.append(one)
+    return ported

@@ -1,0 +1,105 @@
+"""The header that an `#include` names on the target."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
+from torchferry.kernels.words import Judge
+
+KEPT = ("cub/", "thrust/", "cutlass/", "cute/")
+"""Folders of libraries whose headers have the same names on the target, or are the project's own copy."""
+
+
+class HeaderUse(NamedTuple):
+    """What is written for a header, with its quotes, and what there is to say about it."""
+
+    use: str
+    kind: str = ""
+    message: Message | None = None
+
+
+def header_use(written: str, path: str, judge: Judge, files: Container[str]) -> HeaderUse:
+    """Return what is written in place of a header.
+
+    Args:
+        written: The name as it stands, with its quotes or angle brackets.
+        path: Of the file that includes it, relative to the tree, with `/`.
+        judge: The rules of the target and of the user.
+        files: The paths of the tree: a header with a kernel's suffix is renamed only where its file is there.
+    """
+    name, opening, closing = written[1:-1], written[0], written[-1]
+    own = judge.own.get(f"#include {name}")
+    if own is not None:
+        return HeaderUse(own if own[:1] in '<"' else f"{opening}{own}{closing}")
+    if not judge.default:
+        return _local(written, path, judge, files)
+    row = judge.table.headers.get(name)
+    if row is not None and not (opening == '"' and _in_tree(name, path, files)):
+        return HeaderUse(f'"{row.use}"' if row.quote else f"{opening}{row.use}{closing}")
+    if name.startswith(KEPT):
+        return HeaderUse(written)
+    folder = max((each for each in judge.table.folders if name.startswith(each)), key=len, default="")
+    if folder:
+        use = judge.table.folders[folder].use + _renamed(name[len(folder) :], judge)
+        message = say("`{name}` is `{use}` now, by its folder: no table has the header itself", name=name, use=use)
+        return HeaderUse(f"{opening}{use}{closing}", "header", message)
+    if name.startswith(
+        (
+            "THC/",
+            "THCUNN/",
+            "torch/csrc/cuda/",
+            "cooperative_groups",
+            "mma.h",
+            "cuda/",
+            "nvToolsExt",
+            "nvtx3/",
+            "nccl.h",
+        )
+    ):
+        kind = "removed-torch" if name.startswith("THC") else "header"
+        return HeaderUse(written, kind, say("`{name}` is in no table of the target, and stays", name=name))
+    return _local(written, path, judge, files)
+
+
+def _renamed(rest: str, judge: Judge) -> str:
+    """Return the rest of a path with the suffix and the name that the target has."""
+    stem, dot, suffix = rest.rpartition(".")
+    row = judge.table.suffixes.get(f".{suffix}")
+    folder, slash, base = stem.rpartition("/")
+    return f"{folder}{slash}{judge.table.use_of(base) or base}{row.use if row is not None else dot + suffix}"
+
+
+def _local(written: str, path: str, judge: Judge, files: Container[str]) -> HeaderUse:
+    """Rename the suffix of a header of the tree, whose file gets it too."""
+    name = written[1:-1]
+    stem, _, suffix = name.rpartition(".")
+    row = judge.table.suffixes.get(f".{suffix}")
+    if row is None or not stem:
+        return HeaderUse(written)
+    if _in_tree(name, path, files):
+        return HeaderUse(f"{written[0]}{stem}{row.use}{written[-1]}")
+    if name.startswith(KEPT):
+        return HeaderUse(written)
+    return HeaderUse(written, "header", say("`{name}` is not in the tree and stays as it is", name=name))
+
+
+def _in_tree(name: str, path: str, files: Container[str]) -> bool:
+    """Whether a header is in the tree: beside the file, or by the end of its path."""
+    folder = path.rpartition("/")[0]
+    parts = folder.split("/") if folder else []
+    for part in name.split("/"):
+        if part == "..":
+            if not parts:
+                parts.append("..")
+            else:
+                parts.pop()
+        elif part != ".":
+            parts.append(part)
+    if "/".join(parts) in files:
+        return True
+    plain = name
+    while plain.startswith(("../", "./")):
+        plain = plain.partition("/")[2]
+    return f"/{plain}" in files

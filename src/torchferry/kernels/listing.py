@@ -1,0 +1,228 @@
+"""The result of a port as text, JSON, SARIF or one page of HTML: what was done, and the list of what to look at."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+from urllib.parse import quote
+
+from torchferry import __version__
+from torchferry.core.messages import Message, say, say_plural
+from torchferry.kernels.port import PortedTree
+from torchferry.kernels.review import ReviewItem, kinds
+
+FORMATS = ("text", "json", "sarif", "html")
+_MOST_FILES = 8
+
+
+def render(ported: PortedTree, form: str, lang: str) -> str:
+    """Return the result in one of `FORMATS`."""
+    if form == "json":
+        return json.dumps(document(ported, lang), ensure_ascii=False, indent=1) + "\n"
+    if form == "sarif":
+        return json.dumps(_sarif(ported, lang), ensure_ascii=False, indent=1) + "\n"
+    if form == "html":
+        return _html(ported, lang)
+    return "\n".join((*review_lines(ported, lang), "", *table(ported, lang))) + "\n"
+
+
+def review_lines(ported: PortedTree, lang: str) -> Iterator[str]:
+    """Yield the list as text: by kind, what blocks first, with why and what to do."""
+    by_kind: dict[str, list[ReviewItem]] = {}
+    for item in ported.items:
+        by_kind.setdefault(item.kind, []).append(item)
+    for name, kind in kinds().items():
+        items = by_kind.get(name)
+        if not items:
+            continue
+        yield f"{name} ({len(items)}): {kind.why.render(lang)}"
+        yield "  -> " + kind.action.render(lang)
+        for item in items:
+            yield f"  {_place(item)}  {_visible(item.message.render(lang))}"
+            if item.excerpt:
+                yield f"      {_visible(item.excerpt)}"
+        yield ""
+
+
+def table(ported: PortedTree, lang: str) -> Iterator[str]:
+    """Yield the closing table: counts, what is left, and how to build and test."""
+    counts = Counter(item.kind for item in ported.items)
+    shown = ", ".join(f"{kind} {count}" for kind, count in counts.most_common()) or "0"
+    hands = ported.by_hand
+    rows: list[tuple[Message, str]] = [
+        (say("files"), f"{len(ported.files)} ({say('C++: {count}', count=ported.sources).render(lang)})"),
+        (say("kernels"), str(len(ported.kernels))),
+        (say("launches"), str(sum(ported.launches.values()))),
+        (say("changed tokens"), str(ported.changed)),
+        (say("to look at"), shown),
+        (
+            say("files that need hands"),
+            f"{len(hands)}: {', '.join(hands[:_MOST_FILES])}" + (" ..." if len(hands) > _MOST_FILES else "")
+            if hands
+            else "0",
+        ),
+    ]
+    if ported.guards:
+        rows.append((say("macros that the build sets"), ", ".join(sorted(ported.guards))))
+    if ported.skipped:
+        reasons = "; ".join(f"{path}: {reason.render(lang)}" for path, reason in ported.skipped[:_MOST_FILES])
+        rows.append((say("not read"), f"{len(ported.skipped)}: {_visible(reasons)}"))
+    titles = [title.render(lang) for title, _ in rows]
+    width = max(map(_width, titles))
+    for title, (_, value) in zip(titles, rows, strict=True):
+        yield f"{title}{' ' * (width - _width(title))}  {value}"
+
+
+def document(ported: PortedTree, lang: str) -> dict[str, Any]:
+    """Return the result as the object that the JSON holds."""
+    return {
+        "schema": 1,
+        "torchferry": __version__,
+        "root": str(ported.root),
+        "target": str(ported.target),
+        "files": len(ported.files),
+        "sources": ported.sources,
+        "changed_tokens": ported.changed,
+        "kernels": [
+            {"name": kernel.name, "path": kernel.path, "line": kernel.line, "signature": kernel.signature}
+            for kernel in ported.kernels
+        ],
+        "launches": ported.launches,
+        "libraries": {path: sorted(names) for path, names in ported.libraries.items()},
+        "by_hand": ported.by_hand,
+        "guards": {
+            name: [{"path": path, "line": line} for path, line in places] for name, places in ported.guards.items()
+        },
+        "rules": [
+            {"name": rule.name, "use": rule.use, "verdict": rule.verdict.value, "reason": rule.reason.render(lang)}
+            for rule in ported.rules.rules
+        ],
+        "skipped": [{"path": path, "reason": reason.render(lang)} for path, reason in ported.skipped],
+        "kinds": {
+            name: {"why": kind.why.render(lang), "action": kind.action.render(lang), "blocks": kind.blocks}
+            for name, kind in kinds().items()
+        },
+        "review": [
+            {
+                "path": item.path,
+                "line": item.line,
+                "column": item.column,
+                "kind": item.kind,
+                "message": item.message.render(lang),
+                "excerpt": item.excerpt,
+            }
+            for item in ported.items
+        ],
+    }
+
+
+def _sarif(ported: PortedTree, lang: str) -> dict[str, Any]:
+    explained = kinds()
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "torchferry",
+                        "semanticVersion": __version__,
+                        "rules": [
+                            {
+                                "id": name,
+                                "shortDescription": {"text": kind.why.render(lang)},
+                                "help": {"text": kind.action.render(lang)},
+                                "defaultConfiguration": {"level": "error" if kind.blocks else "warning"},
+                            }
+                            for name, kind in explained.items()
+                        ],
+                    }
+                },
+                "columnKind": "unicodeCodePoints",
+                "results": [
+                    {
+                        "ruleId": item.kind,
+                        "level": "error" if explained[item.kind].blocks else "warning",
+                        "message": {"text": _visible(item.message.render(lang))},
+                        "locations": [
+                            {
+                                "physicalLocation": {
+                                    "artifactLocation": {"uri": quote(item.path, errors="surrogateescape") or "."},
+                                    "region": {"startLine": item.line, "startColumn": item.column},
+                                }
+                            }
+                        ],
+                    }
+                    for item in ported.items
+                ],
+            }
+        ],
+    }
+
+
+_STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0 1em}"
+    "table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #ddd;padding:.3em .6em;text-align:left;"
+    "vertical-align:top}code{font:13px ui-monospace,monospace;white-space:pre-wrap}.blocks{color:#b00020}"
+    "@media(prefers-color-scheme:dark){body{background:#111;color:#eee}td,th{border-color:#333}.blocks{color:#ff8a80}}"
+)
+
+
+def _html(ported: PortedTree, lang: str) -> str:
+    title = escape(f"torchferry port: {ported.root} → {ported.target.title.render(lang)}")
+    parts = [
+        f'<!doctype html><html lang="{lang}"><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
+        f"content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>{title}</title>",
+        f"<style>{_STYLE}</style><h1>{title}</h1><pre>{escape(chr(10).join(table(ported, lang)))}</pre>",
+    ]
+    by_kind: dict[str, list[ReviewItem]] = {}
+    for item in ported.items:
+        by_kind.setdefault(item.kind, []).append(item)
+    for name, kind in kinds().items():
+        items = by_kind.get(name)
+        if not items:
+            continue
+        shown = " class=blocks" if kind.blocks else ""
+        parts.append(f"<h2{shown}>{escape(name)} ({len(items)})</h2><p>{escape(kind.why.render(lang))}.</p>")
+        parts.append(f"<p>{escape(kind.action.render(lang))}.</p><table>")
+        parts += [
+            f"<tr><td><code>{escape(_visible(_place(item)))}</code><td>{escape(_visible(item.message.render(lang)))}"
+            f"<td><code>{escape(_visible(item.excerpt))}</code>"
+            for item in items
+        ]
+        parts.append("</table>")
+    return "\n".join(parts) + "</html>\n"
+
+
+def summary(ported: PortedTree) -> Message:
+    """Return the result in one sentence."""
+    kernels = say_plural("{count} kernel", "{count} kernels", count=len(ported.kernels))
+    tokens = say_plural("{count} token changed", "{count} tokens changed", count=ported.changed)
+    places = say_plural("{count} place to look at", "{count} places to look at", count=len(ported.items))
+    return say(
+        "CUDA C++ for {target}: {kernels}, {tokens}, {places}",
+        target=ported.target.title,
+        kernels=kernels,
+        tokens=tokens,
+        places=places,
+    )
+
+
+def _place(item: ReviewItem) -> str:
+    return f"{item.path}:{item.line}:{item.column}" if item.path else "--map"
+
+
+def _visible(text: str) -> str:
+    """Return a text without what a terminal would act on."""
+    return "".join(
+        character if character.isprintable() else "\ufffd" if ord(character) < 32 or ord(character) > 126 else character
+        for character in text.replace("\t", " ").replace("\n", " ")
+    )
+
+
+def _width(text: str) -> int:
+    """Columns of a text on a terminal."""
+    return sum(2 if "\u2e80" <= character <= "\uffef" else 1 for character in text)

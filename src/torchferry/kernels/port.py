@@ -1,0 +1,353 @@
+"""Port the CUDA C++ of a tree to a target: which files, what each becomes, what is left for a person.
+
+Nothing is written here: `PortedTree` has what is to be written, and `output.py` writes it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchferry.backends import registry
+from torchferry.backends.kernel_table import KernelTable, kernel_table
+from torchferry.backends.target import Target
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.files import LARGEST, read_regular
+from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
+from torchferry.kernels.device_code import Kernel
+from torchferry.kernels.porting import PortedText, port_text
+from torchferry.kernels.review import ReviewItem
+from torchferry.kernels.rules import RuleSet, RuleVerdict, rule_set
+from torchferry.kernels.tokens import decode, encode
+from torchferry.kernels.words import Judge
+from torchferry.source.kinds import Kind, kind_of
+from torchferry.source.tree import NEVER_ENTERED, is_control_name
+
+_MORE_SUFFIXES = (".ipp", ".tpp", ".inc", ".impl")
+_FOREIGN = frozenset({"hip", "rocm", "mlu", "mps", "xpu", "sycl", "ascend", "cambricon"})
+"""Folders in which other makers' ports lie, beside those called like a target."""
+
+_DEEPEST = 64
+
+
+class PortedFile(NamedTuple):
+    """One file of the tree.
+
+    Attributes:
+        path: Where it was read, relative to the tree, with `/`.
+        new_path: Where it is written, relative to the output.
+        before: Its bytes.
+        after: What is to be written.
+        mode: Its permission bits.
+        is_source: Whether it was read as C++.
+    """
+
+    path: str
+    new_path: str
+    before: bytes
+    after: bytes
+    mode: int
+    is_source: bool
+
+
+@dataclass(frozen=True)
+class PortedTree:
+    """A tree and what it becomes.
+
+    Attributes:
+        root: The folder that was read.
+        target: The target.
+        files: Those that are written, in order.
+        items: What a person has to look at, in order of place.
+        kernels: All kernels.
+        launches: How many kernels are started, by file.
+        changed: How many tokens were changed.
+        guards: Macros of the project that a condition asks for and nothing in the tree defines, with their places.
+        own_names: Other names of the project with CUDA in them, with how often each is used.
+        rules: The user's rules, with what became of each.
+        skipped: Files that were not read, with the reason.
+        libraries: The libraries of CUDA that are called, by file.
+    """
+
+    root: Path
+    target: Target
+    files: tuple[PortedFile, ...]
+    items: tuple[ReviewItem, ...]
+    kernels: tuple[Kernel, ...]
+    launches: dict[str, int]
+    changed: int
+    guards: dict[str, list[tuple[str, int]]]
+    own_names: Counter[str]
+    rules: RuleSet = field(default_factory=RuleSet)
+    skipped: tuple[tuple[str, Message], ...] = ()
+    libraries: dict[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def sources(self) -> int:
+        """How many files were read as C++."""
+        return sum(file.is_source for file in self.files)
+
+    @property
+    def by_hand(self) -> list[str]:
+        """The files that cannot be right before somebody has acted."""
+        from torchferry.kernels.review import kinds
+
+        blocking = {name for name, kind in kinds().items() if kind.blocks}
+        return sorted({item.path for item in self.items if item.kind in blocking})
+
+
+def table_of(target: Target) -> KernelTable:
+    """Return the target's table about kernels.
+
+    Raises:
+        UsageError: nothing is known about kernels of the target.
+    """
+    table = kernel_table(target.backend)
+    if table is None:
+        raise UsageError(
+            say("no table says how CUDA C++ becomes kernels for {target}", target=target.title),
+            say("`torchferry scan` reports what the project has"),
+        )
+    return table
+
+
+def is_source(path: str) -> bool:
+    """Whether a file is C, C++ or CUDA, which is ported."""
+    return kind_of(path) in (Kind.CPP, Kind.KERNEL) or path.lower().endswith(_MORE_SUFFIXES)
+
+
+def port_tree(
+    root: Path,
+    target: Target,
+    *,
+    ignore: Iterable[str] = (),
+    rules: Mapping[str, str] | None = None,
+    drop_default_map: bool = False,
+    allow_unsafe: bool = False,
+    skip: Iterable[Path] = (),
+) -> PortedTree:
+    """Read a tree and port its C++.
+
+    Args:
+        root: The folder, or one file.
+        target: Where to.
+        ignore: Folders and files to leave out, each with all below it; relative to the tree or to the working folder.
+        rules: The user's rules.
+        drop_default_map: Whether the user's rules alone are applied.
+        allow_unsafe: Whether rules of the user are applied that change more than names.
+        skip: Folders that are no part of the tree, such as the output.
+
+    Raises:
+        TorchferryError: the folder cannot be read.
+        UsageError: a folder to be left out is not there, or nothing is known about the target's kernels.
+    """
+    table = table_of(target)
+    chosen = rule_set(rules or {}, table, allow_unsafe)
+    top = root if root.is_dir() else root.parent
+    listing = _Listing(top, _ignored(top, ignore), {os.path.realpath(path) for path in skip})
+    if root.is_dir():
+        listing.walk("", 0)
+    else:
+        listing.add(root.name)
+    judge = Judge(table, chosen.names, not drop_default_map)
+    known = frozenset(_suffixes_of(listing.paths))
+    limit = min((each.shared_memory for each in table.limits if each.shared_memory), default=None)
+    ported: dict[str, PortedText] = {}
+    files: list[PortedFile] = []
+    items: list[ReviewItem] = list(_foreign(listing.paths, target))
+    for path in listing.paths:
+        data, mode = listing.read(path)
+        if data is None:
+            continue
+        after, new_path, source = data, path, is_source(path)
+        if source:
+            new_path = _new_path(path, table) if not drop_default_map or ".cu" in chosen.names else path
+            if b"\0" in data[:4096]:
+                items.append(
+                    ReviewItem(path, 1, 1, "encoding", say("the file is binary, or in UTF-16: it is copied"), "")
+                )
+            else:
+                text = decode(data)
+                done = port_text(path, text, judge, known, limit)
+                ported[path] = done
+                after = encode(_with_texts(done.text, chosen.texts)) if done.replacements or chosen.texts else data
+                if not data.isascii() and not _is_utf8(data):
+                    items.append(ReviewItem(path, 1, 1, "encoding", say("the file is not UTF-8"), ""))
+        files.append(PortedFile(path, new_path, data, after, mode, source))
+    items += _items_of(ported)
+    for rule in chosen.rules:
+        if rule.verdict is RuleVerdict.UNSAFE:
+            message = say("`{name}` -> `{use}`: {reason}", name=rule.name, use=rule.use, reason=rule.reason)
+            items.append(ReviewItem("", 1, 1, "unsafe-rule", message, ""))
+    items.sort(key=lambda item: item[:4])
+    guards, own = _own_names(ported)
+    return PortedTree(
+        top,
+        target,
+        tuple(files),
+        tuple(items),
+        tuple(kernel for done in ported.values() for kernel in done.kernels),
+        {path: done.launches for path, done in ported.items() if done.launches},
+        sum(len(done.replacements) for done in ported.values()),
+        guards,
+        own,
+        chosen,
+        tuple(listing.skipped),
+        {path: done.libraries for path, done in ported.items() if done.libraries},
+    )
+
+
+def _items_of(ported: Mapping[str, PortedText]) -> Iterable[ReviewItem]:
+    """Yield the items of all files, and the names that look like CUDA's and that no file declares."""
+    declared = set().union(*(done.declared for done in ported.values()))
+    for done in ported.values():
+        yield from done.items
+        for name, item in done.api.items():
+            if name not in declared:
+                yield item
+
+
+def _own_names(ported: Mapping[str, PortedText]) -> tuple[dict[str, list[tuple[str, int]]], Counter[str]]:
+    """Return the project's guards with their places, and its other names with their counts."""
+    declared = set().union(*(done.declared for done in ported.values()))
+    guards: dict[str, list[tuple[str, int]]] = {}
+    own: Counter[str] = Counter()
+    for path, done in ported.items():
+        own.update(done.own)
+        for name, lines in done.guards.items():
+            if name not in declared:
+                guards.setdefault(name, []).extend((path, line) for line in lines)
+    for name in guards:
+        own.pop(name, None)
+    return guards, own
+
+
+def _foreign(paths: Iterable[str], target: Target) -> Iterable[ReviewItem]:
+    """Yield one item for each folder that is called like another accelerator."""
+    names = (set(registry.built_in()) | _FOREIGN) - {target.name, target.backend.DEVICE_TYPE}
+    reported: set[str] = set()
+    for path in paths:
+        parts = path.split("/")[:-1]
+        for index, part in enumerate(parts):
+            folder = "/".join(parts[: index + 1])
+            if part.lower() in names:
+                if folder not in reported:
+                    reported.add(folder)
+                    message = say("`{folder}` is called like the port to another accelerator", folder=folder)
+                    yield ReviewItem(path, 1, 1, "other-port", message, "")
+                break
+
+
+def _new_path(path: str, table: KernelTable) -> str:
+    stem, _, suffix = path.rpartition(".")
+    row = table.suffixes.get(f".{suffix}")
+    return f"{stem}{row.use}" if row is not None and stem else path
+
+
+def _suffixes_of(paths: Iterable[str]) -> Iterable[str]:
+    """Yield each path, and each end of it at a folder with `/` in front, by which a header may be included."""
+    for path in paths:
+        yield path
+        at = len(path)
+        while (at := path.rfind("/", 0, at)) >= 0:
+            yield path[at:]
+        yield f"/{path}"
+
+
+def _with_texts(text: str, texts: Mapping[str, str]) -> str:
+    """Replace texts of unsafe rules in code and in the names of headers."""
+    if not any(name in text for name in texts):
+        return text
+    from torchferry.kernels.tokens import SourceTokens, TokenKind
+
+    source = SourceTokens(text)
+    pieces: list[str] = []
+    at = 0
+    for token in (*(each for each in source.opaque if each.kind is not TokenKind.HEADER), None):
+        code = text[at : token.start if token else len(text)]
+        for name in sorted(texts, key=len, reverse=True):
+            code = code.replace(name, texts[name])
+        pieces.append(code)
+        if token:
+            pieces.append(text[token.start : token.end])
+            at = token.end
+    return "".join(pieces)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _ignored(top: Path, ignore: Iterable[str]) -> frozenset[str]:
+    """Return what is to be left out, relative to the tree."""
+    left_out = set()
+    real_top = os.path.realpath(top)
+    for name in ignore:
+        candidates = (os.path.join(real_top, name), os.path.realpath(name))
+        path = next((each for each in candidates if os.path.lexists(each)), None)
+        relative = os.path.relpath(path, real_top) if path is not None else ".."
+        if relative.split(os.sep)[0] == "..":
+            raise UsageError(
+                say("`{name}` is not in {root}", name=name, root=top), say("name a folder of the tree, relative to it")
+            )
+        left_out.add(relative.replace(os.sep, "/"))
+    return frozenset(left_out)
+
+
+class _Listing:
+    """The files of the tree: every regular one, without what version control and tools keep."""
+
+    def __init__(self, top: Path, ignore: frozenset[str], skip: set[str]) -> None:
+        self.top = os.fspath(top)
+        self.ignore = ignore
+        self.skip = skip
+        self.paths: list[str] = []
+        self.skipped: list[tuple[str, Message]] = []
+
+    def add(self, path: str) -> None:
+        self.paths.append(path)
+
+    def walk(self, folder: str, depth: int) -> None:
+        try:
+            with os.scandir(os.path.join(self.top, folder)) as entries:
+                ordered = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            if not folder:
+                raise TorchferryError(say("cannot read {path}: {error}", path=self.top, error=error.strerror)) from None
+            self.skipped.append((folder, say("cannot be read: {error}", error=error.strerror)))
+            return
+        for entry in ordered:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if path in self.ignore or is_control_name(entry.name):
+                continue
+            if entry.is_symlink():
+                self.skipped.append((path, say("is a link")))
+            elif entry.is_dir(follow_symlinks=False):
+                if entry.name in NEVER_ENTERED or (self.skip and os.path.realpath(entry.path) in self.skip):
+                    continue
+                if depth < _DEEPEST:
+                    self.walk(path, depth + 1)
+                else:
+                    self.skipped.append((path, say("lies too deep")))
+            elif entry.is_file(follow_symlinks=False):
+                self.paths.append(path)
+            else:
+                self.skipped.append((path, say("is a pipe, a socket or a device")))
+
+    def read(self, path: str) -> tuple[bytes | None, int]:
+        full = os.path.join(self.top, path)
+        try:
+            data = read_regular(full, LARGEST)
+            return data, stat.S_IMODE(os.lstat(full).st_mode)
+        except OSError as error:
+            self.skipped.append((path, say("cannot be read: {error}", error=error.strerror)))
+            return None, 0

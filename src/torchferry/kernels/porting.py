@@ -1,0 +1,378 @@
+"""Port the text of one file: names, headers and words in context renamed; what no renaming settles, listed.
+
+Only whole identifiers and names of headers change, never a comment or a string, and none is added or removed: the
+result has as many tokens as the original (`audit.py` checks it).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
+from torchferry.kernels.device_code import Kernel, device_code
+from torchferry.kernels.headers import header_use
+from torchferry.kernels.review import ReviewItem
+from torchferry.kernels.tokens import WORDS, SourceTokens, TokenKind
+from torchferry.kernels.words import Judge, WordMeaning
+
+_LIBTORCH = ("at", "c10")
+"""Namespaces of libtorch that hold one called `cuda`."""
+
+_KEY_OWNERS = ("DispatchKey", "DeviceType", "Backend")
+_CALL = lazy_regex(r"\s*\(")
+_COMPARED = lazy_regex(r"__CUDA_ARCH__\s*\)?\s*[<>=!]|[<>=]\s*\(?\s*__CUDA_ARCH__|__CUDA_ARCH__\s*[/*%+-]")
+_BEFORE = lazy_regex(r"[\w\x80-\xff]+\Z")
+_CUDA_STRING = lazy_regex(r'"cuda(?::\d+)?"')
+_SPLIT_NAME = lazy_regex(r"[\w\x80-\xff]\\\r?\n[\w\x80-\xff]")
+_PASTE = lazy_regex(r"\b\w*(?:cuda|CUDA|cublas|cudnn)\w*\s*##|##\s*\w*(?:cuda|CUDA|Cuda)\w*")
+_OF_THE_DEVICE = ("device-runtime", "float64")
+"""Kinds that are of no consequence on the host."""
+
+_STATEMENT = frozenset(
+    {"return", "else", "new", "delete", "throw", "case", "goto", "co_return", "do", "and", "or", "not"}
+)
+
+
+class Replacement(NamedTuple):
+    """Write `use` in place of what stands from `start` to `end`."""
+
+    start: int
+    end: int
+    use: str
+
+
+@dataclass
+class PortedText:
+    """What became of one file.
+
+    Attributes:
+        text: The result.
+        replacements: What was written, in order.
+        items: What a person has to look at, in order.
+        kernels: Its kernels.
+        launches: How many kernels it starts.
+        api: Names that look like CUDA's and are in no table, with the first place of each.
+        declared: Those of them, and of the project's own, that the file declares.
+        own: Names of the project with CUDA in them, with how often each is used.
+        guards: Those of them that a condition of the preprocessor asks for, with the lines.
+        libraries: The libraries of CUDA that it calls.
+    """
+
+    text: str
+    replacements: list[Replacement] = field(default_factory=list)
+    items: list[ReviewItem] = field(default_factory=list)
+    kernels: tuple[Kernel, ...] = ()
+    launches: int = 0
+    api: dict[str, ReviewItem] = field(default_factory=dict)
+    declared: set[str] = field(default_factory=set)
+    own: Counter[str] = field(default_factory=Counter)
+    guards: dict[str, list[int]] = field(default_factory=dict)
+    libraries: set[str] = field(default_factory=set)
+
+
+def port_text(path: str, text: str, judge: Judge, files: Container[str], shared_limit: int | None = None) -> PortedText:
+    """Port the text of one file.
+
+    Args:
+        path: Of the file, relative to the tree, with `/`.
+        text: As `tokens.decode` returns it.
+        judge: What its words mean.
+        files: The paths of the tree, among which a local header is looked for.
+        shared_limit: Bytes of shared memory that a block has on the card; None where it is not known.
+    """
+    words = judge.of_interest(set(WORDS.findall(text)))
+    if not words and "<<<" not in text:
+        return PortedText(text)
+    return _FilePort(path, text, judge, files, shared_limit).run(words)
+
+
+class _FilePort:
+    """The port of one file."""
+
+    def __init__(self, path: str, text: str, judge: Judge, files: Container[str], shared_limit: int | None) -> None:
+        self.path = path
+        self.source = SourceTokens(text)
+        self.text = text
+        self.judge = judge
+        self.files = files
+        self.shared_limit = shared_limit
+        self.result = PortedText(text)
+        self.renamed: list[Replacement] = []
+
+    def run(self, words: list[str]) -> PortedText:
+        result = self.result
+        meanings = self.judge.meanings
+        places = {meanings[word].place for word in words}
+        for word in words:
+            self._word(word, meanings[word])
+        if places & {"header", "cuda"}:
+            self._headers()
+        if "kernel" in places or "<<<" in self.text or "shared" in places or "__device__" in self.text:
+            code = device_code(self.path, self.source, self.shared_limit)
+            result.kernels, result.launches = code.kernels, code.launches
+            result.items += code.items
+            result.items = [
+                item for item in result.items if item.kind not in _OF_THE_DEVICE or code.holds_line(item.line)
+            ]
+        else:
+            result.items = [item for item in result.items if item.kind not in _OF_THE_DEVICE]
+        first = next((item for item in result.items if item.kind == "float64"), None)
+        result.items = [item for item in result.items if item.kind != "float64" or item is first]
+        self._odd_places()
+        if self.renamed:
+            self._write()
+        result.items.sort(key=lambda item: (item.line, item.column, item.kind))
+        return result
+
+    def _write(self) -> None:
+        pieces: list[str] = []
+        at = 0
+        self.renamed.sort()
+        for each in self.renamed:
+            pieces += (self.text[at : each.start], each.use)
+            at = each.end
+        pieces.append(self.text[at:])
+        self.result.text = "".join(pieces)
+        self.result.replacements = self.renamed
+
+    def _item(self, offset: int, kind: str, message: Message) -> ReviewItem:
+        line, column = self.source.position(offset)
+        return ReviewItem(self.path, line, column, kind, message, self.source.line_text(offset))
+
+    def _word(self, word: str, meaning: WordMeaning) -> None:
+        if meaning.place == "header":
+            if not meaning.owner:
+                return
+        elif meaning.place in ("kernel", "shared"):
+            return
+        elif meaning.place:
+            getattr(self, f"_place_{meaning.place.replace('-', '_')}")(word)
+            return
+        places = list(self.source.places(word))
+        if not places:
+            return
+        if meaning.use:
+            length = len(word)
+            self.renamed += [Replacement(at, at + length, meaning.use) for at in places]
+        if meaning.owner:
+            self._owned(word, meaning, places)
+        elif meaning.kind:
+            self._reviewed(word, meaning, places)
+
+    def _owned(self, word: str, meaning: WordMeaning, places: list[int]) -> None:
+        """Note a name that is in no table: whether the file declares it, and where it is used."""
+        result = self.result
+        result.own[word] += len(places)
+        if any(self._is_declaration(at, at + len(word)) for at in places):
+            result.declared.add(word)
+        for at in places:
+            directive = self.source.directive_at(at)
+            if directive is not None and directive.word in ("if", "ifdef", "ifndef", "elif"):
+                result.guards.setdefault(word, []).append(self.source.position(at)[0])
+        if meaning.owner == "api":
+            message = say("`{name}` is in no table of the target, and the project does not define it", name=word)
+            result.api[word] = self._item(places[0], "unknown-name", message)
+
+    def _reviewed(self, word: str, meaning: WordMeaning, places: list[int]) -> None:
+        kind = meaning.kind
+        if kind == "version-guard":
+            self._version(word, places)
+            return
+        if kind in ("texture", "float64") and word in ("texture", "surface"):
+            places = [at for at in places if self.text[at + len(word) :].lstrip()[:1] == "<"]
+        if kind == "tensor-core" and word == "wmma":
+            places = [at for at in places if self.text[at + 4 : at + 6] == "::" or self.text[at - 2 : at] == "::"]
+        if kind == "inline-assembly":
+            places = [
+                at for at in places if self.text[at + len(word) : at + len(word) + 40].lstrip()[:1] in ("(", "v", "_")
+            ]
+        for at in places if meaning.every or kind in _OF_THE_DEVICE else places[:1]:
+            self.result.items.append(self._item(at, kind, self._message(kind, word, meaning, len(places))))
+        if kind == "library-call":
+            self.result.libraries.add(_library(word))
+
+    def _message(self, kind: str, word: str, meaning: WordMeaning, count: int) -> Message:
+        times = str(count)
+        if kind == "library-call":
+            if not meaning.use:
+                return say(
+                    "`{name}` has no counterpart in the table of the target (uses: {count})", name=word, count=times
+                )
+            return say(
+                "`{name}` is called `{use}` now (uses: {count}): check that the library has it",
+                name=word,
+                use=meaning.use,
+                count=times,
+            )
+        if kind == "dispatch":
+            return say("`{name}` keeps its dtypes (uses: {count})", name=word, count=times)
+        if meaning.use:
+            return say("`{name}` is called `{use}` now (uses: {count})", name=word, use=meaning.use, count=times)
+        return say("`{name}` (uses: {count})", name=word, count=times)
+
+    def _version(self, word: str, places: list[int]) -> None:
+        for at in places:
+            self.result.items.append(
+                self._item(at, "version-guard", say("`{name}` is left as it is: it counts CUDA's versions", name=word))
+            )
+
+    # --- words whose place decides ---
+
+    def _place_cuda(self, word: str) -> None:
+        row = self.judge.table.contexts.get(("namespace", "cuda")) if self.judge.default else None
+        use = self.judge.own.get("::cuda::", "") or (row.use if row is not None else "")
+        text = self.text
+        for at in self.source.places(word):
+            before = self._before(at)
+            if before == "::" and use:
+                owner = _BEFORE.search(text[max(0, at - 80) : text.rindex("::", 0, at)].rstrip())
+                if owner is not None and owner.group() in _LIBTORCH:
+                    self.renamed.append(Replacement(at, at + 4, use))
+                    continue
+                if owner is not None and owner.group() == "torch":
+                    message = say("`torch::cuda` has no counterpart in libtorch for the target")
+                    self.result.items.append(self._item(at, "torch-device", message))
+                    continue
+            behind = text[at + 4 : at + 60].lstrip()
+            if before in (".", "->") and behind.startswith("("):
+                message = say("`.cuda()` moves a tensor to CUDA: write `.to(...)` with the target's device")
+                self.result.items.append(self._item(at, "torch-device", message))
+            elif behind.startswith("::") and before != "::":
+                message = say("`cuda::` is libcu++, or libtorch's namespace inside `at` or `c10`: it was not renamed")
+                self.result.items.append(self._item(at, "unknown-name", message))
+            elif before == "namespace":
+                self.result.own[word] += 1
+            else:
+                self.result.own[word] += 1
+
+    def _place_key(self, word: str) -> None:
+        contexts = self.judge.table.contexts if self.judge.default else {}
+        for at in self.source.places(word):
+            before, behind = self._before(at), self.text[at + len(word) : at + len(word) + 200].lstrip()[:1]
+            row = None
+            if before == "::":
+                owner = _BEFORE.search(self.text[max(0, at - 120) : self.text.rindex("::", 0, at)].rstrip())
+                if owner is not None and owner.group() in _KEY_OWNERS:
+                    row = contexts.get(("device", word)) or contexts.get(("key", word))
+            elif before == "," and behind == ",":
+                row = contexts.get(("key", word))
+            if row is not None:
+                self.renamed.append(Replacement(at, at + len(word), row.use))
+            else:
+                message = say("`{name}` stands where no rule says what it means", name=word)
+                self.result.items.append(self._item(at, "torch-device", message))
+
+    def _place_method(self, word: str) -> None:
+        row = self.judge.table.contexts.get(("method", word)) if self.judge.default else None
+        for at in self.source.places(word):
+            is_called = _CALL.match(self.text, at + len(word)) is not None
+            if row is not None and is_called and self._before(at) in (".", "->"):
+                self.renamed.append(Replacement(at, at + len(word), row.use))
+            elif is_called and self._before(at) in (".", "->"):
+                message = say("`is_cuda()` answers no for the target's tensors")
+                self.result.items.append(self._item(at, "torch-device", message))
+            else:
+                self.result.own[word] += 1
+
+    def _place_arch(self, word: str) -> None:
+        """Rename `__CUDA_ARCH__` where it only asks for device code; report where its value counts."""
+        use = self.judge.own.get(word, "")
+        row = self.judge.table.macros.get(word) if self.judge.default else None
+        use = use or (row.use if row is not None else "")
+        for at in self.source.places(word):
+            directive = self.source.directive_at(at)
+            line = self.text[directive.start : directive.end] if directive is not None else ""
+            asked = directive is not None and directive.word in ("ifdef", "ifndef", "if", "elif")
+            if asked and not _COMPARED.search(line) and use:
+                self.renamed.append(Replacement(at, at + len(word), use))
+                continue
+            message = say("`{name}` is left as it is: its value is an architecture of NVIDIA", name=word)
+            self.result.items.append(self._item(at, "version-guard", message))
+
+    def _place_device_runtime(self, word: str) -> None:
+        for at in self.source.places(word):
+            if _CALL.match(self.text, at + len(word)) is not None and self._before(at) not in (".", "->"):
+                message = say("`{name}` on the device needs support by the runtime", name=word)
+                self.result.items.append(self._item(at, "device-runtime", message))
+
+    def _before(self, at: int) -> str:
+        """Return what stands before an offset, without blanks: `::`, `->`, a character, or a word."""
+        text = self.text[max(0, at - 200) : at].rstrip()
+        if text.endswith(("::", "->")):
+            return text[-2:]
+        word = _BEFORE.search(text[-64:])
+        return word.group() if word is not None else text[-1:]
+
+    def _is_declaration(self, start: int, end: int) -> bool:
+        """Whether a name is declared at a place, as far as the tokens around it tell."""
+        directive = self.source.directive_at(start)
+        if directive is not None and directive.word == "define":
+            return not self.text[directive.body : start].strip()
+        before = self._before(start)
+        if not before:
+            return False
+        behind = self.text[end : end + 200].lstrip()[:1]
+        if before in ("class", "struct", "enum", "union", "using", "namespace", "typename"):
+            return True
+        is_type = (before[-1].isalnum() or before[-1] == "_") and before not in _STATEMENT and not before[0].isdigit()
+        return behind in ("(", "{", "=", ";", "[", ",", ")", ":") and (is_type or before in ("*", "&", ">"))
+
+    # --- headers, strings, and what has no name ---
+
+    def _headers(self) -> None:
+        for token in self.source.opaque:
+            if token.kind is not TokenKind.HEADER:
+                continue
+            written = self.text[token.start : token.end]
+            outcome = header_use(written, self.path, self.judge, self.files)
+            if outcome.use != written:
+                self.renamed.append(Replacement(token.start, token.end, outcome.use))
+            if outcome.message is not None:
+                self.result.items.append(self._item(token.start, outcome.kind, outcome.message))
+
+    def _odd_places(self) -> None:
+        text, items = self.text, self.result.items
+        for token in self.source.unclosed:
+            items.append(self._item(token.start, "unclosed", say("a {kind} has no end", kind=token.kind.value)))
+        if '"cuda' in text:
+            for match in _CUDA_STRING.finditer(text):
+                if self._is_string(match.start()):
+                    message = say("the string {text} names the device", text=match.group())
+                    items.append(self._item(match.start(), "string", message))
+        if "\\\n" in text or "\\\r\n" in text:
+            items += self._split_names()
+        if "##" in text:
+            for match in _PASTE.finditer(text):
+                if self.source.is_code(match.start()):
+                    message = say("`{name}` is pasted to another piece", name=match.group().strip())
+                    items.append(self._item(match.start(), "built-name", message))
+        if "??" in text and "??/\n" in text:
+            at = text.index("??/\n")
+            items.append(self._item(at, "built-name", say("a trigraph continues the line only with `-trigraphs`")))
+
+    def _is_string(self, offset: int) -> bool:
+        return any(token.start == offset for token in self.source.opaque if token.kind is TokenKind.STRING)
+
+    def _split_names(self) -> Iterator[ReviewItem]:
+        for match in _SPLIT_NAME.finditer(self.text):
+            if not self.source.is_code(match.start()):
+                continue
+            start, end = match.start(), match.end()
+            while start and (self.text[start - 1].isalnum() or self.text[start - 1] == "_"):
+                start -= 1
+            while end < len(self.text) and (self.text[end].isalnum() or self.text[end] == "_"):
+                end += 1
+            name = self.text[start:end].replace("\\\r\n", "").replace("\\\n", "")
+            if self.judge.of_interest({name}):
+                yield self._item(start, "built-name", say("`{name}` is divided by a line break", name=name))
+
+
+def _library(word: str) -> str:
+    for name in ("cublas", "cudnn", "cusparse", "cusolver", "curand", "cufft", "nvml", "nvrtc", "nvtx", "npp", "nccl"):
+        if word.startswith(name):
+            return name
+    return ""

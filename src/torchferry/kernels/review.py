@@ -1,0 +1,253 @@
+"""What a person has to look at after a port: one kind of place for each thing that no renaming settles.
+
+`KINDS` has them all, with why such a place matters and what to do about it.
+"""
+
+from __future__ import annotations
+
+from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
+
+
+class ReviewItem(NamedTuple):
+    """One place to look at.
+
+    Attributes:
+        path: Of the file that was read, relative to the tree, with `/`.
+        line: From 1.
+        column: From 1, in characters.
+        kind: A name of `KINDS`.
+        message: What stands there and what to do.
+        excerpt: The line, at most 160 characters.
+    """
+
+    path: str
+    line: int
+    column: int
+    kind: str
+    message: Message
+    excerpt: str
+
+
+class ReviewKind(NamedTuple):
+    """Places of one kind.
+
+    Attributes:
+        name: Its name: small letters and `-`.
+        why: Why such a place matters.
+        action: What to do about it.
+        blocks: Whether the ported code cannot be right, or cannot be compiled, before somebody has acted.
+    """
+
+    name: str
+    why: Message
+    action: Message
+    blocks: bool = False
+
+
+def kinds() -> dict[str, ReviewKind]:
+    """Return the kinds of place by name, what blocks first."""
+    return {kind.name: kind for kind in _KINDS}
+
+
+_KINDS = (
+    ReviewKind(
+        "version-guard",
+        say(
+            "the value is a CUDA version or an architecture of NVIDIA; undefined it is 0, which takes the oldest branch"
+        ),
+        say("decide which branch the target needs, and write the condition for it"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "inline-assembly",
+        say("PTX is the instruction set of NVIDIA's GPUs"),
+        say("write it in C++, or with the target's intrinsics"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "tensor-core",
+        say("wmma and mma are NVIDIA's matrix instructions, with their own shapes and layouts"),
+        say("use the target's matrix instructions or its library, or leave the kernel out"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "texture",
+        say("texture and surface references need hardware that the target may not have"),
+        say("read the memory directly, unless the vendor's manual says that textures are supported"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "shared-memory-limit",
+        say("a block may use only so much shared memory on the card; the compiler refuses more"),
+        say("make the tile smaller, or leave the kernel out where the model does not use it"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "unknown-name",
+        say("the name looks like CUDA's, and no table has it; the project does not define it either"),
+        say("find the target's name, and give it with `--map`"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "removed-torch",
+        say("THC was removed from torch in 1.11; the target's plugin has none of it"),
+        say("use the functions of ATen: at::empty, data_ptr<T>(), the current stream of the guard"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "warp-size",
+        say("the code is written for warps of 32 threads; the target's may have more"),
+        say("take the size from the device, and check reductions and masks"),
+    ),
+    ReviewKind(
+        "warp-intrinsic",
+        say("exchange between the threads of a warp depends on its size, and masks have 32 bits"),
+        say("check the mask and the width against the target's warp"),
+    ),
+    ReviewKind(
+        "cooperative-groups",
+        say("groups of threads, above all of a whole grid, need support by compiler and driver"),
+        say("check that the target's toolkit has them"),
+    ),
+    ReviewKind(
+        "shared-memory",
+        say("the size of shared memory is chosen for NVIDIA's cards"),
+        say("compare the size with the limit of the card"),
+    ),
+    ReviewKind(
+        "atomic",
+        say("atomics on half and double need hardware or an own implementation, and their order changes sums"),
+        say("check that the target has the atomic for this type"),
+    ),
+    ReviewKind(
+        "float64",
+        say("some cards have no 64-bit arithmetic, and others are slow with it"),
+        say("compile for a card that has it, or compute in float"),
+    ),
+    ReviewKind(
+        "dispatch",
+        say("the macro decides which dtypes the operator has; it was left as it is"),
+        say("leave it so; if a dtype does not compile, take out that one and say so in your documentation"),
+    ),
+    ReviewKind(
+        "library-call",
+        say("the function belongs to a library of CUDA, of which the target's has only a part"),
+        say("check that the target's library has the function, with the same arguments"),
+    ),
+    ReviewKind(
+        "stream-or-graph",
+        say("capture of graphs and priorities of streams differ between drivers"),
+        say("check that the target's runtime has the function"),
+    ),
+    ReviewKind(
+        "device-runtime",
+        say("printf, assert and malloc on the device need support by the target's runtime"),
+        say("check it, or take them out of the kernel"),
+    ),
+    ReviewKind(
+        "header",
+        say("no table has the header; it was renamed by its folder, or left as it is"),
+        say("check that the target's plugin or toolkit ships it"),
+    ),
+    ReviewKind(
+        "torch-device",
+        say("the place names the CUDA device in a way that no renaming settles"),
+        say("write the target's device"),
+    ),
+    ReviewKind(
+        "built-name",
+        say("a macro builds an identifier of pieces, or a line break divides it, so that no tokens are its name"),
+        say("write the name out, or rename the pieces by hand"),
+    ),
+    ReviewKind(
+        "string",
+        say("a string names CUDA; strings are not changed"),
+        say("change it where the program decides something by it"),
+    ),
+    ReviewKind(
+        "other-port",
+        say("the file belongs to another accelerator's port"),
+        say("leave its folder out with `--ignore` if the target does not need it"),
+    ),
+    ReviewKind(
+        "unclosed",
+        say("a comment, a string or a raw string has no end, so that nothing behind it is read as code"),
+        say("mend the file and port again"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "encoding",
+        say("the file is not text in UTF-8; it is ported byte by byte, or not read where it is binary"),
+        say("check the result"),
+    ),
+    ReviewKind(
+        "unsafe-rule",
+        say("a rule of the map changes more than names"),
+        say("read the rule; without `--unsafe` it was not applied"),
+    ),
+    ReviewKind(
+        "build-extension",
+        say("the build script does not say which extensions it builds in a way that can be read"),
+        say("write the target's extension by hand"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "build-unread",
+        say("the file, or a part of it, could not be read"),
+        say("mend the file and port again"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "build-flag",
+        say("a flag that only CUDA's compiler understands is given where it cannot be left out by itself"),
+        say("leave it out for the target"),
+    ),
+    ReviewKind(
+        "build-macro",
+        say("a macro for CUDA is defined, and the port renames no such macro in the sources"),
+        say("decide whether the sources need it on the target, and give its name with `--map`"),
+    ),
+    ReviewKind(
+        "build-variable",
+        say("the build reads a variable of the environment that speaks of CUDA"),
+        say("set the target's variable, or say in your documentation that this one counts there too"),
+    ),
+    ReviewKind(
+        "build-condition",
+        say("the build script asks torch about CUDA, which answers no on the target"),
+        say("write the condition for the target"),
+    ),
+    ReviewKind(
+        "build-by-hand",
+        say("the build script has a word of CUDA that no table maps"),
+        say("decide what it means on the target"),
+    ),
+    ReviewKind(
+        "build-jit",
+        say("kernels in strings are compiled when the program runs, and are not ported with the files"),
+        say("port the text of the string, or move it into a file"),
+    ),
+    ReviewKind(
+        "build-requirement",
+        say("a requirement of the build makes pip install a torch or a package that the target does not use"),
+        say("build without isolation, in the environment that has the plugin"),
+    ),
+    ReviewKind(
+        "build-cmake",
+        say("the CMake file has a word of CUDA that no table maps, or one whose counterpart works differently"),
+        say("decide what it means on the target"),
+    ),
+    ReviewKind(
+        "build-meson",
+        say("Meson knows CUDA as a language, and no target's compiler"),
+        say("compile the ported sources with a custom target that calls the vendor's compiler"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "build-bazel",
+        say("Bazel's rules for CUDA have no counterpart of the vendor that is known"),
+        say("write a rule that calls the vendor's compiler"),
+        blocks=True,
+    ),
+)

@@ -1,0 +1,338 @@
+"""The tokens of C, C++ and CUDA files, exactly: what is a comment, a string, a header name, an identifier.
+
+A file is read as its bytes are, one character each (`decode`), so that an offset is a byte, whatever the encoding, and
+what is not changed is written back as it was. Bytes above 127 are parts of identifiers, as compilers have it. Nothing
+is refused: a string without an end stops at the end of its line, a comment or raw string without one at the end of the
+file, and `SourceTokens.unclosed` has them. The time is linear in the size, whatever stands in the file.
+
+Lines that end in a backslash go on, in comments, strings and directives, and inside identifiers. Trigraphs are not
+read: compilers have them off, and C++17 has none.
+
+    >>> [token.kind.value for token in tokens(SourceTokens('int a = 1; // one'))]
+    ['identifier', 'identifier', 'punctuation', 'number', 'punctuation', 'comment']
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from bisect import bisect_right
+from collections.abc import Iterator
+from enum import Enum
+
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
+
+
+class TokenKind(str, Enum):
+    """What a token is."""
+
+    COMMENT = "comment"
+    STRING = "string"
+    """With its quotes, without a prefix such as `u8`, which is an identifier before it."""
+    RAW_STRING = "raw string"
+    """From its first quote to its last; the `R` is an identifier before it."""
+    CHARACTER = "character"
+    HEADER = "header"
+    """The name in an `#include`, with its quotes or angle brackets."""
+    IDENTIFIER = "identifier"
+    NUMBER = "number"
+    PUNCTUATION = "punctuation"
+    """One character, or one of `<<<`, `>>>`, `::`, `->`, `##`."""
+
+
+OPAQUE = (TokenKind.COMMENT, TokenKind.STRING, TokenKind.RAW_STRING, TokenKind.CHARACTER, TokenKind.HEADER)
+"""Kinds of token inside which nothing is an identifier."""
+
+
+class Token(NamedTuple):
+    """One token: its kind, and where it starts and ends in the text."""
+
+    kind: TokenKind
+    start: int
+    end: int
+
+
+class Directive(NamedTuple):
+    """A line of the preprocessor, with the lines that continue it.
+
+    Attributes:
+        word: What follows the `#`, such as `if` or `define`; empty for a lone `#`.
+        start: Offset of the `#`.
+        body: Offset behind the word.
+        end: Offset of the end of the last line, without the line break.
+    """
+
+    word: str
+    start: int
+    body: int
+    end: int
+
+
+_WORD = r"0-9A-Za-z_\x80-\xff"
+_WORD_CHARACTERS = frozenset("".join(map(chr, range(128, 256))) + string.ascii_letters + string.digits + "_")
+_OPENING = lazy_regex(r"""["'#/]""")
+_PLAIN_STRING = lazy_regex(r'"[^"\\\n]*"')
+_PLAIN_CHARACTER = lazy_regex(r"'[^'\\\n]*'")
+_STRING_STOP = lazy_regex(r'["\\\n]')
+_CHARACTER_STOP = lazy_regex(r"['\\\n]")
+_RAW_OPENING = lazy_regex(r'"([^()\\\s"]{0,16})\(')
+_INCLUDE = lazy_regex(r'#[ \t]*(?:include(?:_next)?|import)[ \t]*(<[^>\n]{0,4096}>|"[^"\n]{0,4096}")')
+_CODE = lazy_regex(
+    rf"(?P<identifier>[A-Za-z_\x80-\xff][{_WORD}]*(?:\\\r?\n[{_WORD}]+)*)"
+    rf"|(?P<number>\.?[0-9](?:[eEpP][+-]|'[{_WORD}]|[{_WORD}.])*)"
+    r"|(?P<punctuation><<<|>>>|::|->|\#\#|[^\s\\]|\\(?!\r?\n))"
+)
+_DIRECTIVE = lazy_regex(r"^[ \t]*\#[ \t]*(?P<word>[A-Za-z_]*)", re.MULTILINE)
+_SPLICE = lazy_regex(r"\\\r?\n")
+WORDS = lazy_regex(rf"[{_WORD}]+")
+"""A run of characters of identifiers and numbers."""
+
+
+def decode(data: bytes) -> str:
+    """Return the bytes of a file as text of one character a byte."""
+    return data.decode("latin-1")
+
+
+def encode(text: str) -> bytes:
+    """Return the bytes of a text that `decode` made."""
+    return text.encode("latin-1")
+
+
+def readable(text: str) -> str:
+    """Return a piece of such a text as a person reads it: as UTF-8, with a mark for each byte that is none."""
+    return text.encode("latin-1", "replace").decode("utf-8", "replace")
+
+
+class SourceTokens:
+    """The text of one file with the spans in which nothing is code.
+
+    Attributes:
+        text: One character a byte, as `decode` returns it.
+        opaque: Comments, strings, characters and header names, in order.
+        unclosed: Those that have no end, in order.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.opaque: list[Token] = []
+        self.unclosed: list[Token] = []
+        self._starts: list[int] | None = None
+        self._directives: list[Directive] | None = None
+        self._read()
+        self._opaque_starts = [token.start for token in self.opaque]
+
+    def is_code(self, offset: int) -> bool:
+        """Whether the character at an offset is in no comment, string, character or header name."""
+        index = bisect_right(self._opaque_starts, offset) - 1
+        return index < 0 or offset >= self.opaque[index].end
+
+    def places(self, word: str) -> Iterator[int]:
+        """Yield the offsets at which an identifier is in code, in order."""
+        text, length, at = self.text, len(word), self.text.find(word)
+        while at >= 0:
+            end = at + length
+            if (
+                not (at and _is_word(text[at - 1]))
+                and not (end < len(text) and _is_word(text[end]))
+                and self.is_code(at)
+            ):
+                yield at
+            at = text.find(word, end)
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Return the line and the column of an offset, both from 1; columns count characters of UTF-8."""
+        if self._starts is None:
+            self._starts = [0, *(match + 1 for match in _newlines(self.text))]
+        line = bisect_right(self._starts, offset)
+        return line, len(readable(self.text[self._starts[line - 1] : offset])) + 1
+
+    def line_text(self, offset: int) -> str:
+        """Return the line at an offset as a person reads it, without the blanks around it, at most 160 characters."""
+        start = self.text.rfind("\n", 0, offset) + 1
+        end = self.text.find("\n", offset)
+        shown = self.text[max(start, offset - 2000) : min(len(self.text) if end < 0 else end, offset + 2000)]
+        return readable(shown).strip()[:160]
+
+    @property
+    def directives(self) -> list[Directive]:
+        """The lines of the preprocessor, in order."""
+        if self._directives is None:
+            self._directives = list(self._read_directives())
+        return self._directives
+
+    def directive_at(self, offset: int) -> Directive | None:
+        """Return the line of the preprocessor that an offset is in; None for other lines."""
+        index = bisect_right(self.directives, offset, key=lambda each: each.start) - 1
+        directive = self.directives[index] if index >= 0 else None
+        return directive if directive is not None and offset < directive.end else None
+
+    def _read_directives(self) -> Iterator[Directive]:
+        behind = 0
+        for match in _DIRECTIVE.finditer(self.text):
+            start = self.text.index("#", match.start())
+            if start < behind or not self.is_code(start):
+                continue
+            behind = self._logical_end(start)
+            yield Directive(match["word"], start, match.end(), behind)
+
+    def _logical_end(self, at: int) -> int:
+        """Return the end of the line at an offset, with the lines that continue it and comments that go over lines."""
+        while True:
+            end = self.text.find("\n", at)
+            if end < 0:
+                return len(self.text)
+            index = bisect_right(self._opaque_starts, end) - 1
+            if index >= 0 and end < self.opaque[index].end:
+                at = self.opaque[index].end
+            elif self._is_spliced(end):
+                at = end + 1
+            else:
+                return end - 1 if self.text[end - 1 : end] == "\r" else end
+
+    def _is_spliced(self, newline: int) -> bool:
+        """Whether the line that ends at a line break is continued."""
+        before = newline - 1 if self.text[newline - 1 : newline] != "\r" else newline - 2
+        return before >= 0 and self.text[before] == "\\"
+
+    def _read(self) -> None:
+        """Find what is opaque."""
+        text, at, search = self.text, 0, _OPENING.search
+        separator = -1  # the last quote inside a number, such as 1'000'000
+        while match := search(text, at):
+            start = match.start()
+            opening = text[start]
+            if opening == "/":
+                following = text[start + 1 : start + 2]
+                if following == "/":
+                    at = self._add(TokenKind.COMMENT, start, self._line_comment(start))
+                elif following == "*":
+                    end = text.find("*/", start + 2)
+                    at = self._add(TokenKind.COMMENT, start, end + 2 if end >= 0 else -1)
+                else:
+                    at = start + 1
+            elif opening == '"':
+                at = self._string(start)
+            elif opening == "#":
+                at = self._include(start)
+            elif self._is_separator(start, separator):
+                separator, at = start, start + 1
+            else:
+                plain = _PLAIN_CHARACTER.match(text, start)
+                end = plain.end() if plain else self._quoted(start, _CHARACTER_STOP, "'")
+                at = self._add(TokenKind.CHARACTER, start, end)
+
+    def _add(self, kind: TokenKind, start: int, end: int) -> int:
+        """Add what is opaque; an end below 0 is that of the file, and what has none is noted."""
+        token = Token(kind, start, len(self.text) if end < 0 else end)
+        self.opaque.append(token)
+        if end < 0:
+            self.unclosed.append(token)
+        return token.end
+
+    def _line_comment(self, start: int) -> int:
+        end = self.text.find("\n", start)
+        while end >= 0 and self._is_spliced(end):
+            end = self.text.find("\n", end + 1)
+        return len(self.text) if end < 0 else end
+
+    def _string(self, start: int) -> int:
+        text = self.text
+        if text[start - 1 : start] == "R" and _is_raw_prefix(text, start):
+            opening = _RAW_OPENING.match(text, start)
+            if opening is not None:
+                closing = f'){opening[1]}"'
+                end = text.find(closing, opening.end())
+                return self._add(TokenKind.RAW_STRING, start, end + len(closing) if end >= 0 else -1)
+        plain = _PLAIN_STRING.match(text, start)
+        return self._add(TokenKind.STRING, start, plain.end() if plain else self._quoted(start, _STRING_STOP, '"'))
+
+    def _quoted(self, start: int, stop: re.Pattern[str], quote: str) -> int:
+        """Return the end of a string or character that holds a backslash, or has no end on its line."""
+        text, at = self.text, start + 1
+        while match := stop.search(text, at):
+            at = match.end()
+            character = text[match.start()]
+            if character == quote:
+                return at
+            if character == "\n":
+                self.unclosed.append(Token(TokenKind.STRING if quote == '"' else TokenKind.CHARACTER, start, at - 1))
+                return at - 1
+            at += 2 if text.startswith("\r\n", at) else 1
+        self.unclosed.append(Token(TokenKind.STRING if quote == '"' else TokenKind.CHARACTER, start, len(text)))
+        return len(text)
+
+    def _include(self, start: int) -> int:
+        """Add the header name of an `#include`, and return where to go on."""
+        text, begin = self.text, start
+        while begin and text[begin - 1] in " \t":
+            begin -= 1
+        behind_comment = bool(self.opaque) and self.opaque[-1].end == begin
+        if begin and not behind_comment and (text[begin - 1] != "\n" or self._is_spliced(begin - 1)):
+            return start + 1
+        match = _INCLUDE.match(text, start)
+        return start + 1 if match is None else self._add(TokenKind.HEADER, match.start(1), match.end(1))
+
+    def _is_separator(self, start: int, last: int) -> bool:
+        """Whether a quote separates digits of a number; `last` is the last one that did."""
+        text = self.text
+        if not (start and _is_word(text[start - 1]) and _is_word(text[start + 1 : start + 2])):
+            return False
+        behind = max(self.opaque[-1].end if self.opaque else 0, last + 1)
+        begin = start
+        while begin > behind and (_is_word(text[begin - 1]) or text[begin - 1] == "."):
+            begin -= 1
+        if begin == last + 1 and last >= 0:
+            return True  # it goes on with the same number
+        run = text[begin:start].lstrip(".")
+        return run[:1].isdigit() and run[:1].isascii()
+
+
+def _is_word(character: str) -> bool:
+    return character in _WORD_CHARACTERS
+
+
+def _is_raw_prefix(text: str, quote: int) -> bool:
+    """Whether what stands before a quote is `R`, `LR`, `uR`, `UR` or `u8R`, and no end of a longer word."""
+    begin = quote
+    while begin and quote - begin < 4 and _is_word(text[begin - 1]):
+        begin -= 1
+    return text[begin:quote] in ("R", "LR", "uR", "UR", "u8R")
+
+
+def _newlines(text: str) -> Iterator[int]:
+    at = text.find("\n")
+    while at >= 0:
+        yield at
+        at = text.find("\n", at + 1)
+
+
+def tokens(source: SourceTokens) -> Iterator[Token]:
+    """Yield all tokens of a file, in order; blanks and line breaks lie between them.
+
+    An identifier that goes on behind a backslash at the end of a line is one token: `spelling` is what it means.
+    """
+    at = 0
+    for opaque in source.opaque:
+        yield from _code_tokens(source.text, at, opaque.start)
+        yield opaque
+        at = opaque.end
+    yield from _code_tokens(source.text, at, len(source.text))
+
+
+def spelling(source: SourceTokens, token: Token) -> str:
+    """Return a token as the compiler reads it: without the backslashes and line breaks inside an identifier."""
+    text = source.text[token.start : token.end]
+    return _SPLICE.sub("", text) if token.kind is TokenKind.IDENTIFIER and "\\" in text else text
+
+
+_BY_GROUP = {
+    "identifier": TokenKind.IDENTIFIER,
+    "number": TokenKind.NUMBER,
+    "punctuation": TokenKind.PUNCTUATION,
+}
+
+
+def _code_tokens(text: str, start: int, end: int) -> Iterator[Token]:
+    for match in _CODE.finditer(text, start, end):
+        yield Token(_BY_GROUP[match.lastgroup or ""], match.start(), match.end())

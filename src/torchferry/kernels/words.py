@@ -1,0 +1,203 @@
+"""What a word of a C++ file means for a port: renamed everywhere, renamed in some places, looked at, or nothing.
+
+Each word is judged once for a whole tree, so that a file costs what its text costs, and little for its words.
+"""
+
+from __future__ import annotations
+
+from torchferry.backends.kernel_table import KernelTable
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
+
+
+class WordMeaning(NamedTuple):
+    """What is done about a word, wherever it is an identifier.
+
+    Attributes:
+        use: What is written instead; empty where the word stays, or `place` decides.
+        kind: The kind of review item for each file that has it; empty for none.
+        every: Whether each place is an item, and not the first of a file alone.
+        place: How places are told apart: `cuda`, `key`, `method`, `arch`, `guard`, `header`, `include-word`, `kernel`;
+            empty where all are alike.
+        owner: `api` for a name that looks like CUDA's and is in no table, `project` for one that looks like the
+            project's own; empty for others.
+    """
+
+    use: str = ""
+    kind: str = ""
+    every: bool = False
+    place: str = ""
+    owner: str = ""
+
+
+NOTHING = WordMeaning()
+
+_EXACT_KINDS = {
+    "warpSize": "warp-size",
+    "WARP_SIZE": "warp-size",
+    "C10_WARP_SIZE": "warp-size",
+    "kWarpSize": "warp-size",
+    "asm": "inline-assembly",
+    "__asm__": "inline-assembly",
+    "__asm": "inline-assembly",
+    "wmma": "tensor-core",
+    "nvcuda": "tensor-core",
+    "cooperative_groups": "cooperative-groups",
+    "atomicAdd": "atomic",
+    "atomicAdd_block": "atomic",
+    "atomicAdd_system": "atomic",
+    "atomicCAS": "atomic",
+    "gpuAtomicAdd": "atomic",
+    "gpuAtomicAddNoReturn": "atomic",
+    "fastAtomicAdd": "atomic",
+    "fastSpecializedAtomicAdd": "atomic",
+    "double": "float64",
+    "THCState": "removed-torch",
+    "THCudaCheck": "removed-torch",
+    "THCUNN_assertSameGPU": "removed-torch",
+    "CUDART_VERSION": "version-guard",
+    "CUDA_VERSION": "version-guard",
+    "CUDNN_VERSION": "version-guard",
+    "CUDNN_MAJOR": "version-guard",
+    "CUBLAS_VERSION": "version-guard",
+    "CUSPARSE_VERSION": "version-guard",
+    "NCCL_VERSION_CODE": "version-guard",
+    "TORCH_HIP_VERSION": "version-guard",
+    "__nanosleep": "device-runtime",
+    "__trap": "device-runtime",
+    "__has_include": "header",
+    "texture": "texture",
+    "surface": "texture",
+}
+"""Words that are looked at, with the kind of item that each is."""
+
+_PATTERN_KINDS = (
+    (
+        lazy_regex(r"__(?:shfl|ballot|any|all|match_any|match_all|reduce_\w+|activemask|syncwarp)(?:_\w+)?\Z"),
+        "warp-intrinsic",
+    ),
+    (lazy_regex(r"(?:WARP_(?:SHFL|BALLOT|ANY|ALL)\w*)\Z"), "warp-intrinsic"),
+    (
+        lazy_regex(
+            r"(?:tex[123]D\w*|tex1Dfetch|surf[123]D\w*|cudaTexture\w*|cuda(?:Bind|Unbind)Texture\w*|cuda(?:Create|Destroy)TextureObject|cudaSurface\w*)\Z"
+        ),
+        "texture",
+    ),
+    (lazy_regex(r"(?:mma_sync|load_matrix_sync|store_matrix_sync|__mma\w+|ldmatrix\w*)\Z"), "tensor-core"),
+    (lazy_regex(r"cudaLaunchCooperative\w+\Z"), "cooperative-groups"),
+    (
+        lazy_regex(
+            r"(?:cudaGraph\w+|cudaStream(?:Begin|End|Is|Get)Captur\w*|cudaStreamCreateWithPriority|cudaDeviceGetStreamPriorityRange|cudaStreamAttachMemAsync)\Z"
+        ),
+        "stream-or-graph",
+    ),
+    (lazy_regex(r"(?:AT|TORCH)_DISPATCH_\w*(?:HALF|BFLOAT|AND\d?)\w*\Z"), "dispatch"),
+    (
+        lazy_regex(r"(?:cublas|cudnn|cusparse|cusolver|curand|cufft|nvml|nvrtc|nvtx|npp[is]?|nccl)[A-Z]\w*\Z"),
+        "library-call",
+    ),
+    (lazy_regex(r"(?:THC[A-Z_]\w*|THCuda\w*|THTensor\w*|THC)\Z"), "removed-torch"),
+    (lazy_regex(r"(?:__CUDACC_VER\w*|CUDA_API_VERSION|CUB_VERSION|THRUST_VERSION)\Z"), "version-guard"),
+)
+"""The same by pattern; the first that fits."""
+
+_EVERY = frozenset({"version-guard", "inline-assembly", "texture", "tensor-core"})
+"""Kinds of which each place is an item."""
+
+_API = lazy_regex(
+    r"(?:cuda[A-Z]\w*|cu(?:blas|dnn|sparse|solver|rand|fft)[A-Z]\w*|(?:CUBLAS|CUDNN|CUSPARSE|CUSOLVER|CURAND|CUFFT)_\w+"
+    r"|(?:C10|AT|TORCH)_CUDA_\w+|CUDA[A-Z][a-z]\w*|__nv_\w+|nvrtc[A-Z]\w*|nvtx[A-Z]\w*|nvml[A-Z]\w*|cu(?:Ctx|Mem|Module|Device"
+    r"|Launch|Stream|Event|Func|Link|Init|Array|Tex|Surf|Graph|Get)[A-Z_]?\w*)\Z"
+)
+"""What looks like a name of CUDA, of its libraries or of libtorch's CUDA side."""
+
+_OWN = lazy_regex(r"\w*(?:cuda|CUDA|Cuda|NVCC|nvcc)\w*\Z")
+"""What a project calls after CUDA."""
+
+STAY = frozenset({"CUDA_KERNEL_ASSERT", "CUDA_KERNEL_ASSERT2", "CUDA_KERNEL_LOOP", "CUDA_KERNEL_LOOP_TYPE"})
+"""Names of libtorch that have CUDA's name in them and that every build of torch has."""
+
+
+class Judge:
+    """Judges words for one target and the user's own rules.
+
+    Attributes:
+        table: The target's.
+        own: The user's names, which go before the target's.
+        default: Whether the target's names are used at all.
+    """
+
+    def __init__(self, table: KernelTable, own: dict[str, str], default: bool = True) -> None:
+        self.table = table
+        self.own = own
+        self.default = default
+        self.meanings: dict[str, WordMeaning] = {}
+        self._dull: set[str] = set()
+        self._header_words = _words_of_headers(table)
+
+    def of_interest(self, words: set[str]) -> list[str]:
+        """Return the words of a file about which something is done."""
+        unusual = words - self._dull
+        for word in unusual - self.meanings.keys():
+            meaning = self._judge(word)
+            if meaning == NOTHING:
+                self._dull.add(word)
+            else:
+                self.meanings[word] = meaning
+        return [word for word in unusual if word in self.meanings]
+
+    def _judge(self, word: str) -> WordMeaning:
+        if word in self.own:
+            return WordMeaning(use=self.own[word])
+        contextual = self._in_context(word)
+        if contextual is not None:
+            return contextual
+        kind = _EXACT_KINDS.get(word, "")
+        if not kind and _may_have_kind(word):
+            kind = next((name for pattern, name in _PATTERN_KINDS if pattern.match(word)), "")
+        use = (self.table.use_of(word) or "") if self.default and word[:3] in self.table.starts else ""
+        if use == word:
+            use = ""
+        elif not use and not kind and word not in STAY and not self.table.is_named(word):
+            if _API.match(word):
+                return WordMeaning(owner="api", place="header" if word in self._header_words else "")
+            if _OWN.match(word):
+                return WordMeaning(owner="project", place="header" if word in self._header_words else "")
+        if not use and not kind:
+            return WordMeaning(place="header") if word in self._header_words else NOTHING
+        return WordMeaning(use, kind, kind in _EVERY)
+
+    def _in_context(self, word: str) -> WordMeaning | None:
+        if word == "cuda":
+            return WordMeaning(place="cuda")
+        if word == "CUDA" or (word.startswith("Auto") and word.endswith("CUDA")):
+            return WordMeaning(place="key")
+        if word == "is_cuda":
+            return WordMeaning(place="method")
+        if word == "__CUDA_ARCH__":
+            return WordMeaning(place="arch", kind="version-guard")
+        if word == "__global__":
+            return WordMeaning(place="kernel")
+        if word == "__shared__":
+            return WordMeaning(place="shared")
+        if word in ("printf", "assert", "malloc", "free"):
+            return WordMeaning(place="device-runtime", kind="device-runtime")
+        if word in ("warp_size", "warpsize", "0xffffffff", "0xFFFFFFFF", "FULL_MASK"):
+            return WordMeaning(kind="warp-intrinsic") if "ff" in word.lower() or word == "FULL_MASK" else None
+        return None
+
+
+def _may_have_kind(word: str) -> bool:
+    """Whether a pattern of `_PATTERN_KINDS` may fit: most words are told apart by how they begin."""
+    return word.startswith(
+        ("__", "WARP", "tex", "surf", "cu", "mma", "load_m", "store_m", "ldm", "AT_", "TORCH_", "n", "TH", "CU")
+    )
+
+
+def _words_of_headers(table: KernelTable) -> frozenset[str]:
+    """Return the words of which every header to be renamed has one in its name."""
+    words: set[str] = {"cuh", "THC", "cuda", "thrust", "cub"}
+    for header in table.headers:
+        stem = header.rpartition("/")[2]
+        words.add(stem.rpartition(".")[0] or stem)
+    return frozenset(words)
