@@ -16,7 +16,7 @@ from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say, say_plural
 from torchferry.kernels.listing import FORMATS, render, review_lines, summary, table
-from torchferry.kernels.port import PortedTree, port_tree
+from torchferry.kernels.ported_tree import PortedTree, port_tree
 from torchferry.kernels.rules import read_rules
 
 _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}

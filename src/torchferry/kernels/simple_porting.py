@@ -20,7 +20,7 @@ from torchferry.backends.kernel_table import kernel_table
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.kernels import port
-from torchferry.kernels.port import PortedTree
+from torchferry.kernels.ported_tree import PortedTree
 from torchferry.kernels.rules import RuleVerdict, read_rules
 
 _REFERENCE = "general.json"
