@@ -128,8 +128,8 @@ def command(
         if result.undo_from is not None and result.written:
             written += "; " + say("`torchferry undo {folder}` takes it back", folder=result.undo_from).render(lang)
         if result.originals:
-            kept = say("the CUDA originals stay: {count} files", count=len(result.originals))
-            written += "\n" + kept.render(lang)
+            remaining = say("the CUDA originals stay (files: {count})", count=len(result.originals))
+            written += "\n" + remaining.render(lang)
     _print(ported, output_format, output_file, verbose, lang, written)
     sys.exit(exitcodes.FINDINGS if ported.by_hand or (check and writes) else exitcodes.CLEAN)
 
