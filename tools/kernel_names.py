@@ -117,8 +117,8 @@ def table(rows: dict[str, str]) -> str:
             lines += [f'names = """\n{names}"""']
     pairs = "\n".join(f"{name} {use}" for name, use in single)
     lines += ["", "[[pairs]]", 'source = "MAP"', f'names = """\n{pairs}"""']
-    for reason, names in REFUSED.items():
-        quoted = ", ".join(f'"{name}"' for name in names)
+    for reason, refused_names in REFUSED.items():
+        quoted = ", ".join(f'"{name}"' for name in refused_names)
         refused = textwrap.fill(quoted, 116, initial_indent="    ", subsequent_indent="    ", break_long_words=False)
         lines += ["", "[[refused]]", f'reason = "{reason}"', f"names = [\n{refused},\n]", 'source = "MAP"']
     return "\n".join(lines) + "\n"

@@ -17,7 +17,7 @@ from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say, say_plural
 from torchferry.kernels.listing import FORMATS, render, review_lines, summary, table
-from torchferry.kernels.port import PortedTree, port_tree
+from torchferry.kernels.ported_tree import PortedTree, port_tree
 from torchferry.kernels.rules import read_rules
 
 _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
@@ -151,8 +151,8 @@ def command(
         if result.undo_from is not None and result.written:
             written += "; " + say("`torchferry undo {folder}` takes it back", folder=result.undo_from).render(lang)
         if result.originals:
-            kept = say("the CUDA originals stay: {count} files", count=len(result.originals))
-            written += "\n" + kept.render(lang)
+            remaining = say("the CUDA originals stay (files: {count})", count=len(result.originals))
+            written += "\n" + remaining.render(lang)
         if changed_builds:
             count = write_builds(changed_builds, chosen.journal_key)
             changed = say_plural("changed {count} build file", "changed {count} build files", count=count)

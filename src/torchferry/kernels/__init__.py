@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torchferry.kernels.port import PortedTree
+    from torchferry.kernels.ported_tree import PortedTree
 
 __all__ = ["port"]
 
@@ -52,7 +52,7 @@ def port(
     """
     from torchferry.backends.target import Target  # imported late, as below: reading tokens needs none of it
     from torchferry.kernels.output import default_output, write_beside, write_over
-    from torchferry.kernels.port import port_tree
+    from torchferry.kernels.ported_tree import port_tree
 
     chosen = Target.named(target)
     root = Path(path)

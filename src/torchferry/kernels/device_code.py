@@ -174,13 +174,13 @@ class _Reader:
             elif self.shared_limit is not None and size > self.shared_limit:
                 kind = "shared-memory-limit"
                 message = say(
-                    "{size} bytes of shared memory, more than the {limit} of the card: `{text}`",
+                    "shared memory, {size} B, above the limit of a card ({limit} B): `{text}`",
                     size=size,
                     limit=self.shared_limit,
                     text=declared,
                 )
             else:
-                message = say("{size} bytes of shared memory: `{text}`", size=size, text=declared)
+                message = say("shared memory, {size} B: `{text}`", size=size, text=declared)
         self.result.items.append(ReviewItem(self.path, line, column, kind, message, excerpt))
 
     def _bytes(self, declared: str) -> int | None:

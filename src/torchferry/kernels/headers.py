@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.kernels.words import Judge
+from torchferry.kernels.words import WordJudge
 
 KEPT = ("cub/", "thrust/", "cutlass/", "cute/")
 """Folders of libraries whose headers have the same names on the target, or are the project's own copy."""
@@ -20,7 +20,7 @@ class HeaderUse(NamedTuple):
     message: Message | None = None
 
 
-def header_use(written: str, path: str, judge: Judge, files: Container[str]) -> HeaderUse:
+def header_use(written: str, path: str, judge: WordJudge, files: Container[str]) -> HeaderUse:
     """Return what is written in place of a header.
 
     Args:
@@ -63,7 +63,7 @@ def header_use(written: str, path: str, judge: Judge, files: Container[str]) -> 
     return _local(written, path, judge, files)
 
 
-def _renamed(rest: str, judge: Judge) -> str:
+def _renamed(rest: str, judge: WordJudge) -> str:
     """Return the rest of a path with the suffix and the name that the target has."""
     stem, dot, suffix = rest.rpartition(".")
     row = judge.table.suffixes.get(f".{suffix}")
@@ -71,7 +71,7 @@ def _renamed(rest: str, judge: Judge) -> str:
     return f"{folder}{slash}{judge.table.use_of(base) or base}{row.use if row is not None else dot + suffix}"
 
 
-def _local(written: str, path: str, judge: Judge, files: Container[str]) -> HeaderUse:
+def _local(written: str, path: str, judge: WordJudge, files: Container[str]) -> HeaderUse:
     """Rename the suffix of a header of the tree, whose file gets it too."""
     name = written[1:-1]
     stem, _, suffix = name.rpartition(".")

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from torchferry import __version__
 from torchferry.core.messages import Message, say, say_plural
-from torchferry.kernels.port import PortedTree
+from torchferry.kernels.ported_tree import PortedTree
 from torchferry.kernels.review import ReviewItem, kinds
 
 FORMATS = ("text", "json", "sarif", "html")

@@ -13,7 +13,7 @@ from pathlib import Path
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
-from torchferry.kernels.port import PortedTree
+from torchferry.kernels.ported_tree import PortedTree
 from torchferry.migration.journal import Journal, digest
 from torchferry.migration.transaction import Tree, Write, apply, exclusive, undo
 

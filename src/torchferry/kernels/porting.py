@@ -17,7 +17,7 @@ from torchferry.kernels.device_code import Kernel, device_code
 from torchferry.kernels.headers import header_use
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.tokens import WORDS, SourceTokens, TokenKind
-from torchferry.kernels.words import Judge, WordMeaning
+from torchferry.kernels.words import WordJudge, WordMeaning
 
 _LIBTORCH = ("at", "c10")
 """Namespaces of libtorch that hold one called `cuda`."""
@@ -74,7 +74,9 @@ class PortedText:
     libraries: set[str] = field(default_factory=set)
 
 
-def port_text(path: str, text: str, judge: Judge, files: Container[str], shared_limit: int | None = None) -> PortedText:
+def port_text(
+    path: str, text: str, judge: WordJudge, files: Container[str], shared_limit: int | None = None
+) -> PortedText:
     """Port the text of one file.
 
     Args:
@@ -93,7 +95,7 @@ def port_text(path: str, text: str, judge: Judge, files: Container[str], shared_
 class _FilePort:
     """The port of one file."""
 
-    def __init__(self, path: str, text: str, judge: Judge, files: Container[str], shared_limit: int | None) -> None:
+    def __init__(self, path: str, text: str, judge: WordJudge, files: Container[str], shared_limit: int | None) -> None:
         self.path = path
         self.source = SourceTokens(text)
         self.text = text

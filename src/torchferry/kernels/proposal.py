@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import say
-from torchferry.kernels.port import PortedTree
+from torchferry.kernels.ported_tree import PortedTree
 
 _MOST_PLACES = 6
 _MOST_NAMES = 200

@@ -3,7 +3,7 @@
 It does what `torchferry.kernels.port` does. Rules that change more than names are not applied, and are named on
 standard error; the output is never deleted.
 
-    python -m torchferry.kernels.simple_porting --cuda-dir-path csrc --mapping-rule '{"MMCV_WITH_CUDA":"MMCV_WITH_MUSA"}'
+    python -m torchferry.kernels.simple_porting --cuda-dir-path csrc --mapping-rule '{"WITH_CUDA":"WITH_X"}'
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torchferry.backends.kernel_table import kernel_table
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.kernels import port
-from torchferry.kernels.port import PortedTree
+from torchferry.kernels.ported_tree import PortedTree
 from torchferry.kernels.rules import RuleVerdict, read_rules
 
 _REFERENCE = "general.json"

@@ -118,7 +118,7 @@ STAY = frozenset({"CUDA_KERNEL_ASSERT", "CUDA_KERNEL_ASSERT2", "CUDA_KERNEL_LOOP
 """Names of libtorch that have CUDA's name in them and that every build of torch has."""
 
 
-class Judge:
+class WordJudge:
     """Judges words for one target and the user's own rules.
 
     Attributes:

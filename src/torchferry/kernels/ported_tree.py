@@ -24,7 +24,7 @@ from torchferry.kernels.porting import PortedText, port_text
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.rules import RuleSet, RuleVerdict, rule_set
 from torchferry.kernels.tokens import decode, encode
-from torchferry.kernels.words import Judge
+from torchferry.kernels.words import WordJudge
 from torchferry.source.kinds import Kind, kind_of
 from torchferry.source.tree import NEVER_ENTERED, is_control_name
 
@@ -154,7 +154,7 @@ def port_tree(
         listing.walk("", 0)
     else:
         listing.add(root.name)
-    judge = Judge(table, chosen.names, not drop_default_map)
+    judge = WordJudge(table, chosen.names, not drop_default_map)
     known = frozenset(_suffixes_of(listing.paths))
     limit = min((each.shared_memory for each in table.limits if each.shared_memory), default=None)
     ported: dict[str, PortedText] = {}
