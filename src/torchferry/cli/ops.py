@@ -7,6 +7,8 @@ import importlib
 import click
 
 _COMMANDS = {
+    "trace": "Run a command and write which operators it calls on the accelerator.",
+    "predict": "Write which operators a model needs, without a card and without running it.",
     "report": "Say which operators a target has, lacks or runs on the CPU.",
 }
 
@@ -33,5 +35,7 @@ def command() -> None:
     """Say which operators a program needs, and which of them a target has.
 
     \b
-    torchferry ops report -t NAME     how many of torch's operators the target's plugin has
+    torchferry ops report -t NAME --model model.py:build   what becomes of each operator of a model
+    torchferry ops report -t NAME -- python train.py       and of a run
+    torchferry ops report -t NAME                          how many kernels the target's plugin has
     """

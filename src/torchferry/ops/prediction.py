@@ -13,19 +13,22 @@ from typing import Any
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
-from torchferry.ops.lists import of_target
+from torchferry.ops.lists import OperatorList, of_target
 from torchferry.ops.needs import RunNeeds, from_document
 
 _PLAIN = "card"
 
 
-def predicted(what: str, target: Target | None, *, training: bool = True) -> RunNeeds:
+def predicted(
+    what: str, target: Target | None, *, training: bool = True, natives: OperatorList | None = None
+) -> RunNeeds:
     """Return what a function of a file needs, on an accelerator that has no kernels.
 
     Args:
         what: `FILE.py:FUNCTION`.
         target: Whose composition torch is to follow; None for torch's own.
         training: Whether a model gets a backward and an optimizer's step.
+        natives: The list of the target's operators; None for torchferry's.
 
     Raises:
         UsageError: there is no such file.
@@ -42,7 +45,7 @@ def predicted(what: str, target: Target | None, *, training: bool = True) -> Run
         "training": training,
     }
     if target is not None:
-        known = of_target(target)
+        known = natives or of_target(target)
         registered = known.registered or frozenset()
         settings |= {
             "device": target.backend.DEVICE_TYPE,

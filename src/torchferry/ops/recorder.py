@@ -157,7 +157,7 @@ class OperatorMode(WholeMode):
         return opens
 
     def _value(self, func: Any, tensor: Any) -> Any:
-        """Return the number of a fake tensor: one that the program wrote there, or one in place of what nobody knows."""
+        """Return the number of a fake tensor: what the program wrote there, else one in place of what nobody knows."""
         if getattr(tensor, "constant", None) is not None:
             return func(tensor)
         self.made_up += 1

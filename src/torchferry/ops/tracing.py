@@ -1,4 +1,4 @@
-"""Runs a command and learns which operators it calls on the accelerator: on this machine's, or on the simulated card."""
+"""Runs a command and learns which operators it calls on the accelerator: this machine's, or the simulated card."""
 
 from __future__ import annotations
 
