@@ -40,7 +40,7 @@ def set_up(device: str, registered: Collection[str]) -> str:
     if setup is None:
         raise TorchferryError(
             say("torch {version} has no devices that are made in Python", version=torch.__version__),
-            say("predict with a later torch (it ran with 2.13 and 2.14), or run it: `torchferry ops trace -t NAME`"),
+            say("predict with torch 2.13, or run it: `torchferry ops trace -t NAME`"),
         )
     try:
         torch.device(device)

@@ -70,7 +70,7 @@ class _Seen:
         self.dtypes: set[str] = set()
 
 
-class _Opened(threading.local):
+class _OpenOperators(threading.local):
     """The operators that are open in one thread, outermost first."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class OperatorMode(WholeMode):
         self._fake = fake
         self._counted: dict[str, _Seen] = {}
         self._opens_it: dict[str, bool] = {}
-        self._open = _Opened()
+        self._open = _OpenOperators()
         self._names: dict[int, tuple[Any, str]] = {}
 
     def on_enter(self) -> None:
