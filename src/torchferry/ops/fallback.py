@@ -172,7 +172,7 @@ def summary() -> list[str]:
     for name, count in sorted(_counts.items(), key=lambda item: -item[1].calls):
         calls = say_plural("{count} call", "{count} calls", count=count.calls)
         lines.append(
-            say("{operator} on the CPU: {calls}, {bytes} bytes copied", operator=name, calls=calls, bytes=count.bytes)
+            say("{operator} on the CPU: {calls}, copied: {bytes} B", operator=name, calls=calls, bytes=count.bytes)
             .render()
         )  # fmt: skip
     return lines

@@ -162,7 +162,7 @@ def read(path: Path) -> RunNeeds:
         raise TorchferryError(say("{path} cannot be read: {error}", path=path, error=error.strerror)) from None
     if len(data) > LARGEST:
         raise TorchferryError(
-            say("{path} has {size} bytes, more than a list of operators has", path=path, size=size or len(data)), _AGAIN
+            say("{path} is larger than a list of operators: {size} B", path=path, size=size or len(data)), _AGAIN
         )
     try:
         document = json.loads(data)
