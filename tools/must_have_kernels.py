@@ -38,8 +38,8 @@ SPECIAL = re.compile(
 
 _HEAD = """\
 # Operators of aten that have no kernel which serves every device: a plugin brings one, or they do not run there.
-# Written by tools/must_have_kernels.py. `cuda` are those that CUDA has a kernel for, `gpu_core` those of them that are neither
-# another library's own nor for sparse, nested or quantised tensors.
+# Written by tools/must_have_kernels.py. `cuda` are those that CUDA has a kernel for, `gpu_core` those of them that are
+# neither another library's own nor for sparse, nested or quantised tensors.
 """
 
 

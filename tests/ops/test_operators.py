@@ -22,7 +22,8 @@ MODEL = """\
 import torch
 
 def step(device):
-    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.MaxPool2d(2))
+    nn = torch.nn
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     x = torch.randn(2, 3, 16, 16, device=device)
     def run():
@@ -116,7 +117,8 @@ def test_a_damaged_file_is_named(tmp_path: Path, change: dict[str, Any], says: s
 def test_a_list_of_another_target_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "list.json"
     document = {"format": "torchferry operator list", "version": 1, "target": "sdaa", "plugin": "torch_sdaa",
-                "plugin_version": "3.2.0", "torch": "2.7.1", "source": "here", "lists": {"registered": ["add.out"]}}  # fmt: skip
+                "plugin_version": "3.2.0", "torch": "2.7.1", "source": "here",
+                "lists": {"registered": ["add.out"]}}  # fmt: skip
     path.write_text(json.dumps(document), encoding="utf-8")
     assert of_dump(path, Target.named("sdaa")).registered == {"add.out"}
     with pytest.raises(TorchferryError, match="not of npu"):
@@ -141,7 +143,7 @@ def test_a_step_is_predicted_and_reported(tmp_path: Path) -> None:
     assert found["aten::convolution_backward"] == "forced"
     done = ops("predict", "model.py:wrong", cwd=tmp_path)
     assert done.returncode == 2
-    assert "model.py:13" in done.stderr
+    assert "model.py:14" in done.stderr
 
 
 @pytest.mark.rehearsal
