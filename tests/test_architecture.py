@@ -79,6 +79,10 @@ WITH_TORCH = {
             "sharing",
         )
     ),
+    *(
+        f"torchferry.ops.{name}"
+        for name in ("composition", "fake_device", "fallback", "predicting", "recorder", "registered")
+    ),
 }
 """Modules that run inside a program that has torch, and the room they are in."""
 
@@ -118,9 +122,10 @@ MAY_IMPORT = {
     "doctor": {"core", "backends"},
     "device": {"core", "backends"},
     "numerics": {"core", "backends"},
+    "ops": {"core", "backends", "rehearsal", "numerics"},
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
-        *("shim", "rehearsal", "doctor", "device", "numerics", "kernels"),
+        *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops"),
     },
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and asks its
