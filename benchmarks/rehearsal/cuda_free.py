@@ -17,8 +17,12 @@ _LEFT_OUT = re.compile(r"torch/lib/(libtorch_cuda.*|libcusparseLt.*|libtorch_nvs
 _SECOND_ALLOCATOR = "torch/lib/libc10_cuda.so"
 """It reads the allocator's settings as a plugin's library does, and torch from 2.10 on refuses two that do."""
 
+_OF_THE_BUILD = (("backends/cuda/__init__.py", "return torch._C._has_cuda", "return False"),)
+"""What tells that a build has CUDA: torch from 2.14 on takes over operators of such a build while it is imported."""
+
 _SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|gcc_s|stdc\+\+))\.so.*")
 _BESIDE = ("libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "libdl.so.2", "libpthread.so.0", "librt.so.1")
+_CONSTRUCTOR = re.compile(r"^_ZN.*C[12]E")
 _MAIN = "libtorch_cuda.so"
 """What an unversioned symbol is looked for in: which of the libraries defines it makes no difference to the loader."""
 
@@ -33,7 +37,12 @@ def unpack(wheel: Path, site_packages: Path, *, release: tuple[int, ...]) -> Non
         for name in members:
             if name.startswith("torch/bin/"):
                 (site_packages / name).chmod(0o755)
-    replace_libraries(site_packages / "torch")
+    package = site_packages / "torch"
+    replace_libraries(package)
+    for file, says, holds in _OF_THE_BUILD:
+        text = (package / file).read_text(encoding="utf-8")
+        assert says in text, f"torch/{file} has no {says!r}"
+        (package / file).write_text(text.replace(says, holds), encoding="utf-8")
 
 
 def replace_libraries(package: Path) -> None:
@@ -69,20 +78,32 @@ def _symbols(path: Path) -> list[tuple[str, str, str]]:
 
 def _make(library: Path, symbols: set[str], version: str) -> None:
     """Make a library whose functions return an error, and whose classes exist by name."""
-    lines = ['.section .note.GNU-stack,"",@progbits', ".local nothing", ".comm nothing,65536,64", ".text", "fails:"]
+    lines = ['.section .note.GNU-stack,"",@progbits', ".local nothing", ".comm nothing,65536,64"]
+    table = ".quad _ZTVN10__cxxabiv117__class_type_infoE+16"
+    lines += [".data", ".balign 16", "type:", table, ".quad 1f", '1: .asciz "7nothing"', ".balign 16"]
+    lines += ["class: .quad 0,type", ".rept 64", ".quad fails", ".endr", ".text", "fails:"]
     lines += ["mov $100,%eax", "ret"]  # cudaErrorNoDevice
     for symbol in sorted(symbols):
         lines.append(f'.globl "{symbol}"')
         if symbol.startswith("_ZTI"):
-            table = ".quad _ZTVN10__cxxabiv117__class_type_infoE+16"
             lines += [".data", ".balign 16", f'.type "{symbol}",@object', f'"{symbol}":', table, ".quad 1f"]
             lines += [f'.size "{symbol}",16', f'1: .asciz "{symbol[4:]}"', ".text"]
         elif symbol.startswith("_ZTV"):
             lines += [".data", ".balign 16", f'.type "{symbol}",@object', f'"{symbol}":', ".quad 0,0", ".rept 64"]
             lines += [".quad fails", ".endr", f'.size "{symbol}",528', ".text"]
+        elif _CONSTRUCTOR.search(symbol):
+            # the object is of a class without a name; torch 2.14 makes one while it is imported and asks for its class
+            lines += [
+                f'.type "{symbol}",@function',
+                f'"{symbol}":',
+                "lea 16+class(%rip),%rax",
+                "mov %rax,(%rdi)",
+                "ret",
+            ]
         else:
             # a function of C++ may return a reference: to nothing but zeros
             result = "lea nothing(%rip),%rax" if symbol.startswith("_Z") else "mov $100,%eax"
+            result = "xor %eax,%eax" if "device_count" in symbol else result
             lines += [f'.type "{symbol}",@function', f'"{symbol}":', result, "ret", ".balign 8"]
     with tempfile.TemporaryDirectory() as folder:
         source, script = Path(folder, "empty.s"), Path(folder, "versions.map")

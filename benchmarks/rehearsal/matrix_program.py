@@ -1,4 +1,7 @@
-"""One small training for each part of a plugin that trainings need: `python matrix_program.py npu gpt` prints losses.
+"""One small training for each part of a plugin that trainings need; prints losses.
+
+    python matrix_program.py npu:torch_npu:hccl cnn gpt    # the device, the plugin's package, its collectives
+    python matrix_program.py cpu cnn gpt
 
 The same program on the CPU of the same torch says what they should be. Written for torch 2.1 and later.
 """
@@ -17,9 +20,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-PLUGIN = "torch_npu"
-DEVICE = "npu"
-COLLECTIVES = "hccl"
+DEVICE, PLUGIN, COLLECTIVES = (*(sys.argv[1] if len(sys.argv) > 1 else "cpu").split(":"), "", "gloo")[:3]
 
 STEPS = 6
 
@@ -40,7 +41,7 @@ def labels(count: int, classes: int, step: int) -> torch.Tensor:
 def start(device: torch.device) -> Iterator[float]:
     """A tensor goes to the device and comes back; there are streams, events and memory."""
     namespace: Any = getattr(torch, device.type)
-    if device.type == DEVICE:
+    if PLUGIN:
         first, second = namespace.Event(enable_timing=True), namespace.Event(enable_timing=True)
         first.record()
         with namespace.stream(namespace.Stream()):
@@ -142,7 +143,7 @@ def amp(device: torch.device) -> Iterator[float]:
     """Float16 autocast and the plugin's own gradient scaler."""
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10)).to(device)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    scaler = getattr(torch, device.type).amp.GradScaler(init_scale=1024.0) if device.type == DEVICE else None
+    scaler = getattr(torch, device.type).amp.GradScaler(init_scale=1024.0) if PLUGIN else None
     for step in range(STEPS):
         cast = half_precision(device)
         with cast:
@@ -168,10 +169,10 @@ def amp(device: torch.device) -> Iterator[float]:
 def ddp(device: torch.device) -> Iterator[float]:
     """Two ranks, several buckets, over the plugin's collectives."""
     rank = int(os.environ["RANK"])
-    if device.type == DEVICE:
+    if PLUGIN:
         getattr(torch, DEVICE).set_device(rank)
         device = torch.device(DEVICE, rank)
-    torch.distributed.init_process_group(COLLECTIVES if device.type == DEVICE else "gloo")
+    torch.distributed.init_process_group(COLLECTIVES)
     model = nn.parallel.DistributedDataParallel(convolutions().to(device), bucket_cap_mb=0.01)
 
     def loss_of(model: nn.Module, step: int) -> torch.Tensor:
@@ -190,13 +191,13 @@ def ddp(device: torch.device) -> Iterator[float]:
 PROGRAMS = {function.__name__: function for function in (start, cnn, gpt, amp, ddp)}
 
 if __name__ == "__main__":
-    if sys.argv[1] == DEVICE:
+    if PLUGIN:
         importlib.import_module(PLUGIN)
     for name in sys.argv[2:]:
         tell("PROGRAM", name)
         torch.manual_seed(0)
         try:
-            for each in PROGRAMS[name](torch.device(sys.argv[1])):
+            for each in PROGRAMS[name](torch.device(DEVICE)):
                 tell("LOSS", repr(each))
         except Exception as error:
             tell("FAILED", type(error).__name__, str(error).partition("\n")[0])

@@ -2,7 +2,8 @@
 
     python benchmarks/torch_versions/check.py PYTHON...
 
-Each PYTHON has torch and torchferry. `checks` is what other programs call. Nothing is downloaded.
+Each PYTHON has torch and torchferry. `checks` is what other programs call: `benchmarks/rehearsal/matrix.py` for each
+version of the plugin. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,8 +62,8 @@ class Done:
     printed: str
 
 
-def _command(python: str, folder: Path, *arguments: str) -> Done:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+def _command(python: str, folder: Path, *arguments: str, variables: Mapping[str, str] | None = None) -> Done:
+    environment = {**(os.environ if variables is None else variables), "OMP_NUM_THREADS": "1"}
     try:
         done = subprocess.run(
             [python, *arguments],
@@ -79,22 +80,27 @@ def _command(python: str, folder: Path, *arguments: str) -> Done:
     return Done(done.returncode, done.stdout)
 
 
-def checks(python: str, folder: Path) -> Iterator[Check]:
+def checks(
+    python: str, folder: Path, plugin: str = "simulated", variables: Mapping[str, str] | None = None
+) -> Iterator[Check]:
     """Run each tool with an interpreter.
 
     Args:
         python: Path of the interpreter; torch and torchferry are installed in it.
         folder: An empty folder for what the tools write.
+        plugin: What `rehearse --plugin` is given.
+        variables: The environment; this process' own by default.
     """
 
     def ferry(*arguments: str) -> Done:
-        return _command(python, folder, "-m", "torchferry", *arguments)
+        return _command(python, folder, "-m", "torchferry", *arguments, variables=variables)
 
     def check(name: str, done: Done, holds: Callable[[Done], bool]) -> Check:
         passed = holds(done)
         return Check(name, passed, "" if passed else done.printed[-2000:])
 
-    rehearse = ("rehearse", "-t", "npu", "--")
+    npu = ("rehearse", "-t", "npu", "--plugin", plugin)
+    rehearse = (*npu, "--")
     done = ferry(*rehearse, python, "-m", "torchferry", "run", "-t", "npu", str(HERE / "redirected.py"))
     yield check(
         "run",
@@ -107,7 +113,7 @@ def checks(python: str, folder: Path) -> Iterator[Check]:
     done = ferry("nan", "--", python, PLANTED, "--nan")
     yield check("nan", done, lambda done: "step 1: nan first came from aten.log, in Network" in done.printed)
     done = ferry(
-        "rehearse", "-t", "npu", "--fault", "op=tanh,kind=noise,scale=0.01", "--",
+        *npu, "--fault", "op=tanh,kind=noise,scale=0.01", "--",
         python, "-m", "torchferry", "compare", "--", python, PLANTED, "--npu",
     )  # fmt: skip
     yield check("compare", done, lambda done: "aten.tanh" in done.printed and "FAIL" in done.printed.upper())
@@ -115,7 +121,7 @@ def checks(python: str, folder: Path) -> Iterator[Check]:
     yield check("compare: without a fault", done, lambda done: done.code == 0)
     for name, options in (("good", ()), ("wrong", ("--fault", "op=tanh,kind=noise,scale=0.01"))):
         recorded = ferry(
-            "rehearse", "-t", "npu", *options, "--",
+            *npu, *options, "--",
             python, "-m", "torchferry", "compare", "record", "-o", name, "--", python, PLANTED, "--npu",
         )  # fmt: skip
         yield check(f"record: {name}", recorded, lambda done: "4 steps" in done.printed)
@@ -125,7 +131,7 @@ def checks(python: str, folder: Path) -> Iterator[Check]:
     yield check("device", done, lambda done: "npu:0" in done.printed)
     generated = ferry("device", "vendor", str(folder))
     written = "from device_utils import DeviceManager as M; m = M(); print(m.device, m.empty_cache())"
-    done = _command(python, folder, "-c", written)
+    done = _command(python, folder, "-c", written, variables=variables)
     yield check(
         "device: the single file",
         Done(generated.code or done.code, generated.printed + done.printed),
@@ -134,7 +140,8 @@ def checks(python: str, folder: Path) -> Iterator[Check]:
     done = ferry(*rehearse, python, "-m", "torchferry", "doctor", "-t", "npu", "--probe", "--select", "probe")
     yield check("doctor --probe", done, lambda done: _NOTHING_FOUND.search(done.printed) is not None)
     (folder / "test_device.py").write_text(_TEST, encoding="utf-8")
-    done = _command(python, folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rehearse", "npu")
+    test = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rehearse", "npu", "--rehearse-plugin", plugin)
+    done = _command(python, folder, *test, variables=variables)
     yield check("pytest plugin", done, lambda done: done.code == 0 and "REHEARSAL" in done.printed.upper())
 
 

@@ -130,6 +130,14 @@ def test_a_function_of_ones_own(device: str) -> None:
     assert leaf.grad.tolist() == [2, 2]
 
 
+def test_an_operator_without_a_formula_of_autograd_runs_on_what_requires_a_gradient(device: str) -> None:
+    library = torch.library.Library("torchferry_test_autograd", "DEF")
+    library.define("twice(Tensor values) -> Tensor")
+    library.impl("twice", lambda values: values.detach() * 2, "PrivateUse1")
+    values = torch.ones(2, device=device, requires_grad=True)
+    assert torch.ops.torchferry_test_autograd.twice(values).tolist() == [2.0, 2.0]
+
+
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_checkpointing_repeats_the_dropout(device: str, reentrant: bool) -> None:
     from torch.utils.checkpoint import checkpoint

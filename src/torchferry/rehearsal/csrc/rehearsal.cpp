@@ -8,6 +8,7 @@
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/view_native.h>
 #include <pthread.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 
 #include "attention.h"
 #include "autocast.h"
@@ -42,6 +43,16 @@ std::string full_name(const c10::OperatorName& name) {
 std::unordered_set<std::string>& left_out(Layout layout) {
   static auto* names = new std::array<std::unordered_set<std::string>, 4>;
   return names->at(static_cast<size_t>(layout));
+}
+
+// Operators without a formula of autograd (collectives, those of a program) get torch's answer to it, as on the CPU; an
+// older torch leaves that to the plugin.
+void complete_autograd() {
+  const auto collective = c10::Dispatcher::singleton().findSchema({"c10d::allgather_", ""});
+  if (collective && !collective->hasComputedKernelForDispatchKey(c10::DispatchKey::AutogradPrivateUse1)) {
+    library("_", c10::DispatchKey::AutogradPrivateUse1)
+        .fallback(torch::autograd::basicAutogradNotImplementedFallback());
+  }
 }
 
 #if FERRY_TORCH < 205
@@ -200,6 +211,7 @@ int64_t register_operators() {
     static torch::Library every(torch::Library::IMPL, "aten", nullopt, __FILE__, static_cast<uint32_t>(__LINE__));
     every.impl("_has_compatible_shallow_copy_type", TORCH_FN(compatible_shallow_copy));
   }
+  complete_autograd();
   work::watch(library("aten", c10::DispatchKey::CPU));
   return static_cast<int64_t>(done.size());
 }

@@ -1,0 +1,135 @@
+"""Environments for the matrix: a Python, a torch without CUDA, and what the plugins and torchferry import."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from functools import cached_property
+from pathlib import Path
+
+from benchmarks.rehearsal import cuda_free
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 1200
+"""Seconds for one run, which may build the device first."""
+
+
+class AbsentError(Exception):
+    """Something that a version needs cannot be had."""
+
+
+def this_python() -> str:
+    """The first two numbers of this Python's version."""
+    return ".".join(map(str, sys.version_info[:2]))
+
+
+def interpreter(python: str) -> str:
+    """Return the path of an interpreter by the first two numbers of its version: on the path, or one of pyenv's.
+
+    Raises:
+        AbsentError: there is none.
+    """
+    if python == this_python():
+        return sys.executable
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    for path in (shutil.which(f"python{python}"), *versions.glob(f"{python}.*/bin/python")):
+        if path is not None and subprocess.run([path, "-V"], capture_output=True, check=False).returncode == 0:
+            return str(path)
+    raise AbsentError(f"no Python {python} on this machine")
+
+
+class Environment:
+    """A Python environment with one version of torch."""
+
+    def __init__(self, cache: Path, torch: str, python: str) -> None:
+        self.wheels = cache / "wheels"
+        self.folder = cache / "environments" / f"python-{python}-torch-{torch}"
+        self.python = self.folder / "bin" / "python"
+        self.torch = torch
+        self.tag = "cp" + python.replace(".", "")
+        self._python = python
+        self.variables = {
+            **os.environ,
+            "TORCHFERRY_CACHE": str(cache / "torchferry"),
+            "OMP_NUM_THREADS": "1",
+            "TORCHFERRY_LANG": "en",  # the results are read from sentences
+            "PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}",
+        }
+        self.variables.pop("PYTHONPATH", None)
+
+    def make(self) -> None:
+        """Install torch, torchferry, and what the plugin and torchferry import.
+
+        Raises:
+            AbsentError: torch or the Python cannot be had.
+        """
+        if (self.folder / "made").exists():
+            return
+        shutil.rmtree(self.folder, ignore_errors=True)
+        subprocess.run([interpreter(self._python), "-m", "venv", str(self.folder)], check=True)
+        release = tuple(map(int, self.torch.split(".")[:2]))
+        needed = ["numpy<2" if release < (2, 3) else "numpy", "setuptools<81", "pyyaml", "packaging", "click", "rich"]
+        needed += ["typing_extensions", "filelock", "sympy", "networkx", "jinja2", "fsspec", "decorator", "attrs"]
+        needed += ["pytest", "safetensors", "tomli"]
+        self._pip("install", "--quiet", *needed)
+        self._pip("install", "--quiet", "--no-deps", "--editable", str(ROOT))
+        try:
+            self._pip("install", "--quiet", "--no-deps", f"torch=={self.torch}+cpu")
+        except AbsentError:
+            (site_packages,) = (self.folder / "lib").glob("python*/site-packages")
+            cuda_free.unpack(self.download("torch", self.torch), site_packages, release=release)
+        (self.folder / "made").touch()
+
+    def download(self, name: str, version: str) -> Path:
+        """Return the wheel of a package for this Python.
+
+        Raises:
+            AbsentError: there is none.
+        """
+        pattern = f"{name.replace('-', '_')}-{version}-*{self.tag}-*.whl"  # a build's number may come before the tag
+        found = sorted(self.wheels.glob(pattern))
+        if not found:
+            self._pip("download", "--quiet", "--no-deps", "--dest", str(self.wheels), f"{name}=={version}")
+            found = sorted(self.wheels.glob(pattern))
+        if not found:
+            raise AbsentError(f"no wheel of {name} {version} for this Python")
+        return found[0]
+
+    def remove(self) -> None:
+        """Remove the environment and torch's wheels."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for wheel in self.wheels.glob(f"torch-{self.torch}-*{self.tag}-*.whl"):
+            wheel.unlink()
+
+    def _pip(self, *words: str) -> None:
+        done = subprocess.run([str(self.python), "-m", "pip", *words], capture_output=True, text=True, check=False)
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+            raise AbsentError((errors or ["pip failed"])[-1].removeprefix("ERROR: "))
+
+    def run(self, *words: str, folder: Path | None = None) -> tuple[str, str, int]:
+        """Run a command: what it printed, what it told, its exit code."""
+        try:
+            done = subprocess.run(
+                words, capture_output=True, text=True, check=False, env=self.variables, cwd=folder, timeout=LIMIT
+            )
+        except subprocess.TimeoutExpired:
+            return "", f"not ended after {LIMIT} s", 124
+        return done.stdout, done.stderr, done.returncode
+
+    @cached_property
+    def versions(self) -> tuple[str, str]:
+        """What torch and Python say of their versions.
+
+        Raises:
+            AbsentError: torch cannot be imported.
+        """
+        program = "import sys, torch; print(torch.__version__, sys.version.split()[0])"
+        out, err, code = self.run(str(self.python), "-c", program)
+        if code:
+            reason = (err.splitlines() or [f"exit code {code}"])[-1]
+            raise AbsentError(f"this torch cannot be imported here: {reason}")
+        torch, python = out.split()
+        return torch, python
