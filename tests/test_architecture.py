@@ -79,6 +79,7 @@ WITH_TORCH = {
             "sharing",
         )
     ),
+    "torchferry.ops.composition",
 }
 """Modules that run inside a program that has torch, and the room they are in."""
 
@@ -117,9 +118,10 @@ MAY_IMPORT = {
     "doctor": {"core", "backends"},
     "device": {"core", "backends"},
     "numerics": {"core", "backends"},
+    "ops": {"core", "backends", "rehearsal", "numerics"},
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
-        *("shim", "rehearsal", "doctor", "device", "numerics"),
+        *("shim", "rehearsal", "doctor", "device", "numerics", "ops"),
     },
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and asks its

@@ -1,0 +1,78 @@
+"""What is known of a plugin's operators, and how well: from the vendor's tables, or from a file of `ops dump`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torchferry.backends.cards import default_card, find_card
+from torchferry.backends.operators import OperatorTable, load_operators
+from torchferry.backends.registrations import registrations
+from torchferry.backends.target import Target
+from torchferry.backends.unknown import Unknown
+from torchferry.core.messages import Message, say, translatable
+
+CONFIDENCE = {
+    "dumped": translatable("registrations of a plugin, read by `ops dump`"),
+    "registrations": translatable("registrations, read from the plugin's wheel"),
+    "sources": translatable("read from the vendor's sources, not from a running plugin"),
+    "unknown": translatable("no list is public"),
+}
+"""How well a list is known, best first."""
+
+
+@dataclass(frozen=True)
+class OperatorList:
+    """What a plugin registers.
+
+    Attributes:
+        target: Name of the backend.
+        plugin: Name of the package.
+        version: Plugin version that was asked for; the list may be that of another, `table.version`.
+        card: Name of the card.
+        table: The operators.
+        confidence: One of `CONFIDENCE`.
+    """
+
+    target: str
+    plugin: str
+    version: str
+    card: str
+    table: OperatorTable
+    confidence: str
+
+    @property
+    def registered(self) -> frozenset[str] | None:
+        """The operators, without `aten::`; None where nobody knows."""
+        return None if isinstance(self.table.registered, Unknown) else self.table.registered
+
+    @property
+    def autograd(self) -> frozenset[str]:
+        """Those with a kernel for autograd of the plugin's own; empty where nobody knows."""
+        return frozenset() if isinstance(self.table.autograd, Unknown) else self.table.autograd
+
+    @property
+    def is_of_another_version(self) -> bool:
+        """Whether the list is that of another version than was asked for."""
+        return bool(self.table.version) and self.table.version != self.version
+
+    def said(self) -> Message:
+        """What the list is, in one line."""
+        name = say("{plugin} {version}", plugin=self.plugin, version=self.table.version or self.version)
+        return say("{name}: {confidence}", name=name, confidence=say(CONFIDENCE[self.confidence]))
+
+
+def of_target(target: Target, card: str = "") -> OperatorList:
+    """Return what the vendor's tables know of a target's operators.
+
+    Raises:
+        UsageError: no card has this name.
+    """
+    backend = target.backend
+    version = target.version or backend.DEFAULT_VERSION
+    table = load_operators(backend, version)
+    if isinstance(table.registered, Unknown):
+        confidence = "unknown"
+    else:
+        confidence = "sources" if registrations(backend) is None else "registrations"
+    name = (find_card(backend, card) if card else default_card(backend)).name
+    return OperatorList(backend.NAME, backend.PLUGIN, version, name, table, confidence)
