@@ -8,6 +8,7 @@ import click
 
 _COMMANDS = {
     "report": "Say which operators a target has, lacks or runs on the CPU.",
+    "codegen": "Generate the C++ that registers a list of operators.",
 }
 
 

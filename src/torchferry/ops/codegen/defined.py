@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
@@ -63,12 +63,12 @@ def _closing(code: str) -> dict[int, int]:
     return ends
 
 
-def definitions_in(folders: Iterable[Path], without: frozenset[Path]) -> Definitions:
+def definitions_in(folders: Iterable[Path], is_generated: Callable[[Path], bool]) -> Definitions:
     """Return what the files of some folders define; links are not followed.
 
     Args:
         folders: Folders or files.
-        without: Files that are left out, such as those that are generated.
+        is_generated: Whether a file is left out, because a skeleton in it is no kernel.
 
     Raises:
         TorchferryError: a file cannot be read, or there are too many.
@@ -80,7 +80,7 @@ def definitions_in(folders: Iterable[Path], without: frozenset[Path]) -> Definit
                 say("the folders of kernels have more than {count} files", count=_MOST_FILES),
                 say("name the folder of the kernels alone with --kernels"),
             )
-        if path.resolve() in without:
+        if is_generated(path):
             continue
         try:
             definitions.add(read_regular(path, _LARGEST).decode("utf-8", "replace"))

@@ -17,15 +17,12 @@ from torchferry.ops.codegen.document import read_document
 from torchferry.ops.codegen.entries import Entry, Listed, Problem, entries_of
 from torchferry.ops.codegen.registrations import BadPrecomputedError, Declared, Writer, Written
 from torchferry.ops.codegen.skeletons import Filled, fill, filled_file, skeletons
-from torchferry.ops.codegen.sources import Names, StubKernel
+from torchferry.ops.codegen.sources import FILLED, SKELETONS, Names, StubKernel
 from torchferry.ops.codegen.stubs import Stubs
-from torchferry.ops.codegen.upstream import Chosen, Upstream
+from torchferry.ops.codegen.upstream import Chosen, Upstream, torch_folder
 from torchferry.ops.codegen.written import signed
 
 _NAMESPACE = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*")
-
-SKELETONS, FILLED = "skeletons.cpp", "filled_kernels.cpp"
-
 
 class Options(NamedTuple):
     """What a run is asked for.
@@ -35,24 +32,24 @@ class Options(NamedTuple):
         key: Dispatch key: `PrivateUse1` or `XLA`.
         namespace: Of the kernels: `at::acme`.
         kernels: Folders with kernels that are written.
-        without: Files there that do not count, because they are generated.
         shards: How many files of registrations; None for as many as g++ needs below 1 GB.
         card: The card that `when` is compared with.
         library: Library of kernels whose steps all skeletons list.
         headers: Further headers of the vendor's that the generated one includes.
         leave_out: Whether entries with a problem are left out, and the others generated.
+        out: The folder of the generated files: what is there defines no kernel.
     """
 
     functions: Path
     key: str
     namespace: str
     kernels: tuple[Path, ...] = ()
-    without: frozenset[Path] = frozenset()
     shards: int | None = None
     card: str = ""
     library: str = ""
     headers: tuple[str, ...] = ()
     leave_out: bool = False
+    out: Path | None = None
 
 
 class Row(NamedTuple):
@@ -199,7 +196,7 @@ class _Work:
 
     def stub_kernels(self, groups: list[Written]) -> dict[int, list[StubKernel]]:
         """Return the kernels that are registered for stubs, by the place of their group."""
-        stubs = Stubs(self.chosen.upstream.folder.parent / "torch" / "include")
+        stubs = Stubs(torch_folder() / "include")
         kernels: dict[int, list[StubKernel]] = {}
         for index, group in enumerate(groups):
             for row in group.rows:
@@ -265,7 +262,7 @@ class _Work:
         """Return the files and the table."""
         kernels = list({kernel.declaration: kernel for group in groups for kernel in group.declared}.values())
         all_stubs = [stub for group in groups for stub in stubs.get(id(group), ())]
-        definitions = definitions_in(self.options.kernels, self.options.without)
+        definitions = definitions_in(self.options.kernels, self._is_generated)
         done = {kernel.kernel.declaration for kernel in filled}
         begun = skeletons(
             self.names, [kernel for kernel in kernels if kernel.declaration not in done], all_stubs, definitions,
@@ -283,12 +280,17 @@ class _Work:
         if begun.text:
             files[SKELETONS] = begun.text
         if filled:
-            files[FILLED] = filled_file(self.names, filled, headers)
+            roots = [group.root for group in groups if done.intersection(kernel.declaration for kernel in group.declared)]
+            files[FILLED] = filled_file(self.names, filled, roots)
         return Generated(
             self.names, {name: signed(self._headed(text)) for name, text in files.items()},
             tuple(sorted(rows, key=lambda row: (row.line, row.operator, row.key))), tuple(problems), tuple(set_aside),
             count, tuple(self._notes(rows, begun.kernels)), begun.kernels,
         )  # fmt: skip
+
+    def _is_generated(self, path: Path) -> bool:
+        out = self.options.out
+        return out is not None and self.names.is_generated(path.name) and path.parent.resolve() == out.resolve()
 
     def _headed(self, text: str) -> str:
         return f"// from {self.options.functions.name}, for torch {self.chosen.upstream.full_version.partition('+')[0]}\n{text}"

@@ -10,7 +10,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.ops.codegen.defined import Definitions
 from torchferry.ops.codegen.entries import Body
 from torchferry.ops.codegen.registrations import Declared
-from torchferry.ops.codegen.sources import Names, StubKernel, not_written
+from torchferry.ops.codegen.sources import Names, StubKernel, include_ops, not_written
 
 
 class Skeletons(NamedTuple):
@@ -126,11 +126,16 @@ def fill(kernel: Declared, body: Body, template: str) -> Filled:
     return Filled(kernel, f"// {kernel.schema}\n{kernel.signature} {{\n{made}  {text.strip()}\n{returned}}}\n")
 
 
-def filled_file(names: Names, kernels: Sequence[Filled], headers: Sequence[str]) -> str:
-    """Return the file of the kernels that templates fill."""
-    includes = "".join(f'#include "{header}"\n' for header in headers)
+def filled_file(names: Names, kernels: Sequence[Filled], roots: Sequence[str]) -> str:
+    """Return the file of the kernels that templates fill.
+
+    Args:
+        names: What the files are called after.
+        kernels: The kernels.
+        roots: Stems of torch's headers of their operators, whose functions a template may call.
+    """
     body = "\n".join(kernel.text for kernel in kernels)
     return (
-        f'#include "{names.header}"\n#include <ATen/ops/empty.h>\n{includes}\n'
+        f'#include "{names.header}"\n{include_ops(["empty", *roots], "")}\n'
         f"namespace {names.namespace} {{\n\n{body}\n}}  // namespace {names.namespace}\n"
     )

@@ -9,6 +9,8 @@ from torchferry.ops.codegen.classify import Kind
 from torchferry.ops.codegen.registrations import Declared, Written
 from torchferry.ops.codegen.stubs import DeclaredStub
 
+SKELETONS, FILLED = "skeletons.cpp", "filled_kernels.cpp"
+
 REGISTRATIONS_A_FILE = 96
 """A file of 1,010 registrations takes g++ 3.6 GB; one of these stays below 1 GB."""
 
@@ -56,6 +58,12 @@ class Names(NamedTuple):
     def shard(self, index: int) -> str:
         """A file of registrations."""
         return f"Register{self.capital}_{index}.cpp"
+
+    def is_generated(self, name: str) -> bool:
+        """Whether a file of this name is generated, by this run or another."""
+        stem, dot, suffix = name.removeprefix(f"Register{self.capital}_").rpartition(".")
+        is_shard = name.startswith("Register") and stem.isdecimal() and dot + suffix == ".cpp"
+        return is_shard or name in {self.header, SKELETONS, FILLED}
 
 
 class StubKernel(NamedTuple):

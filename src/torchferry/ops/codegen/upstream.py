@@ -6,6 +6,7 @@ Only the entries that a list needs are parsed, with their groups: reading all 2,
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +30,15 @@ def torch_version() -> str:
             say("torch is not installed; its list of operators is what the code is generated from"),
             say("install the torch version that the accelerator's plugin requires"),
         ) from None
+
+
+def torch_folder() -> Path:
+    """Return where the installed torch is, without importing it; raises what `torch_version` does."""
+    torch_version()
+    specification = importlib.util.find_spec("torch")
+    assert specification is not None
+    assert specification.origin is not None
+    return Path(specification.origin).parent
 
 
 class Upstream:

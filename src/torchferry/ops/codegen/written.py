@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError, UsageError
@@ -40,13 +40,15 @@ def is_untouched(data: bytes) -> bool | None:
     return checksum[len(_CHECKSUM) :] == hashlib.sha256(text).hexdigest().encode()
 
 
-def write_generated(folder: Path, files: Mapping[str, bytes], stale: str, *, force: bool) -> Outcome:
+def write_generated(
+    folder: Path, files: Mapping[str, bytes], is_generated: Callable[[str], bool], *, force: bool
+) -> Outcome:
     """Write files into a folder, all or none; what an earlier run left there and this one does not have goes.
 
     Args:
         folder: Where; it is made if its parent exists.
         files: Contents by name, from `signed`.
-        stale: Beginning of the names of files that an earlier run may have left.
+        is_generated: Whether a file of this name may be left of an earlier run.
         force: Also replace a file that torchferry did not write, or that was edited since. A link is never replaced.
 
     Raises:
@@ -61,7 +63,7 @@ def write_generated(folder: Path, files: Mapping[str, bytes], stale: str, *, for
         ) from None
     with exclusive(folder) as tree:
         before = {name: _present(tree.top, folder, name) for name in files}
-        others = [name for name in tree.top.names() if name.startswith(stale) and name not in files]
+        others = [name for name in tree.top.names() if is_generated(name) and name not in files]
         leftover = {
             name: data
             for name in others

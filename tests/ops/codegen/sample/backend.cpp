@@ -21,7 +21,7 @@ int64_t counters[kCounters];
 namespace {
 
 constexpr auto kType = c10::DeviceType::PrivateUse1;
-constexpr c10::Device kDevice(kType, 0);
+const c10::Device kDevice(kType, 0);
 
 struct Memory final : c10::Allocator {
   c10::DataPtr allocate(size_t size) override {
