@@ -81,7 +81,10 @@ WITH_TORCH = {
             "sharing",
         )
     ),
-    "torchferry.ops.composition",
+    *(
+        f"torchferry.ops.{name}"
+        for name in ("composition", "fake_device", "fallback", "predicting", "recorder", "registered")
+    ),
 }
 """Modules that run inside a program that has torch, and the room they are in."""
 

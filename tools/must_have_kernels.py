@@ -1,4 +1,4 @@
-"""Write `must_have_kernels.toml`: the operators of aten that a device has to bring a kernel for, of the installed torch.
+"""Write `must_have_kernels.toml`: the operators that a device has to bring a kernel for, of the installed torch.
 
 python tools/must_have_kernels.py           write the file
 python tools/must_have_kernels.py --check   the file is as this program writes it
@@ -37,9 +37,9 @@ SPECIAL = re.compile(
 """What is left out of `gpu_core`: kernels of other libraries, and those for sparse, nested and quantised tensors."""
 
 _HEAD = """\
-# Operators of aten that have no kernel which serves every device: a plugin brings one, or they do not run there. Written
-# by tools/must_have_kernels.py. `cuda` are those that CUDA has a kernel for, `gpu_core` those of them that are neither
-# another library's own nor for sparse, nested or quantised tensors.
+# Operators of aten that have no kernel which serves every device: a plugin brings one, or they do not run there.
+# Written by tools/must_have_kernels.py. `cuda` are those that CUDA has a kernel for, `gpu_core` those of them that are
+# neither another library's own nor for sparse, nested or quantised tensors.
 """
 
 

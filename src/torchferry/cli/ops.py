@@ -7,8 +7,11 @@ import importlib
 import click
 
 _COMMANDS = {
+    "trace": "Run a command and write which operators it calls on the accelerator.",
+    "predict": "Write which operators a model needs, without a card and without running it.",
     "report": "Say which operators a target has, lacks or runs on the CPU.",
     "codegen": "Generate the C++ that registers a list of operators.",
+    "dump": "Write which operators a plugin registers, for `ops report --table`.",
 }
 
 
@@ -34,5 +37,7 @@ def command() -> None:
     """Say which operators a program needs, and which of them a target has.
 
     \b
-    torchferry ops report -t NAME     how many of torch's operators the target's plugin has
+    torchferry ops report -t NAME --model model.py:build   what becomes of each operator of a model
+    torchferry ops report -t NAME -- python train.py       and of a run
+    torchferry ops report -t NAME                          how many kernels the target's plugin has
     """

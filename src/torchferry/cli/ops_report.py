@@ -3,56 +3,104 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import click
 
-from torchferry.backends.registry import built_in
-from torchferry.backends.target import Target
-from torchferry.cli.completion import complete_target
-from torchferry.cli.help_text import help_text
+from torchferry.cli.ops_options import (
+    card_option,
+    file_option,
+    inference_option,
+    model_option,
+    required_target,
+    target_option,
+)
 from torchferry.cli.writing import write
-from torchferry.core.config import load
+from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
-from torchferry.ops import report
+from torchferry.ops.judging import judge
 from torchferry.ops.kernels import from_table, from_torch
-from torchferry.ops.lists import of_target
+from torchferry.ops.lists import of_dump, of_target
+from torchferry.ops.needs import RunNeeds, read
+from torchferry.ops.report import OperatorReport, csv_text, document, lines, page
 
 
-@click.command("report")
+@click.command("report", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True})
+@target_option
+@card_option
+@model_option
+@inference_option
 @click.option(
-    "-t",
-    "--target",
-    default="",
-    metavar="NAME[@VERSION]",
-    shell_complete=complete_target,
-    help=help_text("The accelerator: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
+    "--table",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A list that `ops dump` wrote, in place of torchferry's.",
 )
-@click.option("--card", default="", metavar="NAME", help="Model of the card, such as 910B or S4000.")
-@click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the report.")
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to.")
+@click.option(
+    "-f",
+    "--output-format",
+    type=click.Choice(["text", "json", "html", "csv"]),
+    default="text",
+    help="Form of the report.",
+)
+@file_option
+@click.option("-v", "--verbose", is_flag=True, help="Also name what is native or composed of others.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
-def command(target: str, card: str, output_format: str, output_file: Path | None, lang: str | None) -> None:
-    """Say how many of torch's operators a target has.
+@click.argument("run", nargs=-1, type=click.UNPROCESSED, metavar="[FILE | -- COMMAND]")
+def command(
+    target: str,
+    card: str,
+    model: str,
+    inference: bool,
+    table: Path | None,
+    output_format: str,
+    output_file: Path | None,
+    verbose: bool,
+    lang: str | None,
+    run: tuple[str, ...],
+) -> None:
+    """Say what becomes of each operator on a target: native, composed of others, on the CPU, missing or unknown.
 
-    Counted are the operators that a device must bring a kernel for, as torch's dispatcher says on this machine; without
-    torch, those of torchferry's table.
+    FILE is what `ops trace` or `ops predict` wrote; COMMAND is run on the simulated card. Ends with 1 when an operator
+    is missing. With neither, the report counts which of the kernels that a device must bring the plugin registers.
 
     \b
+    torchferry ops report -t NAME --model model.py:build
+    torchferry ops report -t NAME -- python train.py
+    torchferry ops report -t NAME ops.json
     torchferry ops report -t NAME
     """
     lang = lang or language()
-    wanted = target or load(Path()).target
-    if not wanted:
-        raise UsageError(
-            say("no target is named"),
-            say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
-        )
-    listed = of_target(Target.named(wanted), card)
-    kernels = from_torch() or from_table()
-    result = report.document(listed, kernels)
-    if output_format == "json":
-        write(json.dumps(result, indent=1, ensure_ascii=False), output_file)
+    wanted = required_target(target)
+    operators = of_target(wanted, card) if table is None else of_dump(table, wanted, card)
+    needs: RunNeeds | None = None
+    if model and run:
+        raise UsageError(say("a model and a run cannot be reported at once"))
+    if model:
+        from torchferry.ops.prediction import predicted
+
+        needs = predicted(model, wanted, training=not inference, natives=operators)
+    elif len(run) == 1 and run[0].endswith(".json"):
+        needs = read(Path(run[0]))
+    elif run:
+        from torchferry.ops.tracing import traced
+        from torchferry.rehearsal.config import prepare
+
+        needs = traced(list(run), prepare(target or str(wanted), card, 0, None, ()))
+    if needs is None:
+        report = OperatorReport(operators, kernels=from_torch() or from_table())
     else:
-        write("\n".join(report.lines(result, listed, kernels, lang)), output_file)
+        report = OperatorReport(operators, needs, judge(needs.operators, operators, needs.device))
+    if output_format == "json":
+        text = json.dumps(document(report), indent=1, ensure_ascii=False)
+    elif output_format == "csv":
+        text = csv_text(report)
+    elif output_format == "html":
+        text = page(report, lang)
+    else:
+        text = "\n".join(lines(report, lang, verbose=verbose))
+    write(text, output_file)
+    if report.has_missing:
+        sys.exit(exitcodes.FINDINGS)
+    sys.exit(exitcodes.CLEAN if needs is None or needs.is_complete else exitcodes.ERROR)

@@ -38,6 +38,19 @@ def composition(name: str) -> str:
     return EXPLICIT if kind == DERIVED and not derived_from(name) else kind
 
 
+def kernel_key(name: str) -> torch._C.DispatchKey:
+    """Return the dispatch key of the kernel that makes an operator of others.
+
+    Raises:
+        KeyError: it has none.
+    """
+    for key in _KEYS.values():
+        if has_kernel(name, key):
+            found: torch._C.DispatchKey = getattr(torch._C.DispatchKey, key)
+            return found
+    raise KeyError(name)
+
+
 @lru_cache(maxsize=4096)
 def derived_from(name: str) -> str:
     """Return the form that a derived operator is made of: `aten::add.out` of `aten::add.Tensor`; empty for others.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from torchferry.backends.cards import default_card, find_card
 from torchferry.backends.operators import OperatorTable, load_operators
 from torchferry.backends.registrations import registrations
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
+from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say, translatable
+from torchferry.ops.dumped import read_dump
 
 CONFIDENCE = {
     "dumped": translatable("registrations of a plugin, read by `ops dump`"),
@@ -76,3 +79,22 @@ def of_target(target: Target, card: str = "") -> OperatorList:
         confidence = "sources" if registrations(backend) is None else "registrations"
     name = (find_card(backend, card) if card else default_card(backend)).name
     return OperatorList(backend.NAME, backend.PLUGIN, version, name, table, confidence)
+
+
+def of_dump(path: Path, target: Target, card: str = "") -> OperatorList:
+    """Return what a file of `ops dump` says, with the vendor's tables for what it does not say.
+
+    Raises:
+        TorchferryError: the file cannot be read, is damaged, or is of another target.
+        UsageError: no card has this name.
+    """
+    dumped = read_dump(path)
+    if dumped.target != target.name:
+        raise TorchferryError(
+            say("{path} is a list of {target}, not of {wanted}", path=path, target=dumped.target, wanted=target.name)
+        )
+    listed = of_target(target, card)
+    table = replace(
+        listed.table, version=dumped.version, torch=dumped.torch, source=f"{path.name}: {dumped.source}", **dumped.lists
+    )
+    return replace(listed, version=target.version or dumped.version, table=table, confidence="dumped")

@@ -37,7 +37,7 @@ class ToolSettings:
     """Which tool examines a command, and how.
 
     Attributes:
-        tool: Which of `process_tools.BEGIN` begins in the processes.
+        tool: Which of `process_tools.BEGIN` begins in the processes, or `package.module:function` of another package.
         options: What the tool was asked for: values that JSON has.
         ranks: The only ranks that are examined; all where it is empty.
         check_ranks: Ask each so many steps whether the ranks agree, on all of them; 0 for never.
@@ -98,6 +98,11 @@ def run(command: list[str], settings: ToolSettings, folder: Path) -> Outcome:
         )
     settings.write(folder)
     code = run_command(command, {**os.environ, FOLDER: str(folder.absolute()), "PYTHONPATH": search_path(SITE)})
+    return outcome(code, folder)
+
+
+def outcome(code: int, folder: Path) -> Outcome:
+    """Return what became of a command whose processes had `folder` in their environment, and that ended with `code`."""
     return Outcome(code, *_collected(folder))
 
 
@@ -222,8 +227,15 @@ def _require_torch() -> None:
 
 
 def _begin(name: str, options: dict[str, Any], folder: Path) -> ProcessTool:
-    """Begin a tool. `process_tools` stands above this module and imports torch, so it is imported here by its name."""
+    """Begin a tool. `process_tools` stands above this module and imports torch, so it is imported here by its name.
+
+    So is the tool of another package, which is named `package.module:function`.
+    """
     tools: dict[str, Callable[[dict[str, Any], Path], ProcessTool]]
+    module, _, function = name.partition(":")
+    if function:
+        begin: Callable[[dict[str, Any], Path], ProcessTool] = getattr(importlib.import_module(module), function)
+        return begin(options, folder)
     tools = importlib.import_module("torchferry.numerics.process_tools").BEGIN
     return tools[name](options, folder)
 

@@ -1,0 +1,33 @@
+"""`torchferry ops dump`: which operators a plugin registers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from torchferry.cli.ops_options import file_option, required_target, target_option
+from torchferry.cli.writing import write
+from torchferry.ops.dumping import dumped_from
+
+
+@click.command("dump")
+@target_option
+@click.option(
+    "--wheel",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A wheel of the plugin, loaded on the simulated driver, for a machine without a card.",
+)
+@click.option("--python", default="", metavar="PYTHON", help="The interpreter that has the plugin and torchferry.")
+@file_option
+def command(target: str, wheel: Path | None, python: str, output_file: Path | None) -> None:
+    """Write which operators a plugin registers, as JSON, for `ops report --table`.
+
+    Read are registrations: a plugin that runs on the CPU what it lacks would otherwise seem to have everything. No
+    operator is called.
+
+    \b
+    torchferry ops dump -t NAME -o list.json                    on a machine with the plugin
+    torchferry ops dump -t NAME --wheel PLUGIN.whl -o list.json   without one
+    """
+    write(dumped_from(required_target(target), wheel, python).to_json(), output_file)

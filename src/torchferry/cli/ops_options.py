@@ -1,0 +1,52 @@
+"""Options that the commands of `torchferry ops` share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from torchferry.backends.registry import built_in
+from torchferry.backends.target import Target
+from torchferry.cli.completion import complete_target
+from torchferry.cli.help_text import help_text
+from torchferry.core.config import load
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
+
+target_option = click.option(
+    "-t",
+    "--target",
+    default="",
+    metavar="NAME[@VERSION]",
+    shell_complete=complete_target,
+    help=help_text("The accelerator: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
+)
+card_option = click.option("--card", default="", metavar="NAME", help="Model of the card, such as 910B or S4000.")
+file_option = click.option(
+    "-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to."
+)
+model_option = click.option(
+    "--model",
+    default="",
+    metavar="FILE.py:FUNCTION",
+    help="Predict what this function's model or step needs, and report on that.",
+)
+inference_option = click.option(
+    "--inference", is_flag=True, help="Of a function that returns a model: no backward and no optimizer."
+)
+
+
+def required_target(text: str) -> Target:
+    """Return the target that the command line names, or the settings of this folder.
+
+    Raises:
+        UsageError: neither names one.
+    """
+    wanted = text or load(Path()).target
+    if not wanted:
+        raise UsageError(
+            say("no target is named"),
+            say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
+        )
+    return Target.named(wanted)

@@ -1,0 +1,31 @@
+"""`torchferry ops predict`: which operators a model's training step needs, without a card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from torchferry.backends.target import Target
+from torchferry.cli.ops_options import file_option, inference_option, target_option
+from torchferry.cli.writing import write
+from torchferry.ops.prediction import predicted
+
+
+@click.command("predict")
+@target_option
+@inference_option
+@file_option
+@click.argument("model", metavar="FILE.py:FUNCTION")
+def command(target: str, inference: bool, output_file: Path | None, model: str) -> None:
+    """Write which operators a model needs on an accelerator, as JSON, for `ops report`.
+
+    FUNCTION takes the name of the device, or nothing. It returns (model, inputs), or what is to be called for a step.
+    It runs on a device without memory and values: nothing is computed, so large models take seconds. What torch
+    composes of other operators differs between plugins: name the target.
+
+    \b
+    torchferry ops predict -t NAME model.py:build -o ops.json
+    """
+    needs = predicted(model, Target.named(target) if target else None, training=not inference)
+    write(needs.to_json(), output_file)

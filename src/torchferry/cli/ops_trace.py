@@ -1,0 +1,39 @@
+"""`torchferry ops trace`: which operators a command calls on the accelerator."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from torchferry.cli.ops_options import card_option, file_option, target_option
+from torchferry.cli.writing import write
+from torchferry.core.messages import say
+from torchferry.ops.tracing import traced
+from torchferry.rehearsal.config import prepare
+from torchferry.rehearsal.driver.plugin import UNSAID
+
+
+@click.command("trace", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@target_option
+@card_option
+@click.option("--plugin", default=UNSAID, metavar="PLUGIN", help="As of `rehearse`: the path of the vendor's wheel.")
+@file_option
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(target: str, card: str, plugin: str, output_file: Path | None, command: tuple[str, ...]) -> None:
+    """Run COMMAND and write which operators it calls on the accelerator, as JSON, for `ops report`.
+
+    With a target, COMMAND runs on the simulated card, and no operator stops it. Without one, it runs on this machine's
+    accelerator. Ends with the exit code of COMMAND.
+
+    \b
+    torchferry ops trace -t NAME -o ops.json -- python train.py
+    """
+    rehearsal = prepare(target, card, 0, None, (), plugin) if target else None
+    needs = traced(list(command), rehearsal)
+    write(needs.to_json(), output_file)
+    if not needs.is_complete:
+        incomplete = say("the run is not complete; the file says so")
+        click.echo(f"torchferry: {incomplete.render()}", err=True)
+    sys.exit(needs.exit_code)

@@ -1,0 +1,119 @@
+"""The file of `torchferry ops dump`: what a plugin registers, as it was read where it runs.
+
+A file, with the lists that `registrations.toml` has too::
+
+    {"format": "torchferry operator list", "version": 1, "target": "x", "plugin": "torch_x", "plugin_version": "1.2.0",
+     "torch": "2.13.0", "source": "...", "unknown": 3,
+     "lists": {"registered": ["add.out", ...], "autograd": [...], "sparse": [...], ...}}
+
+It is untrusted: each value is checked when it is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torchferry.backends.operators import NAME
+from torchferry.backends.registrations import LISTS
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+
+FORMAT = "torchferry operator list"
+VERSION = 1
+
+_LARGEST = 16 << 20
+
+_AGAIN = say("write it again with `torchferry ops dump`")
+
+
+@dataclass(frozen=True)
+class DumpedList:
+    """What a plugin registers.
+
+    Attributes:
+        target: Name of the backend.
+        plugin: Name of the package.
+        version: Its version.
+        torch: The torch that it was loaded into.
+        source: How it was read.
+        lists: By the names of `registrations.LISTS`, operators without `aten::`; a list is absent where this torch has
+            no such key.
+    """
+
+    target: str
+    plugin: str
+    version: str
+    torch: str
+    source: str
+    lists: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Return the text of the file."""
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "target": self.target,
+            "plugin": self.plugin,
+            "plugin_version": self.version,
+            "torch": self.torch,
+            "source": self.source,
+            "lists": {name: sorted(names) for name, names in self.lists.items()},
+        }
+        return json.dumps(document, indent=1, ensure_ascii=False)
+
+
+def read_dump(path: Path) -> DumpedList:
+    """Return what a file says.
+
+    Raises:
+        TorchferryError: it cannot be read, is no such file, is of another version, or is damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+        document = json.loads(data) if len(data) <= _LARGEST else None
+    except OSError as error:
+        raise TorchferryError(say("{path} cannot be read: {error}", path=path, error=error.strerror)) from None
+    except (ValueError, RecursionError):
+        raise TorchferryError(say("{path} is not JSON; it may be cut off", path=path), _AGAIN) from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise TorchferryError(say("{path} is no list of a plugin's operators", path=path), _AGAIN)
+    if document.get("version") != VERSION:
+        raise TorchferryError(
+            say(
+                "{path} has version {version} of its format; this torchferry reads version {own}",
+                path=path,
+                version=str(document.get("version"))[:20],
+                own=VERSION,
+            ),
+            _AGAIN,
+        )
+    try:
+        return _dumped(document)
+    except (KeyError, TypeError, ValueError) as error:
+        raise TorchferryError(
+            say("{path} is damaged: {error}", path=path, error=f"{type(error).__name__}: {error}"[:200]), _AGAIN
+        ) from None
+
+
+def _dumped(document: dict[str, Any]) -> DumpedList:
+    lists: dict[str, frozenset[str]] = {}
+    for name, names in document["lists"].items():
+        if name not in LISTS:
+            raise ValueError(f"`{str(name)[:40]}` is none of the lists {', '.join(LISTS)}")
+        if not isinstance(names, list):
+            raise TypeError(f"`{name}` is no list")
+        for each in names:
+            if not isinstance(each, str) or NAME.fullmatch(each) is None:
+                raise ValueError(f"`{str(each)[:80]}` is no operator's name such as `add.Tensor`")
+        lists[name] = frozenset(names)
+    if "registered" not in lists:
+        raise KeyError("registered")
+    texts = [document[key] for key in ("target", "plugin", "plugin_version", "torch", "source")]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("a text is missing")
+    return DumpedList(*texts, lists)

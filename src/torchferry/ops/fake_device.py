@@ -1,0 +1,81 @@
+"""A device without kernels, memory and values: torch takes its tensors for those of an accelerator.
+
+It stands on what torch calls a Python backend for the key PrivateUse1, and on fake tensors. One process has one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import torch
+import torch.utils.backend_registration
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+from torchferry.ops.composition import IMPLICIT, composition
+
+_SETUP = "_setup_privateuseone_for_python_backend"
+
+_PLAIN_NAME = "card"
+
+
+def set_up(device: str, registered: Collection[str]) -> str:
+    """Make a device of that type, and return the type that its tensors have.
+
+    Where torch would compose an operator of others, gradient and all, although the plugin registers it, the device
+    registers it too: what the plugin is asked for depends on it.
+
+    Args:
+        device: Name of the type; one that torch has itself, such as `xla`, cannot be made, and another one is.
+        registered: Operators that the plugin registers and leaves the gradient of to torch, without `aten::`.
+
+    Raises:
+        TorchferryError: this torch has no such device.
+    """
+    setup = getattr(torch.utils.backend_registration, _SETUP, None)
+    if setup is None:
+        raise TorchferryError(
+            say("torch {version} has no devices that are made in Python", version=torch.__version__),
+            say("predict with torch 2.13, or run it: `torchferry ops trace -t NAME`"),
+        )
+    try:
+        torch.device(device)
+        named = _PLAIN_NAME
+    except RuntimeError:  # torch does not know it yet
+        named = device
+    setup(named)
+    _register(registered)
+    # nothing is there to be initialised: torch would call an operator for it that nobody has
+    FakeTensorMode.avoid_device_init = property(lambda mode: True)  # type: ignore[assignment,method-assign]
+    for module in ("torch.utils._foreach_utils", "torch.optim.optimizer"):
+        kinds: list[Any] = importlib.import_module(module)._foreach_supported_types
+        if FakeTensor not in kinds:
+            kinds.append(FakeTensor)
+    return named
+
+
+_library: Any = None
+
+
+def _register(registered: Collection[str]) -> None:
+    global _library  # noqa: PLW0603 - it takes its registrations back when it goes
+    _library = torch.library.Library("aten", "IMPL", "PrivateUse1")
+    for name in sorted(registered):
+        if composition(f"aten::{name}") == IMPLICIT:
+            with contextlib.suppress(RuntimeError):  # of another torch
+                _library.impl(name, _refuse)
+
+
+def _refuse(*args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError("a fake device has no kernels")
+
+
+@contextlib.contextmanager
+def fake_tensors(device: str) -> Iterator[None]:
+    """Within the context, what is made without naming a device is made on the fake one."""
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.device(device):
+        yield

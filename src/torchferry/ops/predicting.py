@@ -1,0 +1,214 @@
+"""Runs a function of the user's on a fake device and writes what it needs: `python -m torchferry.ops.predicting`.
+
+It runs in a process of its own, which torch's one fake device belongs to.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import inspect
+import json
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+from torchferry.ops.fake_device import fake_tensors, set_up
+from torchferry.ops.needs import PREDICT, RunNeeds, merged
+from torchferry.ops.recorder import OperatorMode
+
+_STEPS_AGAIN = say("each optimizer stepped twice: the first step makes its state").template
+
+
+def predict(file: Path, name: str, device: str, target: str, registered: list[str], natives: list[str],
+            *, training: bool) -> RunNeeds:  # fmt: skip
+    """Return what a function of a file needs.
+
+    The function takes the device's name, or nothing. It returns what is to be called for a step, or a model with its
+    arguments: `(model, inputs)`, where `inputs` is a tensor, a tuple, or a dict of keywords.
+
+    Args:
+        file: A Python file.
+        name: The function.
+        device: Type of the device.
+        target: Target with version, whose composition torch is to follow; empty for torch's own.
+        registered: Operators that the target registers and leaves the gradient of to torch, without `aten::`.
+        natives: All that it registers, which torch composes of nothing there.
+        training: Whether a model gets a backward and an optimizer's step, beside its forward.
+
+    Raises:
+        TorchferryError: the function does not exist, fails, or does what a fake device cannot tell.
+    """
+    kind = set_up(device, registered)
+    sys.path.insert(0, str(file.parent))
+    make = _loaded(file, name)
+    mode = OperatorMode(kind, frozenset(f"aten::{each}" for each in natives).__contains__, fake=True)
+    try:
+        with fake_tensors(kind):
+            made = make(kind) if _takes_device(make) else make()
+            step = _step(made, kind, training=training)
+            handle = register_optimizer_step_post_hook(_again())
+            with mode:
+                step()
+            handle.remove()
+    except TorchferryError:
+        raise
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise TorchferryError(
+            say(
+                "{place}: `{operator}` gives as many values as its input says, and a fake tensor has none",
+                place=_place(error, file),
+                operator=str(error).splitlines()[0],
+            ),
+            say("run it instead: `torchferry ops trace -t NAME -- python ...`"),
+        ) from error
+    except Exception as error:
+        traceback.print_exc()
+        raise TorchferryError(
+            say("{place}: {error}", place=_place(error, file), error=f"{type(error).__name__}: {error}"[:400]),
+            say(
+                "the function ran on a device of the type `{device}` without values; trace shows it above", device=kind
+            ),
+        ) from error
+    notes = []
+    if mode.made_up:
+        notes.append(
+            f"{mode.made_up} numbers were read from tensors without values, such as by item(); the program got 1"
+        )
+    if _stepped:
+        notes.append(_STEPS_AGAIN)
+    return RunNeeds(
+        PREDICT,
+        (f"{file}:{name}",),
+        str(torch.__version__).partition("+")[0],
+        target,
+        kind,
+        merged([mode.needs()]),
+        notes=tuple(notes),
+    )
+
+
+def _loaded(file: Path, name: str) -> Callable[..., Any]:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise TorchferryError(say("{path} is no Python file", path=file))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        traceback.print_exc()
+        raise TorchferryError(
+            say("{place}: {error}", place=_place(error, file), error=f"{type(error).__name__}: {error}"[:400])
+        ) from error
+    found = getattr(module, name, None)
+    if not callable(found):
+        names = [each for each, value in vars(module).items() if inspect.isfunction(value) and each[:1] != "_"]
+        raise TorchferryError(
+            say("{path} has no function `{name}`", path=file, name=name),
+            say("it has: {names}", names=", ".join(names[:20]) or "-"),
+        )
+    function: Callable[..., Any] = found
+    return function
+
+
+def _takes_device(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters)
+
+
+def _step(made: Any, kind: str, *, training: bool) -> Callable[[], object]:
+    if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
+        return _of_model(made[0], made[1], training=training)
+    if callable(made) and not isinstance(made, nn.Module):
+        return made  # type: ignore[no-any-return]
+    raise TorchferryError(
+        say("the function returned {kind}", kind=type(made).__name__),
+        say("return what is to be called for a step, or (model, inputs)"),
+    )
+
+
+def _of_model(model: nn.Module, inputs: Any, *, training: bool) -> Callable[[], object]:
+    args = inputs if isinstance(inputs, tuple) else () if isinstance(inputs, dict) else (inputs,)
+    kwargs = inputs if isinstance(inputs, dict) else {}
+    optimizer = torch.optim.AdamW(model.parameters()) if training else None
+
+    def step() -> None:
+        if optimizer is None:
+            model.eval()
+            with torch.no_grad():
+                model(*args, **kwargs)
+            return
+        model.train()
+        _loss(model(*args, **kwargs)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def _loss(out: Any) -> torch.Tensor:
+    """Return the loss that a model computes, or the mean of all that it returns."""
+    loss = out.get("loss") if isinstance(out, dict) else getattr(out, "loss", None)
+    if isinstance(loss, torch.Tensor):
+        return loss
+    values = [each for each in torch.utils._pytree.tree_leaves(out) if isinstance(each, torch.Tensor)]
+    means = [each.float().mean() for each in values if each.requires_grad]
+    if not means:
+        raise TorchferryError(
+            say("the model returned nothing that has a gradient"), say("predict it with `--inference`")
+        )
+    return torch.stack(means).sum()
+
+
+_stepped: set[int] = set()
+
+
+def _again() -> Callable[[Optimizer, Any, Any], None]:
+    """Return a hook that has each optimizer step a second time after its first step, which is like no other."""
+
+    def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if id(optimizer) not in _stepped and not args[1:] and not kwargs:
+            _stepped.add(id(optimizer))
+            optimizer.step()
+
+    return after
+
+
+def _place(error: BaseException, file: Path) -> str:
+    """Return the innermost line of the user's file that an error came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename) == file]
+    return f"{file}:{own[-1].lineno}" if own else str(file)
+
+
+def main() -> None:
+    """Predict what the file of settings asks for; the result or the error goes into another file."""
+    gc.disable()  # as `torchferry.__main__` does: nothing large is made here
+    settings = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    result = Path(sys.argv[2])
+    settings["file"] = Path(settings["file"])
+    try:
+        written = {"needs": predict(**settings).to_json()}
+    except TorchferryError as error:
+        written = {"error": error.message.render("en"), "advice": error.advice.render("en") if error.advice else "",
+                   "lines": error.lines()}  # fmt: skip
+    result.write_text(json.dumps(written), encoding="utf-8")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

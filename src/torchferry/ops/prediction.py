@@ -1,0 +1,86 @@
+"""Predicts what a model needs, in a process of its own: see `predicting.py`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from torchferry.backends.target import Target
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import say
+from torchferry.ops.lists import OperatorList, of_target
+from torchferry.ops.needs import RunNeeds, from_document
+
+_PLAIN = "card"
+
+
+def predicted(
+    what: str, target: Target | None, *, training: bool = True, natives: OperatorList | None = None
+) -> RunNeeds:
+    """Return what a function of a file needs, on an accelerator that has no kernels.
+
+    Args:
+        what: `FILE.py:FUNCTION`.
+        target: Whose composition torch is to follow; None for torch's own.
+        training: Whether a model gets a backward and an optimizer's step.
+        natives: The list of the target's operators; None for torchferry's.
+
+    Raises:
+        UsageError: there is no such file.
+        TorchferryError: the function fails, this torch has no such device, or the process is lost.
+    """
+    file, function = _named(what)
+    settings: dict[str, Any] = {
+        "file": str(file),
+        "name": function,
+        "device": _PLAIN,
+        "target": "",
+        "registered": [],
+        "natives": [],
+        "training": training,
+    }
+    if target is not None:
+        known = natives or of_target(target)
+        registered = known.registered or frozenset()
+        settings |= {
+            "device": target.backend.DEVICE_TYPE,
+            "target": f"{target.name}@{known.table.version or known.version}".rstrip("@"),
+            "registered": sorted(registered - known.autograd),
+            "natives": sorted(registered | known.autograd),
+        }
+    with tempfile.TemporaryDirectory(prefix="torchferry-ops-", ignore_cleanup_errors=True) as name:
+        given, result = Path(name) / "settings.json", Path(name) / "result.json"
+        given.write_text(json.dumps(settings), encoding="utf-8")
+        environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}  # one device a process
+        code = subprocess.run(
+            [sys.executable, "-m", "torchferry.ops.predicting", str(given), str(result)],
+            env=environment,
+            stdout=sys.stderr,  # what the user's code prints is not our result
+            check=False,
+        ).returncode
+        try:
+            written = json.loads(result.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise TorchferryError(
+                say("the process that ran {what} ended with {code} and left no result", what=what, code=code),
+                say("its output is above"),
+            ) from None
+    if "error" in written:
+        message, *advice = written["lines"]
+        raise TorchferryError(say("{text}", text=message), say("{text}", text=advice[0]) if advice else None)
+    return from_document(json.loads(written["needs"]), what)
+
+
+def _named(what: str) -> tuple[Path, str]:
+    path, colon, function = what.rpartition(":")
+    if not colon or not function.isidentifier() or not path.endswith(".py"):
+        raise UsageError(say("`{what}` is not of the form FILE.py:FUNCTION", what=what), say("such as model.py:build"))
+    file = Path(path).absolute()
+    if not file.is_file():
+        raise UsageError(say("there is no file {path}", path=path))
+    return file, function

@@ -1,0 +1,311 @@
+"""Sees the operators that a process calls on the accelerator, and what torch composes of others there.
+
+What a mode of torch sees is what is called before the device: an operator that torch then composes of others in C++,
+such as `embedding`, hides these. So such an operator is opened: its own kernel is called with the mode on.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+
+from torchferry.numerics.framework.attribution import Attribution
+from torchferry.numerics.framework.dispatch import WholeMode, is_higher_order, of_modes, unwrap_themselves
+from torchferry.numerics.framework.launcher import ProcessTool, note_found
+from torchferry.numerics.framework.operators import operator, tensors
+from torchferry.ops.composition import DERIVED, NOTHING, composition, derived_from, has_kernel, kernel_key
+from torchferry.ops.needs import MOST_MODULES, MOST_SHAPES, OperatorNeed, most_frequent
+
+_ASIDE = frozenset({"prim", "profiler", "prims", "debugprims", "inductor", "streams"})
+"""Namespaces of what is no work of a device's."""
+
+CLOSED = frozenset(
+    {
+        "aten::convolution",
+        "aten::convolution_backward",
+        "aten::_convolution",
+        "aten::convolution_overrideable",
+        "aten::convolution_backward_overrideable",
+        "aten::copy_",
+        "aten::_to_copy",
+        "aten::clone",
+        "aten::lift_fresh",
+        "aten::detach",
+        "aten::detach_",
+        "aten::alias",
+        "aten::item",
+        "aten::_scaled_dot_product_fused_attention_overrideable",
+        "aten::_scaled_dot_product_fused_attention_overrideable_backward",
+    }
+)
+"""Composed operators that are not opened: what they are made of depends on the device, and `judging` knows it."""
+
+_MOST_LISTED = 4
+"""Tensors of a list that are written out."""
+
+_MOST_KINDS = 64
+"""Kinds of arguments and modules that are counted of one operator while it runs."""
+
+
+class _Seen:
+    """What was seen of one operator."""
+
+    __slots__ = ("bytes", "calls", "dtypes", "inside", "modules", "phases", "shapes")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.bytes = 0
+        self.phases: dict[str, int] = {}
+        self.modules: dict[str, int] = {}
+        self.shapes: dict[str, int] = {}
+        self.inside: dict[str, int] = {}
+        self.dtypes: set[str] = set()
+
+
+class _OpenOperators(threading.local):
+    """The operators that are open in one thread, outermost first."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+
+class OperatorMode(WholeMode):
+    """Counts the operators that are called on one type of device.
+
+    Args:
+        device: The type; empty for whatever is not the CPU.
+        has: Whether the device has a kernel of its own for an operator (`aten::add.out`).
+        fake: Whether tensors are fake ones, without values.
+    """
+
+    def __init__(self, device: str, has: Callable[[str], bool], *, fake: bool = False) -> None:
+        super().__init__()
+        self.device = device
+        self.calls = 0
+        self.made_up = 0
+        """Numbers that a program read from fake tensors, in place of which it got another."""
+        self.on_count: Callable[[int], None] = lambda _: None
+        """Called with the number of calls, at powers of two: for a process that may be killed."""
+        self.attribution = Attribution()
+        self.devices: set[str] = set()
+        """Types of the devices that operators were seen on."""
+        self._has = has
+        self._fake = fake
+        self._counted: dict[str, _Seen] = {}
+        self._opens_it: dict[str, bool] = {}
+        self._open = _OpenOperators()
+        self._names: dict[int, tuple[Any, str]] = {}
+
+    def on_enter(self) -> None:
+        """Begin to follow modules and optimizers."""
+        self.attribution.start()
+
+    def on_exit(self) -> None:
+        """Follow no more."""
+        self.attribution.stop()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not self.uncompiled:
+            self.keep_uncompiled()
+        if is_higher_order(func):
+            return self.opened(func, args, kwargs)[0]
+        space = func.namespace
+        if space in _ASIDE:
+            return func(*args, **kwargs)
+        if not self._fake:
+            if of_modes(types):
+                return func(*args, **kwargs)
+            if unwrap_themselves(types):
+                return NotImplemented
+        name = self._name(func)
+        if self._fake and name == "aten::_local_scalar_dense":
+            out = self._value(func, args[0])
+        elif self._opens(name):
+            self._open.names.append(name)
+            try:
+                with self:
+                    out = func._op_dk(kernel_key(name), *args, **kwargs)
+            finally:
+                self._open.names.pop()
+        else:
+            out = func(*args, **kwargs)
+        self._count(func, name, args, kwargs, out)
+        return out
+
+    def _name(self, func: Any) -> str:
+        entry = self._names.get(id(func))
+        if entry is None:
+            entry = self._names[id(func)] = (func, func.name())
+        return entry[1]
+
+    def _opens(self, name: str) -> bool:
+        """Whether an operator is composed of others here, which are to be seen."""
+        opens = self._opens_it.get(name)
+        if opens is None:
+            kind = composition(name)
+            opens = kind not in (NOTHING, DERIVED) and name not in CLOSED and not self._has(name)
+            self._opens_it[name] = opens
+        return opens
+
+    def _value(self, func: Any, tensor: Any) -> Any:
+        """Return the number of a fake tensor: what the program wrote there, else one in place of what nobody knows."""
+        if getattr(tensor, "constant", None) is not None:
+            return func(tensor)
+        self.made_up += 1
+        if tensor.dtype is torch.bool:
+            return True
+        return 1.0 if tensor.is_floating_point() else 1
+
+    def _count(self, func: Any, name: str, args: Any, kwargs: Any, out: Any) -> None:
+        size = 0
+        on_device = False
+        kinds: list[str] = []
+        dtypes: list[str] = []
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, Tensor):
+                text, dtype, count, here = self._described(value)
+                kinds.append(text)
+            elif isinstance(value, (list, tuple)) and value and any(isinstance(each, Tensor) for each in value):
+                text, dtype, count, here = self._listed(value)
+                kinds.append(text)
+            else:
+                continue
+            dtypes.append(dtype)
+            size += count
+            on_device = on_device or here
+        for tensor in tensors(out):
+            _, dtype, count, here = self._described(tensor)
+            dtypes.append(dtype)
+            size += count
+            on_device = on_device or here
+        if not on_device:
+            return
+        self.calls += 1
+        where = self.attribution.where(operator(func))
+        seen = self._counted.get(name)
+        if seen is None:
+            seen = self._counted[name] = _Seen()
+        seen.calls += 1
+        seen.bytes += size
+        seen.dtypes.update(dtypes)
+        if self._open.names:
+            parent = self._open.names[-1]
+            seen.inside[parent] = seen.inside.get(parent, 0) + 1
+        for counts, key in ((seen.phases, where.phase), (seen.modules, where.module), (seen.shapes, ", ".join(kinds))):
+            if key in counts or len(counts) < _MOST_KINDS:
+                counts[key] = counts.get(key, 0) + 1
+        if self.calls & (self.calls - 1) == 0:
+            self.on_count(self.calls)
+
+    def _described(self, tensor: Tensor) -> tuple[str, str, int, bool]:
+        """Return a tensor as text, its dtype, its bytes on the device, and whether it is there."""
+        device = tensor.fake_device if isinstance(tensor, FakeTensor) else tensor.device
+        dtype = str(tensor.dtype)[6:]
+        kind = device.type
+        here = kind == self.device if self.device else kind not in ("cpu", "meta")
+        if here:
+            self.devices.add(kind)
+        if tensor.is_nested:
+            return f"{dtype}[nested]", dtype, 0, here
+        shape = ",".join(map(str, tensor.shape))
+        text = f"{dtype}[{shape}]" if here else f"{kind} {dtype}[{shape}]"
+        return text, dtype, tensor.numel() * tensor.element_size() if here else 0, here
+
+    def _listed(self, values: Any) -> tuple[str, str, int, bool]:
+        described = [self._described(value) for value in values if isinstance(value, Tensor)]
+        texts = [text for text, *_ in described[:_MOST_LISTED]]
+        if len(described) > _MOST_LISTED:
+            texts.append(f"... {len(described)}")
+        inside = "; ".join(texts)
+        return f"({inside})", described[0][1], sum(each[2] for each in described), any(each[3] for each in described)
+
+    def needs(self) -> tuple[OperatorNeed, ...]:
+        """Return what was seen up to now."""
+        return tuple(
+            OperatorNeed(
+                name,
+                seen.calls,
+                seen.bytes,
+                dict(seen.phases),
+                most_frequent(seen.modules, MOST_MODULES),
+                tuple(sorted(seen.dtypes)),
+                most_frequent(seen.shapes, MOST_SHAPES),
+                composition(name),
+                derived_from(name),
+                schema(name),
+                dict(seen.inside),
+            )
+            for name, seen in list(self._counted.items())
+        )
+
+
+def begin(options: dict[str, Any], folder: Path) -> ProcessTool:
+    """Begin to count the operators of this process, for `ops trace`; `launcher.py` calls it by its name.
+
+    Args:
+        options: `device`: type of the device, empty for whatever is not the CPU.
+        folder: The session's folder, for what a killed process leaves.
+    """
+    return _Tracing(OperatorMode(str(options.get("device", "")), _has), folder)
+
+
+def _has(name: str) -> bool:
+    """Whether the accelerator of this process has a kernel of its own for an operator."""
+    renamed = torch._C._get_privateuse1_backend_name() != "privateuseone"
+    return any(has_kernel(name, key) for key in (("PrivateUse1",) if renamed else ("XLA", "CUDA", "XPU")))
+
+
+class _Tracing:
+    """The mode over a whole process."""
+
+    def __init__(self, mode: OperatorMode, folder: Path) -> None:
+        self._mode = mode
+        mode.on_count = lambda calls: note_found(folder, self._document())
+        mode.__enter__()
+
+    def finish(self) -> dict[str, Any]:
+        """End, and return what was seen."""
+        self._mode.__exit__(None, None, None)
+        return self._document()
+
+    def _document(self) -> dict[str, Any]:
+        needs = self._mode.needs()
+        return {
+            "torch": str(torch.__version__).partition("+")[0],
+            "devices": sorted(self._mode.devices),
+            "needs": [asdict(need) for need in (*needs, *_of_device({need.name for need in needs}))],
+        }
+
+
+def _of_device(seen: Collection[str]) -> Iterator[OperatorNeed]:
+    """Yield what only the simulated device saw: what torch calls on it from C++ alone."""
+    module = sys.modules.get("torchferry.rehearsal.session")
+    session = None if module is None else module.current()
+    for name, calls in ({} if session is None else session.native.operators_used()).items():
+        if name not in seen and schema(name):
+            yield OperatorNeed(
+                name,
+                calls,
+                phases={"": calls},
+                composition=composition(name),
+                derived_from=derived_from(name),
+                schema=schema(name),
+            )
+
+
+def schema(name: str) -> str:
+    """Return an operator's schema, as torch writes it; empty for one that torch does not know."""
+    base, _, overload = name.partition(".")
+    try:
+        return str(torch._C._get_schema(base, overload))
+    except RuntimeError:
+        return ""

@@ -1,0 +1,102 @@
+"""Runs a command and learns which operators it calls on the accelerator: this machine's, or the simulated card."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torchferry.core.command import run as run_command
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import say
+from torchferry.numerics.framework import launcher
+from torchferry.numerics.framework.launcher import Outcome, ToolSettings, require_examined
+from torchferry.ops.needs import TRACE, OperatorNeed, RunNeeds, merged, need_of
+from torchferry.rehearsal import site
+from torchferry.rehearsal.config import VARIABLE, Rehearsal
+
+_TOOL = "torchferry.ops.recorder:begin"
+
+
+def traced(command: list[str], rehearsal: Rehearsal | None = None) -> RunNeeds:
+    """Return what a command needs of the accelerator.
+
+    Args:
+        command: What to run.
+        rehearsal: The simulated card that it runs on; None for this machine's accelerator, or for the rehearsal around
+            this process.
+
+    Raises:
+        TorchferryError: no process loaded torch, or none of them called anything on an accelerator.
+        UsageError: there is no such command, or its environment keeps torch from loading the tool.
+    """
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
+        raise UsageError(
+            say("TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from loading the tool"), say("unset it for this command")
+        )
+    with tempfile.TemporaryDirectory(prefix="torchferry-ops-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        settings = ToolSettings(_TOOL)
+        if rehearsal is None:
+            outcome = launcher.run(command, settings, folder)
+        else:
+            outcome = _rehearsed(command, settings, folder, rehearsal)
+    require_examined(outcome)
+    return _of(outcome, command, "" if rehearsal is None else str(rehearsal.resolved()))
+
+
+def _rehearsed(command: list[str], settings: ToolSettings, folder: Path, rehearsal: Rehearsal) -> Outcome:
+    if rehearsal.profile.fallback == "error":
+        # what the card lacks is found in the list; the program is to go on to its end
+        rehearsal = replace(rehearsal, profile=replace(rehearsal.profile, fallback="silent"))
+    session, tool = folder / "rehearsal", folder / "tool"
+    session.mkdir()
+    tool.mkdir()
+    site.fill(session, rehearsal)
+    settings.write(tool)
+    path = os.pathsep.join([str(launcher.SITE), site.search_path(session, rehearsal)])
+    environment = {**os.environ, VARIABLE: str(session), launcher.FOLDER: str(tool), "PYTHONPATH": path}
+    return launcher.outcome(run_command(command, environment), tool)
+
+
+def _of(outcome: Outcome, command: list[str], target: str) -> RunNeeds:
+    parts: list[list[OperatorNeed]] = []
+    devices: set[str] = set()
+    notes: list[str] = []
+    torch = ""
+    for result in outcome.results:
+        if "error" in result:
+            notes.append(f"rank {result['rank']}: {str(result['error']).strip().splitlines()[-1]}")
+            continue
+        torch = str(result["torch"])
+        devices.update(result["devices"])
+        parts.append([need_of(entry) for entry in result["needs"]])
+    if not any(parts):
+        raise TorchferryError(*_nothing(outcome, target))
+    return RunNeeds(
+        TRACE,
+        tuple(command),
+        torch,
+        target,
+        " ".join(sorted(devices)),
+        merged(parts),
+        outcome.code,
+        len(outcome.results) - len(outcome.broken),
+        outcome.broken,
+        tuple(notes),
+    )
+
+
+def _nothing(outcome: Outcome, target: str) -> tuple[Any, Any]:
+    """Return what to say where no operator ran on an accelerator."""
+    if outcome.code:
+        return (
+            say("the command ended with {code} before anything ran on an accelerator", code=outcome.code),
+            say("its own output says why; without torchferry it ends so too, or tell us"),
+        )
+    what = say("nothing ran on an accelerator: the command computed on the CPU alone")
+    if target:
+        return what, say("the program must ask for the card's device; of a CUDA program: `-- torchferry run -- ...`")
+    return what, say("on a machine without one, name a target: `torchferry ops trace -t NAME -- ...`")

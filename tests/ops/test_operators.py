@@ -1,0 +1,172 @@
+"""What a run needs, and what becomes of it on a target."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchferry.backends.target import Target
+from torchferry.core.errors import TorchferryError
+from torchferry.ops import needs
+from torchferry.ops.judging import judge
+from torchferry.ops.kernels import from_table, shares
+from torchferry.ops.lists import of_dump, of_target
+from torchferry.ops.needs import OperatorNeed, RunNeeds
+
+MODEL = """\
+import torch
+
+def step(device):
+    nn = torch.nn
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    x = torch.randn(2, 3, 16, 16, device=device)
+    def run():
+        model(x).sum().backward()
+        optimizer.step()
+    return run
+
+def wrong(device):
+    return lambda: torch.nonzero(torch.ones(3, device=device))
+"""
+
+
+def ops(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torchferry", "ops", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+@pytest.mark.parametrize(
+    ("target", "core", "backward"), [("musa@2.7.1", 89.8, 94.9), ("npu@2.13.0", 72.8, 73.5), ("gcu@2.10.0", 53.7, 13.3)]
+)
+def test_the_share_of_kernels(target: str, core: float, backward: float) -> None:
+    registered = of_target(Target.named(target)).registered
+    assert registered is not None
+    percent = {share.group: (share.total, round(share.percent, 1)) for share in shares(from_table(), registered)}
+    assert percent["must_have"][0] == 858
+    assert percent["gpu_core"] == (629, core)
+    assert percent["backward"] == (98, backward)
+
+
+def need(name: str, composition: str = "", **values: Any) -> OperatorNeed:
+    return OperatorNeed(f"aten::{name}" if "::" not in name else name, values.pop("calls", 1), 8, composition=composition,
+                        **values)  # fmt: skip
+
+
+JUDGED = [
+    ("musa", need("add.out"), "native"),
+    ("musa", need("add.Tensor", "derived", derived_from="aten::add.out"), "native"),
+    ("musa", need("linalg_matrix_exp"), "missing"),
+    ("musa", need("t", "explicit"), "composite"),
+    ("gcu", need("convolution_backward", "explicit"), "forced"),
+    ("gcu", need("threshold_backward", "derived", derived_from="aten::threshold_backward.grad_input"), "missing"),
+    ("musa", need("hash_tensor.out"), "unknown"),  # newer than the list's torch
+    ("npu", need("torchvision::nms"), "unknown"),
+    ("sdaa", need("add.out"), "unknown"),
+    ("ptex", need("linalg_matrix_exp"), "unknown"),
+]
+
+
+@pytest.mark.parametrize(("target", "operator", "support"), JUDGED)
+def test_what_becomes_of_an_operator(target: str, operator: OperatorNeed, support: str) -> None:
+    (judged,) = judge([operator], of_target(Target.named(target)))
+    assert judged.support == support
+    assert (judged.copied_bytes > 0) == (support in {"missing", "forced"})
+
+
+def test_what_composes_a_native_operator_is_not_needed() -> None:
+    inner = need("linalg_matrix_exp", calls=3, inside={"aten::mm": 1, "aten::t": 1})
+    judged = judge([need("mm", "explicit"), need("t", "explicit"), inner], of_target(Target.named("musa")))
+    assert {each.need.name: each.need.calls for each in judged} == {
+        "aten::linalg_matrix_exp": 2,  # mm is native, t is composed
+        "aten::mm": 1,
+        "aten::t": 1,
+    }
+
+
+RUN = RunNeeds("trace", ("python", "a.py"), "2.13.0", "", "npu", (need("add.out"),))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"version": 99}, "version 99"),
+        ({"format": "x"}, "no list"),
+        ({"operators": 3}, "damaged"),
+        ({"operators": [{"name": "rm -rf"}]}, "damaged"),
+        ({"exit_code": "0"}, "damaged"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+    path = tmp_path / "ops.json"
+    path.write_text(RUN.to_json(), encoding="utf-8")
+    assert needs.read(path) == RUN
+    path.write_text(json.dumps({**json.loads(RUN.to_json()), **change}), encoding="utf-8")
+    with pytest.raises(TorchferryError, match=says):
+        needs.read(path)
+    path.write_text(RUN.to_json()[:50], encoding="utf-8")
+    with pytest.raises(TorchferryError, match="cut off"):
+        needs.read(path)
+
+
+def test_a_list_of_another_target_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "list.json"
+    document = {"format": "torchferry operator list", "version": 1, "target": "sdaa", "plugin": "torch_sdaa",
+                "plugin_version": "3.2.0", "torch": "2.7.1", "source": "here",
+                "lists": {"registered": ["add.out"]}}  # fmt: skip
+    path.write_text(json.dumps(document), encoding="utf-8")
+    assert of_dump(path, Target.named("sdaa")).registered == {"add.out"}
+    with pytest.raises(TorchferryError, match="not of npu"):
+        of_dump(path, Target.named("npu"))
+    document["lists"] = {"registered": ["no operator"]}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(TorchferryError, match="damaged"):
+        of_dump(path, Target.named("sdaa"))
+
+
+@pytest.mark.rehearsal
+def test_a_step_is_predicted_and_reported(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL, encoding="utf-8")
+    done = ops("report", "-t", "gcu", "--model", "model.py:step", "-f", "json", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    found = {row["operator"]: row["support"] for row in json.loads(done.stdout)["operators"]}
+    assert {name for name, support in found.items() if support == "missing"} == {
+        "aten::native_batch_norm_backward",
+        "aten::threshold_backward",
+        "aten::max_pool2d_with_indices_backward",
+    }
+    assert found["aten::convolution_backward"] == "forced"
+    done = ops("predict", "model.py:wrong", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "model.py:14" in done.stderr
+
+
+@pytest.mark.rehearsal
+@pytest.mark.parametrize("target", ["musa", "npu", "gcu"])
+def test_the_report_agrees_with_the_rehearsal(target: str) -> None:
+    code = (
+        "import sys, torch\n"
+        "from torchferry.backends.target import Target\n"
+        "from torchferry.rehearsal.profile import make_profile\n"
+        "from torchferry.rehearsal.operator_modes import modes\n"
+        "from torchferry.ops.composition import composition, derived_from, has_kernel\n"
+        "from torchferry.ops.judging import ENDS_IN, judge\n"
+        "from torchferry.ops.lists import of_target\n"
+        "from torchferry.ops.needs import OperatorNeed\n"
+        "target = Target.named(sys.argv[1])\n"
+        "of = modes(make_profile(target))\n"
+        "names = [n for n in torch._C._dispatch_get_all_op_names() if n.startswith('aten::') and has_kernel(n, 'CPU')]\n"
+        "needs = [OperatorNeed(n, 1, composition=composition(n), derived_from=derived_from(n)) for n in names]\n"
+        "lost = {j.need.name for j in judge(needs, of_target(target)) if j.support in ('missing', 'forced')}\n"
+        "refused = (of.missing | of.fallback) & set(names)\n"
+        "print(sorted(refused - lost)); print(sorted(lost - refused)); print(len(refused))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, target], capture_output=True, text=True, check=False)
+    unreported, _, number = done.stdout.splitlines()
+    assert unreported == "[]", done.stdout + done.stderr
+    assert int(number) > 50
