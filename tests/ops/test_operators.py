@@ -54,7 +54,7 @@ def test_the_share_of_kernels(target: str, core: float, backward: float) -> None
 
 
 def need(name: str, composition: str = "", **values: Any) -> OperatorNeed:
-    return OperatorNeed(f"aten::{name}" if "::" not in name else name, values.pop("calls", 1), 8, composition=composition,
+    return OperatorNeed(f"aten::{name}" if "::" not in name else name, values.pop("calls", 1), 8, composition=composition,  # noqa: E501
                         **values)  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def test_a_list_of_another_target_is_refused(tmp_path: Path) -> None:
                 "plugin_version": "3.2.0", "torch": "2.7.1", "source": "here",
                 "lists": {"registered": ["add.out"]}}  # fmt: skip
     path.write_text(json.dumps(document), encoding="utf-8")
-    assert of_dump(path, Target.named("sdaa")).registered == {"add.out"}
+    assert of_dump(path, Target.named("sdaa")).registered == frozenset({"add.out"})
     with pytest.raises(TorchferryError, match="not of npu"):
         of_dump(path, Target.named("npu"))
     document["lists"] = {"registered": ["no operator"]}
@@ -160,7 +160,7 @@ def test_the_report_agrees_with_the_rehearsal(target: str) -> None:
         "from torchferry.ops.needs import OperatorNeed\n"
         "target = Target.named(sys.argv[1])\n"
         "of = modes(make_profile(target))\n"
-        "names = [n for n in torch._C._dispatch_get_all_op_names() if n.startswith('aten::') and has_kernel(n, 'CPU')]\n"
+        "names = [n for n in torch._C._dispatch_get_all_op_names() if n.startswith('aten::') and has_kernel(n, 'CPU')]\n"  # noqa: E501
         "needs = [OperatorNeed(n, 1, composition=composition(n), derived_from=derived_from(n)) for n in names]\n"
         "lost = {j.need.name for j in judge(needs, of_target(target)) if j.support in ('missing', 'forced')}\n"
         "refused = (of.missing | of.fallback) & set(names)\n"

@@ -116,4 +116,5 @@ def _dumped(document: dict[str, Any]) -> DumpedList:
     texts = [document[key] for key in ("target", "plugin", "plugin_version", "torch", "source")]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("a text is missing")
-    return DumpedList(*texts, lists)
+    target, plugin, version, torch, source = texts
+    return DumpedList(target, plugin, version, torch, source, lists)

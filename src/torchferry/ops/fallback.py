@@ -116,7 +116,7 @@ def _install(name: str, key: str, count: FallbackCount) -> None:
             _write_back(old, new, count, aliases)
         return torch.utils._pytree.tree_map(lambda value: _returned(value, device, count, aliases), result)
 
-    library = torch.library.Library(space, "IMPL")  # type: ignore[no-untyped-call]
+    library = torch.library.Library(space, "IMPL")
     if "allow_override" in inspect.signature(library.impl).parameters:
         library.impl(plain, kernel, key, allow_override=True)
     else:

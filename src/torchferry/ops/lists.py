@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from torchferry.backends.cards import default_card, find_card
 from torchferry.backends.operators import OperatorTable, load_operators
@@ -94,7 +95,8 @@ def of_dump(path: Path, target: Target, card: str = "") -> OperatorList:
             say("{path} is a list of {target}, not of {wanted}", path=path, target=dumped.target, wanted=target.name)
         )
     listed = of_target(target, card)
+    lists: dict[str, Any] = dict(dumped.lists)
     table = replace(
-        listed.table, version=dumped.version, torch=dumped.torch, source=f"{path.name}: {dumped.source}", **dumped.lists
+        listed.table, version=dumped.version, torch=dumped.torch, source=f"{path.name}: {dumped.source}", **lists
     )
     return replace(listed, version=target.version or dumped.version, table=table, confidence="dumped")

@@ -202,7 +202,7 @@ def main() -> None:
     result = Path(sys.argv[2])
     settings["file"] = Path(settings["file"])
     try:
-        written = {"needs": predict(**settings).to_json()}
+        written: dict[str, Any] = {"needs": predict(**settings).to_json()}
     except TorchferryError as error:
         written = {"error": error.message.render("en"), "advice": error.advice.render("en") if error.advice else "",
                    "lines": error.lines()}  # fmt: skip
