@@ -4,8 +4,8 @@
     python benchmarks/ops/codegen_cost.py --compile                    and compile every file (minutes)
     python benchmarks/ops/codegen_cost.py --list musa_functions.yaml   and classify a list of somebody's
 
-CPU seconds are user and system time of the process, so they hold while others work on the machine; memory is the largest
-that the compiler held at once.
+CPU seconds are user and system time of the process, so they hold while others work on the machine; memory is
+the largest that the compiler held at once.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
-
-sys.path[:0] = [str(Path(__file__).parents[2] / "src"), str(Path(__file__).parents[2])]
 
 from torchferry.ops.codegen.building import Build
 from torchferry.ops.codegen.document import read_document
@@ -113,7 +111,10 @@ def main() -> int:
             [*command, str(chosen.list), "--namespace", "at::listed", "--dry-run", "--leave-out", "-o", os.devnull]
         )
         counts = as_written(entries, upstream.choose(entry.operator for entry in entries))
-        print(f"{chosen.list.name}: {len(entries)} entries, {dict(counts)}, read in {seconds:.1f} CPU s (exit code {code})")
+        print(
+            f"{chosen.list.name}: {len(entries)} entries, {dict(counts)}, "
+            f"read in {seconds:.1f} CPU s (exit code {code})"
+        )
     return int(failed != 0)
 
 

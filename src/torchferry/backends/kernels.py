@@ -91,7 +91,9 @@ def kernel_libraries() -> dict[str, KernelLibrary]:
             data.check_keys(row, _LIBRARY_KEYS, "libraries")
             library = data.text(row, "name", "libraries")
             steps = tuple(_step(data, step, library) for step in row.get("steps", []))
-            libraries[library] = KernelLibrary(library, data.text(row, "header", library), steps, data.cited(row, library))
+            libraries[library] = KernelLibrary(
+                library, data.text(row, "header", library), steps, data.cited(row, library)
+            )
     return libraries
 
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @click.command("codegen")
 @click.argument("functions", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--key", default="PrivateUse1", show_default=True, help="Dispatch key of the backend: PrivateUse1 or XLA.")
+@click.option(
+    "--key", default="PrivateUse1", show_default=True, help="Dispatch key of the backend: PrivateUse1 or XLA."
+)
 @click.option("--namespace", required=True, help="C++ namespace of the kernels, such as at::acme.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for the generated files.")
 @click.option(

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable
 
 import torch
+from torch.utils import backend_registration
 
 COUNTERS = ("tril", "lerp", "nonzero", "add", "avg_pool", "triu_meta", "triu", "mish_meta", "mish_autograd", "fill")
 CHECKS: list[Callable[[], None]] = []
@@ -186,8 +187,8 @@ def function_for_autograd() -> None:
 def autograd_through_generated_kernels() -> None:
     end, weight = torch.randn(4, 5), torch.rand(4, 5)
     on_host, on_device = host.clone().requires_grad_(), given.clone().requires_grad_()
-    torch.tril(torch.lerp(on_host, end, weight)).sum().backward()
-    torch.tril(torch.lerp(on_device, end.to(DEVICE), weight.to(DEVICE))).sum().backward()
+    torch.autograd.backward(torch.tril(torch.lerp(on_host, end, weight)).sum())
+    torch.autograd.backward(torch.tril(torch.lerp(on_device, end.to(DEVICE), weight.to(DEVICE))).sum())
     assert on_host.grad is not None
     assert on_device.grad is not None
     same(on_device.grad, on_host.grad)
@@ -225,12 +226,12 @@ def outcome(function: Callable[[], None]) -> str:
 
 
 if __name__ == "__main__":
-    torch.utils.rename_privateuse1_backend(DEVICE)
-    torch.ops.load_library(sys.argv[1])
+    backend_registration.rename_privateuse1_backend(DEVICE)
+    torch.ops.load_library(sys.argv[1])  # type: ignore[no-untyped-call]
     library = ctypes.CDLL(sys.argv[1])
     library.sample_count.restype = ctypes.c_int64
-    torch._register_device_module(DEVICE, Module)
-    torch.utils.generate_methods_for_privateuse1_backend()
+    torch._register_device_module(DEVICE, Module)  # type: ignore[no-untyped-call]
+    backend_registration.generate_methods_for_privateuse1_backend()
     torch.autograd.set_multithreading_enabled(False)  # a thread of autograd's may outlive the interpreter
     torch.manual_seed(0)
     host = torch.randn(4, 5)

@@ -282,7 +282,7 @@ class _EntryChecks:
         entry = self.entry
         if not (self.own_kernel or entry.is_fallback or entry.shared):
             yield self._problem(
-                say("`{out}` is not structured here, so each form needs a kernel, and this one names none", out=self.out),
+                say("`{out}` is not structured here, so each form needs a kernel; this one has none", out=self.out),
                 say("add `dispatch: {key}: NAME`", key=self.key),
             )  # fmt: skip
         kept = [name for name in (entry.inherits, *entry.precomputed) if name and name != NONE]

@@ -10,7 +10,9 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.messages import say
 
-_SUFFIXES = frozenset({".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hpp", ".mu", ".muh", ".scpp", ".asc", ".tops"})
+_SUFFIXES = frozenset(
+    {".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hpp", ".mu", ".muh", ".scpp", ".asc", ".tops"}
+)
 
 _LARGEST = 1 << 23
 """Bytes of one file; kernels are written by people."""

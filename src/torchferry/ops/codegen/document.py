@@ -93,7 +93,7 @@ class _Reader:
 
     def document(self) -> Value:
         try:
-            import yaml  # type: ignore[import-untyped]
+            import yaml
         except ImportError:
             raise missing_yaml() from None
         events: Iterator[Any] = yaml.parse(self.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -126,8 +126,9 @@ class _Reader:
         self.count += 1
         if self.count > _MOST_VALUES or depth > _DEEPEST:
             raise self._error(
-                line, say("the file has more than {values} values or {levels} levels", values=_MOST_VALUES, levels=_DEEPEST)
-            )  # fmt: skip
+                line,
+                say("the file has more than {values} values or {levels} levels", values=_MOST_VALUES, levels=_DEEPEST),
+            )
         if kind == "AliasEvent" or event.anchor is not None:
             raise self._error(line, say("anchors and aliases are not read"), say("write the value out"))
         if event.tag not in {None, "!"}:

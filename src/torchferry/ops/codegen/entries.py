@@ -333,7 +333,7 @@ def _cards(value: Value) -> tuple[str, ...]:
     if not isinstance(value, Table) or list(value.items) != ["card"]:
         raise _FormError(expected)
     card = value.items["card"]
-    return tuple(_text(item, expected) for item in (card.items if isinstance(card, Sequence) else [card]))  # type: ignore[union-attr]
+    return tuple(_text(item, expected) for item in (card.items if isinstance(card, Sequence) else [card]))
 
 
 def _body(value: Value) -> Body:

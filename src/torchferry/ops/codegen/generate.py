@@ -24,6 +24,7 @@ from torchferry.ops.codegen.written import signed
 
 _NAMESPACE = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*")
 
+
 class Options(NamedTuple):
     """What a run is asked for.
 
@@ -158,8 +159,9 @@ def _names(options: Options) -> Names:
         raise unknown_name("dispatch key", options.key, ("PrivateUse1", "XLA"))
     if not _NAMESPACE.fullmatch(options.namespace):
         raise UsageError(
-            say("`{name}` is no namespace of C++", name=options.namespace), say("write one such as {example}", example="at::acme")
-        )  # fmt: skip
+            say("`{name}` is no namespace of C++", name=options.namespace),
+            say("write one such as {example}", example="at::acme"),
+        )
     if options.library and options.library not in kernel_libraries():
         raise unknown_name("library of kernels", options.library, kernel_libraries())
     return Names(options.namespace.rpartition("::")[2], options.namespace)
@@ -182,17 +184,18 @@ class _Work:
         for row in classified.planned:
             fallback = row.kind is Kind.FALLBACK
             together.setdefault((id(self.chosen.group(row.operator)), row.key, fallback), []).append(row)
-        written = []
-        for rows in together.values():
-            try:
-                written.append(self.writer.write(rows))
-            except BadPrecomputedError as error:
-                entry = error.planned.entry
-                self.problems.append(Problem(
-                    entry.line, entry.operator, say("`precomputed` is not understood: {error}", error=str(error)),
-                    say("write lines such as `- diagonal -> int var`, and new values without an arrow in the last"),
-                ))  # fmt: skip
-        return written
+        return [written for rows in together.values() if (written := self._written(rows)) is not None]
+
+    def _written(self, rows: list[Planned]) -> Written | None:
+        try:
+            return self.writer.write(rows)
+        except BadPrecomputedError as error:
+            entry = error.planned.entry
+            self.problems.append(Problem(
+                entry.line, entry.operator, say("`precomputed` is not understood: {error}", error=str(error)),
+                say("write lines such as `- diagonal -> int var`, and new values without an arrow in the last"),
+            ))  # fmt: skip
+            return None
 
     def stub_kernels(self, groups: list[Written]) -> dict[int, list[StubKernel]]:
         """Return the kernels that are registered for stubs, by the place of their group."""
@@ -280,7 +283,9 @@ class _Work:
         if begun.text:
             files[SKELETONS] = begun.text
         if filled:
-            roots = [group.root for group in groups if done.intersection(kernel.declaration for kernel in group.declared)]
+            roots = [
+                group.root for group in groups if done.intersection(kernel.declaration for kernel in group.declared)
+            ]
             files[FILLED] = filled_file(self.names, filled, roots)
         return Generated(
             self.names, {name: signed(self._headed(text)) for name, text in files.items()},
@@ -293,7 +298,8 @@ class _Work:
         return out is not None and self.names.is_generated(path.name) and path.parent.resolve() == out.resolve()
 
     def _headed(self, text: str) -> str:
-        return f"// from {self.options.functions.name}, for torch {self.chosen.upstream.full_version.partition('+')[0]}\n{text}"
+        version = self.chosen.upstream.full_version.partition("+")[0]
+        return f"// from {self.options.functions.name}, for torch {version}\n{text}"
 
     def _notes(self, rows: list[Row], absent: frozenset[str]) -> list[Message]:
         notes = []

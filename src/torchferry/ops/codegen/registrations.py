@@ -1,8 +1,8 @@
 """The C++ of registrations, written by torchgen for the backend's key.
 
 Torchgen knows structured kernels only for torch's own keys. One of these writes code that names no device
-(`CompositeExplicitAutogradNonFunctional`: `at::empty`, `OptionalDeviceGuard`), so the classes of a structured kernel are
-written as if for that one. Nothing of torchgen is copied or replaced, and no source tree of torch is needed.
+(`CompositeExplicitAutogradNonFunctional`: `at::empty`, `OptionalDeviceGuard`), so the classes of a structured kernel
+are written as if for that one. Nothing of torchgen is copied or replaced, and no source tree of torch is needed.
 """
 
 from __future__ import annotations
@@ -206,14 +206,15 @@ class Writer:
         }
         index = self._index(key, kernels)
         definitions, calls = (
-            "".join(self._register(index, target, group)) for target in (Target.ANONYMOUS_DEFINITION, Target.REGISTRATION)
-        )  # fmt: skip
+            "".join(self._register(index, target, group))
+            for target in (Target.ANONYMOUS_DEFINITION, Target.REGISTRATION)
+        )
         if any(row.kind is Kind.OVERRIDE and not row.entry.device_check for row in rows):
             definitions = self._with_scalars(definitions, rows)
         own = [row for row in rows if row.namespace == self.namespace]
         if is_structured:
             is_customized = rows[0].kind is Kind.CUSTOMIZED
-            declared = (self._structured_kernel(group, index, rows[0], is_customized),) if own else ()
+            declared = tuple(self._structured_kernel(group, index, row, is_customized) for row in own[:1])
             return Written(tuple(rows), root, definitions, calls, declared, bool(own) and not is_customized)
         declared = tuple(self._function(index, row) for row in own)
         return Written(tuple(rows), root, definitions, calls, declared, False)
@@ -238,8 +239,10 @@ class Writer:
             return changed[group.func.name]
         functions = {name: getattr(group, name) for name in ("functional", "inplace", "mutable", "out")}
         functions = {
-            name: changed.get(function.func.name, function) for name, function in functions.items() if function is not None
-        }  # fmt: skip
+            name: changed.get(function.func.name, function)
+            for name, function in functions.items()
+            if function is not None
+        }
         if rows[0].kind is Kind.CUSTOMIZED:
             functions["out"] = self._customized(functions["out"], rows)
         return dataclasses.replace(group, **functions)

@@ -45,7 +45,7 @@ def skeletons(
     """Return the file with a skeleton for each kernel that the definitions lack."""
     parts, absent = [], set()
     for kernel, without_meta, without_kernel in missing(kernels, definitions):
-        body = not_written(kernel, names.vendor)
+        body = not_written(kernel.operator, names.vendor)
         absent.add(kernel.kernel)
         if without_meta:
             parts.append(f"// prepares {kernel.schema}\n{kernel.meta_signature} {{\n{body}}}\n")
@@ -55,10 +55,9 @@ def skeletons(
     for stub in stubs:
         if stub.kernel not in definitions.functions:
             absent.add(stub.kernel)
-            told = f'  TORCH_CHECK_NOT_IMPLEMENTED(false, "aten::{stub.operator} is not implemented on {names.vendor} yet");\n'
-            parts.append(
-                f"// calculates {stub.operator}\n{stub.stub.returns} {stub.kernel}({stub.stub.arguments}) {{\n{told}}}\n"
-            )
+            signature = f"{stub.stub.returns} {stub.kernel}({stub.stub.arguments})"
+            told = not_written(stub.operator, names.vendor)
+            parts.append(f"// calculates {stub.operator}\n{signature} {{\n{told}}}\n")
     if not parts:
         return Skeletons("", frozenset())
     text = f'#include "{names.header}"\n\nnamespace {names.namespace} {{\n\n' + "\n".join(parts)

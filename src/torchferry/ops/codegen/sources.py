@@ -1,4 +1,4 @@
-"""The generated files: a header, the registrations in several files, and a beginning for each kernel that is not written."""
+"""The generated files: a header, and the registrations in as many files as the compiler needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from torchferry.core.record import NamedTuple
 from torchferry.ops.codegen.classify import Kind
-from torchferry.ops.codegen.registrations import Declared, Written
+from torchferry.ops.codegen.registrations import Written
 from torchferry.ops.codegen.stubs import DeclaredStub
 
 SKELETONS, FILLED = "skeletons.cpp", "filled_kernels.cpp"
@@ -108,7 +108,8 @@ def header(names: Names, groups: Sequence[Written], headers: Sequence[str], stub
     stub_headers = "".join(f"#include <ATen/native/{name}>\n" for name in sorted({stub.stub.header for stub in stubs}))
     return (
         "#pragma once\n#include <ATen/TensorIterator.h>\n#include <ATen/TensorMeta.h>\n#include <ATen/core/Tensor.h>\n"
-        f"{stub_headers}{metas}{own}\nnamespace {names.namespace} {{\n\n{_lines(parts)}\n}}  // namespace {names.namespace}\n"
+        f"{stub_headers}{metas}{own}\nnamespace {names.namespace} {{\n\n{_lines(parts)}\n"
+        f"}}  // namespace {names.namespace}\n"
     )
 
 
@@ -136,10 +137,11 @@ def shard(names: Names, groups: Sequence[Written], helpers: str, stubs: Sequence
         "namespace at {\nnamespace {\n"
         'C10_DIAGNOSTIC_PUSH_AND_IGNORED_IF_DEFINED("-Wunused-function")\n'
         f"{helpers}{_RUN_ON_CPU if has_fallback else ''}C10_DIAGNOSTIC_POP()\n"
-        f"{''.join(group.definitions for group in groups)}\n{registered}\n}}  // namespace\n}}  // namespace at\n{in_native}"
+        f"{''.join(group.definitions for group in groups)}\n{registered}\n"
+        f"}}  // namespace\n}}  // namespace at\n{in_native}"
     )
 
 
-def not_written(kernel: Declared, vendor: str) -> str:
-    """Return the statement of a kernel that nobody has written: it raises NotImplementedError with the operator's name."""
-    return f'  TORCH_CHECK_NOT_IMPLEMENTED(false, "aten::{kernel.operator} is not implemented on {vendor} yet");\n'
+def not_written(operator: str, vendor: str) -> str:
+    """Return what a kernel does that nobody has written: it raises NotImplementedError with the operator's name."""
+    return f'  TORCH_CHECK_NOT_IMPLEMENTED(false, "aten::{operator} is not implemented on {vendor} yet");\n'

@@ -20,7 +20,9 @@ def as_text(generated: Generated, options: Options, lang: str) -> str:
     rows = [(row.operator, row.key, row.kind.value, row.kernel or "-", row.file) for row in generated.rows]
     heads = tuple(say(head).render(lang) for head in ("operator", "key", "kind", "kernel", "file"))
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in (heads, *rows)]
+    lines = [
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in (heads, *rows)
+    ]
     kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(_kinds(generated.rows).items()))
     lines += ["", say_plural(
         "{count} entry: {rows} registrations ({kinds})", "{count} entries: {rows} registrations ({kinds})",

@@ -1,4 +1,4 @@
-"""Generated files in a folder: written whole or not at all, never over somebody's own work, unchanged ones untouched."""
+"""Generated files in a folder: whole or not at all, never over somebody's own work, unchanged ones untouched."""
 
 from __future__ import annotations
 
