@@ -20,12 +20,12 @@ from pathlib import Path
 
 from torchferry.ops.codegen.building import Build
 from torchferry.ops.codegen.document import read_document
-from torchferry.ops.codegen.entries import Entry, entries_of
-from torchferry.ops.codegen.upstream import Chosen, Upstream, torch_folder
+from torchferry.ops.codegen.entries import OperatorEntry, entries_of
+from torchferry.ops.codegen.upstream import ChosenOperators, Upstream, torch_folder
 from torchferry.ops.kernels import from_table
 
 
-def gpu_core_list(chosen: Chosen, operators: list[str]) -> str:
+def gpu_core_list(chosen: ChosenOperators, operators: list[str]) -> str:
     """Return a list of operators in which each takes as much of torch's as it can."""
     lines: dict[str, list[str]] = {}
     for operator in operators:
@@ -34,7 +34,7 @@ def gpu_core_list(chosen: Chosen, operators: list[str]) -> str:
     return "".join(f"{line}\n" for entry in lines.values() for line in entry)
 
 
-def entry_lines(chosen: Chosen, operator: str) -> list[str]:
+def entry_lines(chosen: ChosenOperators, operator: str) -> list[str]:
     """Return the entry of one operator."""
     on_cpu, on_cuda = chosen.kernel(operator, "CPU"), chosen.kernel(operator, "CUDA")
     if chosen.is_structured(operator):
@@ -56,7 +56,7 @@ def cost(command: list[str]) -> tuple[float, float, int]:
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**10, process.returncode
 
 
-def as_written(entries: list[Entry], chosen: Chosen) -> Counter[str]:
+def as_written(entries: list[OperatorEntry], chosen: ChosenOperators) -> Counter[str]:
     """Count entries by how they are written: an unknown operator counts as unstructured, an in-place form by itself."""
     by_operator = {entry.operator: entry for entry in entries}
     counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""How kernels for a vendor's libraries are written, in steps; and what an operator of one's own is built with.
+"""How kernels for a vendor's libraries are written, in steps.
 
 A backend's `kernels.toml`::
 
@@ -14,18 +14,12 @@ A backend's `kernels.toml`::
       { text = "make the result", calls = ["at::empty(...)"], result = true },
     ]
 
-    [own]                               # what `torchferry ops new --target acme` fills its files with
-    kernel_file = "acme_kernel.acu"
-    source = "HEADER"
-    ...
-
 A step with `result` is left out of the kernel of a structured operator, whose results are made before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -63,19 +57,6 @@ class KernelLibrary:
     source: str
 
 
-@dataclass(frozen=True)
-class OwnOperators:
-    """What an operator of one's own is built with on a vendor's device.
-
-    Attributes:
-        texts: What the templates of `torchferry ops new` are filled with, by name.
-        source: Where it is public.
-    """
-
-    texts: Mapping[str, str] = field(default_factory=dict)
-    source: str = ""
-
-
 @lru_cache(maxsize=1)
 def kernel_libraries() -> dict[str, KernelLibrary]:
     """Return the libraries of all backends by name.
@@ -103,20 +84,6 @@ def _step(data: DataFile, step: dict[str, Any], library: str) -> KernelStep:
     if not isinstance(calls, list) or not all(isinstance(call, str) and "\n" not in call for call in calls):
         raise data.wrong(f"{library}: calls are texts of one line")
     return KernelStep(data.text(step, "text", library), tuple(calls), step.get("result") is True)
-
-
-def own_operators(backend: type[Backend]) -> OwnOperators | None:
-    """Return what operators of one's own are built with on a backend's device; None where nothing is public.
-
-    Raises:
-        ValueError: its file is wrong; says which and where.
-    """
-    data = _file(backend)
-    table = data.document.get("own") if data is not None else None
-    if data is None or table is None:
-        return None
-    texts = {name: data.text(table, name, "own") for name in table if name != "source"}
-    return OwnOperators(texts, data.cited(table, "own"))
 
 
 def _file(backend: type[Backend]) -> DataFile | None:

@@ -14,7 +14,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say
 
 if TYPE_CHECKING:
-    from torchferry.ops.codegen.generate import Generated, Options
+    from torchferry.ops.codegen.generate import CodegenOptions, Generated
 
 
 @click.command("codegen")
@@ -65,13 +65,13 @@ def command(
     FUNCTIONS is a YAML file with entries as in torch_musa's musa_functions.yaml. Prints which operator gets its kernel
     how, and the file that registers it. Ends with 1 when entries were left out.
     """
-    from torchferry.ops.codegen.generate import Options, generate
+    from torchferry.ops.codegen.generate import CodegenOptions, generate
     from torchferry.ops.codegen.table import as_json, as_text
 
     lang = lang or language()
     if out is None and not dry_run:
         raise TorchferryError(say("--out is not given"), say("name a folder for the files, or say --dry-run"))
-    options = Options(
+    options = CodegenOptions(
         functions, key, namespace, kernels, shards=shards, card=card, library=library, headers=headers,
         leave_out=leave_out, out=out,
     )  # fmt: skip
@@ -97,13 +97,13 @@ def _write(generated: Generated, out: Path, force: bool, lang: str) -> None:
         click.echo(say("{path} is up to date", path=out).render(lang), err=True)
 
 
-def _build(options: Options, generated: Generated, out: Path, library_file: Path, lang: str) -> None:
+def _build(options: CodegenOptions, generated: Generated, out: Path, library_file: Path, lang: str) -> None:
     from torchferry.ops.codegen.building import Build, build_library, host_sources
     from torchferry.ops.codegen.upstream import torch_folder
 
     own = host_sources(options.kernels)
-    made = [out / name for name in generated.files if name.endswith(".cpp")]
-    own = [path for path in own if path.resolve() not in {file.resolve() for file in made}]
+    generated_sources = [out / name for name in generated.files if name.endswith(".cpp")]
+    own = [path for path in own if path.resolve() not in {file.resolve() for file in generated_sources}]
     folders = [path if path.is_dir() else path.parent for path in options.kernels]
-    build_library(Build((*made, *own), (out, *folders), torch_folder()), library_file)
+    build_library(Build((*generated_sources, *own), (out, *folders), torch_folder()), library_file)
     click.echo(say("{path} is written", path=library_file).render(lang), err=True)

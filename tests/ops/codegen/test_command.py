@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 
 from torchferry.cli.ops_codegen import command
 from torchferry.core.errors import TorchferryError
-from torchferry.ops.codegen.generate import Options, generate
+from torchferry.ops.codegen.generate import CodegenOptions, generate
 from torchferry.rehearsal import build
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -111,7 +111,7 @@ def test_nothing_is_written_without_need(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample device, built once for each state of its sources and of what is generated."""
-    options = Options(SAMPLE / "functions.yaml", "PrivateUse1", "at::sample", (SAMPLE,))
+    options = CodegenOptions(SAMPLE / "functions.yaml", "PrivateUse1", "at::sample", (SAMPLE,))
     generated = generate(options)
     assert generated.skeletons == frozenset()
     if shutil.which("g++") is None and shutil.which("clang++") is None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from torchferry.ops.codegen.document import DocumentError, Text, Value, read_document
-from torchferry.ops.codegen.generate import Generated, Options, ProblemsError, generate
+from torchferry.ops.codegen.document import DocumentError, Value, YamlText, read_document
+from torchferry.ops.codegen.generate import CodegenOptions, Generated, ProblemsError, generate
 
 TRIL = "- func: tril\n- func: tril_\n- func: tril.out\n"
 ADD = "- func: add.Tensor\n{}- func: add_.Tensor\n{}- func: add.out\n{}"
@@ -26,7 +26,7 @@ def generated(tmp_path: Path, text: str, **options: object) -> Generated:
     path = tmp_path / "functions.yaml"
     path.write_text(text, encoding="utf-8")
     chosen = {"key": "PrivateUse1", "namespace": "at::acme", **options}
-    return generate(Options(path, **chosen))  # type: ignore[arg-type]
+    return generate(CodegenOptions(path, **chosen))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_damaged_file_is_refused_with_its_line(tmp_path: Path, data: bytes, wo
     path = tmp_path / "functions.yaml"
     path.write_bytes(data)
     with pytest.raises(DocumentError, match=r"functions\.yaml") as raised:
-        generate(Options(path, "PrivateUse1", "at::acme"))
+        generate(CodegenOptions(path, "PrivateUse1", "at::acme"))
     assert words in raised.value.message.render("en")
 
 
@@ -139,7 +139,7 @@ def test_values_know_their_lines(tmp_path_factory: pytest.TempPathFactory, names
     path = tmp_path_factory.mktemp("lines") / "functions.yaml"
     path.write_text("".join(f"- '{name}'\n" for name in names), encoding="utf-8")
     value = read_document(path)
-    assert not isinstance(value, Text)
+    assert not isinstance(value, YamlText)
     assert [item.line for item in value.items] == list(range(1, len(names) + 1))  # type: ignore[union-attr]
 
 

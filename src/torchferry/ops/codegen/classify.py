@@ -8,13 +8,13 @@ from enum import Enum
 
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.ops.codegen.entries import NONE, Entry, Problem
-from torchferry.ops.codegen.upstream import Chosen
+from torchferry.ops.codegen.entries import NONE, OperatorEntry, Problem
+from torchferry.ops.codegen.upstream import ChosenOperators
 
 NATIVE = "at::native"
 
 
-class Kind(Enum):
+class KernelKind(Enum):
     """How an operator gets its kernel; the names are those of torch_musa's manual."""
 
     LEGACY = "Legacy"
@@ -27,7 +27,7 @@ class Kind(Enum):
     OTHER_KEY = "other key"
 
 
-STRUCTURED = frozenset({Kind.LEGACY, Kind.LEGACY_META, Kind.CUSTOMIZED})
+STRUCTURED = frozenset({KernelKind.LEGACY, KernelKind.LEGACY_META, KernelKind.CUSTOMIZED})
 """Kinds whose in-place and functional forms are generated from the out form."""
 
 _KEY_PREFIXES = ("Autograd", "Quantized", "Sparse", "SparseCsr", "NestedTensor")
@@ -48,10 +48,10 @@ class Planned(NamedTuple):
 
     operator: str
     key: str
-    kind: Kind
+    kind: KernelKind
     namespace: str
     kernel: str
-    entry: Entry
+    entry: OperatorEntry
     is_cuda_name: bool = False
 
 
@@ -60,7 +60,7 @@ class Classified(NamedTuple):
 
     planned: list[Planned]
     problems: list[Problem]
-    set_aside: list[Entry]
+    set_aside: list[OperatorEntry]
 
 
 def accepted_keys(key: str) -> tuple[str, ...]:
@@ -71,8 +71,8 @@ def accepted_keys(key: str) -> tuple[str, ...]:
 
 
 def that_count(
-    entries: Iterable[Entry], version: tuple[int, int], card: str
-) -> tuple[list[Entry], list[Entry], list[Problem]]:
+    entries: Iterable[OperatorEntry], version: tuple[int, int], card: str
+) -> tuple[list[OperatorEntry], list[OperatorEntry], list[Problem]]:
     """Return the entries for a torch version and a card, those that do not count, and what cannot be decided."""
     counting, set_aside, problems = [], [], []
     for entry in entries:
@@ -90,7 +90,7 @@ def that_count(
     return counting, set_aside, problems
 
 
-def classify(entries: list[Entry], chosen: Chosen, key: str, namespace: str) -> Classified:
+def classify(entries: list[OperatorEntry], chosen: ChosenOperators, key: str, namespace: str) -> Classified:
     """Return what the entries come to.
 
     Args:
@@ -100,7 +100,7 @@ def classify(entries: list[Entry], chosen: Chosen, key: str, namespace: str) -> 
         namespace: The namespace of its kernels, such as `at::acme`.
     """
     problems: list[Problem] = []
-    by_operator: dict[str, Entry] = {}
+    by_operator: dict[str, OperatorEntry] = {}
     for entry in entries:
         problem = _name_problem(entry, chosen, by_operator.get(entry.operator))
         if problem is not None:
@@ -119,14 +119,14 @@ def classify(entries: list[Entry], chosen: Chosen, key: str, namespace: str) -> 
     return Classified([row for row in planned if row.operator not in broken], problems, [])
 
 
-def _members(chosen: Chosen, operator: str) -> list[str]:
+def _members(chosen: ChosenOperators, operator: str) -> list[str]:
     """Return the operators that stand and fall with this one."""
     if operator not in chosen.functions:
         return []
     return chosen.members(operator) if chosen.is_structured(operator) else [operator]
 
 
-def _name_problem(entry: Entry, chosen: Chosen, earlier: Entry | None) -> Problem | None:
+def _name_problem(entry: OperatorEntry, chosen: ChosenOperators, earlier: OperatorEntry | None) -> Problem | None:
     if earlier is not None:
         return Problem(
             entry.line,
@@ -143,7 +143,7 @@ def _name_problem(entry: Entry, chosen: Chosen, earlier: Entry | None) -> Proble
             say("torch {version} has no such operator", version=chosen.upstream.full_version),
             say("did you mean `{close}`?", close=close[0])
             if close
-            else say("an operator of your own needs a namespace of its own: `torchferry ops new` writes one"),
+            else say("an operator of your own needs a namespace of its own: define it with torch.library"),
         )
     own = str(chosen.functions[entry.operator].func)
     if entry.schema and "".join(entry.schema.split()) != "".join(own.split()):
@@ -160,7 +160,13 @@ class _EntryChecks:
     """One entry within its group."""
 
     def __init__(
-        self, entry: Entry, entries: dict[str, Entry], chosen: Chosen, key: str, keys: tuple[str, ...], namespace: str
+        self,
+        entry: OperatorEntry,
+        entries: dict[str, OperatorEntry],
+        chosen: ChosenOperators,
+        key: str,
+        keys: tuple[str, ...],
+        namespace: str,
     ) -> None:
         self.entry = entry
         self.entries = entries
@@ -329,9 +335,11 @@ class _EntryChecks:
         entry = self.entry
         for key, kernel in entry.dispatch.items():
             if key != self.key:
-                yield self._registration(key, Kind.OTHER_KEY, kernel)
+                yield self._registration(key, KernelKind.OTHER_KEY, kernel)
         if entry.autograd:
-            yield Planned(entry.operator, f"Autograd{self.key}", Kind.OTHER_KEY, self.namespace, entry.autograd, entry)
+            yield Planned(
+                entry.operator, f"Autograd{self.key}", KernelKind.OTHER_KEY, self.namespace, entry.autograd, entry
+            )
         if self._only_other_keys:
             return
         out = self.primary
@@ -339,30 +347,30 @@ class _EntryChecks:
             assert out is not None
             yield self._structured(out)
         elif entry.is_fallback:
-            yield Planned(entry.operator, self.key, Kind.FALLBACK, "", "", entry)
+            yield Planned(entry.operator, self.key, KernelKind.FALLBACK, "", "", entry)
         elif entry.shared:
             namespace, _, kernel = entry.shared.rpartition("::")
-            yield Planned(entry.operator, self.key, Kind.SHARED, namespace, kernel, entry)
+            yield Planned(entry.operator, self.key, KernelKind.SHARED, namespace, kernel, entry)
         else:
-            kind = Kind.OVERRIDE if self.upstream_structured else Kind.UNSTRUCTURED
+            kind = KernelKind.OVERRIDE if self.upstream_structured else KernelKind.UNSTRUCTURED
             yield self._registration(self.key, kind, self.own_kernel)
 
-    def _structured(self, out: Entry) -> Planned:
+    def _structured(self, out: OperatorEntry) -> Planned:
         operator, kernel = self.entry.operator, out.dispatch.get(self.key, "")
         if out.is_fallback:
-            return Planned(operator, self.key, Kind.FALLBACK, "", "", self.entry)
+            return Planned(operator, self.key, KernelKind.FALLBACK, "", "", self.entry)
         if not kernel:
             own = self.chosen.kernel(self.out, "CPU")
-            return Planned(operator, self.key, Kind.LEGACY, NATIVE, own, self.entry)
-        kind = Kind.CUSTOMIZED if out.inherits or out.precomputed else Kind.LEGACY_META
+            return Planned(operator, self.key, KernelKind.LEGACY, NATIVE, own, self.entry)
+        kind = KernelKind.CUSTOMIZED if out.inherits or out.precomputed else KernelKind.LEGACY_META
         return Planned(operator, self.key, kind, self.namespace, kernel, self.entry)
 
-    def _registration(self, key: str, kind: Kind, kernel: str) -> Planned:
+    def _registration(self, key: str, kind: KernelKind, kernel: str) -> Planned:
         """Return a function of the vendor's, or torch's own where both have one name."""
         entry = self.entry
         related = key.replace(self.key, "")
         own = [self.chosen.kernel(entry.operator, related + name) for name in ("CPU", "CUDA") if related != "Autograd"]
         if kernel in own and not self.is_override:
-            kind = Kind.SHARED if kind is Kind.UNSTRUCTURED else kind
+            kind = KernelKind.SHARED if kind is KernelKind.UNSTRUCTURED else kind
             return Planned(entry.operator, key, kind, NATIVE, kernel, entry, own[0] != kernel)
         return Planned(entry.operator, key, kind, self.namespace, kernel, entry)

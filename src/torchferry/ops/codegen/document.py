@@ -22,7 +22,7 @@ _MOST_VALUES = 500_000
 """A list of every operator that torch has needs less than 40,000."""
 
 
-class Text(NamedTuple):
+class YamlText(NamedTuple):
     """A single value, as it is written; `is_plain` where no quotes surround it."""
 
     text: str
@@ -30,14 +30,14 @@ class Text(NamedTuple):
     line: int
 
 
-class Sequence(NamedTuple):
+class YamlList(NamedTuple):
     """A list of values."""
 
     items: list[Value]
     line: int
 
 
-class Table(NamedTuple):
+class YamlTable(NamedTuple):
     """Values by name, with the line of each name."""
 
     items: dict[str, Value]
@@ -45,7 +45,7 @@ class Table(NamedTuple):
     line: int
 
 
-Value = Union[Text, Sequence, Table]  # noqa: UP007 - evaluated at run time, and the classes are named tuples
+Value = Union[YamlText, YamlList, YamlTable]  # noqa: UP007 - evaluated at run time, and the classes are named tuples
 
 
 class DocumentError(TorchferryError):
@@ -134,19 +134,19 @@ class _Reader:
         if event.tag not in {None, "!"}:
             raise self._error(line, say("tags are not read: `{tag}`", tag=event.tag), say("remove the tag"))
         if kind == "ScalarEvent":
-            return Text(event.value, event.style is None, line)
+            return YamlText(event.value, event.style is None, line)
         if kind == "SequenceStartEvent":
             items = []
             while type(item := next(events)).__name__ != "SequenceEndEvent":
                 items.append(self._value(item, events, depth + 1))
-            return Sequence(items, line)
+            return YamlList(items, line)
         return self._table(line, events, depth)
 
-    def _table(self, line: int, events: Iterator[Any], depth: int) -> Table:
-        table = Table({}, {}, line)
+    def _table(self, line: int, events: Iterator[Any], depth: int) -> YamlTable:
+        table = YamlTable({}, {}, line)
         while type(event := next(events)).__name__ != "MappingEndEvent":
             key = self._value(event, events, depth + 1)
-            if not isinstance(key, Text):
+            if not isinstance(key, YamlText):
                 raise self._error(key.line, say("the name of a value must be a text"))
             if key.text in table.items:
                 raise self._error(key.line, say("`{name}` is there twice", name=key.text), say("remove one of them"))

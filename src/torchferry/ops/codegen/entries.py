@@ -18,7 +18,7 @@ from pathlib import Path
 
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.ops.codegen.document import DocumentError, Sequence, Table, Text, Value
+from torchferry.ops.codegen.document import DocumentError, Value, YamlList, YamlTable, YamlText
 
 NONE = "none"
 """Takes away what torch's own definition has."""
@@ -69,7 +69,7 @@ class Body(NamedTuple):
     dtype: str
 
 
-class Entry(NamedTuple):
+class OperatorEntry(NamedTuple):
     """One entry; what it does not say is empty or None.
 
     Attributes:
@@ -123,7 +123,7 @@ class Entry(NamedTuple):
 class Listed(NamedTuple):
     """What a file holds: entries, headers and templates for all of them, and what is wrong with its form."""
 
-    entries: list[Entry]
+    entries: list[OperatorEntry]
     headers: tuple[str, ...]
     templates: dict[str, str]
     problems: list[Problem]
@@ -143,19 +143,19 @@ def entries_of(document: Value, path: Path) -> Listed:
     templates: dict[str, str] = {}
     problems: list[Problem] = []
     functions = document
-    if isinstance(document, Table):
+    if isinstance(document, YamlTable):
         functions = document.items.get("functions", document)
         for name, value in document.items.items():
-            if name == "headers" and isinstance(value, Sequence):
-                headers = tuple(item.text for item in value.items if isinstance(item, Text))
-            elif name == "templates" and isinstance(value, Table):
-                templates = {key: item.text for key, item in value.items.items() if isinstance(item, Text)}
+            if name == "headers" and isinstance(value, YamlList):
+                headers = tuple(item.text for item in value.items if isinstance(item, YamlText))
+            elif name == "templates" and isinstance(value, YamlTable):
+                templates = {key: item.text for key, item in value.items.items() if isinstance(item, YamlText)}
             elif name != "functions":
                 raise DocumentError(
                     say("{path}:{line}: `{name}` is not known here", path=path, line=document.lines[name], name=name),
                     say("known: {names}", names="functions, headers, templates"),
                 )
-    if not isinstance(functions, Sequence):
+    if not isinstance(functions, YamlList):
         raise DocumentError(
             say("{path}:{line}: the file is no list of operators", path=path, line=functions.line),
             say("write entries such as `- func: tril.out`"),
@@ -181,10 +181,10 @@ class _EntryReader:
 
     def __init__(self, value: Value) -> None:
         self.problems: list[Problem] = []
-        self.entry: Entry | None = None
+        self.entry: OperatorEntry | None = None
         self.operator = ""
-        function = value.items.get("func") if isinstance(value, Table) else None
-        if not isinstance(value, Table) or not isinstance(function, Text):
+        function = value.items.get("func") if isinstance(value, YamlTable) else None
+        if not isinstance(value, YamlTable) or not isinstance(function, YamlText):
             self._problem(value.line, say("an entry has no `func`"), say("write `- func: NAME`"))
             return
         name = function.text.partition("(")[0].strip()
@@ -199,12 +199,13 @@ class _EntryReader:
         schema = function.text.strip() if "(" in function.text else ""
         fields = dict(self._fields(value))
         if not self.problems:
-            self.entry = Entry(name, schema, value.line, fields.pop("dispatch", {}), **fields)  # type: ignore[arg-type]
+            dispatch = fields.pop("dispatch", {})
+            self.entry = OperatorEntry(name, schema, value.line, dispatch, **fields)  # type: ignore[arg-type]
 
     def _problem(self, line: int, message: Message, advice: Message) -> None:
         self.problems.append(Problem(line, self.operator, message, advice))
 
-    def _fields(self, table: Table) -> Iterator[tuple[str, object]]:
+    def _fields(self, table: YamlTable) -> Iterator[tuple[str, object]]:
         ignored = []
         for name, value in table.items.items():
             if name == "func":
@@ -233,7 +234,7 @@ class _EntryReader:
 
 
 def _text(value: Value, expected: str) -> str:
-    if not isinstance(value, Text) or not value.text:
+    if not isinstance(value, YamlText) or not value.text:
         raise _FormError(expected)
     return value.text
 
@@ -242,7 +243,7 @@ def _matching(pattern: re.Pattern[str], expected: str, *also: str) -> Callable[[
     def read(value: Value) -> str:
         text = _text(value, expected)
         lower = text.lower()
-        if isinstance(value, Text) and value.is_plain and lower in also:
+        if isinstance(value, YamlText) and value.is_plain and lower in also:
             return lower
         if not pattern.fullmatch(text):
             raise _FormError(expected)
@@ -260,7 +261,7 @@ def _truth(value: Value) -> bool:
 
 def _dispatch(value: Value) -> dict[str, str]:
     expected = "PrivateUse1: NAME"
-    if not isinstance(value, Table) or not value.items:
+    if not isinstance(value, YamlTable) or not value.items:
         raise _FormError(expected)
     kernels: dict[str, str] = {}
     for keys, kernel in value.items.items():
@@ -274,16 +275,16 @@ def _dispatch(value: Value) -> dict[str, str]:
 
 def _precomputed(value: Value) -> tuple[str, ...]:
     expected = "none, or a list such as `- diagonal -> int var`"
-    if isinstance(value, Text) and value.text.lower() == NONE:
+    if isinstance(value, YamlText) and value.text.lower() == NONE:
         return (NONE,)
-    if not isinstance(value, Sequence) or not value.items:
+    if not isinstance(value, YamlList) or not value.items:
         raise _FormError(expected)
     return tuple(_text(item, expected) for item in value.items)
 
 
 def _stub(value: Value) -> Stub:
     expected = "NAME: KERNEL, the stub of torch and the function that is registered for it"
-    if not isinstance(value, Table) or len(value.items) != 1:
+    if not isinstance(value, YamlTable) or len(value.items) != 1:
         raise _FormError(expected)
     ((name, kernel),) = value.items.items()
     text = _text(kernel, expected)
@@ -307,15 +308,15 @@ def _device_check(value: Value) -> str:
 
 def _versions(value: Value) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
     expected = "all_version, a version such as v2.7, or two such as [v2.1, newest]"
-    if isinstance(value, Text):
+    if isinstance(value, YamlText):
         if value.text == "all_version":
             return None, None
         return _version(value, expected), _version(value, expected)
-    if not isinstance(value, Sequence) or len(value.items) != 2:
+    if not isinstance(value, YamlList) or len(value.items) != 2:
         raise _FormError(expected)
     first, last = value.items
     begin = _version(first, expected)
-    end = None if isinstance(last, Text) and last.text == "newest" else _version(last, expected)
+    end = None if isinstance(last, YamlText) and last.text == "newest" else _version(last, expected)
     if end is not None and end < begin:
         raise _FormError(expected)
     return begin, end
@@ -330,15 +331,15 @@ def _version(value: Value, expected: str) -> tuple[int, int]:
 
 def _cards(value: Value) -> tuple[str, ...]:
     expected = "card: NAME, or card: [NAME, NAME]"
-    if not isinstance(value, Table) or list(value.items) != ["card"]:
+    if not isinstance(value, YamlTable) or list(value.items) != ["card"]:
         raise _FormError(expected)
     card = value.items["card"]
-    return tuple(_text(item, expected) for item in (card.items if isinstance(card, Sequence) else [card]))
+    return tuple(_text(item, expected) for item in (card.items if isinstance(card, YamlList) else [card]))
 
 
 def _body(value: Value) -> Body:
     expected = "template: NAME, call: NAME, and for a result that is made here size: ARGUMENT and dtype: ARGUMENT"
-    if not isinstance(value, Table) or "template" not in value.items or set(value.items) - set(Body._fields):
+    if not isinstance(value, YamlTable) or "template" not in value.items or set(value.items) - set(Body._fields):
         raise _FormError(expected)
     texts = {name: _text(item, expected) for name, item in value.items.items()}
     if any("\n" in text or ";" in text for text in texts.values()):

@@ -11,21 +11,21 @@ from torchferry.core.errors import TorchferryError, UsageError, unknown_name
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.ops.codegen import sources
-from torchferry.ops.codegen.classify import Classified, Kind, Planned, accepted_keys, classify, that_count
+from torchferry.ops.codegen.classify import Classified, KernelKind, Planned, accepted_keys, classify, that_count
 from torchferry.ops.codegen.defined import definitions_in
 from torchferry.ops.codegen.document import read_document
-from torchferry.ops.codegen.entries import Entry, Listed, Problem, entries_of
-from torchferry.ops.codegen.registrations import BadPrecomputedError, Declared, Writer, Written
+from torchferry.ops.codegen.entries import Listed, OperatorEntry, Problem, entries_of
+from torchferry.ops.codegen.registrations import BadPrecomputedError, DeclaredKernel, Writer, WrittenGroup
 from torchferry.ops.codegen.skeletons import Filled, fill, filled_file, skeletons
-from torchferry.ops.codegen.sources import FILLED, SKELETONS, Names, StubKernel
+from torchferry.ops.codegen.sources import FILLED, SKELETONS, FileNames, StubKernel
 from torchferry.ops.codegen.stubs import Stubs
-from torchferry.ops.codegen.upstream import Chosen, Upstream, torch_folder
+from torchferry.ops.codegen.upstream import ChosenOperators, Upstream, torch_folder
 from torchferry.ops.codegen.written import signed
 
 _NAMESPACE = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*")
 
 
-class Options(NamedTuple):
+class CodegenOptions(NamedTuple):
     """What a run is asked for.
 
     Attributes:
@@ -53,7 +53,7 @@ class Options(NamedTuple):
     out: Path | None = None
 
 
-class Row(NamedTuple):
+class RegistrationRow(NamedTuple):
     """One line of the table: a registration, and the file that has it.
 
     Attributes:
@@ -69,7 +69,7 @@ class Row(NamedTuple):
 
     operator: str
     key: str
-    kind: Kind
+    kind: KernelKind
     kernel: str
     file: str
     is_written: bool
@@ -91,11 +91,11 @@ class Generated(NamedTuple):
         skeletons: Kernels that only raise.
     """
 
-    names: Names
+    names: FileNames
     files: dict[str, bytes]
-    rows: tuple[Row, ...]
+    rows: tuple[RegistrationRow, ...]
     problems: tuple[Problem, ...]
-    set_aside: tuple[Entry, ...]
+    set_aside: tuple[OperatorEntry, ...]
     entries: int
     notes: tuple[Message, ...]
     skeletons: frozenset[str]
@@ -125,7 +125,7 @@ def problem_line(path: Path, problem: Problem) -> str:
     return f"{path}:{problem.line}: {operator}{problem.message}; {problem.advice}"
 
 
-def generate(options: Options) -> Generated:
+def generate(options: CodegenOptions) -> Generated:
     """Generate the files for a list of operators; nothing is written.
 
     Raises:
@@ -152,7 +152,7 @@ def generate(options: Options) -> Generated:
     return work.generated(groups, stubs, filled, problems, set_aside, len(listed.entries) + len(listed.problems))
 
 
-def _names(options: Options) -> Names:
+def _names(options: CodegenOptions) -> FileNames:
     from torchgen.model import DispatchKey
 
     if options.key not in DispatchKey.__members__:
@@ -164,13 +164,13 @@ def _names(options: Options) -> Names:
         )
     if options.library and options.library not in kernel_libraries():
         raise unknown_name("library of kernels", options.library, kernel_libraries())
-    return Names(options.namespace.rpartition("::")[2], options.namespace)
+    return FileNames(options.namespace.rpartition("::")[2], options.namespace)
 
 
 class _Work:
     """One run; `problems` collects what is found while code is written."""
 
-    def __init__(self, options: Options, names: Names, listed: Listed, chosen: Chosen) -> None:
+    def __init__(self, options: CodegenOptions, names: FileNames, listed: Listed, chosen: ChosenOperators) -> None:
         self.options = options
         self.names = names
         self.listed = listed
@@ -178,15 +178,15 @@ class _Work:
         self.writer = Writer(chosen, options.key, options.namespace)
         self.problems: list[Problem] = []
 
-    def groups(self, classified: Classified) -> list[Written]:
+    def groups(self, classified: Classified) -> list[WrittenGroup]:
         """Write the registrations, those of a group together."""
         together: dict[tuple[int, str, bool], list[Planned]] = {}
         for row in classified.planned:
-            fallback = row.kind is Kind.FALLBACK
+            fallback = row.kind is KernelKind.FALLBACK
             together.setdefault((id(self.chosen.group(row.operator)), row.key, fallback), []).append(row)
         return [written for rows in together.values() if (written := self._written(rows)) is not None]
 
-    def _written(self, rows: list[Planned]) -> Written | None:
+    def _written(self, rows: list[Planned]) -> WrittenGroup | None:
         try:
             return self.writer.write(rows)
         except BadPrecomputedError as error:
@@ -197,7 +197,7 @@ class _Work:
             ))  # fmt: skip
             return None
 
-    def stub_kernels(self, groups: list[Written]) -> dict[int, list[StubKernel]]:
+    def stub_kernels(self, groups: list[WrittenGroup]) -> dict[int, list[StubKernel]]:
         """Return the kernels that are registered for stubs, by the place of their group."""
         stubs = Stubs(torch_folder() / "include")
         kernels: dict[int, list[StubKernel]] = {}
@@ -218,7 +218,7 @@ class _Work:
                     kernels.setdefault(index, []).append(StubKernel(declared, stub.kernel, row.operator))
         return {id(groups[index]): rows for index, rows in kernels.items()}
 
-    def filled(self, groups: list[Written]) -> list[Filled]:
+    def filled(self, groups: list[WrittenGroup]) -> list[Filled]:
         """Return the kernels that templates fill."""
         kernels = []
         for group in groups:
@@ -241,25 +241,25 @@ class _Work:
                     )  # fmt: skip
         return kernels
 
-    def _body_problem(self, entry: Entry, message: Message, advice: Message) -> None:
+    def _body_problem(self, entry: OperatorEntry, message: Message, advice: Message) -> None:
         self.problems.append(Problem(entry.line, entry.operator, message, advice))
 
-    def _library(self) -> Callable[[Declared], KernelLibrary | None]:
+    def _library(self) -> Callable[[DeclaredKernel], KernelLibrary | None]:
         libraries = kernel_libraries()
         entries = {entry.operator: entry for entry in self.listed.entries}
 
-        def of(kernel: Declared) -> KernelLibrary | None:
+        def of(kernel: DeclaredKernel) -> KernelLibrary | None:
             return libraries.get(entries[kernel.operator].library or self.options.library)
 
         return of
 
     def generated(
         self,
-        groups: list[Written],
+        groups: list[WrittenGroup],
         stubs: dict[int, list[StubKernel]],
         filled: list[Filled],
         problems: list[Problem],
-        set_aside: list[Entry],
+        set_aside: list[OperatorEntry],
         count: int,
     ) -> Generated:
         """Return the files and the table."""
@@ -274,7 +274,7 @@ class _Work:
         headers = [*self.listed.headers, *self.options.headers]
         files = {self.names.header: sources.header(self.names, groups, headers, all_stubs)}
         helpers = self.writer.helpers()
-        rows: list[Row] = []
+        rows: list[RegistrationRow] = []
         for index, part in enumerate(sources.shards(groups, self.options.shards)):
             name = self.names.shard(index)
             part_stubs = [stub for group in part for stub in stubs.get(id(group), ())]
@@ -301,7 +301,7 @@ class _Work:
         version = self.chosen.upstream.full_version.partition("+")[0]
         return f"// from {self.options.functions.name}, for torch {version}\n{text}"
 
-    def _notes(self, rows: list[Row], absent: frozenset[str]) -> list[Message]:
+    def _notes(self, rows: list[RegistrationRow], absent: frozenset[str]) -> list[Message]:
         notes = []
         ported = [row.operator for row in rows if row.needs_cuda_source]
         if ported:
@@ -321,8 +321,8 @@ class _Work:
         return notes
 
 
-def _row(row: Planned, file: str, absent: frozenset[str]) -> Row:
-    if row.kind is Kind.FALLBACK:
+def _row(row: Planned, file: str, absent: frozenset[str]) -> RegistrationRow:
+    if row.kind is KernelKind.FALLBACK:
         kernel = ""
     else:
         kernel = f"{row.namespace}::{row.kernel}"
@@ -330,7 +330,17 @@ def _row(row: Planned, file: str, absent: frozenset[str]) -> Row:
     is_absent = row.namespace != "at::native" and row.kernel in absent
     if stub is not None:
         is_absent = stub.kernel in absent
-    return Row(row.operator, row.key, row.kind, kernel, file, not is_absent, row.entry.line, row.is_cuda_name)
+    return RegistrationRow(
+        row.operator, row.key, row.kind, kernel, file, not is_absent, row.entry.line, row.is_cuda_name
+    )
 
 
-__all__ = ["Generated", "Options", "ProblemsError", "Row", "accepted_keys", "generate", "problem_line"]
+__all__ = [
+    "CodegenOptions",
+    "Generated",
+    "ProblemsError",
+    "RegistrationRow",
+    "accepted_keys",
+    "generate",
+    "problem_line",
+]

@@ -31,9 +31,9 @@ from torchgen.utils import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
-from torchferry.ops.codegen.classify import STRUCTURED, Kind, Planned
+from torchferry.ops.codegen.classify import STRUCTURED, KernelKind, Planned
 from torchferry.ops.codegen.entries import NONE
-from torchferry.ops.codegen.upstream import Chosen
+from torchferry.ops.codegen.upstream import ChosenOperators
 
 _ACROSS_DEVICES = frozenset(
     {"_copy_from", "_copy_from_and_resize", "copy_", "set_.source_Storage_storage_offset", "set_.source_Storage"}
@@ -97,7 +97,7 @@ def _nameless(writer: Any) -> Any:
     return dataclasses.replace(writer, backend_index=index)
 
 
-class Declared(NamedTuple):
+class DeclaredKernel(NamedTuple):
     """A kernel of the vendor's own.
 
     Attributes:
@@ -109,7 +109,7 @@ class Declared(NamedTuple):
         is_structured: Whether it is the calculation of a structured kernel.
         meta_class: The class of its preparation, of a Customized operator; empty for others.
         meta_signature: The beginning of the definition of that.
-        arguments: Names of its arguments in order.
+        arguments: FileNames of its arguments in order.
         outputs: Of these, the results that the caller gives.
         returns: Its C++ type.
     """
@@ -127,7 +127,7 @@ class Declared(NamedTuple):
     returns: str = ""
 
 
-class Written(NamedTuple):
+class WrittenGroup(NamedTuple):
     """The registrations of one group for one key.
 
     Attributes:
@@ -143,7 +143,7 @@ class Written(NamedTuple):
     root: str
     definitions: str
     calls: str
-    declared: tuple[Declared, ...]
+    declared: tuple[DeclaredKernel, ...]
     needs_meta: bool
 
 
@@ -164,7 +164,7 @@ class Writer:
         namespace: The namespace of its kernels.
     """
 
-    def __init__(self, chosen: Chosen, key: str, namespace: str) -> None:
+    def __init__(self, chosen: ChosenOperators, key: str, namespace: str) -> None:
         self.chosen = chosen
         self.key = key
         self.namespace = namespace
@@ -185,7 +185,7 @@ class Writer:
             device_guard=not key.startswith("Autograd"), index=kernels,
         )  # fmt: skip
 
-    def write(self, rows: list[Planned]) -> Written:
+    def write(self, rows: list[Planned]) -> WrittenGroup:
         """Write what is registered for one key of the operators of one group.
 
         Raises:
@@ -194,8 +194,8 @@ class Writer:
         """
         group, key = self.chosen.group(rows[0].operator), rows[0].key
         root = str(group.root_name)
-        if rows[0].kind is Kind.FALLBACK:
-            return Written(tuple(rows), root, "", "".join(map(_fallback_call, rows)), (), False)
+        if rows[0].kind is KernelKind.FALLBACK:
+            return WrittenGroup(tuple(rows), root, "", "".join(map(_fallback_call, rows)), (), False)
         is_structured = rows[0].kind in STRUCTURED
         group = self._adjusted(group, rows)
         kernels = {
@@ -209,15 +209,15 @@ class Writer:
             "".join(self._register(index, target, group))
             for target in (Target.ANONYMOUS_DEFINITION, Target.REGISTRATION)
         )
-        if any(row.kind is Kind.OVERRIDE and not row.entry.device_check for row in rows):
+        if any(row.kind is KernelKind.OVERRIDE and not row.entry.device_check for row in rows):
             definitions = self._with_scalars(definitions, rows)
         own = [row for row in rows if row.namespace == self.namespace]
         if is_structured:
-            is_customized = rows[0].kind is Kind.CUSTOMIZED
+            is_customized = rows[0].kind is KernelKind.CUSTOMIZED
             declared = tuple(self._structured_kernel(group, index, row, is_customized) for row in own[:1])
-            return Written(tuple(rows), root, definitions, calls, declared, bool(own) and not is_customized)
+            return WrittenGroup(tuple(rows), root, definitions, calls, declared, bool(own) and not is_customized)
         declared = tuple(self._function(index, row) for row in own)
-        return Written(tuple(rows), root, definitions, calls, declared, False)
+        return WrittenGroup(tuple(rows), root, definitions, calls, declared, False)
 
     def _register(self, index: Any, target: Any, group: Any) -> list[str]:
         writer = _Register(index, target, self._selector, False, True, None, False)
@@ -231,7 +231,7 @@ class Writer:
             check = DeviceCheckType[entry.device_check] if entry.device_check else function.device_check
             if row.operator in _ACROSS_DEVICES and not entry.device_check:
                 check = DeviceCheckType.NoCheck
-            elif row.kind is Kind.OVERRIDE and not entry.device_check:
+            elif row.kind is KernelKind.OVERRIDE and not entry.device_check:
                 check = DeviceCheckType.ExactSame
             guard = function.device_guard if entry.device_guard is None else entry.device_guard
             changed[function.func.name] = dataclasses.replace(function, device_check=check, device_guard=guard)
@@ -243,7 +243,7 @@ class Writer:
             for name, function in functions.items()
             if function is not None
         }
-        if rows[0].kind is Kind.CUSTOMIZED:
+        if rows[0].kind is KernelKind.CUSTOMIZED:
             functions["out"] = self._customized(functions["out"], rows)
         return dataclasses.replace(group, **functions)
 
@@ -288,11 +288,11 @@ class Writer:
             )  # fmt: skip
         return changed
 
-    def _function(self, index: Any, row: Planned) -> Declared:
+    def _function(self, index: Any, row: Planned) -> DeclaredKernel:
         function = self.chosen.functions[row.operator]
         with native_function_manager(function):
             signature = kernel_signature(function, index)
-            return Declared(
+            return DeclaredKernel(
                 row.kernel, row.operator, str(function.func), f"{signature.decl(name=row.kernel)};",
                 signature.defn(name=row.kernel), False,
                 arguments=tuple(binding.name for binding in signature.arguments()),
@@ -300,7 +300,7 @@ class Writer:
                 returns=signature.returns_type().cpp_type(),
             )  # fmt: skip
 
-    def _structured_kernel(self, group: Any, index: Any, row: Planned, is_customized: bool) -> Declared:
+    def _structured_kernel(self, group: Any, index: Any, row: Planned, is_customized: bool) -> DeclaredKernel:
         declaration = compute_native_function_declaration(group, index)[0].replace("TORCH_API ", "")
         meta_class = meta_signature = ""
         with native_function_manager(group.out):
@@ -314,7 +314,7 @@ class Writer:
                 given = ", ".join(argument.decl() for argument in structured.meta_arguments(group))
                 meta_signature = f"{macro}({name})({given})"
         outputs = tuple(argument.name for argument in group.out.func.arguments.out)
-        return Declared(
+        return DeclaredKernel(
             row.kernel, str(group.out.func.name), str(group.out.func), declaration,
             f"TORCH_IMPL_FUNC({row.kernel})({texts})", True, meta_class, meta_signature,
             tuple(argument.name for argument in arguments), outputs, "void",

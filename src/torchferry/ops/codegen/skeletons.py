@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from string import Template
+from typing import TYPE_CHECKING
 
 from torchferry.backends.kernels import KernelLibrary
 from torchferry.core.record import NamedTuple
 from torchferry.ops.codegen.defined import Definitions
 from torchferry.ops.codegen.entries import Body
-from torchferry.ops.codegen.registrations import Declared
-from torchferry.ops.codegen.sources import Names, StubKernel, include_ops, not_written
+from torchferry.ops.codegen.sources import FileNames, StubKernel, include_ops, not_written
+
+if TYPE_CHECKING:
+    from torchferry.ops.codegen.registrations import DeclaredKernel
 
 
 class Skeletons(NamedTuple):
@@ -20,7 +23,7 @@ class Skeletons(NamedTuple):
     kernels: frozenset[str]
 
 
-def missing(kernels: Sequence[Declared], definitions: Definitions) -> list[tuple[Declared, bool, bool]]:
+def missing(kernels: Sequence[DeclaredKernel], definitions: Definitions) -> list[tuple[DeclaredKernel, bool, bool]]:
     """Return the kernels that are not written whole: with whether the preparation is absent, and the calculation."""
     rows = []
     for kernel in kernels:
@@ -31,16 +34,16 @@ def missing(kernels: Sequence[Declared], definitions: Definitions) -> list[tuple
     return rows
 
 
-def _meta_name(kernel: Declared) -> str:
+def _meta_name(kernel: DeclaredKernel) -> str:
     return kernel.meta_signature.partition("(")[2].partition(")")[0]
 
 
 def skeletons(
-    names: Names,
-    kernels: Sequence[Declared],
+    names: FileNames,
+    kernels: Sequence[DeclaredKernel],
     stubs: Sequence[StubKernel],
     definitions: Definitions,
-    library: Callable[[Declared], KernelLibrary | None],
+    library: Callable[[DeclaredKernel], KernelLibrary | None],
 ) -> Skeletons:
     """Return the file with a skeleton for each kernel that the definitions lack."""
     parts, absent = [], set()
@@ -64,7 +67,7 @@ def skeletons(
     return Skeletons(f"{text}\n}}  // namespace {names.namespace}\n", frozenset(absent))
 
 
-def _steps(library: KernelLibrary | None, kernel: Declared) -> str:
+def _steps(library: KernelLibrary | None, kernel: DeclaredKernel) -> str:
     """Return the steps of a library's kernel as comments; a structured kernel gets its results made."""
     if library is None:
         return ""
@@ -79,11 +82,11 @@ def _steps(library: KernelLibrary | None, kernel: Declared) -> str:
 class Filled(NamedTuple):
     """A kernel whose body is made from a template."""
 
-    kernel: Declared
+    kernel: DeclaredKernel
     text: str
 
 
-def fill(kernel: Declared, body: Body, template: str) -> Filled:
+def fill(kernel: DeclaredKernel, body: Body, template: str) -> Filled:
     """Return a kernel with the body that its entry asks for.
 
     In the template, `$call` is the entry's `call`, `$inputs`, `$outputs` and `$arguments` are names of the kernel's
@@ -125,7 +128,7 @@ def fill(kernel: Declared, body: Body, template: str) -> Filled:
     return Filled(kernel, f"// {kernel.schema}\n{kernel.signature} {{\n{made}  {text.strip()}\n{returned}}}\n")
 
 
-def filled_file(names: Names, kernels: Sequence[Filled], roots: Sequence[str]) -> str:
+def filled_file(names: FileNames, kernels: Sequence[Filled], roots: Sequence[str]) -> str:
     """Return the file of the kernels that templates fill.
 
     Args:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from torchferry.core.record import NamedTuple
-from torchferry.ops.codegen.classify import Kind
-from torchferry.ops.codegen.registrations import Written
+from torchferry.ops.codegen.classify import KernelKind
 from torchferry.ops.codegen.stubs import DeclaredStub
+
+if TYPE_CHECKING:
+    from torchferry.ops.codegen.registrations import WrittenGroup
 
 SKELETONS, FILLED = "skeletons.cpp", "filled_kernels.cpp"
 
@@ -34,7 +37,7 @@ void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) { at::n
 """
 
 
-class Names(NamedTuple):
+class FileNames(NamedTuple):
     """What the files are called after.
 
     Attributes:
@@ -79,7 +82,7 @@ def include_ops(roots: Iterable[str], suffix: str) -> str:
     return "".join(f"#include <ATen/ops/{root}{suffix}.h>\n" for root in sorted(set(roots)))
 
 
-def shards(groups: Sequence[Written], count: int | None) -> list[list[Written]]:
+def shards(groups: Sequence[WrittenGroup], count: int | None) -> list[list[WrittenGroup]]:
     """Divide the registrations into files, in order, as even as groups allow.
 
     Args:
@@ -89,7 +92,7 @@ def shards(groups: Sequence[Written], count: int | None) -> list[list[Written]]:
     total = sum(len(group.rows) for group in groups)
     number = count or max(1, -(-total // REGISTRATIONS_A_FILE))
     number = max(1, min(number, len(groups)))
-    files: list[list[Written]] = [[] for _ in range(number)]
+    files: list[list[WrittenGroup]] = [[] for _ in range(number)]
     done = 0
     for group in groups:
         files[min(number - 1, done * number // max(total, 1))].append(group)
@@ -97,7 +100,9 @@ def shards(groups: Sequence[Written], count: int | None) -> list[list[Written]]:
     return [file for file in files if file]
 
 
-def header(names: Names, groups: Sequence[Written], headers: Sequence[str], stubs: Sequence[StubKernel]) -> str:
+def header(
+    names: FileNames, groups: Sequence[WrittenGroup], headers: Sequence[str], stubs: Sequence[StubKernel]
+) -> str:
     """Return the header: classes of structured kernels, and the functions of all others."""
     declared = list({kernel.declaration: kernel for group in groups for kernel in group.declared}.values())
     metas = include_ops((group.root for group in groups if group.needs_meta), "_meta")
@@ -117,10 +122,10 @@ def _lines(parts: Sequence[str]) -> str:
     return "".join(f"{part}\n" for part in parts)
 
 
-def shard(names: Names, groups: Sequence[Written], helpers: str, stubs: Sequence[StubKernel]) -> str:
+def shard(names: FileNames, groups: Sequence[WrittenGroup], helpers: str, stubs: Sequence[StubKernel]) -> str:
     """Return a file of registrations."""
     roots = {group.root for group in groups}
-    has_fallback = any(row.kind is Kind.FALLBACK for group in groups for row in group.rows)
+    has_fallback = any(row.kind is KernelKind.FALLBACK for group in groups for row in group.rows)
     calls: dict[str, list[str]] = {}
     for group in groups:
         calls.setdefault(group.rows[0].key, []).append(group.calls)

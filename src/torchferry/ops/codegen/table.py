@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from torchferry.core.messages import say, say_plural
 
 if TYPE_CHECKING:
-    from torchferry.ops.codegen.generate import Generated, Options, Row
+    from torchferry.ops.codegen.generate import CodegenOptions, Generated, RegistrationRow
 
 SCHEMA = 1
 """Of the JSON; it counts up when a key goes or changes its meaning."""
 
 
-def as_text(generated: Generated, options: Options, lang: str) -> str:
+def as_text(generated: Generated, options: CodegenOptions, lang: str) -> str:
     """Return the table for people, with what is worth knowing below it."""
     rows = [(row.operator, row.key, row.kind.value, row.kernel or "-", row.file) for row in generated.rows]
     heads = tuple(say(head).render(lang) for head in ("operator", "key", "kind", "kernel", "file"))
@@ -43,7 +43,7 @@ def as_text(generated: Generated, options: Options, lang: str) -> str:
     return "\n".join(lines)
 
 
-def as_json(generated: Generated, options: Options) -> str:
+def as_json(generated: Generated, options: CodegenOptions) -> str:
     """Return the table for programs."""
     document = {
         "schema": SCHEMA,
@@ -70,5 +70,5 @@ def as_json(generated: Generated, options: Options) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False)
 
 
-def _kinds(rows: tuple[Row, ...]) -> dict[str, int]:
+def _kinds(rows: tuple[RegistrationRow, ...]) -> dict[str, int]:
     return dict(sorted(Counter(row.kind.value for row in rows).items()))

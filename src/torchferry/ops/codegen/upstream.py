@@ -79,9 +79,9 @@ class Upstream:
             names.update(part.strip() for part in str(entry.get("autogen", "")).split(",") if part.strip())
         return frozenset(names)
 
-    def choose(self, operators: Iterable[str]) -> Chosen:
+    def choose(self, operators: Iterable[str]) -> ChosenOperators:
         """Return some operators with what belongs to their groups; names that do not exist are left out."""
-        return Chosen(self, frozenset(operators) & self.names)
+        return ChosenOperators(self, frozenset(operators) & self.names)
 
     def entries_for(self, operators: Collection[str]) -> list[dict[str, Any]]:
         """Return the entries of torch's list that have these operators or others of their groups."""
@@ -101,7 +101,7 @@ def _root(operator: str) -> str:
     return base if base.startswith("__") else base.rstrip("_").removesuffix("_functional")
 
 
-class Chosen:
+class ChosenOperators:
     """Some of torch's operators, parsed.
 
     Attributes:

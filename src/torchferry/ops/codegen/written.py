@@ -17,7 +17,7 @@ FIRST_LINE = "// written by torchferry; to change it, change what it is made fro
 _CHECKSUM = "// sha256 "
 
 
-class Outcome(NamedTuple):
+class WriteOutcome(NamedTuple):
     """What became of the files of a folder: names that were written, that were right already, and that were removed."""
 
     written: tuple[str, ...]
@@ -42,7 +42,7 @@ def is_untouched(data: bytes) -> bool | None:
 
 def write_generated(
     folder: Path, files: Mapping[str, bytes], is_generated: Callable[[str], bool], *, force: bool
-) -> Outcome:
+) -> WriteOutcome:
     """Write files into a folder, all or none; what an earlier run left there and this one does not have goes.
 
     Args:
@@ -79,7 +79,7 @@ def write_generated(
         for name in leftover:
             tree.top.remove(name)
     unchanged = tuple(sorted(name for name, data in files.items() if before[name] == data))
-    return Outcome(tuple(write.path for write in changed), unchanged, tuple(sorted(leftover)))
+    return WriteOutcome(tuple(write.path for write in changed), unchanged, tuple(sorted(leftover)))
 
 
 def _present(top: Directory, folder: Path, name: str) -> bytes | None:
