@@ -58,6 +58,8 @@ WITH_TORCH = {
             "torch_versions",
         )
     ),
+    "torchferry.ops.codegen.generate",  # these two import torchgen, and it PyYAML
+    "torchferry.ops.codegen.registrations",
     *(
         f"torchferry.rehearsal.{name}"
         for name in (
@@ -122,7 +124,7 @@ MAY_IMPORT = {
     "doctor": {"core", "backends"},
     "device": {"core", "backends"},
     "numerics": {"core", "backends"},
-    "ops": {"core", "backends", "rehearsal", "numerics"},
+    "ops": {"core", "backends", "rehearsal", "numerics", "migration"},
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
         *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops"),

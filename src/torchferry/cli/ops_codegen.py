@@ -1,0 +1,109 @@
+"""`torchferry ops codegen`: registrations, headers and skeletons from a list of operators."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from torchferry.cli.writing import write
+from torchferry.core import exitcodes
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import language, say
+
+if TYPE_CHECKING:
+    from torchferry.ops.codegen.generate import CodegenOptions, Generated
+
+
+@click.command("codegen")
+@click.argument("functions", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--key", default="PrivateUse1", show_default=True, help="Dispatch key of the backend: PrivateUse1 or XLA."
+)
+@click.option("--namespace", required=True, help="C++ namespace of the kernels, such as at::acme.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for the generated files.")
+@click.option(
+    "--kernels",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="Folder with kernels that are written; they get no skeleton. Can be repeated.",
+)
+@click.option("--shards", type=click.IntRange(1, 1000), default=None, help="Number of files of registrations.")
+@click.option("--card", default="", help="The card that `when` of an entry is compared with.")
+@click.option("--library", default="", help="Library of kernels whose steps the skeletons list, such as mudnn.")
+@click.option("--header", "headers", multiple=True, help="Header of yours that the generated one includes.")
+@click.option("--leave-out", is_flag=True, help="Leave out entries that cannot be generated, and generate the others.")
+@click.option("--build", "library_file", type=click.Path(dir_okay=False, path_type=Path),
+              help="Also build this library from the generated files and the C++ files of --kernels.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Write nothing; print the table.")
+@click.option("--force", is_flag=True, help="Replace generated files that were edited, and files of yours.")
+@click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the table.")
+@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File for the table.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+def command(
+    functions: Path,
+    key: str,
+    namespace: str,
+    out: Path | None,
+    kernels: tuple[Path, ...],
+    shards: int | None,
+    card: str,
+    library: str,
+    headers: tuple[str, ...],
+    leave_out: bool,
+    library_file: Path | None,
+    dry_run: bool,
+    force: bool,
+    output_format: str,
+    output_file: Path | None,
+    lang: str | None,
+) -> None:
+    """Generate the C++ that registers the operators of FUNCTIONS, for the torch that is installed.
+
+    FUNCTIONS is a YAML file with entries as in torch_musa's musa_functions.yaml. Prints which operator gets its kernel
+    how, and the file that registers it. Ends with 1 when entries were left out.
+    """
+    from torchferry.ops.codegen.generate import CodegenOptions, generate
+    from torchferry.ops.codegen.table import as_json, as_text
+
+    lang = lang or language()
+    if out is None and not dry_run:
+        raise TorchferryError(say("--out is not given"), say("name a folder for the files, or say --dry-run"))
+    options = CodegenOptions(
+        functions, key, namespace, kernels, shards=shards, card=card, library=library, headers=headers,
+        leave_out=leave_out, out=out,
+    )  # fmt: skip
+    generated = generate(options)
+    if out is not None and not dry_run:
+        _write(generated, out, force, lang)
+        if library_file is not None:
+            _build(options, generated, out, library_file, lang)
+    text = as_json(generated, options) if output_format == "json" else as_text(generated, options, lang)
+    write(text, output_file)
+    sys.exit(exitcodes.FINDINGS if generated.problems else exitcodes.CLEAN)
+
+
+def _write(generated: Generated, out: Path, force: bool, lang: str) -> None:
+    from torchferry.ops.codegen.written import write_generated
+
+    outcome = write_generated(out, generated.files, generated.names.is_generated, force=force)
+    for name in outcome.written:
+        click.echo(say("{path} is written", path=out / name).render(lang), err=True)
+    for name in outcome.removed:
+        click.echo(say("{path} is removed: nothing generates it any more", path=out / name).render(lang), err=True)
+    if not outcome.written and not outcome.removed:
+        click.echo(say("{path} is up to date", path=out).render(lang), err=True)
+
+
+def _build(options: CodegenOptions, generated: Generated, out: Path, library_file: Path, lang: str) -> None:
+    from torchferry.ops.codegen.building import Build, build_library, host_sources
+    from torchferry.ops.codegen.upstream import torch_folder
+
+    own = host_sources(options.kernels)
+    generated_sources = [out / name for name in generated.files if name.endswith(".cpp")]
+    own = [path for path in own if path.resolve() not in {file.resolve() for file in generated_sources}]
+    folders = [path if path.is_dir() else path.parent for path in options.kernels]
+    build_library(Build((*generated_sources, *own), (out, *folders), torch_folder()), library_file)
+    click.echo(say("{path} is written", path=library_file).render(lang), err=True)
