@@ -13,7 +13,7 @@ import re
 import sys
 from pathlib import Path
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -155,7 +155,7 @@ def images(size: int = 16) -> Tensor:
 def yolov5(folder: Path) -> Model:
     """Return YOLOv5's smallest model with its loss, from a copy of its repository."""
     sys.path.insert(0, str(folder))
-    import yaml  # type: ignore[import-untyped]
+    import yaml
     from models.yolo import DetectionModel  # type: ignore[import-not-found]
     from utils.loss import ComputeLoss  # type: ignore[import-not-found]
 

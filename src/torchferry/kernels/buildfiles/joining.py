@@ -13,7 +13,7 @@ from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.kernels.buildfiles import is_build_file, port_build_file
 from torchferry.kernels.buildfiles.model import BuildSettings
-from torchferry.kernels.port import PortedTree
+from torchferry.kernels.ported_tree import PortedTree
 from torchferry.kernels.review import ReviewItem
 from torchferry.migration.transaction import Write, apply, exclusive
 from torchferry.source.text import UndecodableError, apply_edits, decode_python, decode_text

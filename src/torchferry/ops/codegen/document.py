@@ -80,10 +80,10 @@ def read_document(path: Path) -> Value:
                 byte=f"{data[error.start]:02x}"),
             say("save the file in UTF-8"),
         ) from None  # fmt: skip
-    return _Reader(path, text).document()
+    return _DocumentReader(path, text).document()
 
 
-class _Reader:
+class _DocumentReader:
     """Builds the values of one text from the parser's events."""
 
     def __init__(self, path: Path, text: str) -> None:
