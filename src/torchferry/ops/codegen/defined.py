@@ -79,7 +79,7 @@ def definitions_in(folders: Iterable[Path], is_generated: Callable[[Path], bool]
     for count, path in enumerate(_files(folders)):
         if count >= _MOST_FILES:
             raise TorchferryError(
-                say("the folders of kernels have more than {count} files", count=_MOST_FILES),
+                say("kernel folders hold too many files: at most {most} are read", most=_MOST_FILES),
                 say("name the folder of the kernels alone with --kernels"),
             )
         if is_generated(path):

@@ -127,7 +127,11 @@ class _DocumentReader:
         if self.count > _MOST_VALUES or depth > _DEEPEST:
             raise self._error(
                 line,
-                say("the file has more than {values} values or {levels} levels", values=_MOST_VALUES, levels=_DEEPEST),
+                say(
+                    "the file is too large or too deep: values up to {most}, levels up to {deepest}",
+                    most=_MOST_VALUES,
+                    deepest=_DEEPEST,
+                ),
             )
         if kind == "AliasEvent" or event.anchor is not None:
             raise self._error(line, say("anchors and aliases are not read"), say("write the value out"))
