@@ -83,7 +83,7 @@ def main() -> int:
         operators.lists[version] = operators_of(Path(tree))
         print(version, {name: len(names) for name, names in operators.lists[version].items()})
     sources = toml.load(path)["sources"] if path.is_file() else {"REG": f"sources of {backend.PLUGIN}, these versions"}
-    path.write_text(operators.rendered(backend.PLUGIN, sources), encoding="utf-8")
+    path.write_text(operators.rendered(backend.PLUGIN, sources, "sources"), encoding="utf-8")
     return 0
 
 

@@ -74,7 +74,7 @@ class Operators:
     torch: dict[str, str] = field(default_factory=dict)
     lists: dict[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
 
-    def rendered(self, plugin: str, sources: Mapping[str, str]) -> str:
+    def rendered(self, plugin: str, sources: Mapping[str, str], read_from: str) -> str:
         """Return the text of `registrations.toml`."""
         read = sorted(self.torch, key=Version)
         having: dict[tuple[str, str], list[str]] = {}
@@ -82,7 +82,8 @@ class Operators:
             for key in LISTS:
                 for name in self.lists[version].get(key, ()):
                     having.setdefault((key, name), []).append(version)
-        lines = [_REGISTRATIONS.format(plugin=plugin), f'source = "{" ".join(sources)}"', "", "[sources]"]
+        lines = [_REGISTRATIONS.format(plugin=plugin), f'source = "{" ".join(sources)}"']
+        lines += [f'read_from = "{read_from}"', "", "[sources]"]
         lines += [f"{key} = {json.dumps(text)}" for key, text in sources.items()]
         lines += ["", "[torch]", *(f'"{version}" = "{self.torch[version]}"' for version in read)]
         for versions, things in grouped(having.items(), read):
@@ -177,7 +178,9 @@ def main() -> int:
         packages.read(surface, backend.NAMESPACE, backend.IMPORT_NAMESPACE)
     texts = {"contents.toml": packages.rendered(backend.PLUGIN)}
     if operators.torch:
-        texts["registrations.toml"] = operators.rendered(backend.PLUGIN, sources)
+        texts["registrations.toml"] = operators.rendered(
+            backend.PLUGIN, sources, toml.load(path)["read_from"] if path.is_file() else "wheels"
+        )
     differing = [file for file, text in texts.items() if (folder / file).read_text(encoding="utf-8") != text]
     if "--check" not in sys.argv:
         for file, text in texts.items():

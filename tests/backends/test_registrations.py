@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 GOOD = """
 source = "S"
+read_from = "wheels"
 [sources]
 S = "the imaginary plugin's wheels"
 [torch]
@@ -52,6 +53,7 @@ def acme(folder: Path, text: str) -> type[Backend]:
     ("old", "new", "says"),
     [
         ('source = "S"', 'source = "T"', "not in [sources]"),
+        ('read_from = "wheels"', 'read_from = "hearsay"', "read_from is `hearsay`, not wheels or sources"),
         ("1.2.0.post3 1.3.0", "1.2.0.post3 1.4.0", "were not read"),
         ("sparse = ", "sprase = ", "`sprase` is none of"),
         ('["relu"]', "[3]", "not a list of texts"),
@@ -107,7 +109,7 @@ def test_a_version_that_was_read_stands_for_itself(
     def name(parts: tuple[int, int, int]) -> str:
         return f"{parts[0]}.{parts[1]}.0" + (f".post{parts[2]}" if parts[2] else "")
 
-    known = Registrations({name(parts): "2.5.1" for parts in read}, "a page", ())
+    known = Registrations({name(parts): "2.5.1" for parts in read}, "a page", "wheels", ())
     found = known.nearest(name(wanted))
     assert found in known.torch
     if wanted in read:

@@ -4,6 +4,7 @@ The lists are long and few commands need them, so they have a file of their own,
 `ops.toml`, which says the rest. `tools/surface_tables.py` writes it from what each wheel adds to torch's dispatcher::
 
     source = "REG"
+    read_from = "wheels"                # or "sources": as the plugin says when it runs, or as its code is written
 
     [sources]
     REG = "wheels of these versions"
@@ -32,6 +33,10 @@ LISTS = ("registered", "autograd", "sparse", "sparse_compressed", "nested")
 """What is listed: for the device, for autograd on it, and for the kinds of tensors that are not dense."""
 
 
+READ_FROM = ("wheels", "sources")
+"""From what lists are read: from wheels, whose plugins were imported, or from sources."""
+
+
 @dataclass(frozen=True)
 class Registrations:
     """What the versions of one plugin register.
@@ -39,11 +44,13 @@ class Registrations:
     Attributes:
         torch: The versions that were read, oldest first, each with the torch that it was read with.
         source: Where they were read.
+        read_from: One of `READ_FROM`.
         groups: Names that the same versions have: the versions, and the names of each list.
     """
 
     torch: Mapping[str, str]
     source: str
+    read_from: str
     groups: tuple[tuple[frozenset[str], Mapping[str, frozenset[str]]], ...]
 
     def of(self, version: str) -> dict[str, frozenset[str]]:
@@ -84,7 +91,10 @@ def registrations(backend: type[Backend]) -> Registrations | None:
 def _load(path: Path) -> Registrations:
     file = DataFile(path)
     document = file.document
-    file.check_keys(document, frozenset({"source", "sources", "torch", "operators"}), "file")
+    file.check_keys(document, frozenset({"source", "sources", "read_from", "torch", "operators"}), "file")
+    read_from = file.text(document, "read_from", "top")
+    if read_from not in READ_FROM:
+        raise file.wrong(f"read_from is `{read_from}`, not {' or '.join(READ_FROM)}")
     torch = file.table("torch")
     if not torch:
         raise file.wrong("[torch] names no version that was read")
@@ -97,5 +107,5 @@ def _load(path: Path) -> Registrations:
             raise file.wrong(f"{where}: versions `{entry['versions']}` were not read")
         groups.append((versions, {key: frozenset(file.texts(entry, key, where)) for key in LISTS if key in entry}))
     return Registrations(
-        {key: file.text(torch, key, "[torch]") for key in torch}, file.cited(document, "top"), tuple(groups)
+        {key: file.text(torch, key, "[torch]") for key in torch}, file.cited(document, "top"), read_from, tuple(groups)
     )

@@ -77,7 +77,8 @@ def of_target(target: Target, card: str = "") -> OperatorList:
     if isinstance(table.registered, Unknown):
         confidence = "unknown"
     else:
-        confidence = "sources" if registrations(backend) is None else "registrations"
+        read = registrations(backend)
+        confidence = "registrations" if read is not None and read.read_from == "wheels" else "sources"
     name = (find_card(backend, card) if card else default_card(backend)).name
     return OperatorList(backend.NAME, backend.PLUGIN, version, name, table, confidence)
 
