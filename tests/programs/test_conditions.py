@@ -270,6 +270,29 @@ def test_what_is_said_elsewhere(files: Files, expected: str, tmp_path: Path) -> 
     assert need(judged(tmp_path, files)["train.py"])[0] == expected
 
 
+MAIN_OF_ARGUMENTS = (
+    "import argparse\nimport torch\nfrom pack import build\nif __name__ == '__main__':\n"
+    "    parser = argparse.ArgumentParser()\n    parser.add_argument('--fast', default={default})\n"
+    "    build(parser.parse_args())\n"
+)
+SHARED = {
+    "pack.py": "import torch\ndef build(args):\n    if args.fast:\n        import cupy\n",
+    "names.py": "import torch\ndef build(name):\n    if name == 'gpu':\n        import cupy\n"
+    "def through(name):\n    return build(name)\n",
+    "off.py": MAIN_OF_ARGUMENTS.format(default=False),
+    "on.py": MAIN_OF_ARGUMENTS.format(default=True),
+    "off_too.py": MAIN_OF_ARGUMENTS.format(default=False),
+    "named.py": "import torch\nfrom names import through\nif __name__ == '__main__':\n    through('gpu')\n",
+}
+"""Programs that reach one condition and say different things to it."""
+
+
+def test_an_answer_is_shared_only_by_programs_that_say_the_same(tmp_path: Path) -> None:
+    programs = judged(tmp_path, SHARED)
+    expected = {"off.py": "OPTION", "on.py": "ALWAYS", "off_too.py": "OPTION", "named.py": "ALWAYS"}
+    assert {name: need(programs[name])[0] for name in expected} == expected
+
+
 STUB = {
     "ops.py": "import torch\n{stub}\ntry:\n    import fast_ops\n    def fast(x):\n        return fast_ops.run(x)\n"
     "except ImportError:\n    pass\n"
