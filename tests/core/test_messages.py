@@ -111,6 +111,7 @@ PLURALS = (
 SEVERAL = re.compile(rf"\{{(\w+)\}} (?:\w+ )?(?:{PLURALS})\b")
 
 ALWAYS_SEVERAL = {
+    "larger than {limit} bytes: it was not read",
     "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}.",
     "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}; also {work}.",
     "Of {programs} programs, {count} is blocked on {target} by {blockers}; also {work}.",

@@ -295,7 +295,7 @@ def test_what_nobody_read_is_not_called_missing(name: str, path: str, kind: str)
         ("npu@2.13.0", "MemPoolContext", None),  # until 2.12
         ("npu@2.12.0", "MemPoolContext", {"not-rehearsed"}),
         ("npu@2.13.0", "set_aoe", {"not-rehearsed"}),
-        ("npu@2.14.0", "set_aoe", {"not-rehearsed", "unverified-api"}),  # not every name of it was read
+        ("npu@2.14.0", "set_aoe", {"not-rehearsed"}),
         ("musa@2.5.0", "update_musa_graph_with_profile", None),
         ("musa@2.7.1", "update_musa_graph_with_profile", {"not-rehearsed"}),
         ("gcu", "get_sip_count", {"not-rehearsed"}),

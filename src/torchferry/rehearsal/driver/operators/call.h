@@ -178,11 +178,11 @@ inline Overflow the_overflow;  // not a local static: it is asked in every call,
 
 inline Overflow& overflow() { return the_overflow; }
 
-// Whether a call of an operator is to be like any other: not refused, spoiled, recorded or looked at.
+// Whether a call of an operator is to be like any other: not refused, spoiled, rounded, recorded or looked at.
 inline bool is_usual_time(const Operator& op) {
   constexpr auto relaxed = std::memory_order_relaxed;
   return op.mode.load(relaxed) == Mode::kNative && !op.faulty.load(relaxed) && !recording() &&
-         !overflow().watched.load(relaxed);
+         !overflow().watched.load(relaxed) && !reads_fewer_bits(op);
 }
 
 // What a kernel did to an alias beside writing its elements: it let an `out` grow, or turned it round.
