@@ -6,6 +6,7 @@ import gc
 import importlib
 import signal
 import sys
+from collections.abc import Mapping
 from types import FrameType
 
 import click
@@ -43,21 +44,38 @@ _EXIT_CODES = {
 }
 
 
-class _LazyGroup(click.Group):
-    """A group that imports a command when it is used."""
+class LazyGroup(click.Group):
+    """A group that imports a command when it is used.
+
+    Attributes:
+        described: Its commands, each with one line for the help.
+        prefix: What stands before the name of a command in that of its module: `compare_` of `cli/compare_diff.py`.
+    """
+
+    described: Mapping[str, str] = {}
+    prefix = ""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        """Return the names of the commands."""
+        return list(self.described)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        """Import a command; None for one that does not exist."""
+        if cmd_name not in self.described:
             return None
-        command: click.Command = importlib.import_module(f"torchferry.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"torchferry.cli.{self.prefix}{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands into the help."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl(list(self.described.items()))
+
+
+class _CommandLine(LazyGroup):
+    """All commands; the help ends with variables and exit codes, and a wrong name gets the nearest one."""
+
+    described = _COMMANDS
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Environment"):
@@ -80,7 +98,7 @@ class _LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=_CommandLine, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "-V", "--version", prog_name="torchferry")
 def cli() -> None:
     """Port a CUDA-based PyTorch project to another accelerator.

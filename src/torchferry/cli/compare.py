@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from torchferry.cli import LazyGroup
 
 _COMMANDS = {
     "cpu": "Run COMMAND and compare each operator with the CPU. Short form: `compare -- COMMAND`.",
@@ -15,21 +15,11 @@ _COMMANDS = {
 }
 
 
-class _CompareGroup(click.Group):
-    """Subcommands that are imported when they are used; `cpu` is meant where none is named."""
+class _CompareGroup(LazyGroup):
+    """Subcommands; `cpu` is meant where none is named."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"torchferry.cli.compare_{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+    described = _COMMANDS
+    prefix = "compare_"
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in {*_COMMANDS, "-h", "--help"}:

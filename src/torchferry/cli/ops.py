@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from torchferry.cli import LazyGroup
 
 _COMMANDS = {
     "trace": "Run a command and write which operators it calls on the accelerator.",
@@ -15,21 +15,11 @@ _COMMANDS = {
 }
 
 
-class _OpsGroup(click.Group):
-    """Subcommands that are imported when they are used: `codegen` is in `cli/ops_codegen.py`."""
+class _OpsGroup(LazyGroup):
+    """Subcommands: `codegen` is in `cli/ops_codegen.py`."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"torchferry.cli.ops_{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+    described = _COMMANDS
+    prefix = "ops_"
 
 
 @click.group("ops", cls=_OpsGroup)

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
-from torchferry.cli.ops_options import file_option, required_target, target_option
+from torchferry.cli.completion import target_option
+from torchferry.cli.ops_options import file_option, required_target
 from torchferry.cli.writing import write
 from torchferry.ops.dumping import dumped_from
 
 
 @click.command("dump")
-@target_option
+@target_option()
 @click.option(
     "--wheel",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

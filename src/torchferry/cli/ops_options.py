@@ -8,20 +8,10 @@ import click
 
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
-from torchferry.cli.completion import complete_target
-from torchferry.cli.help_text import help_text
 from torchferry.core.config import load
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 
-target_option = click.option(
-    "-t",
-    "--target",
-    default="",
-    metavar="NAME[@VERSION]",
-    shell_complete=complete_target,
-    help=help_text("The accelerator: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
-)
 card_option = click.option("--card", default="", metavar="NAME", help="Model of the card, such as 910B or S4000.")
 file_option = click.option(
     "-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to."

@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 
 from torchferry.backends.target import Target
-from torchferry.cli.ops_options import file_option, inference_option, target_option
+from torchferry.cli.completion import target_option
+from torchferry.cli.ops_options import file_option, inference_option
 from torchferry.cli.writing import write
 from torchferry.ops.prediction import predicted
 
 
 @click.command("predict")
-@target_option
+@target_option()
 @inference_option
 @file_option
 @click.argument("model", metavar="FILE.py:FUNCTION")

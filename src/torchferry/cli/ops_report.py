@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli.completion import target_option
 from torchferry.cli.ops_options import (
     card_option,
     file_option,
     inference_option,
     model_option,
     required_target,
-    target_option,
 )
 from torchferry.cli.writing import write
 from torchferry.core import exitcodes
@@ -28,7 +28,7 @@ from torchferry.ops.report import OperatorReport, csv_text, document, lines, pag
 
 
 @click.command("report", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True})
-@target_option
+@target_option()
 @card_option
 @model_option
 @inference_option

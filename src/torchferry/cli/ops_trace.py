@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from torchferry.cli.ops_options import card_option, file_option, target_option
+from torchferry.cli.completion import target_option
+from torchferry.cli.ops_options import card_option, file_option
 from torchferry.cli.writing import write
 from torchferry.core.messages import say
 from torchferry.ops.tracing import traced
@@ -16,7 +17,7 @@ from torchferry.rehearsal.driver.plugin import UNSAID
 
 
 @click.command("trace", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@target_option
+@target_option()
 @card_option
 @click.option("--plugin", default=UNSAID, metavar="PLUGIN", help="As of `rehearse`: the path of the vendor's wheel.")
 @file_option

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from torchferry.backends.registry import built_in
 from torchferry.cli.choices import Choices
-from torchferry.cli.completion import complete_target
-from torchferry.cli.help_text import help_text
+from torchferry.cli.completion import Function, target_option
 from torchferry.cli.settings import codes, read_settings, settings_lines
 from torchferry.cli.standard_input import reading_standard_input
 from torchferry.core import env
@@ -21,19 +18,9 @@ from torchferry.core.messages import language, say
 
 FORMATS = ("text", "json", "sarif", "github", "csv", "html")
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
 _SELECTION = (
     click.argument("paths", nargs=-1, type=click.Path(exists=True, allow_dash=True, path_type=Path)),
-    click.option(
-        "-t",
-        "--target",
-        default="",
-        metavar="NAME[@VERSION]",
-        shell_complete=complete_target,
-        help=help_text("The accelerator: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
-    ),
+    target_option(),
     click.option("--select", default="", metavar="CODES", help="Rules or families to apply: DEV,AMP101."),
     click.option("--ignore", default="", metavar="CODES", help="Rules or families to leave out."),
     click.option(

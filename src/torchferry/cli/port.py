@@ -8,10 +8,8 @@ from pathlib import Path
 
 import click
 
-from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
-from torchferry.cli.completion import complete_target
-from torchferry.cli.help_text import help_text
+from torchferry.cli.completion import target_option
 from torchferry.cli.writing import write
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
@@ -25,14 +23,7 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
 
 @click.command("port")
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@click.option(
-    "-t",
-    "--target",
-    required=True,
-    metavar="NAME[@VERSION]",
-    shell_complete=complete_target,
-    help=help_text("The accelerator: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
-)
+@target_option(required=True)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the result; default: PATH_TARGET beside PATH.")
 @click.option("--in-place", is_flag=True, help="Write into the tree itself; the CUDA files stay beside their copies.")
 @click.option("--ignore", multiple=True, metavar="DIR", help="Folder or file to leave out, with all below it.")

@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from torchferry.backends.registry import built_in
-from torchferry.cli.completion import complete_target
-from torchferry.cli.help_text import help_text
+from torchferry.cli.completion import target_option
 from torchferry.cli.writing import write
 from torchferry.core import exitcodes
 from torchferry.core.config import load
@@ -24,14 +23,7 @@ from torchferry.rehearsal.summary import document, lines, opening
 
 
 @click.command("rehearse", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option(
-    "-t",
-    "--target",
-    default="",
-    metavar="NAME[@VERSION]",
-    shell_complete=complete_target,
-    help=help_text("The accelerator: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
-)
+@target_option()
 @click.option("--card", default="", metavar="NAME", help="Model of the card, such as 910B or S4000.")
 @click.option("--devices", type=click.IntRange(1, 16), default=None, help="Number of devices.")
 @click.option(
