@@ -51,7 +51,7 @@ def wheel(
     ],
 )
 def test_a_plugin_belongs_to_the_torch_of_its_number(plugin: str, version: str, belongs: bool) -> None:
-    assert matching.belongs(plugin, version) is belongs
+    assert matching.belongs(BACKEND, plugin, version) is belongs
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,16 @@ def test_another_plugins_words_come_first_and_then_what_to_install() -> None:
     with pytest.raises(TorchferryError) as caught:
         matching.explained(BACKEND, "2.1.0", "2.9.0+cpu", load)
     assert caught.value.message.render("en").endswith(": libtorch_npu.so: undefined symbol: _ZN3c10")
-    with pytest.raises(ImportError):  # this one is for this torch: what is wrong with it is for itself to say
+    with pytest.raises(TorchferryError) as caught:  # this one is for this torch: somebody lacks the name
         matching.explained(BACKEND, "2.9.0", "2.9.0+cpu", load)
+    assert caught.value.advice is not None
+    assert "npu has no such entry point" in caught.value.advice.render("en")
+
+    def fail() -> None:
+        raise ImportError("no module named yaml")
+
+    with pytest.raises(ImportError):  # what else is wrong with it is for itself to say
+        matching.explained(BACKEND, "2.9.0", "2.9.0+cpu", fail)
 
 
 COMPRESSIONS = {"bytes": zipfile.ZIP_DEFLATED, "bytes of bz2": zipfile.ZIP_BZIP2, "bytes of lzma": zipfile.ZIP_LZMA}

@@ -15,6 +15,7 @@ from torchferry.core import exitcodes
 from torchferry.core.messages import Bilingual, Message, say, say_plural
 from torchferry.rehearsal.aggregate import Aggregate, EventSum
 from torchferry.rehearsal.config import Rehearsal
+from torchferry.rehearsal.driver.description import load_driver
 from torchferry.rehearsal.faults import Fault
 
 SCHEMA = 1
@@ -103,8 +104,9 @@ def opening(rehearsal: Rehearsal) -> Message:
 
 
 def _maker(target: Target) -> Bilingual:
-    """Return the first word of the target's title: the Chinese one has no words, and names the family as well."""
-    return Bilingual(target.title.en.split()[0], target.title.zh)
+    """Return who ships the target's plugin."""
+    driver = load_driver(target.backend)
+    return target.title if driver is None or driver.maker is None else driver.maker
 
 
 def lines(

@@ -7,7 +7,9 @@ The file has four tables::
     files = ["xrt.c"]                # C files of this folder: the functions that do something
     header = "xrt.h"                 # the one of them that declares the next
     refuse = "xrt_refuse"            # int xrt_refuse(const char* name): answers for what is not simulated
-    namespace = "xpu"                # of the plugin's own operators
+    maker = "Xenon"                  # who ships the plugin, in the first line of a rehearsal; else the target's title
+    maker_zh = "氙"
+    namespace = "xpu"                # of the plugin's own operators, where it has some
     homes = ["XRT_HOME"]             # variables that name a folder of the vendor's software, which its plugin wants
     folders = ["runtime"]            # what it looks for in there
     library = "libtorch_xrt.so"      # the plugin's own, in which the next functions are looked for
@@ -15,7 +17,7 @@ The file has four tables::
     queue = { variable = "XRT_QUEUE", off = "0", asks = "_Z10QueueIsOnv", empties = "_Z5Emptyb" }
     source = "WHEEL"
 
-    [operators]                      # of that namespace: names without overload
+    [operators]                      # of that namespace: names without overload; this table may be left out
     kept = ["get_format"]            # looks at a tensor and computes nothing: stays as the plugin has it
     identities = ["format_cast"]     # gives its first argument back
     casts = ["dtype_cast"]           # converts its first argument to the dtype in the second
@@ -24,18 +26,19 @@ The file has four tables::
     status_clears = ["reset"]        # of those: forgets it, and lets it be looked for from then on
     source = "WHEEL"
 
-    [accepted]                       # settings that change nothing here: they succeed
+    [accepted]                       # settings that change nothing here: they succeed; this table may be left out
     names = ["xrtSetTimeout"]
     source = "WHEEL"
 
-    [refused]                        # what exists and is not simulated
+    [refused]                        # what exists and is not simulated; this table may be left out
     names = ["xrtLaunchKernel"]
     source = "WHEEL"
 
 `default_generator` serves torch before 2.6, which does not ask every plugin for its generators. `queue` is for a plugin
 that hands work to a thread of its own: the variable that turns this off, and the function by which the plugin reads
 that variable, once and for all. The simulated driver does work at once; a queue only costs time. Where it cannot be
-turned off, the function in `empties` waits until it is empty.
+turned off, the function in `empties` waits until it is empty. `queue = "none"` says that the plugin has no such thread;
+where nothing is said, the plugin is made to wait for the whole device before each operator.
 
 What is in none of these is looked up by the plugin in vain, and it says so itself.
 """
@@ -49,17 +52,22 @@ from typing import Any
 
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import DataFile, data_file
+from torchferry.backends.unknown import UNKNOWN, Unknown
+from torchferry.core.messages import Bilingual
 
 _FILE = "driver/driver.toml"
+_NO_QUEUE = "none"
 _KEYS = {
     "driver": frozenset(
         {"libraries", "files", "namespace", "homes", "folders", "library", "default_generator", "queue"}
-        | {"refuse", "header", "source"}
+        | {"refuse", "header", "maker", "maker_zh", "source"}
     ),
     "operators": frozenset({"kept", "identities", "casts", "zeros", "status_reads", "status_clears", "source"}),
     "accepted": frozenset({"names", "source"}),
     "refused": frozenset({"names", "source"}),
 }
+_NEEDED = ("libraries", "files", "header", "refuse")
+_OPTIONAL = ("operators", "accepted", "refused")
 
 
 @dataclass(frozen=True)
@@ -90,7 +98,8 @@ class SimulatedDriver:
         files: The C files, by name.
         header: The one of them that declares `refuse`.
         refuse: The function that answers for an entry point that is not simulated, given its name.
-        namespace: Namespace of the plugin's own operators.
+        maker: Who ships the plugin; None where the target's title says it.
+        namespace: Namespace of the plugin's own operators; empty where it has none.
         homes: Environment variables that must name a folder of the vendor's software when the plugin is imported.
         folders: Folders that it looks for in there.
         library: The plugin's own library, which has the functions that are named here.
@@ -112,12 +121,13 @@ class SimulatedDriver:
     files: tuple[str, ...]
     header: str
     refuse: str
+    maker: Bilingual | None
     namespace: str
     homes: tuple[str, ...]
     folders: tuple[str, ...]
     library: str
     default_generator: str
-    queue: Queue | None
+    queue: Queue | Unknown | None
     kept: tuple[str, ...]
     identities: tuple[str, ...]
     casts: tuple[str, ...]
@@ -140,6 +150,9 @@ def load_driver(backend: type[Backend]) -> SimulatedDriver | None:
     data = DataFile(path)
     tables = {name: _table(data, name) for name in _KEYS}
     driver, operators = tables["driver"], tables["operators"]
+    absent = [key for key in _NEEDED if not driver.get(key)]
+    if absent:
+        raise data.wrong(f"[driver]: nothing is said of {', '.join(absent)}")
     description = SimulatedDriver(
         backend.NAME,
         path.parent,
@@ -147,11 +160,12 @@ def load_driver(backend: type[Backend]) -> SimulatedDriver | None:
         _names(data, driver, "files"),
         data.text(driver, "header", "[driver]"),
         data.text(driver, "refuse", "[driver]"),
+        _maker(data, driver),
         data.text(driver, "namespace", "[driver]"),
         _names(data, driver, "homes"),
         _names(data, driver, "folders"),
-        data.text(driver, "library", "[driver]") if "library" in driver else "",
-        data.text(driver, "default_generator", "[driver]") if "default_generator" in driver else "",
+        data.text(driver, "library", "[driver]"),
+        data.text(driver, "default_generator", "[driver]"),
         _queue(data, driver),
         _names(data, operators, "kept"),
         _names(data, operators, "identities"),
@@ -170,6 +184,8 @@ def load_driver(backend: type[Backend]) -> SimulatedDriver | None:
 
 def _table(data: DataFile, name: str) -> dict[str, Any]:
     table = data.document.get(name)
+    if table is None and name in _OPTIONAL:
+        return {}
     if not isinstance(table, dict):
         raise data.wrong(f"[{name}] is missing")
     data.check_keys(table, _KEYS[name], f"[{name}]")
@@ -177,9 +193,16 @@ def _table(data: DataFile, name: str) -> dict[str, Any]:
     return table
 
 
-def _queue(data: DataFile, driver: dict[str, Any]) -> Queue | None:
+def _maker(data: DataFile, driver: dict[str, Any]) -> Bilingual | None:
+    maker = data.text(driver, "maker", "[driver]")
+    return Bilingual(maker, data.text(driver, "maker_zh", "[driver]")) if maker else None
+
+
+def _queue(data: DataFile, driver: dict[str, Any]) -> Queue | Unknown | None:
     table = driver.get("queue")
     if table is None:
+        return UNKNOWN
+    if table == _NO_QUEUE:
         return None
     try:
         return Queue(**{key: str(value) for key, value in table.items()})

@@ -12,18 +12,30 @@ from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 
+_UNDEFINED = "undefined symbol"
+"""What the dynamic loader calls a name that no library has."""
+
 
 def explained(backend: type[Backend], version: str, torch_version: str, load: Callable[[], None]) -> None:
-    """Load a plugin; where it fails and is not of this torch, say so after the plugin's own words.
+    """Load a plugin; where it fails and it is clear why, say so after the plugin's own words.
 
     Raises:
-        TorchferryError: the plugin is for another torch.
+        TorchferryError: the plugin is for another torch, or nobody has the entry point that it links.
         Exception: whatever else the plugin raises.
     """
     try:
         load()
     except Exception as error:
-        if belongs(version, torch_version):
+        words = (str(error).splitlines() or [type(error).__name__])[0]
+        if not belongs(backend, version, torch_version):
+            advice = what_fits(backend, version, torch_version)
+        elif _UNDEFINED in words:
+            advice = say(
+                "the simulated driver of {target} has no such entry point, or the plugin is for another torch; "
+                "driver/driver.toml of the target lists what there is",
+                target=backend.NAME,
+            )
+        else:
             raise
         raise TorchferryError(
             say(
@@ -31,34 +43,53 @@ def explained(backend: type[Backend], version: str, torch_version: str, load: Ca
                 plugin=backend.PLUGIN,
                 version=version,
                 torch=torch_version,
-                error=(str(error).splitlines() or [type(error).__name__])[0],
+                error=words,
             ),
-            what_fits(backend, version, torch_version),
+            advice,
         ) from error
 
 
-def belongs(plugin: str, torch_version: str) -> bool:
-    """Whether a plugin's version is for a torch: they have the same numbers, and what follows those does not matter."""
+def belongs(backend: type[Backend], plugin: str, torch_version: str) -> bool:
+    """Whether a plugin's version is for a torch; what follows the numbers of a release does not matter.
+
+    The vendor's table says so. Of a version that is not in there it is known only where the vendor gives its plugin
+    the numbers of torch; what nobody can tell counts as yes.
+    """
     try:
-        return Version(plugin).release == Version(torch_version).release
+        wanted = _torch_of(backend, Version(plugin).release)
+        return not wanted or Version(torch_version).release in wanted
     except InvalidVersion:
-        return True  # nobody can tell
+        return True
+
+
+def _torch_of(backend: type[Backend], plugin: tuple[int, ...]) -> set[tuple[int, ...]]:
+    """Return the releases of torch that a plugin's release is for; empty where nobody knows."""
+    pairs = set()
+    for row in backend.table("versions"):
+        distribution, _, version = row.use.partition("==")
+        if canonicalize_name(distribution) == canonicalize_name(backend.PLUGIN):
+            torch_release = Version(row.name.partition("==")[2]).release
+            pairs |= {(Version(each).release, torch_release) for each in (version, *row.extra.get("also", ()))}
+    listed = {torch_release for release, torch_release in pairs if release == plugin}
+    shares_numbers = any(release == torch_release for release, torch_release in pairs)
+    return listed or ({plugin} if shares_numbers else set())
 
 
 def what_fits(backend: type[Backend], plugin: str, torch_version: str) -> Message:
     """Return what to install, by the vendor's table: the plugin for this torch, or else the torch for this plugin."""
     fitting = Target(backend).for_torch(torch_version).version
-    if fitting and belongs(fitting, torch_version):
+    if fitting and belongs(backend, fitting, torch_version):
         return say(
             "for torch {torch} install {package}=={fitting}",
             torch=Version(torch_version).public,
             package=canonicalize_name(backend.PLUGIN),
             fitting=fitting,
         )
+    wanted = _torch_of(backend, Version(plugin).release)
     return say(
         "no plugin for torch {torch} is known; {plugin} {version} is for torch {wanted}",
         torch=Version(torch_version).public,
         plugin=backend.PLUGIN,
         version=plugin,
-        wanted=".".join(map(str, Version(plugin).release)),
+        wanted=", ".join(".".join(map(str, release)) for release in sorted(wanted)),
     )

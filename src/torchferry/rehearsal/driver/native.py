@@ -11,7 +11,7 @@ from typing import Any
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.rehearsal.driver.building import driver_core
-from torchferry.rehearsal.driver.description import SimulatedDriver
+from torchferry.rehearsal.driver.description import Queue, SimulatedDriver
 from torchferry.rehearsal.native import FAULTS, MODES, mask_of_dtypes
 
 _SINK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
@@ -29,6 +29,7 @@ class Machine:
             ("ferry_set_text", None, [text, text]),
             ("ferry_memory_used", number, [ctypes.c_int]),
             ("ferry_memory_peak", number, [ctypes.c_int]),
+            ("ferry_memory_exhausted", number, [ctypes.c_int]),
             ("ferry_fail_allocation", None, [number]),
             ("ferry_refused", text, []),
         ):
@@ -50,6 +51,10 @@ class Machine:
     def memory_peak(self, device: int) -> int:
         """The most bytes that the plugin held of a device."""
         return int(self._core.ferry_memory_peak(device))
+
+    def memory_exhausted(self, device: int) -> int:
+        """How often a device had no room for what the plugin asked for."""
+        return int(self._core.ferry_memory_exhausted(device))
 
     def fail_allocation(self, number: int) -> None:
         """Let the allocation with this number, counted from 1 and from now, run out of memory."""
@@ -104,7 +109,7 @@ class TakenOver:
     def use_functions(self, driver: SimulatedDriver) -> None:
         """Use what the plugin's own library has for what torch asks a device for in newer versions alone."""
         for name, use in (
-            (driver.queue.empties if driver.queue else "", self._library.ferry_empty_queue_by),
+            (driver.queue.empties if isinstance(driver.queue, Queue) else "", self._library.ferry_empty_queue_by),
             (driver.default_generator, self._library.ferry_draw_by),
         ):
             function = function_of(driver.library, name)

@@ -76,6 +76,7 @@ def _load(name: str, stand_in: Path) -> None:
     queued = _import(
         driver, folder, lambda: matching.explained(backend, *versions, lambda: _become(sys.modules[name], spec))
     )
+    _refuse_other_key(backend)
     torch_versions.complete_cpu()
     operators = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
     if not queued:
@@ -87,7 +88,7 @@ def _load(name: str, stand_in: Path) -> None:
     observers.watch_output()
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
     faults.install(list(rehearsal.faults), _Faults(machine, operators))
-    _note_exhaustion(backend, rehearsal)
+    _note_exhaustion(backend, rehearsal, machine)
     events.recorder.at_end(lambda: _report(backend, rehearsal, machine, operators))
     events.recorder.device_loaded()
     _sessions[name] = ShippedSession(rehearsal, backend, machine, operators)
@@ -157,17 +158,17 @@ def _import(driver: SimulatedDriver, folder: Path, import_plugin: Callable[[], N
     """Import the plugin with its own queue turned off, whatever the program asks for, and its vendor's folders there.
 
     Returns:
-        Whether it has a queue nonetheless.
+        Whether it has a queue nonetheless, as far as anybody knows.
     """
     queue = driver.queue
     values = {name: str(folder) for name in driver.homes}  # what is installed here, half or whole, is not asked
-    if queue is not None:
+    if isinstance(queue, Queue):
         values[queue.variable] = queue.off
     wanted = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
         import_plugin()
-        return queue is None or _queue_is_on(driver.library, queue)
+        return isinstance(queue, Unknown) or (queue is not None and _queue_is_on(driver.library, queue))
     finally:
         for name, value in wanted.items():
             if value is None:
@@ -179,6 +180,23 @@ def _import(driver: SimulatedDriver, folder: Path, import_plugin: Callable[[], N
 def _queue_is_on(library: str, queue: Queue) -> bool:
     asks = function_of(library, queue.asks)
     return asks is None or bool(asks())  # a version without that function does not tell
+
+
+def _refuse_other_key(backend: type[Backend]) -> None:
+    """Refuse a plugin whose operators are not where torch puts those of other vendors.
+
+    Raises:
+        TorchferryError: it gave the name of its device to another dispatch key, or to none.
+    """
+    named = torch._C._get_privateuse1_backend_name()
+    if named != backend.DEVICE_TYPE:
+        raise TorchferryError(
+            say(
+                "{plugin} registers its operators for another dispatch key than PrivateUse1: they cannot be taken over",
+                plugin=backend.PLUGIN,
+            ),
+            say("rehearse with `--plugin simulated`"),
+        )
 
 
 def _start_machine(driver: SimulatedDriver, folder: Path, rehearsal: Rehearsal, backend: type[Backend]) -> Machine:
@@ -224,6 +242,8 @@ _held: list[torch.library.Library] = []
 
 def _add_references(backend: type[Backend], driver: SimulatedDriver) -> None:
     """Compute operators of the plugin's own by formulas: those of the simulated package, then those of its driver."""
+    if not driver.namespace:
+        return
     package = backend.FACADE_DIRECTORY or data_directory(backend) / "plugin"
     library = torch.library.Library(driver.namespace, "IMPL")  # type: ignore[no-untyped-call]
     _held.append(library)
@@ -281,18 +301,21 @@ def _register(library: Any, name: str, function: Callable[..., Any], key: str) -
 
 
 def _peak(backend: type[Backend], machine: Machine, index: int) -> int:
-    """Return the peak of what tensors held, as the plugin counts it; of an untouched device it is not asked."""
+    """Return the peak of what tensors held, as the plugin counts it; of an untouched device it is not asked.
+
+    A plugin that does not count is taken to hold what it asked the driver for.
+    """
     if not machine.memory_peak(index):
         return 0
-    namespace = getattr(torch, backend.DEVICE_TYPE, None)
-    return int(namespace.max_memory_allocated(index)) if namespace else machine.memory_peak(index)
+    counted = getattr(getattr(torch, backend.DEVICE_TYPE, None), "max_memory_allocated", None)
+    return machine.memory_peak(index) if counted is None else int(counted(index))
 
 
 _OBSERVE_EXHAUSTION = "_{device}_attach_out_of_memory_observer"
 """What a plugin's `_C` has, as torch's own has for CUDA: what it is given is called where memory ran out."""
 
 
-def _note_exhaustion(backend: type[Backend], rehearsal: Rehearsal) -> None:
+def _note_exhaustion(backend: type[Backend], rehearsal: Rehearsal, machine: Machine) -> None:
     """Note where a device runs out of memory: when the plugin has freed what it could, in the line that asked."""
     kind, detail = ("fault", "out of memory") if _orders_exhaustion(rehearsal) else ("out-of-memory", "")
 
@@ -304,21 +327,31 @@ def _note_exhaustion(backend: type[Backend], rehearsal: Rehearsal) -> None:
     if attach is not None:
         attach(note)
     else:
-        events.recorder.at_end(lambda: _count_exhaustion(backend, rehearsal, kind, detail))
+        events.recorder.at_end(lambda: _count_exhaustion(backend, rehearsal, machine, kind, detail))
 
 
 def _orders_exhaustion(rehearsal: Rehearsal) -> bool:
     return any(fault.kind == "oom" for fault in rehearsal.faults)
 
 
-def _count_exhaustion(backend: type[Backend], rehearsal: Rehearsal, kind: str, detail: str) -> dict[str, object]:
+def _count_exhaustion(
+    backend: type[Backend], rehearsal: Rehearsal, machine: Machine, kind: str, detail: str
+) -> dict[str, object]:
     """Count how often a device ran out of memory, as a plugin without an observer tells it: without a line."""
-    namespace = getattr(torch, backend.DEVICE_TYPE, None)
     for index in range(rehearsal.profile.devices):
-        times = namespace.memory_stats(index).get("num_ooms", 0) if namespace and namespace.is_initialized() else 0
-        for _ in range(times):
+        for _ in range(_exhausted(backend, machine, index)):
             events.recorder.add(kind, f"{backend.DEVICE_TYPE}:{index}", detail, place=NOWHERE)
     return {}
+
+
+def _exhausted(backend: type[Backend], machine: Machine, index: int) -> int:
+    """Return how often a device ran out of memory, as the plugin counts it; one that does not is taken never to retry.
+
+    Where the driver always had room, the plugin is not asked: that would start it.
+    """
+    by_driver = machine.memory_exhausted(index)
+    statistics = getattr(getattr(torch, backend.DEVICE_TYPE, None), "memory_stats", None)
+    return by_driver if statistics is None or not by_driver else int(statistics(index).get("num_ooms", 0))
 
 
 def _report(backend: type[Backend], rehearsal: Rehearsal, machine: Machine, operators: TakenOver) -> dict[str, object]:

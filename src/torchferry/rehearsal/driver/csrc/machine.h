@@ -62,6 +62,7 @@ ferry_status ferry_unregister_host(void* pointer);
 ferry_status ferry_memory_info(size_t* available, size_t* total);
 FERRY_EXPORT int64_t ferry_memory_used(int device);
 FERRY_EXPORT int64_t ferry_memory_peak(int device);
+FERRY_EXPORT int64_t ferry_memory_exhausted(int device);  // how often it had no room
 FERRY_EXPORT void ferry_fail_allocation(int64_t number);  // counted from 1, from now; 0 is none
 // A copy. It is refused, with the pointer named, where one side lies in a device's block and does not fit there.
 ferry_status ferry_copy(void* to, size_t room, const void* from, size_t bytes);

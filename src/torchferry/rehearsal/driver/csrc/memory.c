@@ -29,7 +29,7 @@ static block* blocks;
 static size_t block_count, block_room;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int64_t used[FERRY_MOST_DEVICES], peak[FERRY_MOST_DEVICES];
+static int64_t used[FERRY_MOST_DEVICES], peak[FERRY_MOST_DEVICES], exhausted[FERRY_MOST_DEVICES];
 static int64_t failing_allocation;
 static int failing_tries;
 static size_t failing_bytes;  // of the allocation that was failed last: a plugin frees what it can, and asks again
@@ -89,12 +89,14 @@ static ferry_status charge(int device, size_t bytes) {
   }
   if (failing_tries > 0 && bytes == failing_bytes) {
     failing_tries--;
+    exhausted[device]++;
     ferry_say("out of memory, as ordered");
     return FERRY_OUT_OF_MEMORY;
   }
   failing_tries = 0;
   const int64_t capacity = ferry_number("memory", 0);
   if (capacity > 0 && (bytes > (size_t)capacity || used[device] > capacity - (int64_t)bytes)) {
+    exhausted[device]++;
     ferry_say("device %d has %lld bytes, %lld of them in use: no room for %zu", device, (long long)capacity,
               (long long)used[device], bytes);
     return FERRY_OUT_OF_MEMORY;
@@ -273,6 +275,7 @@ static int64_t read_locked(const int64_t* counts, int device) {
 
 int64_t ferry_memory_used(int device) { return read_locked(used, device); }
 int64_t ferry_memory_peak(int device) { return read_locked(peak, device); }
+int64_t ferry_memory_exhausted(int device) { return read_locked(exhausted, device); }
 
 void ferry_fail_allocation(int64_t number) {
   pthread_mutex_lock(&lock);
