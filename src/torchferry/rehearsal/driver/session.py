@@ -76,7 +76,7 @@ def _load(name: str, stand_in: Path) -> None:
     queued = _import(
         driver, folder, lambda: matching.explained(backend, *versions, lambda: _become(sys.modules[name], spec))
     )
-    _refuse_other_key(backend)
+    refuse_other_key(backend)
     torch_versions.complete_cpu()
     operators = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
     if not queued:
@@ -182,7 +182,7 @@ def _queue_is_on(library: str, queue: Queue) -> bool:
     return asks is None or bool(asks())  # a version without that function does not tell
 
 
-def _refuse_other_key(backend: type[Backend]) -> None:
+def refuse_other_key(backend: type[Backend]) -> None:
     """Refuse a plugin whose operators are not where torch puts those of other vendors.
 
     Raises:

@@ -10,23 +10,34 @@ import torch
 __version__ = "1.0"
 
 _library = ctypes.CDLL(str(pathlib.Path(__file__).with_name("libtorch_acme.so")))
-_library.torch_acme_time_of_nothing.restype = ctypes.c_double
+_library.torch_acme_last_error.restype = ctypes.c_char_p
+_library.torch_acme_event_time.restype = ctypes.c_double
 
 
 def _set_device(device: int) -> None:
-    if _library.torch_acme_set_device(torch.device("acme", device).index if isinstance(device, int) else device.index):
+    if _library.torch_acme_set_device(device):
         raise RuntimeError(f"ACME: invalid device ordinal {device}")
 
 
+def _temperature() -> int:
+    degrees: int = _library.torch_acme_temperature()
+    if degrees < 0:
+        raise RuntimeError(f"ACME: {_library.torch_acme_last_error().decode()}")
+    return degrees
+
+
 acme = types.ModuleType("torch_acme.acme")
-acme.is_available = lambda: _library.torch_acme_device_count() > 0
-acme.is_initialized = lambda: True
-acme.device_count = _library.torch_acme_device_count
-acme.current_device = _library.torch_acme_current_device
-acme.set_device = _set_device
-acme.time_of_nothing = _library.torch_acme_time_of_nothing
-acme.manual_seed_all = lambda seed: None
-acme._is_in_bad_fork = lambda: False
+vars(acme).update(
+    is_available=lambda: _library.torch_acme_device_count() > 0,
+    is_initialized=lambda: True,
+    device_count=_library.torch_acme_device_count,
+    current_device=_library.torch_acme_current_device,
+    set_device=_set_device,
+    temperature=_temperature,
+    event_time=_library.torch_acme_event_time,
+    manual_seed_all=lambda seed: None,
+    _is_in_bad_fork=lambda: False,
+)
 sys.modules[acme.__name__] = acme
 
 _library.torch_acme_start()

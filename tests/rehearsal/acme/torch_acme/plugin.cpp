@@ -25,6 +25,7 @@ int acmeEventDestroy(void* event);
 int acmeEventRecord(void* event, void* stream);
 int acmeEventElapsed(double* milliseconds, void* start, void* end);
 int acmeLaunch(const char* kernel);
+int acmeReadTemperature(int* degrees);
 }
 
 namespace {
@@ -59,7 +60,9 @@ struct Allocator final : c10::Allocator {
     return {pointer, pointer, &release, c10::Device(kAcme, current)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
-  void copy_data(void* to, const void* from, size_t bytes) const override { check(acmeMemcpy(to, from, bytes), "copy"); }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    check(acmeMemcpy(to, from, bytes), "copy");
+  }
 };
 Allocator allocator;
 
@@ -99,9 +102,8 @@ at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::op
                          std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool>) {
   const auto before = current;
   use(device.has_value() && device->has_index() ? device->index() : current);
-  auto made = at::detail::empty_strided_generic(sizes, strides, &allocator,
-                                                c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-                                                dtype.value_or(at::kFloat));
+  auto made = at::detail::empty_strided_generic(
+      sizes, strides, &allocator, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), dtype.value_or(at::kFloat));
   current = before;
   return made;
 }
@@ -135,6 +137,12 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool) {
   return target;
 }
 
+// What comes back from the CPU's kernel of an operator that the plugin has not.
+at::Tensor copy_back(const at::Tensor& self, const at::Tensor& target) {
+  TORCH_CHECK(self.sizes() == target.sizes(), "ACME: the result has another size than its tensor");
+  return copy_from(self, target, false);
+}
+
 // Every operator that computes: the kernel of its name.
 void launch(const c10::OperatorHandle& handle, torch::jit::Stack*) {
   check(acmeLaunch(handle.operator_name().name.c_str()), "acmeLaunch");
@@ -144,11 +152,13 @@ int64_t pitch(const at::Tensor& self) { return self.dim() == 0 ? 0 : self.stride
 
 TORCH_LIBRARY(acme, m) {
   m.def("pitch(Tensor self) -> int");
+  m.def("blend(Tensor first, Tensor second, float weight) -> Tensor");
   m.def("swizzle(Tensor self) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(acme, PrivateUse1, m) {
   m.impl("pitch", TORCH_FN(pitch));
+  m.impl("blend", torch::CppFunction::makeFromBoxedFunction<&launch>());
   m.impl("swizzle", torch::CppFunction::makeFromBoxedFunction<&launch>());
 }
 
@@ -158,16 +168,18 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("as_strided", TORCH_FN(with_strides));
   m.impl("view", TORCH_FN(view));
   m.impl("_copy_from", TORCH_FN(copy_from));
-  for (const char* name :
-       {"add.out", "mul.out", "fill_.Scalar", "zero_", "mm", "addmm", "relu", "threshold_backward", "sum.dim_IntList",
-        "sum.IntList_out", "convolution_overrideable", "convolution_backward_overrideable", "_log_softmax.out",
-        "_log_softmax_backward_data.out", "nll_loss_forward.output", "nll_loss_backward.grad_input",
-        "_local_scalar_dense"}) {
+  m.impl("_copy_from_and_resize", TORCH_FN(copy_back));
+  for (const char* name : {"add.out", "mul.out", "fill_.Scalar", "zero_", "mm", "addmm", "relu", "threshold_backward",
+                           "sum.dim_IntList", "sum.IntList_out", "convolution_overrideable",
+                           "convolution_backward_overrideable", "_log_softmax.out", "_log_softmax_backward_data.out",
+                           "nll_loss_forward.output", "nll_loss_backward.grad_input", "_local_scalar_dense"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&launch>());
   }
 }
 
-void on_the_cpu(const c10::OperatorHandle& handle, torch::jit::Stack* stack) { at::native::cpu_fallback(handle, stack); }
+void on_the_cpu(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
+  at::native::cpu_fallback(handle, stack);
+}
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&on_the_cpu>()); }
 
@@ -184,7 +196,12 @@ ACME_API void torch_acme_start() {
 ACME_API int torch_acme_device_count() { return count_devices(); }
 ACME_API int torch_acme_current_device() { return current; }
 ACME_API int torch_acme_set_device(int device) { return acmeUseDevice(device) == 0 ? (current = device, 0) : -1; }
-ACME_API double torch_acme_time_of_nothing() {
+ACME_API int torch_acme_temperature() {
+  int degrees = 0;
+  return acmeReadTemperature(&degrees) == 0 ? degrees : -1;
+}
+ACME_API const char* torch_acme_last_error() { return acmeLastError(); }
+ACME_API double torch_acme_event_time() {
   void *start = nullptr, *end = nullptr, *stream = nullptr;
   double elapsed = -1;
   acmeUseDevice(current);
