@@ -332,14 +332,41 @@ def test_the_c_compiles_without_a_warning(driver: SimulatedDriver, tmp_path: Pat
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-gcc") is None, reason="no C compiler for aarch64")
-def test_the_c_compiles_for_arm(driver: SimulatedDriver, tmp_path: Path) -> None:
-    written = tmp_path / "entry_points.c"
-    written.write_text(building.stubs(driver))
-    flags = ("-Wall", "-Wextra", "-Werror", "-fsyntax-only")
-    call = building.command(driver, "aarch64-linux-gnu-gcc", written, tmp_path / "none", flags)
-    done = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+PROGRAM = Path(__file__).with_name("driver_program.c")
+ARM, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+PRINTED = """\
+devices 2: 107002 107001 0, device 1, in a new thread 107002
+memory 0 207001: [simulated driver] device 1 has 4194304 bytes, 3145728 of them in use: no room for 2097152
+aligned 1, 1048576 of 4194304 available
+copied 0 'carried' '---ried', too far 107000
+pointer of device 1 kind 1
+freed 0, twice 107000, pinned 0
+addresses 0
+streams 0, too early 107000, 1 call, waited 1, elapsed 1
+refused 207000: [simulated driver] aclrtValueWait is not simulated
+ranks 0 0, written by the other 'i'
+"""
+
+
+@pytest.mark.parametrize("machine", ["this", "aarch64"])
+def test_a_program_that_is_linked_with_the_driver_runs(
+    driver: SimulatedDriver, folder: Path, tmp_path: Path, machine: str
+) -> None:
+    compiler, runner = building.c_compiler(), []
+    if machine == "aarch64":
+        emulator = shutil.which(EMULATOR)
+        if shutil.which(ARM) is None or emulator is None:
+            pytest.skip(f"no {ARM} or no {EMULATOR} (g++-aarch64-linux-gnu, qemu-user)")
+        compiler, runner = ARM, [emulator, "-L", "/usr/aarch64-linux-gnu"]
+        folder = tmp_path / "driver"
+        folder.mkdir()
+        building.make(driver, compiler, folder)
+    program = tmp_path / "program"
+    libraries = ["-ltorchferry_driver", "-lascendcl", "-lhccl", "-pthread", f"-L{folder}", f"-Wl,-rpath,{folder}"]
+    flags = ["-std=c17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([compiler, *flags, str(PROGRAM), "-o", str(program), *libraries], check=True)
+    done = subprocess.run([*runner, str(program)], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, PRINTED), done.stderr
 
 
 def test_what_does_not_compile_says_why(

@@ -37,7 +37,7 @@ def driver_folder(driver: SimulatedDriver) -> Path:
             raise
         return built.parent
     made_by = hashlib.sha256(f"{compiler} {build.compiler_version(compiler)}".encode()).hexdigest()
-    return build.folder_in_cache(f"{key}-{made_by[:8]}", lambda folder: _make(driver, compiler, folder))
+    return build.folder_in_cache(f"{key}-{made_by[:8]}", lambda folder: make(driver, compiler, folder))
 
 
 def driver_core(folder: Path) -> Path:
@@ -96,7 +96,12 @@ def _key(driver: SimulatedDriver) -> str:
     return f"driver-{driver.backend}-{digest.hexdigest()[:16]}"
 
 
-def _make(driver: SimulatedDriver, compiler: str, folder: Path) -> None:
+def make(driver: SimulatedDriver, compiler: str, folder: Path) -> None:
+    """Build a driver's libraries in an empty folder, for the machine that the compiler is for.
+
+    Raises:
+        TorchferryError: the build fails.
+    """
     written = folder / "entry_points.c"
     written.write_text(stubs(driver), encoding="utf-8")
     for name in driver.folders:
