@@ -6,7 +6,7 @@ TARGET ?= npu
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo test wheels test-fast lint format generated messages check-generated docs bench realworld verdicts rehearsed-verdicts matrix judges sanitize clean
+.PHONY: demo test wheels test-fast lint format generated messages check-generated aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges sanitize clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -48,6 +48,12 @@ messages: $(VENV)/.ready-dev
 check-generated: $(VENV)/.ready-dev
 	$(BIN)/python tools/messages.py --check
 	$(BIN)/python tools/generate_docs.py --check
+
+# Both devices and the drivers for Arm hosts: compiled by a cross compiler, and run under emulation as far as that goes
+# without torch; with TORCH_AARCH64, the folder of an unpacked torch for aarch64, linked as well.
+TORCH_AARCH64 ?=
+aarch64: $(VENV)/.ready-dev
+	$(BIN)/python tools/check_aarch64.py $(if $(TORCH_AARCH64),--torch $(TORCH_AARCH64))
 
 # The documentation site, in site/; a link or an anchor that leads nowhere is an error.
 docs: $(VENV)/.made
