@@ -345,13 +345,13 @@ def _count_exhaustion(
 
 
 def _exhausted(backend: type[Backend], machine: Machine, index: int) -> int:
-    """Return how often a device ran out of memory, as the plugin counts it; one that does not is taken never to retry.
-
-    Where the driver always had room, the plugin is not asked: that would start it.
-    """
-    by_driver = machine.memory_exhausted(index)
-    statistics = getattr(getattr(torch, backend.DEVICE_TYPE, None), "memory_stats", None)
-    return by_driver if statistics is None or not by_driver else int(statistics(index).get("num_ooms", 0))
+    """Return how often a device ran out of memory, as the plugin counts it; one that does not is taken never to retry."""
+    namespace = getattr(torch, backend.DEVICE_TYPE, None)
+    statistics = getattr(namespace, "memory_stats", None)
+    if statistics is None:
+        return machine.memory_exhausted(index)
+    is_started = getattr(namespace, "is_initialized", None)  # to ask would start it
+    return 0 if is_started is not None and not is_started() else int(statistics(index).get("num_ooms", 0))
 
 
 def _report(backend: type[Backend], rehearsal: Rehearsal, machine: Machine, operators: TakenOver) -> dict[str, object]:
