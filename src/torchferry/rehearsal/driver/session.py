@@ -345,7 +345,7 @@ def _count_exhaustion(
 
 
 def _exhausted(backend: type[Backend], machine: Machine, index: int) -> int:
-    """Return how often a device ran out of memory, as the plugin counts it; without a count it is taken never to retry."""
+    """Return how often a device ran out of memory, by the plugin's count; one that has none is taken never to retry."""
     namespace = getattr(torch, backend.DEVICE_TYPE, None)
     statistics = getattr(namespace, "memory_stats", None)
     if statistics is None:
