@@ -165,7 +165,7 @@ def test_an_entry_point_that_the_driver_lacks_fails_by_name(site: Path) -> None:
     assert done.returncode == 2
     assert "torch_acme 1.0 does not load with torch" in done.stderr
     assert "undefined symbol: acmeEventElapsed" in done.stderr
-    assert "the simulated driver of acme has no such entry point" in done.stderr
+    assert "driver/driver.toml of acme lacks it" in done.stderr
     assert "Traceback" not in done.stderr
 
 

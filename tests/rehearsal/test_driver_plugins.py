@@ -75,7 +75,7 @@ def test_another_plugins_words_come_first_and_then_what_to_install() -> None:
     with pytest.raises(TorchferryError) as caught:  # this one is for this torch: somebody lacks the name
         matching.explained(BACKEND, "2.9.0", "2.9.0+cpu", load)
     assert caught.value.advice is not None
-    assert "npu has no such entry point" in caught.value.advice.render("en")
+    assert "driver/driver.toml of npu lacks it" in caught.value.advice.render("en")
 
     def fail() -> None:
         raise ImportError("no module named yaml")

@@ -12,15 +12,15 @@ from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 
-_UNDEFINED = "undefined symbol"
-"""What the dynamic loader calls a name that no library has."""
+_ABSENT = ("undefined symbol", "cannot open shared object file")
+"""What the dynamic loader says of a name that no library has, and of a library that is not there."""
 
 
 def explained(backend: type[Backend], version: str, torch_version: str, load: Callable[[], None]) -> None:
     """Load a plugin; where it fails and it is clear why, say so after the plugin's own words.
 
     Raises:
-        TorchferryError: the plugin is for another torch, or nobody has the entry point that it links.
+        TorchferryError: the plugin is for another torch, or nobody has a library or an entry point that it asks for.
         Exception: whatever else the plugin raises.
     """
     try:
@@ -29,10 +29,10 @@ def explained(backend: type[Backend], version: str, torch_version: str, load: Ca
         words = (str(error).splitlines() or [type(error).__name__])[0]
         if not belongs(backend, version, torch_version):
             advice = what_fits(backend, version, torch_version)
-        elif _UNDEFINED in words:
+        elif any(text in words for text in _ABSENT):
             advice = say(
-                "the simulated driver of {target} has no such entry point, or the plugin is for another torch; "
-                "driver/driver.toml of the target lists what there is",
+                "where this name is one of the vendor's driver, driver/driver.toml of {target} lacks it; otherwise the "
+                "plugin is for another torch, or this machine lacks a library",
                 target=backend.NAME,
             )
         else:
