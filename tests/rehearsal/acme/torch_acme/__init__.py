@@ -6,6 +6,7 @@ import sys
 import types
 
 import torch
+from torch.utils.backend_registration import rename_privateuse1_backend
 
 __version__ = "1.0"
 
@@ -41,5 +42,5 @@ vars(acme).update(
 sys.modules[acme.__name__] = acme
 
 _library.torch_acme_start()
-torch.utils.rename_privateuse1_backend("acme")
-torch._register_device_module("acme", acme)
+rename_privateuse1_backend("acme")
+torch._register_device_module("acme", acme)  # type: ignore[no-untyped-call]
