@@ -33,6 +33,9 @@ from torchferry.profiling.records import (
 MODULE_PREFIX = "nn.Module: "
 """How `torch.profiler` names the forward of a module in `with_stack`."""
 
+DTYPES_AFTER = " | "
+"""What stands between the shapes and the dtypes of an operator in `HostCall.detail`."""
+
 _INSTANT, _ARROW = ("i", "I"), ("s", "f")
 _MEMORY = "[memory]"
 _NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_]?(\d{1,6})(?!\d)")
@@ -422,8 +425,8 @@ def _detail(arguments: dict[str, Any]) -> str:
     types = arguments.get("Input type")
     text = shapes if isinstance(shapes, str) else _shapes(shapes)
     if isinstance(types, list) and any(types):
-        text += " " + ",".join(sorted({str(kind) for kind in types if kind and kind not in _NO_TENSOR}))
-    return text.rstrip()
+        text += DTYPES_AFTER + ",".join(sorted({str(kind) for kind in types if kind and kind not in _NO_TENSOR}))
+    return text
 
 
 def _message_size(arguments: dict[str, Any]) -> int:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torchferry.core.record import NamedTuple
 from torchferry.profiling.intervals import Interval, Intervals, cut, difference, intersection, length, union
@@ -30,6 +30,9 @@ PARTS = ("compute", "communication", "copies", "data", "idle")
 
 BY = ("operator", "shape", "module", "kernel")
 """By what the time can be summed."""
+
+DISPATCHED = "dispatched"
+"""By the operators of torch alone: what a plugin calls inside of one counts for it. Two vendors share only these."""
 
 _COPY_TO_CPU = "aten::_to_cpu"
 """What torch's own fall back calls to bring its inputs to the CPU (ATen/native/CPUFallback.cpp)."""
@@ -178,11 +181,17 @@ class Summary:
         """Return the times of the steps in nanoseconds."""
         return [step.time for step in self.steps]
 
+    def without_records(self) -> Summary:
+        """Return the same without the trace's records, which take nearly all of the memory."""
+        rows = {by: self.rows(by) for by in (*BY, DISPATCHED)}
+        trace = replace(self.trace, calls=[], work=[], memory=[], origins={})
+        return replace(self, trace=trace, links=Links([], []), _rows=rows)
+
     def rows(self, by: str = "operator") -> tuple[TimeRow, ...]:
         """Return what took the time in the steps, most first: on the device, or on the host of a trace of the CPU.
 
         Args:
-            by: One of `BY`.
+            by: One of `BY`, or `DISPATCHED`.
         """
         if by not in self._rows:
             self._rows[by] = _kernel_rows(self) if by == "kernel" else _time_rows(self, by)
@@ -327,12 +336,17 @@ def _time_rows(summary: Summary, by: str) -> tuple[TimeRow, ...]:
             continue
         if by == "module":
             key = (links.module.get(index, ""), "")
+        elif by == DISPATCHED:
+            key = (_dispatched(trace, links, index), "")
         else:
             key = (call.name, call.detail if by == "shape" else "")
         entry = sums[key]
-        outermost = links.operator[index] < 0
         duration = call.end - call.start
-        if by != "module" or outermost:
+        if by == "module":
+            whole = links.operator[index] < 0
+        else:
+            whole = by != DISPATCHED or call.name == key[0]
+        if whole:
             entry[0] += 1
             entry[1] += duration
             entry[4] += total[index]
@@ -346,6 +360,17 @@ def _time_rows(summary: Summary, by: str) -> tuple[TimeRow, ...]:
     if summary.on_device:
         return tuple(sorted(rows, key=lambda row: (-row.device_self, -row.host_self, row.name, row.detail)))
     return tuple(sorted(rows, key=lambda row: (-row.host_self, row.name, row.detail)))
+
+
+def _dispatched(trace: Trace, links: Links, index: int) -> str:
+    """Return the operator of torch that a call belongs to: the innermost one around it; its own name without one."""
+    outer = index
+    while outer >= 0:
+        name = trace.calls[outer].name
+        if "::" in name and not name.startswith(("autograd::", "torch::autograd::")):
+            return name
+        outer = links.operator[outer]
+    return trace.calls[index].name
 
 
 def _kernel_rows(summary: Summary) -> tuple[TimeRow, ...]:
