@@ -125,7 +125,7 @@ MAY_IMPORT = {
     "device": {"core", "backends"},
     "numerics": {"core", "backends"},
     "ops": {"core", "backends", "rehearsal", "numerics", "migration"},
-    "profiling": {"core", "backends", "rehearsal", "numerics"},
+    "profiling": {"core", "backends", "rehearsal", "numerics", "ops", "device"},
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
         *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling"),

@@ -1,7 +1,8 @@
 """Two runs side by side: the difference of a step's time divided into its parts, and the operators that make it.
 
 Every part of `summary.PARTS` is subtracted from its counterpart, so that the differences sum to that of the step.
-Operators are matched by what torch dispatches, which both vendors have; what a plugin calls inside of one counts for it.
+Operators are matched by what torch dispatches, which both vendors have: what a plugin calls inside of one counts for
+it.
 """
 
 from __future__ import annotations
@@ -243,8 +244,8 @@ def _other_work(base: Summary, target: Summary, unjudged: list[Message]) -> list
                     say(
                         differing,
                         name=name,
-                        base=", ".join(sorted(first - second)) or "-",
-                        target=", ".join(sorted(second - first)) or "-",
+                        base=_some(first - second),
+                        target=_some(second - first),
                     )
                 )
     for row in _matched(base, target, DISPATCHED):
@@ -261,11 +262,19 @@ def _other_work(base: Summary, target: Summary, unjudged: list[Message]) -> list
     return obstacles[:_SHOWN]
 
 
-_SHOWN = 8
+_SHOWN, _SHOWN_INPUTS = 8, 3
 _DIFFERING = (
     translatable("{name} has inputs of {base} in the base, of {target} in the target"),
     translatable("{name} computes in {base} in the base, in {target} in the target"),
 )
+
+
+def _some(inputs: frozenset[str]) -> Message:
+    """Return a few inputs as text."""
+    shown = ", ".join(sorted(inputs)[:_SHOWN_INPUTS])
+    if len(inputs) > _SHOWN_INPUTS:
+        return say("{inputs} and {count} more", inputs=shown, count=len(inputs) - _SHOWN_INPUTS)
+    return say("{inputs}", inputs=shown or "-")
 
 
 def _inputs(summary: Summary) -> dict[str, tuple[frozenset[str], frozenset[str]]]:

@@ -224,7 +224,7 @@ class _Reader:
         elif kind == RUNTIME:
             correlation = _number(arguments.get("correlation"), 0)
             self.trace.calls.append(HostCall(RUNTIME, name, *times, thread, correlation=correlation))
-        elif kind == PYTHON and name.startswith(MODULE_PREFIX):
+        elif name.startswith(MODULE_PREFIX):
             self.trace.calls.append(HostCall(MODULE, name[len(MODULE_PREFIX) :], *times, thread))
         else:
             self.trace.calls.append(HostCall(kind, name, *times, thread))

@@ -137,7 +137,13 @@ def notes(run: ProfiledRun) -> Iterator[Message]:
         yield say("no trace of ranks {ranks}", ranks=", ".join(map(str, run.missing_ranks)))
     if not summary.marked:
         yield say("the trace marks no steps: the times are those of the whole trace; profiler.step() marks them")
-    if not summary.on_device:
+    if trace.settings.get("rehearsal"):
+        yield say(
+            "the run was rehearsed on {target}: calls and shapes are the program's, and all times are those of this "
+            "machine's CPU, which say nothing about the card",
+            target=trace.settings["rehearsal"],
+        )
+    elif not summary.on_device:
         yield say("no work of a device is in the trace: all times are those of the CPU")
     if summary.others:
         yield say(
@@ -164,8 +170,6 @@ def notes(run: ProfiledRun) -> Iterator[Message]:
             "and idle time is not exact",
             count=summary.early,
         )
-    if trace.settings.get("rehearsal"):
-        yield say("the run was rehearsed: the times are those of this machine's CPU and say nothing about the card")
 
 
 def _step_lines(summary: Summary, lang: str) -> Iterator[str]:

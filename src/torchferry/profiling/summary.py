@@ -342,10 +342,13 @@ def _time_rows(summary: Summary, by: str) -> tuple[TimeRow, ...]:
             key = (call.name, call.detail if by == "shape" else "")
         entry = sums[key]
         duration = call.end - call.start
+        outer = links.operator[index]
         if by == "module":
-            whole = links.operator[index] < 0
-        else:
-            whole = by != DISPATCHED or call.name == key[0]
+            whole = outer < 0
+        else:  # an operator inside of one of its own name is the same call, dispatched again
+            while outer >= 0 and trace.calls[outer].name != call.name:
+                outer = links.operator[outer]
+            whole = (by != DISPATCHED or call.name == key[0]) and outer < 0
         if whole:
             entry[0] += 1
             entry[1] += duration
