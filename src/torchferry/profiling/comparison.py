@@ -42,10 +42,12 @@ class ProfiledRun:
     Attributes:
         path: Where they are.
         ranks: A summary for each rank; the first one has its records.
+        earlier: Traces in the folder that are not counted, since a later one is of the same rank.
     """
 
     path: Path
     ranks: tuple[Summary, ...]
+    earlier: int = 0
 
     @property
     def first(self) -> Summary:
@@ -163,14 +165,20 @@ class TraceComparison:
 def open_run(path: Path, progress: Callable[[int], None] | None = None) -> ProfiledRun:
     """Return the run whose traces are at a path: a file, or a folder with one for each rank.
 
+    Of several traces of a rank the last one counts: the program is warmest then.
+
     Raises:
         TorchferryError: there is no trace, or one cannot be read.
     """
     ranks: list[Summary] = []
+    earlier = 0
     for file in locate(path):
         summary = summarise(read(file, progress))
+        if ranks and summary.trace.rank == ranks[-1].trace.rank >= 0:
+            ranks.pop()
+            earlier += 1
         ranks.append(summary if not ranks else summary.without_records())
-    return ProfiledRun(path, tuple(ranks))
+    return ProfiledRun(path, tuple(ranks), earlier)
 
 
 def rank_rows(run: ProfiledRun) -> tuple[RankRow, ...]:
@@ -216,6 +224,9 @@ def _obstacles(base: ProfiledRun, target: ProfiledRun) -> list[Message]:
             obstacles += [
                 say("{path}: {fault}", path=summary.trace.path, fault=fault) for fault in summary.trace.faults
             ]
+    for run in (base, target):
+        if run.first.trace.settings.get("rehearsal"):
+            obstacles.append(say("{path} was rehearsed: its times are those of a CPU, not of the card", path=run.path))
     if base.first.marked != target.first.marked:
         unmarked = target if base.first.marked else base
         obstacles.append(say("{path} marks no steps, and the other trace does", path=unmarked.path))

@@ -6,12 +6,11 @@ Both layouts are read: an object whose `traceEvents` is the list, and the list a
 from __future__ import annotations
 
 import codecs
-import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import open_regular
@@ -19,6 +18,9 @@ from torchferry.core.messages import Message, say
 
 _CHUNK = 4 << 20
 """Bytes that are read at a time."""
+
+_COMPRESSED = 1 << 18
+"""The same of a compressed file."""
 
 _LARGEST = 64 << 20
 """Characters of one event, or of one entry beside the events; more is no trace."""
@@ -71,11 +73,11 @@ class EventStream:
                 say("cannot read {path}: {error}", path=self.path, error=error.strerror or error)
             ) from None
 
-    def _opened(self, raw: BinaryIO) -> IO[bytes]:
+    def _opened(self, raw: BinaryIO) -> BinaryIO | _Unzipped:
         first = raw.read(4)
         raw.seek(0)
         if first.startswith(_GZIP):
-            return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
+            return _Unzipped(raw)
         if first in (_ZSTD, _ZIP):
             raise self._not_a_trace(say("it is compressed in a way that is not read; unpack it, or use gzip"))
         return raw
@@ -175,7 +177,7 @@ class EventStream:
     def _more(self) -> None:
         try:
             chunk = self._file.read(max(_CHUNK, len(self._text) - self._at))
-        except (EOFError, zlib.error, gzip.BadGzipFile):
+        except (EOFError, zlib.error):
             chunk = b""
             self._broken(say("its compressed data is damaged or cut off"))
         self.size += len(chunk)
@@ -198,6 +200,35 @@ class EventStream:
             say("{path} is no trace: {problem}", path=self.path, problem=problem),
             say("give the JSON file that the profiler wrote, such as *.pt.trace.json, or its folder"),
         )
+
+
+class _Unzipped:
+    """Reads a gzip file; of one that is cut off it returns all that is there, which `gzip.GzipFile` does not."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        self._rest = b""
+
+    def read(self, most: int) -> bytes:
+        """Return at most so many bytes; none at the end.
+
+        Raises:
+            EOFError: the file is cut off.
+            zlib.error: the file is damaged.
+        """
+        while data := self._rest or self._raw.read(_COMPRESSED):
+            if self._inflate.eof:  # a file may have several parts; after the last there may be anything
+                if not data.startswith(_GZIP):
+                    return b""
+                self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            part = self._inflate.decompress(data, most)
+            self._rest = self._inflate.unconsumed_tail or self._inflate.unused_data
+            if part:
+                return part
+        if not self._inflate.eof:
+            raise EOFError
+        return b""
 
 
 def _why(error: ValueError, ended: bool) -> Message:

@@ -77,7 +77,12 @@ def locate(path: Path) -> list[Path]:
             say("no trace in {path}", path=path),
             say("give the JSON file that the profiler wrote, such as *.pt.trace.json, or its folder"),
         )
-    return sorted(files, key=lambda file: (_rank_of_path(file), str(file)))
+    return sorted(files, key=lambda file: (_rank_of_path(file), _by_numbers(str(file))))
+
+
+def _by_numbers(path: str) -> list[tuple[str, int]]:
+    """Return a key that sorts `worker0.2` before `worker0.10`."""
+    return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d{0,18})", path)]
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -183,7 +183,6 @@ class StepRecorder:
             "torch": str(torch.__version__),
             "python": platform.python_version(),
             "host": platform.node(),
-            "rank": rank(),
             "threads": torch.get_num_threads(),
             "float32 matmul precision": torch.get_float32_matmul_precision(),
             "cudnn benchmark": str(torch.backends.cudnn.benchmark),

@@ -133,6 +133,12 @@ def notes(run: ProfiledRun) -> Iterator[Message]:
             yield say("NOT WHOLE: {path}: {fault}", path=summary.trace.path, fault=fault)
     summary = run.first
     trace = summary.trace
+    if run.earlier:
+        yield say_plural(
+            "{count} earlier trace in the folder is not counted",
+            "{count} earlier traces in the folder are not counted",
+            count=run.earlier,
+        )
     if run.missing_ranks:
         yield say("no trace of ranks {ranks}", ranks=", ".join(map(str, run.missing_ranks)))
     if not summary.marked:
@@ -166,8 +172,8 @@ def notes(run: ProfiledRun) -> Iterator[Message]:
         )
     if summary.early > max(len(trace.work), 1) // 20:
         yield say(
-            "{count} works of the device begin before the host starts them: the clocks of host and device do not agree, "
-            "and idle time is not exact",
+            "{count} works of the device begin before the host starts them: the clocks of host and device do not "
+            "agree, and idle time is not exact",
             count=summary.early,
         )
 
