@@ -69,7 +69,6 @@ def test_categories_become_records_and_what_is_not_understood_is_counted(tmp_pat
         },
         {"ph": "X", "cat": "cpu_op", "name": "no time"},
         {"ph": "X", "cat": "cpu_op", "name": "backwards", "ts": 5, "dur": -1},
-        ["not", "an", "object"],
     ]
     trace = read(
         written(

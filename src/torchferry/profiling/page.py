@@ -217,7 +217,7 @@ def _lanes(summary: Summary, title: str, names: dict[str, int], lang: str) -> di
         limit = starts[_MOST_SLICES]
         inside = [step.window[1] for step in summary.steps if step.window[1] <= limit]
         shown, end = len(inside), inside[-1] if inside else limit
-        of = say("{title} (the first {shown} of {all} steps)", title=title, shown=shown, all=len(summary.steps))
+        of = say("{title} (up to step {shown} of {all})", title=title, shown=shown, all=len(summary.steps))
         title = of.render(lang)
     lanes: list[dict[str, Any]] = []
     threads: dict[int, list[HostCall]] = {}

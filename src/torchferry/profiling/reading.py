@@ -95,7 +95,7 @@ def _files(folder: Path) -> Iterator[Path]:
             count += 1
             if count > _MOST_FILES:
                 raise TorchferryError(
-                    say("{path} holds more than {number} files", path=folder, number=_MOST_FILES),
+                    say("{path} holds too many files (more than {number})", path=folder, number=_MOST_FILES),
                     say("give the folder of the traces alone"),
                 )
             file = Path(root, name)
