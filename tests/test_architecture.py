@@ -58,6 +58,7 @@ WITH_TORCH = {
             "torch_versions",
         )
     ),
+    "torchferry.profiling.recorder",
     "torchferry.ops.codegen.generate",  # these two import torchgen, and it PyYAML
     "torchferry.ops.codegen.registrations",
     *(

@@ -19,7 +19,7 @@ _DEEPEST = 200
 
 
 @dataclass
-class Frame:
+class FlameFrame:
     """A frame of the graph.
 
     Attributes:
@@ -28,10 +28,10 @@ class Frame:
     """
 
     time: int = 0
-    frames: dict[str, Frame] = field(default_factory=dict)
+    frames: dict[str, FlameFrame] = field(default_factory=dict)
 
 
-def stacks(summary: Summary) -> Frame:
+def stacks(summary: Summary) -> FlameFrame:
     """Return the frames of a run: its modules, then operators from the outermost to the innermost.
 
     The time is that on the device, or on the CPU where no device did anything.
@@ -46,7 +46,7 @@ def stacks(summary: Summary) -> Frame:
         for index, call in enumerate(trace.calls):
             if call.kind == OPERATOR:
                 own[index] = max(call.end - call.start - links.inner[index], 0)
-    root = Frame()
+    root = FlameFrame()
     for index, time in enumerate(own):
         call = trace.calls[index]
         if not time or not summary.window[0] <= call.start < summary.window[1]:
@@ -61,7 +61,7 @@ def stacks(summary: Summary) -> Frame:
         frame = root
         frame.time += time
         for name in reversed(names):
-            frame = frame.frames.setdefault(name, Frame())
+            frame = frame.frames.setdefault(name, FlameFrame())
             frame.time += time
     return root
 
@@ -81,7 +81,7 @@ def draw(summary: Summary, lang: str) -> str:
     )
 
 
-def _draw(frame: Frame, depth: int, left: float, scale: float, whole: int, unit: str, drawn: list[str]) -> int:
+def _draw(frame: FlameFrame, depth: int, left: float, scale: float, whole: int, unit: str, drawn: list[str]) -> int:
     deepest = depth
     for name, inner in sorted(frame.frames.items(), key=lambda entry: (-entry[1].time, entry[0])):
         width = inner.time * scale

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from torchferry.profiling.records import ANNOTATION, MODULE, OPERATOR, RUNTIME, HostCall, Trace
+from torchferry.profiling.records import ANNOTATION, MODULE, OPERATOR, RUNTIME, HostCall, RankTrace
 
 
 @dataclass
 class Links:
-    """How the records of a trace hang together; all lists go by the index in `Trace.calls` or `Trace.work`.
+    """How the records of a trace hang together; all lists go by the index in `RankTrace.calls` or `RankTrace.work`.
 
     Attributes:
         operator: For each call the innermost operator around it, -1 without one.
@@ -32,7 +32,7 @@ class Links:
     launched: list[int] = field(default_factory=list)
 
 
-def link(trace: Trace) -> Links:
+def link(trace: RankTrace) -> Links:
     """Return how the records of a trace hang together."""
     calls = trace.calls
     links = Links([-1] * len(calls), [0] * len(calls))
@@ -69,7 +69,7 @@ def link(trace: Trace) -> Links:
     return links
 
 
-def _number_of_threads(trace: Trace) -> int:
+def _number_of_threads(trace: RankTrace) -> int:
     highest = max((call.thread for call in trace.calls), default=-1)
     return 1 + max([highest, *(origin.thread for origin in trace.origins.values())])
 

@@ -25,9 +25,9 @@ from torchferry.profiling.records import (
     RUNTIME,
     DeviceWork,
     HostCall,
+    LaunchOrigin,
     MemoryEvent,
-    Origin,
-    Trace,
+    RankTrace,
 )
 
 MODULE_PREFIX = "nn.Module: "
@@ -118,7 +118,7 @@ def _rank_of_path(path: Path) -> int:
     return -1
 
 
-def read(path: Path, progress: Callable[[int], None] | None = None) -> Trace:
+def read(path: Path, progress: Callable[[int], None] | None = None) -> RankTrace:
     """Return the trace in a file.
 
     Args:
@@ -129,7 +129,7 @@ def read(path: Path, progress: Callable[[int], None] | None = None) -> Trace:
         TorchferryError: the file cannot be read, is no trace, or holds nothing that can be measured.
     """
     stream = EventStream(path, progress)
-    reader = _Reader(str(path))
+    reader = _EventReader(str(path))
     for event in stream:
         reader.take(event)
     trace = reader.finished(stream.header)
@@ -146,11 +146,11 @@ def read(path: Path, progress: Callable[[int], None] | None = None) -> Trace:
     return trace
 
 
-class _Reader:
+class _EventReader:
     """Turns events into records; what only the end of a trace explains is put aside until then."""
 
     def __init__(self, path: str) -> None:
-        self.trace = Trace(path)
+        self.trace = RankTrace(path)
         self._threads: dict[tuple[Any, Any], int] = {}
         self._communication = communication_names()
         self._plain: list[dict[str, Any]] = []
@@ -274,7 +274,7 @@ class _Reader:
             )
         )
 
-    def finished(self, header: dict[str, Any]) -> Trace:
+    def finished(self, header: dict[str, Any]) -> RankTrace:
         """Return the trace, given what stands beside its events."""
         trace = self.trace
         self._own_layout()
@@ -331,11 +331,11 @@ class _Reader:
 
     def _link(self, at: dict[tuple[Any, Any, int], int]) -> None:
         """Follow the arrows from the operators to what the device did for them."""
-        origins: dict[Any, Origin] = {}
+        origins: dict[Any, LaunchOrigin] = {}
         for event in self._arrows:
             time = nanoseconds(event.get("ts"))
             if time is not None and event["ph"] == "s":
-                origins[_hashable(event.get("id"))] = Origin(self._thread(event), time)
+                origins[_hashable(event.get("id"))] = LaunchOrigin(self._thread(event), time)
         for event in self._arrows:
             time = nanoseconds(event.get("ts"))
             if time is None or event["ph"] != "f":
@@ -456,7 +456,7 @@ def _shapes(shapes: list[Any]) -> str:
     return " ".join("x".join(map(str, shape)) for shape in shapes if isinstance(shape, list) and shape)
 
 
-def _header(trace: Trace, header: dict[str, Any]) -> None:
+def _header(trace: RankTrace, header: dict[str, Any]) -> None:
     """Take what stands beside the events."""
     distributed = header.get("distributedInfo")
     if isinstance(distributed, dict):

@@ -23,7 +23,7 @@ class HostCall(NamedTuple):
         name: `aten::addmm`, `ProfilerStep#3`, `cudaLaunchKernel`, `nn.Module: Linear_0`.
         start: When it began.
         end: When it ended.
-        thread: Number of the thread in `Trace.threads`.
+        thread: Number of the thread in `RankTrace.threads`.
         detail: Shapes and dtypes of an operator as the profiler wrote them; empty where it wrote none.
         sequence: Number that an operator of the forward shares with its backward; -1 without one.
         forward_thread: The thread of the forward as the profiler numbers it; 0 in the forward itself.
@@ -81,11 +81,11 @@ class MemoryEvent(NamedTuple):
     reserved: int
 
 
-class Origin(NamedTuple):
+class LaunchOrigin(NamedTuple):
     """A moment of a thread at which work of the device was started.
 
     Attributes:
-        thread: Number of the thread in `Trace.threads`.
+        thread: Number of the thread in `RankTrace.threads`.
         time: The moment.
     """
 
@@ -94,7 +94,7 @@ class Origin(NamedTuple):
 
 
 @dataclass
-class Trace:
+class RankTrace:
     """One rank's trace.
 
     Attributes:
@@ -126,7 +126,7 @@ class Trace:
     calls: list[HostCall] = field(default_factory=list)
     work: list[DeviceWork] = field(default_factory=list)
     memory: list[MemoryEvent] = field(default_factory=list)
-    origins: dict[int, Origin] = field(default_factory=dict)
+    origins: dict[int, LaunchOrigin] = field(default_factory=dict)
     threads: list[str] = field(default_factory=list)
     unknown: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)

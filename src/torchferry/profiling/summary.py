@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from torchferry.core.record import NamedTuple
 from torchferry.profiling.intervals import Interval, Intervals, cut, difference, intersection, length, union
 from torchferry.profiling.linking import Links, is_data_loading, is_step, link
-from torchferry.profiling.records import COMMUNICATION, COMPUTE, COPY, FILL, OPERATOR, RUNTIME, Trace
+from torchferry.profiling.records import COMMUNICATION, COMPUTE, COPY, FILL, OPERATOR, RUNTIME, RankTrace
 
 PARTS = ("compute", "communication", "copies", "data", "idle")
 """The parts of a step's time, in the order of the table above."""
@@ -41,7 +41,7 @@ _READS_A_NUMBER = "aten::_local_scalar_dense"
 """What `.item()` and everything like it ends in: the host waits for the device."""
 
 
-class Step(NamedTuple):
+class TimedStep(NamedTuple):
     """One step.
 
     Attributes:
@@ -150,11 +150,11 @@ class Summary:
         early: Works that begin before the call that starts them: the two clocks do not agree.
     """
 
-    trace: Trace
+    trace: RankTrace
     links: Links
     device: int
     others: tuple[int, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[TimedStep, ...]
     marked: bool
     window: Interval
     waits: tuple[WaitRow, ...]
@@ -198,7 +198,7 @@ class Summary:
         return self._rows[by]
 
 
-def summarise(trace: Trace) -> Summary:
+def summarise(trace: RankTrace) -> Summary:
     """Return what a trace says."""
     links = link(trace)
     by_device: dict[int, int] = defaultdict(int)
@@ -235,7 +235,7 @@ def _within(time: int, window: Interval) -> bool:
     return window[0] <= time < window[1]
 
 
-def _steps(trace: Trace, links: Links, device: int) -> tuple[tuple[Step, ...], bool, Interval]:
+def _steps(trace: RankTrace, links: Links, device: int) -> tuple[tuple[TimedStep, ...], bool, Interval]:
     """Return the steps with the parts of their time, whether the trace marks them, and their time on the host."""
     busy = {kind: union(_spans(trace, device, kind)) for kind in (COMPUTE, COMMUNICATION)}
     copying = union([*_spans(trace, device, COPY), *_spans(trace, device, FILL)])
@@ -253,14 +253,14 @@ def _steps(trace: Trace, links: Links, device: int) -> tuple[tuple[Step, ...], b
     times = [*(start for start, _, _ in marks), max(end for _, end, _ in marks)]
     ends = _when_done(trace, links, device, times)
     steps = (
-        Step(name, window, _parts(window, busy[COMPUTE], busy[COMMUNICATION], copying, loading))
+        TimedStep(name, window, _parts(window, busy[COMPUTE], busy[COMMUNICATION], copying, loading))
         for (_, _, name), window in zip(marks, itertools.pairwise(ends), strict=True)
         if window[1] > window[0]
     )
     return tuple(steps), marked, (times[0], times[-1])
 
 
-def _when_done(trace: Trace, links: Links, device: int, times: list[int]) -> list[int]:
+def _when_done(trace: RankTrace, links: Links, device: int, times: list[int]) -> list[int]:
     """Return for each moment of the host when the device has done what was started before it, or the moment itself.
 
     The host is often far ahead of the device: a step ends when its work ends, and the next one's begins.
@@ -285,7 +285,7 @@ def _is_frame(name: str) -> bool:
     return name.startswith(("ProfilerStep", "enumerate(DataLoader)", "Optimizer.", "autograd::engine::"))
 
 
-def _spans(trace: Trace, device: int, kind: str) -> list[Interval]:
+def _spans(trace: RankTrace, device: int, kind: str) -> list[Interval]:
     return [(work.start, work.end) for work in trace.work if work.kind == kind and work.device == device]
 
 
@@ -365,7 +365,7 @@ def _time_rows(summary: Summary, by: str) -> tuple[TimeRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.host_self, row.name, row.detail)))
 
 
-def _dispatched(trace: Trace, links: Links, index: int) -> str:
+def _dispatched(trace: RankTrace, links: Links, index: int) -> str:
     """Return the operator of torch that a call belongs to: the innermost one around it; its own name without one."""
     outer = index
     while outer >= 0:
@@ -387,7 +387,7 @@ def _kernel_rows(summary: Summary) -> tuple[TimeRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.device_self, row.name)))
 
 
-def _waits(trace: Trace, links: Links, window: Interval) -> tuple[WaitRow, ...]:
+def _waits(trace: RankTrace, links: Links, window: Interval) -> tuple[WaitRow, ...]:
     sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     for index, call in enumerate(trace.calls):
         if call.kind == RUNTIME and "synchronize" in call.name.lower() and _within(call.start, window):
@@ -399,7 +399,7 @@ def _waits(trace: Trace, links: Links, window: Interval) -> tuple[WaitRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.time, row.name, row.within)))
 
 
-def _copies(trace: Trace, window: Interval) -> tuple[CopyRow, ...]:
+def _copies(trace: RankTrace, window: Interval) -> tuple[CopyRow, ...]:
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for work in trace.work:
         if work.kind == COPY and _within(work.start, window):
@@ -411,7 +411,7 @@ def _copies(trace: Trace, window: Interval) -> tuple[CopyRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.time, row.name)))
 
 
-def _fallbacks(trace: Trace, links: Links, window: Interval) -> tuple[tuple[str, int], ...]:
+def _fallbacks(trace: RankTrace, links: Links, window: Interval) -> tuple[tuple[str, int], ...]:
     counts: dict[str, int] = defaultdict(int)
     seen: set[int] = set()
     for index, call in enumerate(trace.calls):
@@ -422,7 +422,7 @@ def _fallbacks(trace: Trace, links: Links, window: Interval) -> tuple[tuple[str,
     return tuple(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-def _peaks(trace: Trace) -> tuple[PeakRow, ...]:
+def _peaks(trace: RankTrace) -> tuple[PeakRow, ...]:
     peaks: dict[int, list[int]] = {}
     for event in trace.memory:
         peak = peaks.setdefault(event.device, [-1, -1])
