@@ -58,6 +58,7 @@ WITH_TORCH = {
             "torch_versions",
         )
     ),
+    "torchferry.profiling.recorder",
     "torchferry.ops.codegen.generate",  # these two import torchgen, and it PyYAML
     "torchferry.ops.codegen.registrations",
     *(
@@ -125,9 +126,10 @@ MAY_IMPORT = {
     "device": {"core", "backends"},
     "numerics": {"core", "backends"},
     "ops": {"core", "backends", "rehearsal", "numerics", "migration"},
+    "profiling": {"core", "backends", "rehearsal", "numerics", "ops", "device"},
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
-        *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops"),
+        *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling"),
     },
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and asks its

@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
 
@@ -44,6 +45,19 @@ def read_regular(path: str | os.PathLike[str], limit: int = LARGEST) -> bytes:
     if left <= 0:
         raise OSError(errno.EFBIG, f"has more than {limit} bytes", os.fspath(path))
     return b"".join(parts)
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file, also behind a link, that is read in parts; for files that may be larger than the memory.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+    """
+    descriptor = os.open(path, _FLAGS)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is not a regular file", os.fspath(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def read_text(path: Path, limit: int = LARGEST, errors: str = "strict") -> str:

@@ -42,15 +42,26 @@ def traced(command: list[str], rehearsal: Rehearsal | None = None) -> RunNeeds:
         if rehearsal is None:
             outcome = launcher.run(command, settings, folder)
         else:
-            outcome = _rehearsed(command, settings, folder, rehearsal)
+            if rehearsal.profile.fallback == "error":
+                # what the card lacks is found in the list; the program is to go on to its end
+                rehearsal = replace(rehearsal, profile=replace(rehearsal.profile, fallback="silent"))
+            outcome = run_rehearsed(command, settings, folder, rehearsal)
     require_examined(outcome)
     return _of(outcome, command, "" if rehearsal is None else str(rehearsal.resolved()))
 
 
-def _rehearsed(command: list[str], settings: ToolSettings, folder: Path, rehearsal: Rehearsal) -> Outcome:
-    if rehearsal.profile.fallback == "error":
-        # what the card lacks is found in the list; the program is to go on to its end
-        rehearsal = replace(rehearsal, profile=replace(rehearsal.profile, fallback="silent"))
+def run_rehearsed(command: list[str], settings: ToolSettings, folder: Path, rehearsal: Rehearsal) -> Outcome:
+    """Run a command on a simulated card, under a tool that begins in its processes.
+
+    Args:
+        command: What to run.
+        settings: The tool.
+        folder: An empty folder, for settings and results.
+        rehearsal: The simulated card.
+
+    Raises:
+        UsageError: there is no such command.
+    """
     session, tool = folder / "rehearsal", folder / "tool"
     session.mkdir()
     tool.mkdir()

@@ -1,0 +1,79 @@
+"""`torchferry profile compare`: where a run on a target takes longer than the base."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from torchferry.cli.profile_options import file_option, lang_option, open_shown, top_option
+from torchferry.cli.writing import write
+from torchferry.core import exitcodes
+from torchferry.core.messages import language, say
+from torchferry.profiling import report
+from torchferry.profiling.comparison import compare
+from torchferry.profiling.page import comparison_page
+
+_TRACE = click.Path(exists=True, path_type=Path)
+
+
+@click.command("compare")
+@click.argument("base", type=_TRACE)
+@click.argument("target", type=_TRACE)
+@click.option("--base-run", multiple=True, type=_TRACE, help="Another run of the base, for an interval; repeatable.")
+@click.option(
+    "--target-run", multiple=True, type=_TRACE, help="Another run of the target, for an interval; repeatable."
+)
+@click.option("--force", is_flag=True, help="Compare also what is not comparable; the report says why it is not.")
+@top_option
+@click.option(
+    "-f",
+    "--output-format",
+    type=click.Choice(["text", "json", "csv", "html"]),
+    default="text",
+    help="Form of the report.",
+)
+@file_option
+@lang_option
+def command(
+    base: Path,
+    target: Path,
+    base_run: tuple[Path, ...],
+    target_run: tuple[Path, ...],
+    force: bool,
+    top: int,
+    output_format: str,
+    output_file: Path | None,
+    lang: str | None,
+) -> None:
+    """Say where a step of TARGET takes longer than one of BASE: by part of the step, by operator, by module.
+
+    BASE and TARGET are traces of any two devices, or folders with a trace for each rank. Refuses, with 1, what is not
+    comparable: other shapes, dtypes, calls or ranks, or a trace that is not whole.
+
+    \b
+    torchferry profile compare cuda.pt.trace.json npu_folder
+    torchferry profile compare cuda.json target.json -f html -o compare.html
+    """
+    lang = lang or language()
+    comparison = compare(
+        open_shown(base),
+        open_shown(target),
+        [open_shown(path) for path in base_run],
+        [open_shown(path) for path in target_run],
+    )
+    if comparison.obstacles and not force:
+        for obstacle in comparison.obstacles:
+            click.echo(say("not comparable: {reason}", reason=obstacle).render(lang), err=True)
+        click.echo(say("run both with the same work, or compare all the same with --force").render(lang), err=True)
+        sys.exit(exitcodes.FINDINGS)
+    if output_format == "json":
+        text = report.json_text(report.comparison_document(comparison))
+    elif output_format == "csv":
+        text = report.comparison_csv(comparison)
+    elif output_format == "html":
+        text = comparison_page(comparison, lang)
+    else:
+        text = "\n".join(report.compare_lines(comparison, top, lang))
+    write(text, output_file)

@@ -1,0 +1,66 @@
+"""`torchferry profile show`: where the time of a run went."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from torchferry.cli.profile_options import file_option, lang_option, open_shown, top_option
+from torchferry.cli.writing import write
+from torchferry.core.messages import language
+from torchferry.profiling import flame, report
+from torchferry.profiling.page import summary_page
+from torchferry.profiling.summary import BY
+
+
+@click.command("show")
+@click.argument("trace", type=click.Path(exists=True, path_type=Path))
+@click.option("--by", type=click.Choice(BY), default="operator", show_default=True, help="By what the time is summed.")
+@top_option
+@click.option(
+    "--flame",
+    "flame_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw a flame graph of modules and operators to FILE.svg.",
+)
+@click.option(
+    "-f",
+    "--output-format",
+    type=click.Choice(["text", "json", "csv", "html"]),
+    default="text",
+    help="Form of the report.",
+)
+@file_option
+@lang_option
+def command(
+    trace: Path,
+    by: str,
+    top: int,
+    flame_file: Path | None,
+    output_format: str,
+    output_file: Path | None,
+    lang: str | None,
+) -> None:
+    """Say where the time of a run went: steps, operators, fall backs, waits of the host, copies, memory.
+
+    TRACE is what torch.profiler wrote on any device (*.pt.trace.json, also .gz), the trace_view.json of
+    torch_npu.profiler, or a folder with a trace for each rank.
+
+    \b
+    torchferry profile show trace.json --by module
+    torchferry profile show result_folder -f html -o profile.html
+    """
+    lang = lang or language()
+    run = open_shown(trace)
+    if flame_file is not None:
+        write(flame.draw(run.first, lang), flame_file)
+    if output_format == "json":
+        text = report.json_text(report.summary_document(run))
+    elif output_format == "csv":
+        text = report.summary_csv(run, by)
+    elif output_format == "html":
+        text = summary_page(run, lang)
+    else:
+        text = "\n".join(report.show_lines(run, by, top, lang))
+    write(text, output_file)

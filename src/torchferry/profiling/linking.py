@@ -1,0 +1,125 @@
+"""Which call of the host stands in which, and which operator started which work of the device.
+
+Work of a device carries the number of the call that started it (`correlation`), or the trace has an arrow from a moment
+of a thread. The operator is the innermost one that this thread was in. The number that an operator shares with its work
+(`External id`) is not used: it means different things in different releases of torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torchferry.profiling.records import ANNOTATION, MODULE, OPERATOR, RUNTIME, HostCall, RankTrace
+
+
+@dataclass
+class Links:
+    """How the records of a trace hang together; all lists go by the index in `RankTrace.calls` or `RankTrace.work`.
+
+    Attributes:
+        operator: For each call the innermost operator around it, -1 without one.
+        inner: For each call the nanoseconds in operators directly inside it, which its own time leaves out.
+        module: For each operator the module it belongs to, outermost first: `GPT.Block_0.Linear_1`. An operator of the
+            backward has the module of its forward. Only for those that have one.
+        started_by: For each work the operator that started it, -1 where the trace does not say.
+        launched: For each work the moment at which the host started it, -1 where the trace does not say.
+    """
+
+    operator: list[int]
+    inner: list[int]
+    module: dict[int, str] = field(default_factory=dict)
+    started_by: list[int] = field(default_factory=list)
+    launched: list[int] = field(default_factory=list)
+
+
+def link(trace: RankTrace) -> Links:
+    """Return how the records of a trace hang together."""
+    calls = trace.calls
+    links = Links([-1] * len(calls), [0] * len(calls))
+    threads: list[list[tuple[int, int, int, int]]] = [[] for _ in range(_number_of_threads(trace))]
+    for index, call in enumerate(calls):
+        threads[call.thread].append((call.start, -call.end, 1, index))
+    probes: dict[int, int] = {}
+    for number, origin in trace.origins.items():
+        threads[origin.thread].append((origin.time, -origin.time, 2, -2 - number))
+    for events in threads:
+        events.sort()
+        _sweep(calls, events, links, probes)
+    by_sequence = {
+        calls[index].sequence: module
+        for index, module in links.module.items()
+        if calls[index].sequence >= 0 and not calls[index].forward_thread
+    }
+    if by_sequence:
+        _give_backward_modules(calls, links, by_sequence)
+    launches = {
+        call.correlation: index for index, call in enumerate(calls) if call.kind == RUNTIME and call.correlation
+    }
+    for number, work in enumerate(trace.work):
+        call_index = launches.get(work.correlation, -1) if work.correlation else -1
+        if call_index >= 0:
+            links.started_by.append(links.operator[call_index])
+            links.launched.append(calls[call_index].start)
+        elif number in trace.origins:
+            links.started_by.append(probes.get(number, -1))
+            links.launched.append(trace.origins[number].time)
+        else:
+            links.started_by.append(-1)
+            links.launched.append(-1)
+    return links
+
+
+def _number_of_threads(trace: RankTrace) -> int:
+    highest = max((call.thread for call in trace.calls), default=-1)
+    return 1 + max([highest, *(origin.thread for origin in trace.origins.values())])
+
+
+def _sweep(
+    calls: list[HostCall], events: list[tuple[int, int, int, int]], links: Links, probes: dict[int, int]
+) -> None:
+    """Go through a thread's calls in the order of their start, with those that are open on a stack."""
+    operators: list[int] = []
+    modules: list[tuple[int, str]] = []
+    for start, _, _, index in events:
+        while operators and calls[operators[-1]].end <= start:
+            operators.pop()
+        while modules and modules[-1][0] <= start:
+            modules.pop()
+        innermost = operators[-1] if operators else -1
+        if index <= -2:
+            probes[-2 - index] = innermost
+            continue
+        call = calls[index]
+        links.operator[index] = innermost
+        if call.kind == OPERATOR:
+            if innermost >= 0:
+                links.inner[innermost] += min(call.end, calls[innermost].end) - start
+            operators.append(index)
+            if modules:
+                links.module[index] = modules[-1][1]
+        elif call.kind == MODULE:
+            path = f"{modules[-1][1]}.{call.name}" if modules else call.name
+            modules.append((call.end, path))
+
+
+def _give_backward_modules(calls: list[HostCall], links: Links, by_sequence: dict[int, str]) -> None:
+    """Give operators of the backward the module of their forward; what they call inherits it."""
+    for index in sorted(range(len(calls)), key=lambda number: calls[number].start):
+        call = calls[index]
+        if call.kind != OPERATOR or index in links.module:
+            continue
+        module = by_sequence.get(call.sequence, "") if call.sequence >= 0 and call.forward_thread else ""
+        if not module and links.operator[index] >= 0:
+            module = links.module.get(links.operator[index], "")
+        if module:
+            links.module[index] = module
+
+
+def is_step(call: HostCall) -> bool:
+    """Return whether a call is a step as `torch.profiler` marks it."""
+    return call.kind in (ANNOTATION, OPERATOR) and call.name.startswith("ProfilerStep")
+
+
+def is_data_loading(call: HostCall) -> bool:
+    """Return whether a call waits for the next batch of a `DataLoader`; torch marks each `__next__`."""
+    return call.kind in (ANNOTATION, OPERATOR) and call.name.startswith("enumerate(DataLoader)")

@@ -1,0 +1,481 @@
+"""Reads traces: Kineto's of any device, and the layouts of vendors that `backends/trace_layout.py` knows."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from torchferry.backends.trace_layout import TraceLayout, communication_names, trace_layouts
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say, say_plural
+from torchferry.profiling.event_stream import EventStream
+from torchferry.profiling.records import (
+    ANNOTATION,
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    FILL,
+    MODULE,
+    OPERATOR,
+    PYTHON,
+    RUNTIME,
+    DeviceWork,
+    HostCall,
+    LaunchOrigin,
+    MemoryEvent,
+    RankTrace,
+)
+
+MODULE_PREFIX = "nn.Module: "
+"""How `torch.profiler` names the forward of a module in `with_stack`."""
+
+DTYPES_AFTER = " | "
+"""What stands between the shapes and the dtypes of an operator in `HostCall.detail`."""
+
+_INSTANT, _ARROW = ("i", "I"), ("s", "f")
+_MEMORY = "[memory]"
+_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_]?(\d{1,6})(?!\d)")
+_TRACE_FILES = (".pt.trace.json", ".pt.trace.json.gz")
+_DEPTH = 4
+_MOST_FILES = 4096
+
+_MEASURES_NOTHING = frozenset(
+    # arrows between rows, the profiler's own spans, ranges repeated on the device, waits of streams for each other
+    {
+        "trace",
+        "overhead",
+        "gpu_user_annotation",
+        "fwdbwd",
+        "ac2g",
+        "async_cpu_to_gpu",
+        "async_gpu",
+        "enqueue",
+        "dequeue",
+    }
+    | {"async_task_queue", "hosttodevice", "cpu_instant_event", "external_correlation"}
+)
+
+
+def locate(path: Path) -> list[Path]:
+    """Return the traces at a path: the file itself, or all that a folder holds, by rank where it is known.
+
+    Raises:
+        TorchferryError: there is none.
+    """
+    if not path.is_dir():
+        return [path]
+    names = {name for layout in trace_layouts() for name in layout.files}
+    files = [file for file in _files(path) if file.name in names or file.name.endswith(_TRACE_FILES)]
+    if not files:
+        files = [file for file in _files(path) if file.parent == path and file.name.endswith((".json", ".json.gz"))]
+    if not files:
+        raise TorchferryError(
+            say("no trace in {path}", path=path),
+            say("give the JSON file that the profiler wrote, such as *.pt.trace.json, or its folder"),
+        )
+    return sorted(files, key=lambda file: (_rank_of_path(file), _by_numbers(str(file))))
+
+
+def _by_numbers(path: str) -> list[tuple[str, int]]:
+    """Return a key that sorts `worker0.2` before `worker0.10`."""
+    return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d{0,18})", path)]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    count = 0
+    for root, folders, names in os.walk(folder):
+        if len(Path(root).relative_to(folder).parts) >= _DEPTH:
+            folders.clear()
+        folders.sort()
+        for name in sorted(names):
+            count += 1
+            if count > _MOST_FILES:
+                raise TorchferryError(
+                    say("{path} holds too many files (more than {number})", path=folder, number=_MOST_FILES),
+                    say("give the folder of the traces alone"),
+                )
+            file = Path(root, name)
+            if not file.is_symlink():
+                yield file
+
+
+def _rank_of_path(path: Path) -> int:
+    for folder in (path.parent, path.parent.parent):
+        for layout in trace_layouts():
+            if layout.rank_file is not None and path.name in layout.files:
+                for name in sorted(os.listdir(folder)):
+                    match = layout.rank_file.fullmatch(name)
+                    if match:
+                        return int(match[1])
+    for part in (path.name, path.parent.name):
+        match = _NAME.search(part.lower())
+        if match:
+            return int(match[1])
+    return -1
+
+
+def read(path: Path, progress: Callable[[int], None] | None = None) -> RankTrace:
+    """Return the trace in a file.
+
+    Args:
+        path: The file, compressed with gzip or not.
+        progress: Is called with the number of bytes of the file that were read so far.
+
+    Raises:
+        TorchferryError: the file cannot be read, is no trace, or holds nothing that can be measured.
+    """
+    stream = EventStream(path, progress)
+    reader = _EventReader(str(path))
+    for event in stream:
+        reader.take(event)
+    trace = reader.finished(stream.header)
+    trace.size = stream.size
+    if trace.rank < 0:
+        trace.rank = _rank_of_path(path)
+    if stream.fault is not None:
+        trace.faults.insert(0, say("the trace is not whole: {problem}", problem=stream.fault))
+    if not trace.calls and not trace.work:
+        raise TorchferryError(
+            say("{path} holds nothing that can be measured: neither calls of the host nor work of a device", path=path),
+            say("its categories are: {names}", names=", ".join(sorted(trace.unknown)) or "-"),
+        )
+    return trace
+
+
+class _EventReader:
+    """Turns events into records; what only the end of a trace explains is put aside until then."""
+
+    def __init__(self, path: str) -> None:
+        self.trace = RankTrace(path)
+        self._threads: dict[tuple[Any, Any], int] = {}
+        self._communication = communication_names()
+        self._plain: list[dict[str, Any]] = []
+        self._arrows: list[dict[str, Any]] = []
+        self._processes: dict[Any, str] = {}
+        self._thread_names: dict[tuple[Any, Any], str] = {}
+        self._links = {layout.link for layout in trace_layouts() if layout.link}
+        self._without_time = 0
+        self._backwards = 0
+        self._unknown: Counter[str] = Counter()
+        self._skipped: Counter[str] = Counter()
+        self._kinds: dict[str, str] = {}
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Take the next event."""
+        phase = event.get("ph")
+        if phase == "X":
+            category = event.get("cat")
+            if category is None:
+                self._plain.append(event)
+            else:
+                self._complete(event, str(category))
+        elif phase == "M":
+            self._metadata(event)
+        elif phase in _INSTANT:
+            if event.get("name") == _MEMORY:
+                self._memory(event)
+        elif phase in _ARROW and event.get("cat") in self._links:
+            self._arrows.append(event)
+
+    def _complete(self, event: dict[str, Any], category: str) -> None:
+        kind = self._kinds.get(category)
+        if kind is None:
+            kind = self._kinds[category] = _kind(category)
+        if kind == "skip":
+            self._skipped[category] += 1
+            return
+        if kind == "unknown":
+            self._unknown[category] += 1
+            return
+        arguments = event.get("args")
+        if not isinstance(arguments, dict):
+            arguments = {}
+        name = str(event.get("name", ""))
+        times = self._times(event)
+        if times is None:
+            return
+        if kind in _WORK:
+            if kind == COMPUTE and self._communication.search(name.lower()):
+                kind = COMMUNICATION
+            self.trace.work.append(
+                DeviceWork(
+                    kind,
+                    name,
+                    *times,
+                    _number(arguments.get("device", event.get("pid"))),
+                    _number(arguments.get("stream", event.get("tid"))),
+                    _number(arguments.get("correlation"), 0),
+                    _number(arguments["bytes"]) if "bytes" in arguments else _message_size(arguments),
+                )
+            )
+            return
+        thread = self._thread(event)
+        if kind == OPERATOR:
+            self.trace.calls.append(
+                HostCall(
+                    OPERATOR,
+                    name,
+                    *times,
+                    thread,
+                    _detail(arguments),
+                    _number(arguments.get("Sequence number")),
+                    _number(arguments.get("Fwd thread id"), 0),
+                )
+            )
+        elif kind == RUNTIME:
+            correlation = _number(arguments.get("correlation"), 0)
+            self.trace.calls.append(HostCall(RUNTIME, name, *times, thread, correlation=correlation))
+        elif name.startswith(MODULE_PREFIX):
+            self.trace.calls.append(HostCall(MODULE, name[len(MODULE_PREFIX) :], *times, thread))
+        else:
+            self.trace.calls.append(HostCall(kind, name, *times, thread))
+
+    def _times(self, event: dict[str, Any]) -> tuple[int, int] | None:
+        start, length = nanoseconds(event.get("ts")), nanoseconds(event.get("dur", 0))
+        if start is None or length is None:
+            self._without_time += 1
+            return None
+        if length < 0:
+            self._backwards += 1
+            return None
+        return start, start + length
+
+    def _thread(self, event: dict[str, Any]) -> int:
+        key = (_hashable(event.get("pid")), _hashable(event.get("tid")))
+        thread = self._threads.get(key)
+        if thread is None:
+            thread = self._threads[key] = len(self._threads)
+        return thread
+
+    def _metadata(self, event: dict[str, Any]) -> None:
+        arguments = event.get("args")
+        name = arguments.get("name") if isinstance(arguments, dict) else None
+        if event.get("name") == "process_name":
+            self._processes[_hashable(event.get("pid"))] = str(name)
+        elif event.get("name") == "thread_name":
+            self._thread_names[_hashable(event.get("pid")), _hashable(event.get("tid"))] = str(name)
+
+    def _memory(self, event: dict[str, Any]) -> None:
+        arguments = event.get("args")
+        time = nanoseconds(event.get("ts"))
+        if not isinstance(arguments, dict) or time is None:
+            return
+        on_host = arguments.get("Device Type") == 0
+        self.trace.memory.append(
+            MemoryEvent(
+                time,
+                -1 if on_host else _number(arguments.get("Device Id")),
+                _number(arguments.get("Total Allocated")),
+                _number(arguments.get("Total Reserved")),
+            )
+        )
+
+    def finished(self, header: dict[str, Any]) -> RankTrace:
+        """Return the trace, given what stands beside its events."""
+        trace = self.trace
+        self._own_layout()
+        trace.threads = [self._thread_names.get(key, f"{key[0]}/{key[1]}") for key in self._threads]
+        trace.unknown, trace.skipped = dict(self._unknown), dict(self._skipped)
+        _header(trace, header)
+        if self._without_time:
+            trace.faults.append(
+                say_plural("{count} event has no time", "{count} events have no time", count=self._without_time)
+            )
+        if self._backwards:
+            trace.faults.append(
+                say_plural(
+                    "{count} event ends before it begins",
+                    "{count} events end before they begin",
+                    count=self._backwards,
+                )
+            )
+        return trace
+
+    def _own_layout(self) -> None:
+        """Take the rows that have no category: the name of their process says what they are."""
+        layouts: dict[str, tuple[TraceLayout, str]] = {}
+        for layout in trace_layouts():
+            layouts.update((name, (layout, COMPUTE)) for name in layout.work_processes)
+            layouts.update((name, (layout, COMMUNICATION)) for name in layout.communication_processes)
+            layouts.update((name, (layout, RUNTIME)) for name in layout.runtime_processes)
+            layouts.update((name, (layout, "skip")) for name in layout.derived_processes)
+        at: dict[tuple[Any, Any, int], int] = {}
+        for event in self._plain:
+            process = self._processes.get(_hashable(event.get("pid")), "")
+            if process not in layouts:
+                self._unknown[process or "-"] += 1
+                continue
+            layout, kind = layouts[process]
+            if kind == "skip":
+                self._skipped[process] += 1
+                continue
+            times = self._times(event)
+            if times is None:
+                continue
+            self.trace.form = layout.name
+            name = str(event.get("name", ""))
+            if kind == RUNTIME:
+                self.trace.calls.append(HostCall(RUNTIME, name, *times, self._thread(event)))
+                continue
+            if kind == COMPUTE:
+                kind = _own_kind(name, self._communication)
+            key = (_hashable(event.get("pid")), _hashable(event.get("tid")), times[0])
+            at[key] = len(self.trace.work)
+            self.trace.work.append(DeviceWork(kind, name, *times, _number(event.get("pid")), _number(event.get("tid"))))
+        self._plain = []
+        self._link(at)
+
+    def _link(self, at: dict[tuple[Any, Any, int], int]) -> None:
+        """Follow the arrows from the operators to what the device did for them."""
+        origins: dict[Any, LaunchOrigin] = {}
+        for event in self._arrows:
+            time = nanoseconds(event.get("ts"))
+            if time is not None and event["ph"] == "s":
+                origins[_hashable(event.get("id"))] = LaunchOrigin(self._thread(event), time)
+        for event in self._arrows:
+            time = nanoseconds(event.get("ts"))
+            if time is None or event["ph"] != "f":
+                continue
+            work = at.get((_hashable(event.get("pid")), _hashable(event.get("tid")), time))
+            origin = origins.get(_hashable(event.get("id")))
+            if work is not None and origin is not None:
+                self.trace.origins[work] = origin
+        self._arrows = []
+
+
+_WORK = frozenset({COMPUTE, COMMUNICATION, COPY, FILL})
+
+
+def _kind(category: str) -> str:
+    """Return what events of a category are; vendors' Kineto has the same words behind another beginning."""
+    word = category.lower()
+    if word in _MEASURES_NOTHING or word.endswith("_sync"):
+        return "skip"
+    if word in ("cpu_op", "operator"):
+        return OPERATOR
+    if word == "user_annotation":
+        return ANNOTATION
+    if word == "python_function":
+        return PYTHON
+    if word.endswith(("runtime", "driver")):
+        return RUNTIME
+    if word.endswith("memcpy"):
+        return COPY
+    if word.endswith("memset"):
+        return FILL
+    if word.endswith("kernel"):
+        return COMPUTE
+    return "unknown"
+
+
+def _own_kind(name: str, communication: re.Pattern[str]) -> str:
+    """Return what a row of the device is, in a layout that tells it by the name alone."""
+    word = name.lower()
+    if communication.search(word):
+        return COMMUNICATION
+    if word.startswith("memcpy"):
+        return COPY
+    if word.startswith("memset"):
+        return FILL
+    return COMPUTE
+
+
+def nanoseconds(value: object) -> int | None:
+    """Return a time in nanoseconds from one in microseconds: a number, or a text where a number would lose digits."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value * 1000
+    if isinstance(value, float):
+        return round(value * 1000) if -1e18 < value < 1e18 else None
+    if isinstance(value, str):
+        match = _DECIMAL.fullmatch(value.strip())
+        if match is None:
+            return None
+        digits = (match[3] or "")[:3].ljust(3, "0")
+        number = int(match[2]) * 1000 + int(digits)
+        return -number if match[1] else number
+    return None
+
+
+_DECIMAL = re.compile(r"(-?)(\d{1,20})(?:\.(\d{0,20}))?", re.ASCII)
+
+
+def _number(value: object, default: int = -1) -> int:
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float) and -1e18 < value < 1e18:
+        return int(value)
+    if isinstance(value, str):
+        try:
+            return int(value[:32], 0)
+        except ValueError:
+            return default
+    return default
+
+
+def _hashable(value: object) -> Any:
+    return value if isinstance(value, (str, int, float)) else str(value)
+
+
+def _detail(arguments: dict[str, Any]) -> str:
+    """Return shapes and dtypes of an operator's inputs in one line."""
+    shapes = arguments.get("Input Dims", arguments.get("Input dims"))
+    if not isinstance(shapes, (list, str)) or not shapes:
+        return ""
+    types = arguments.get("Input type")
+    text = shapes if isinstance(shapes, str) else _shapes(shapes)
+    if isinstance(types, list) and any(types):
+        text += DTYPES_AFTER + ",".join(sorted({str(kind) for kind in types if kind and kind not in _NO_TENSOR}))
+    return text
+
+
+def _message_size(arguments: dict[str, Any]) -> int:
+    """Return the bytes that a collective moves, which torch 2.2 and newer write beside its kernel; -1 where not."""
+    elements = _number(arguments.get("In msg nelems"))
+    width = _WIDTHS.get(str(arguments.get("dtype", "")).lower(), -1)
+    return elements * width if elements >= 0 and width > 0 else -1
+
+
+_WIDTHS = {
+    **dict.fromkeys(("double", "long", "complexfloat"), 8),
+    **dict.fromkeys(("float", "int"), 4),
+    **dict.fromkeys(("half", "bfloat16", "short"), 2),
+    **dict.fromkeys(("byte", "char", "bool", "float8_e4m3fn", "float8_e5m2"), 1),
+}
+"""Bytes of torch's scalar types, by their names in C++ (c10/core/ScalarType.h)."""
+
+_NO_TENSOR = frozenset({"Scalar", "ScalarList", "TensorList", "GenericList", "Int", "Bool", "Device"})
+
+
+def _shapes(shapes: list[Any]) -> str:
+    return " ".join("x".join(map(str, shape)) for shape in shapes if isinstance(shape, list) and shape)
+
+
+def _header(trace: RankTrace, header: dict[str, Any]) -> None:
+    """Take what stands beside the events."""
+    distributed = header.get("distributedInfo")
+    if isinstance(distributed, dict):
+        trace.rank = _number(distributed.get("rank"))
+        trace.world_size = _number(distributed.get("world_size"), 0)
+        if isinstance(distributed.get("backend"), str):
+            trace.settings["collectives"] = distributed["backend"]
+    devices = header.get("deviceProperties")
+    if isinstance(devices, list):
+        names = (str(device.get("name", "")) for device in devices if isinstance(device, dict))
+        trace.device_names = tuple(name for name in names if name)
+    for key in ("host_name", "hostname"):
+        if isinstance(header.get(key), str):
+            trace.host_name = header[key]
+    for key, value in header.items():
+        if key.endswith("_version") and isinstance(value, (str, int)) and not isinstance(value, bool):
+            trace.settings[key] = str(value)
+    own = header.get("torchferry")
+    if isinstance(own, dict):
+        trace.settings.update(
+            (str(key), str(value)) for key, value in own.items() if isinstance(value, (str, int, float))
+        )

@@ -1,0 +1,130 @@
+"""Runs a command and records traces of its steps, on this machine's accelerator or on the simulated card."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import Message, say, say_plural
+from torchferry.numerics.framework import launcher
+from torchferry.numerics.framework.launcher import ToolSettings, require_examined
+from torchferry.ops.tracing import run_rehearsed
+from torchferry.rehearsal.config import Rehearsal
+
+_TOOL = "torchferry.profiling.recorder:begin"
+
+
+@dataclass(frozen=True)
+class RecordingOptions:
+    """What is recorded.
+
+    Attributes:
+        skip_first: Steps at the beginning that are left out; the first one always is.
+        wait: Steps that each round begins with and leaves out.
+        warmup: Steps in which the profiler runs and its results are thrown away.
+        active: Steps that are recorded.
+        repeat: Rounds; each writes a trace.
+        modules: Mark the forward of each module.
+        shapes: Record shapes and dtypes of inputs.
+        memory: Record what the allocators hold.
+        stack: Record Python's stack; much slower.
+        flops: Estimate floating-point operations.
+    """
+
+    skip_first: int = 1
+    wait: int = 1
+    warmup: int = 1
+    active: int = 2
+    repeat: int = 1
+    modules: bool = True
+    shapes: bool = True
+    memory: bool = False
+    stack: bool = False
+    flops: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Return how many steps a program must make for all rounds."""
+        return max(self.skip_first, 1) + self.repeat * (self.wait + self.warmup + self.active)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What became of a recorded command.
+
+    Attributes:
+        code: Its exit code.
+        traces: The traces that were written, by rank.
+        notes: What a user must know of the recording.
+    """
+
+    code: int
+    traces: tuple[Path, ...]
+    notes: tuple[Message, ...]
+
+
+def record(
+    command: list[str], options: RecordingOptions, folder: Path, rehearsal: Rehearsal | None = None
+) -> Recording:
+    """Run a command and record traces of its steps.
+
+    Args:
+        command: What to run.
+        options: What is recorded.
+        folder: Where the traces go, in `worker<rank>`; it must be empty or not be there.
+        rehearsal: The simulated card that it runs on; None for this machine's accelerator.
+
+    Raises:
+        TorchferryError: the folder holds something, or no process loaded torch.
+        UsageError: there is no such command, or its environment keeps torch from loading the tool.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise TorchferryError(
+            say("{path} is not an empty folder", path=folder), say("choose another with --out, or empty it")
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    described = {
+        **asdict(options),
+        "folder": str(folder.absolute()),
+        "rehearsal": "" if rehearsal is None else str(rehearsal.resolved()),
+    }
+    with tempfile.TemporaryDirectory(prefix="torchferry-profile-", ignore_cleanup_errors=True) as name:
+        settings = ToolSettings(_TOOL, described)
+        if rehearsal is None:
+            outcome = launcher.run(command, settings, Path(name))
+        else:
+            outcome = run_rehearsed(command, settings, Path(name), rehearsal)
+    require_examined(outcome)
+    traces: list[Path] = []
+    notes: list[Message] = []
+    most = 0
+    for result in outcome.results:
+        if "error" in result:
+            notes.append(
+                say("rank {rank}: {error}", rank=result["rank"], error=result["error"].strip().splitlines()[-1])
+            )
+            continue
+        traces += [Path(path) for path in result["traces"]]
+        most = max(most, result["steps"])
+        if result["problem"]:
+            notes.append(say("rank {rank}: the profiler failed: {error}", rank=result["rank"], error=result["problem"]))
+    notes += [say("{process} was lost, and its trace with it", process=process) for process in outcome.broken]
+    if not traces:
+        notes.append(_nothing(most, options))
+    return Recording(outcome.code, tuple(traces), tuple(notes))
+
+
+def _nothing(steps: int, options: RecordingOptions) -> Message:
+    if steps == 0:
+        return say(
+            "NOTHING WAS RECORDED: no optimizer stepped. A step ends with optimizer.step(); a program without one uses "
+            "torch.profiler itself"
+        )
+    return say(
+        "NOTHING WAS RECORDED: {ended}, and {needed} are needed; let the program run longer, or give --wait 0 "
+        "--warmup 0",
+        ended=say_plural("{count} step ended", "{count} steps ended", count=steps),
+        needed=options.steps,
+    )

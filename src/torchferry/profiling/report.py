@@ -1,0 +1,487 @@
+"""What `torchferry profile show` and `profile compare` print: text, JSON, CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import statistics
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torchferry.core.messages import Message, say, say_plural, translatable
+from torchferry.profiling.comparison import MatchedRow, ProfiledRun, TraceComparison, rank_rows
+from torchferry.profiling.intervals import length, union
+from torchferry.profiling.records import COMMUNICATION, COMPUTE
+from torchferry.profiling.summary import PARTS, Summary, TimeRow
+
+SUMMARY_FORMAT, COMPARISON_FORMAT = "torchferry trace summary", "torchferry trace comparison"
+VERSION = 1
+
+TOP = 15
+"""Rows of a table that the text shows unless more are asked for."""
+
+PART_TITLES = {
+    "compute": translatable("compute"),
+    "communication": translatable("exposed communication"),
+    "copies": translatable("exposed copies"),
+    "data": translatable("data loading"),
+    "idle": translatable("idle: the device waits for the host"),
+}
+_HOST_PART_TITLES = {
+    "compute": translatable("operators on the CPU"),
+    "idle": translatable("the program outside of operators"),
+}
+_WIDEST_NAME = 60
+
+
+def part_title(part: str, *, on_device: bool) -> Message:
+    """Return what a part of a step is called."""
+    return say(PART_TITLES[part] if on_device else _HOST_PART_TITLES.get(part, PART_TITLES[part]))
+
+
+def milliseconds(time: float) -> str:
+    """Return nanoseconds as milliseconds with four digits: `38.55`."""
+    value = time / 1e6
+    if abs(value) >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.{3 if abs(value) < 10 else 2 if abs(value) < 100 else 1}f}"
+
+
+def amount(size: int) -> str:
+    """Return a number of bytes as text: `12.3 MiB`; `?` for one that the trace does not say."""
+    if size < 0:
+        return "?"
+    value = float(size)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield rows as aligned text: the first column to the left, the others to the right."""
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [row[0] + " " * (widths[0] - _width(row[0]))]
+        cells += [" " * (width - _width(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True)]
+        yield "  " + "  ".join(cells).rstrip()
+
+
+def heads(lang: str, *titles: Message | str) -> list[str]:
+    """Return the titles of columns."""
+    return [title if isinstance(title, str) else title.render(lang) for title in titles]
+
+
+def printable(text: str) -> str:
+    """Return a name of a trace, shortened, without characters that move the cursor."""
+    clean = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    return clean if len(clean) <= _WIDEST_NAME else clean[: _WIDEST_NAME - 3] + "..."
+
+
+# One run.
+
+
+def show_lines(run: ProfiledRun, by: str, top: int, lang: str) -> Iterator[str]:
+    """Yield what a run says, as text."""
+    summary = run.first
+    yield headline(run, summary).render(lang)
+    for note in notes(run):
+        yield "  " + note.render(lang)
+    yield ""
+    yield from _step_lines(summary, lang)
+    yield ""
+    yield from _part_lines(run, lang)
+    if len(run.ranks) > 1:
+        yield ""
+        yield from _rank_lines(run, lang)
+    yield ""
+    yield from _time_lines(summary, by, top, lang)
+    yield from _other_tables(summary, top, lang)
+
+
+def headline(run: ProfiledRun, summary: Summary) -> Message:
+    """Return one line on what a run is."""
+    trace = summary.trace
+    if trace.rank >= 0 and max(trace.world_size, len(run.ranks)) > 1:
+        rank = say("rank {rank} of {size}", rank=trace.rank, size=trace.world_size or len(run.ranks))
+    else:
+        rank = say("one process")
+    device = trace.device_names[0] if trace.device_names else ""
+    if not summary.on_device:
+        hardware = say("CPU only")
+    elif device:
+        hardware = say("{device}", device=printable(device))
+    else:
+        hardware = say("device {number}", number=summary.device)
+    steps = say_plural("{count} step", "{count} steps", count=len(summary.steps))
+    if not summary.marked:
+        steps = say("no steps")
+    return say("{path}: {rank}, {hardware}, {steps}", path=run.path, rank=rank, hardware=hardware, steps=steps)
+
+
+def notes(run: ProfiledRun) -> Iterator[Message]:
+    """Yield what a reader must know before the figures."""
+    for summary in run.ranks:
+        for fault in summary.trace.faults:
+            yield say("NOT WHOLE: {path}: {fault}", path=summary.trace.path, fault=fault)
+    summary = run.first
+    trace = summary.trace
+    if run.earlier:
+        yield say_plural(
+            "{count} earlier trace in the folder is not counted",
+            "{count} earlier traces in the folder are not counted",
+            count=run.earlier,
+        )
+    if run.missing_ranks:
+        yield say("no trace of ranks {ranks}", ranks=", ".join(map(str, run.missing_ranks)))
+    if not summary.marked:
+        yield say("the trace marks no steps: the times are those of the whole trace; profiler.step() marks them")
+    if trace.settings.get("rehearsal"):
+        yield say(
+            "the run was rehearsed on {target}: calls and shapes are the program's, and all times are those of this "
+            "machine's CPU, which say nothing about the card",
+            target=trace.settings["rehearsal"],
+        )
+    elif not summary.on_device:
+        yield say("no work of a device is in the trace: all times are those of the CPU")
+    if summary.others:
+        yield say(
+            "other devices are in the trace and not counted: {numbers}", numbers=", ".join(map(str, summary.others))
+        )
+    for category, number in sorted(trace.unknown.items()):
+        yield say_plural(
+            "{count} event of category `{category}` is not understood and not counted",
+            "{count} events of category `{category}` are not understood and not counted",
+            count=number,
+            category=printable(category),
+        )
+    number, time = summary.unlinked
+    if number and summary.on_device:
+        yield say_plural(
+            "the trace does not tell which operator started {count} work of the device ({time} ms)",
+            "the trace does not tell which operators started {count} works of the device ({time} ms)",
+            count=number,
+            time=milliseconds(time),
+        )
+    if summary.early > max(len(trace.work), 1) // 20:
+        yield say(
+            "{count} works of the device begin before the host starts them: the clocks of host and device do not "
+            "agree, and idle time is not exact",
+            count=summary.early,
+        )
+
+
+def _step_lines(summary: Summary, lang: str) -> Iterator[str]:
+    times = summary.step_times
+    if len(times) == 1:
+        yield say("step: {time} ms", time=milliseconds(times[0])).render(lang)
+        return
+    yield say(
+        "step: median {median} ms, p90 {p90} ms, from {least} to {most} ms",
+        median=milliseconds(statistics.median(times)),
+        p90=milliseconds(percentile(times, 0.9)),
+        least=milliseconds(min(times)),
+        most=milliseconds(max(times)),
+    ).render(lang)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return a percentile by linear interpolation between the closest ranks, as numpy does by default."""
+    ordered = sorted(values)
+    at = share * (len(ordered) - 1)
+    lower = int(at)
+    upper = min(lower + 1, len(ordered) - 1)
+    return ordered[lower] + (ordered[upper] - ordered[lower]) * (at - lower)
+
+
+def _part_lines(run: ProfiledRun, lang: str) -> Iterator[str]:
+    rows = [heads(lang, say("where the time of a step goes"), "ms", "%")]
+    for part in PARTS:
+        time = run.mean(part)
+        if time or part in ("compute", "idle"):
+            title = part_title(part, on_device=run.first.on_device).render(lang)
+            rows.append([title, milliseconds(time), f"{100 * time / run.step:.1f}"])
+    yield from _with_title(rows)
+
+
+def _rank_lines(run: ProfiledRun, lang: str) -> Iterator[str]:
+    rows = [heads(lang, say("rank (the slowest first)"), say("step ms"), say("compute ms"))]
+    rows += [[str(row.rank), milliseconds(row.step), milliseconds(row.compute)] for row in rank_rows(run)]
+    yield from _with_title(rows[: TOP + 1])
+
+
+_TIME_TITLES = {
+    "operator": translatable("operators"),
+    "shape": translatable("operators by shape"),
+    "module": translatable("modules"),
+    "kernel": translatable("kernels"),
+}
+
+
+def _time_lines(summary: Summary, by: str, top: int, lang: str) -> Iterator[str]:
+    timed = summary.rows(by)
+    steps = len(summary.steps)
+    whole = sum(_own(summary, row) for row in timed) or 1
+    where = say("own ms a step on the device") if summary.on_device else say("own ms a step on the CPU")
+    rows = [heads(lang, say(_TIME_TITLES[by]), where, "%", say("calls a step"))]
+    for row in timed[:top]:
+        name = row.name or (say("outside of modules") if by == "module" else say("unknown operator")).render(lang)
+        own = _own(summary, row)
+        rows.append(
+            [
+                printable(f"{name} {row.detail}".rstrip()),
+                milliseconds(own / steps),
+                f"{100 * own / whole:.1f}",
+                f"{row.calls / steps:g}" if row.calls % steps == 0 else f"{row.calls / steps:.1f}",
+            ]
+        )
+    yield from _with_title(rows)
+    if len(timed) > top:
+        yield "  " + say("... and {count} more; `--top` shows them", count=len(timed) - top).render(lang)
+
+
+def _own(summary: Summary, row: TimeRow) -> int:
+    return row.device_self if summary.on_device else row.host_self
+
+
+def _other_tables(summary: Summary, top: int, lang: str) -> Iterator[str]:
+    steps = len(summary.steps)
+    if summary.fallbacks:
+        yield ""
+        rows = [heads(lang, say("operators that went to the CPU"), say("calls a step"))]
+        rows += [[printable(name), f"{calls / steps:.1f}"] for name, calls in summary.fallbacks[:top]]
+        yield from _with_title(rows)
+    if summary.waits or summary.numbers_read:
+        yield ""
+        rows = [heads(lang, say("the host waits for the device"), say("ms a step"), say("calls a step"))]
+        for wait in summary.waits[:top]:
+            name = f"{wait.name} ({wait.within})" if wait.within else wait.name
+            rows.append([printable(name), milliseconds(wait.time / steps), f"{wait.calls / steps:.1f}"])
+        yield from _with_title(rows)
+        if summary.numbers_read:
+            yield "  " + say(
+                "numbers read from tensors, as .item() does: {count} a step",
+                count=f"{summary.numbers_read / steps:.1f}",
+            ).render(lang)
+    if summary.copies:
+        yield ""
+        rows = [heads(lang, say("copies"), say("ms a step"), say("size a step"), say("calls a step"))]
+        for copied in summary.copies[:top]:
+            size = copied.size if copied.size < 0 else copied.size // steps
+            rows.append(
+                [printable(copied.name), milliseconds(copied.time / steps), amount(size), f"{copied.calls / steps:.1f}"]
+            )
+        yield from _with_title(rows)
+    if summary.peaks:
+        yield ""
+        rows = [heads(lang, say("memory at most"), say("in use"), say("taken"))]
+        for peak in summary.peaks:
+            owner = say("host") if peak.device < 0 else say("device {number}", number=peak.device)
+            taken = amount(peak.reserved) if peak.reserved > 0 else ""
+            rows.append([owner.render(lang), amount(peak.allocated), taken])
+        yield from _with_title(rows)
+
+
+def _with_title(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a table whose first row is its title, one step to the left of the others."""
+    first, *rest = columns(rows)
+    yield first[2:] if not first[2:].startswith(" ") else first
+    yield from rest
+
+
+def summary_document(run: ProfiledRun) -> dict[str, Any]:
+    """Return a run in values that JSON has; times are nanoseconds."""
+    return {
+        "format": SUMMARY_FORMAT,
+        "version": VERSION,
+        "path": str(run.path),
+        "missing_ranks": list(run.missing_ranks),
+        "ranks": [_rank_document(summary) for summary in run.ranks],
+    }
+
+
+def _rank_document(summary: Summary) -> dict[str, Any]:
+    trace = summary.trace
+    work = trace.work
+    document: dict[str, Any] = {
+        "path": trace.path,
+        "layout": trace.form,
+        "rank": trace.rank,
+        "world_size": trace.world_size,
+        "host": trace.host_name,
+        "devices": list(trace.device_names),
+        "settings": trace.settings,
+        "faults": [fault.render("en") for fault in trace.faults],
+        "not_understood": trace.unknown,
+        "marks_steps": summary.marked,
+        "on_device": summary.on_device,
+        "steps": [
+            {"name": step.name, "time": step.time, **dict(zip(PARTS, step.parts, strict=True))}
+            for step in summary.steps
+        ],
+        "operators": [row._asdict() for row in summary.rows("operator")],
+        "modules": [row._asdict() for row in summary.rows("module") if row.name],
+        "waits": [row._asdict() for row in summary.waits],
+        "copies": [row._asdict() for row in summary.copies],
+        "fallbacks": [{"name": name, "calls": calls} for name, calls in summary.fallbacks],
+        "numbers_read": summary.numbers_read,
+        "peaks": [row._asdict() for row in summary.peaks],
+        "unlinked": {"works": summary.unlinked[0], "time": summary.unlinked[1]},
+    }
+    if work:
+        own = [each for each in work if each.device == summary.device]
+        document["whole_trace"] = {
+            kind: length(union((each.start, each.end) for each in own if each.kind == kind))
+            for kind in (COMPUTE, COMMUNICATION)
+        }
+    return document
+
+
+def summary_csv(run: ProfiledRun, by: str) -> str:
+    """Return what took the time as a table; times are nanoseconds."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(TimeRow._fields)
+    writer.writerows(run.first.rows(by))
+    return written.getvalue()
+
+
+# Two runs.
+
+
+def compare_lines(comparison: TraceComparison, top: int, lang: str) -> Iterator[str]:
+    """Yield two runs side by side, as text."""
+    for title, run in ((say("base"), comparison.base), (say("target"), comparison.target)):
+        yield say("{side}: {headline}", side=title, headline=headline(run, run.first)).render(lang)
+        for note in notes(run):
+            yield "  " + note.render(lang)
+    for obstacle in comparison.obstacles:
+        yield "  " + say("NOT COMPARABLE: {reason}", reason=obstacle).render(lang)
+    for reason in comparison.unjudged:
+        yield "  " + say("not compared: {reason}", reason=reason).render(lang)
+    yield ""
+    yield from _waterfall(comparison, lang)
+    yield verdict(comparison).render(lang)
+    yield interval_line(comparison).render(lang)
+    for title, matched in ((say("operators of torch"), comparison.operators), (say("modules"), comparison.modules)):
+        if matched:
+            yield ""
+            yield from _matched_lines(comparison, title, matched, top, lang)
+    for run in (comparison.base, comparison.target):
+        if len(run.ranks) > 1:
+            yield ""
+            yield f"{run.path}:"
+            yield from _rank_lines(run, lang)
+    if comparison.settings:
+        yield ""
+        rows = [heads(lang, say("settings that differ"), say("base"), say("target"))]
+        rows += [
+            [printable(name), printable(base) or "-", printable(target) or "-"]
+            for name, base, target in comparison.settings
+        ]
+        yield from _with_title(rows)
+
+
+def _waterfall(comparison: TraceComparison, lang: str) -> Iterator[str]:
+    on_device = comparison.target.first.on_device
+    rows = [heads(lang, say("a step, ms"), say("base"), say("target"), say("difference"))]
+    for part in comparison.parts:
+        if part.base or part.target:
+            title = part_title(part.name, on_device=on_device).render(lang)
+            rows.append([title, milliseconds(part.base), milliseconds(part.target), signed(part.difference)])
+    base, target = comparison.base.step, comparison.target.step
+    rows.append([say("whole step").render(lang), milliseconds(base), milliseconds(target), signed(target - base)])
+    yield from _with_title(rows)
+
+
+def signed(time: float) -> str:
+    """Return a difference in milliseconds with its sign."""
+    return ("+" if time >= 0 else "-") + milliseconds(abs(time))
+
+
+def verdict(comparison: TraceComparison) -> Message:
+    """Return one line: how much longer a step takes, and what makes most of it."""
+    base, target = comparison.base.step, comparison.target.step
+    ratio = target / base if base else 0.0
+    largest = max(comparison.parts, key=lambda part: part.difference * (1 if target >= base else -1))
+    part = part_title(largest.name, on_device=comparison.target.first.on_device)
+    if abs(ratio - 1) < 0.005:
+        return say("a step of the target takes {ratio} times the base's", ratio=f"{ratio:.2f}")
+    return say(
+        "a step of the target takes {ratio} times the base's; the largest difference is {part} ({time} ms)",
+        ratio=f"{ratio:.2f}",
+        part=part,
+        time=signed(largest.difference),
+    )
+
+
+def interval_line(comparison: TraceComparison) -> Message:
+    """Return what is known about the noise of the difference."""
+    if comparison.interval is None:
+        return say("no interval: that needs two runs of each side (--base-run, --target-run)")
+    low, high = comparison.interval
+    return say("difference of a step, 95 % interval: {low} to {high} ms", low=signed(low), high=signed(high))
+
+
+def _matched_lines(
+    comparison: TraceComparison, title: Message, matched: Sequence[MatchedRow], top: int, lang: str
+) -> Iterator[str]:
+    share_head = say("% of the difference")
+    rows = [heads(lang, title, say("base"), say("target"), say("difference"), share_head, say("calls"))]
+    rows += [
+        [
+            printable(row.name) or "-",
+            "-" if row.base is None else milliseconds(row.base),
+            "-" if row.target is None else milliseconds(row.target),
+            signed(row.difference),
+            share(comparison, row.difference),
+            f"{row.base_calls:g} -> {row.target_calls:g}",
+        ]
+        for row in matched[:top]
+    ]
+    yield from _with_title(rows)
+
+
+def share(comparison: TraceComparison, difference: float) -> str:
+    """Return a difference as a share of the step's; nothing where the step's is noise."""
+    whole = comparison.difference
+    return f"{100 * difference / whole:.0f}" if abs(whole) > 0.005 * comparison.base.step else ""
+
+
+def comparison_document(comparison: TraceComparison) -> dict[str, Any]:
+    """Return a comparison in values that JSON has; times are nanoseconds of a step."""
+    return {
+        "format": COMPARISON_FORMAT,
+        "version": VERSION,
+        "base": str(comparison.base.path),
+        "target": str(comparison.target.path),
+        "comparable": not comparison.obstacles,
+        "obstacles": [obstacle.render("en") for obstacle in comparison.obstacles],
+        "not_compared": [reason.render("en") for reason in comparison.unjudged],
+        "step": {"base": comparison.base.step, "target": comparison.target.step, "interval": comparison.interval},
+        "parts": [row._asdict() for row in comparison.parts],
+        "operators": [row._asdict() for row in comparison.operators],
+        "modules": [row._asdict() for row in comparison.modules],
+        "settings": [{"name": name, "base": base, "target": target} for name, base, target in comparison.settings],
+    }
+
+
+def comparison_csv(comparison: TraceComparison) -> str:
+    """Return the operators of both sides as a table; times are nanoseconds of a step."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow((*MatchedRow._fields, "difference"))
+    writer.writerows((*row, row.difference) for row in comparison.operators)
+    return written.getvalue()
+
+
+def json_text(document: dict[str, Any]) -> str:
+    """Return a document as JSON."""
+    return json.dumps(document, indent=1, ensure_ascii=False)

@@ -1,0 +1,431 @@
+"""What one trace says: steps, where their time went, operators, waits of the host, copies and memory.
+
+The time of a step is divided by sets of times. With K the times in which the device computes, C those in which it
+communicates and M those in which it copies, a step of length T has
+
+    compute                 |K|
+    exposed communication   |C without K|
+    exposed copies          |M without K and C|
+    data loading            the rest while the host waits for the next batch
+    idle                    the rest: the device waits for the host
+
+and these sum to T exactly. `msprof-analyze` and HolisticTraceAnalysis measure exposed communication in the same way.
+A trace without work of a device is one of the CPU: K are the times in which any operator runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+from torchferry.core.record import NamedTuple
+from torchferry.profiling.intervals import Interval, Intervals, cut, difference, intersection, length, union
+from torchferry.profiling.linking import Links, is_data_loading, is_step, link
+from torchferry.profiling.records import COMMUNICATION, COMPUTE, COPY, FILL, OPERATOR, RUNTIME, RankTrace
+
+PARTS = ("compute", "communication", "copies", "data", "idle")
+"""The parts of a step's time, in the order of the table above."""
+
+BY = ("operator", "shape", "module", "kernel")
+"""By what the time can be summed."""
+
+DISPATCHED = "dispatched"
+"""By the operators of torch alone: what a plugin calls inside of one counts for it. Two vendors share only these."""
+
+_COPY_TO_CPU = "aten::_to_cpu"
+"""What torch's own fall back calls to bring its inputs to the CPU (ATen/native/CPUFallback.cpp)."""
+
+_READS_A_NUMBER = "aten::_local_scalar_dense"
+"""What `.item()` and everything like it ends in: the host waits for the device."""
+
+
+class TimedStep(NamedTuple):
+    """One step.
+
+    Attributes:
+        name: `ProfilerStep#3`; empty where the trace marks no steps and this is the whole of it.
+        window: From the moment at which the host has begun the step and the device has done all that was started
+            before it, to the same moment of the next step.
+        parts: Nanoseconds of each of `PARTS`, which sum to the length of the window.
+    """
+
+    name: str
+    window: Interval
+    parts: tuple[int, ...]
+
+    @property
+    def time(self) -> int:
+        """Return the length in nanoseconds."""
+        return self.window[1] - self.window[0]
+
+
+class TimeRow(NamedTuple):
+    """What the calls of one operator, shape, module or kernel took together, in nanoseconds.
+
+    Attributes:
+        name: The operator, module or kernel.
+        detail: Shapes and dtypes; empty where the rows are not divided by them.
+        calls: How many calls; of a kernel, how often it ran.
+        host: Time on the host with all that the calls call.
+        host_self: Time on the host without the operators inside.
+        device_self: Time on the device that the calls started themselves.
+        device: The same with all that the calls call.
+    """
+
+    name: str
+    detail: str
+    calls: int
+    host: int = 0
+    host_self: int = 0
+    device_self: int = 0
+    device: int = 0
+
+
+class WaitRow(NamedTuple):
+    """Places where the host waits for the device.
+
+    Attributes:
+        name: The call of the driver, such as `cudaStreamSynchronize`.
+        within: The operator in which it stands; empty outside of operators.
+        calls: How many.
+        time: Nanoseconds.
+    """
+
+    name: str
+    within: str
+    calls: int
+    time: int
+
+
+class CopyRow(NamedTuple):
+    """Copies of one kind.
+
+    Attributes:
+        name: Such as `Memcpy HtoD (Pageable -> Device)`.
+        calls: How many.
+        time: Nanoseconds on the device.
+        size: Bytes; -1 where the trace does not say.
+    """
+
+    name: str
+    calls: int
+    time: int
+    size: int
+
+
+class PeakRow(NamedTuple):
+    """The most that an allocator held.
+
+    Attributes:
+        device: Number of the device; -1 for the host.
+        allocated: Bytes in use.
+        reserved: Bytes taken; -1 where the trace does not say.
+    """
+
+    device: int
+    allocated: int
+    reserved: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What one trace says.
+
+    Attributes:
+        trace: The trace.
+        links: How its records hang together.
+        device: The device whose time is divided; -1 for a trace of the CPU.
+        others: Other devices in the trace, whose time is not divided.
+        steps: The steps; the whole trace where it marks none.
+        marked: Whether the trace marks steps.
+        window: The time of the steps on the host, in which calls are counted.
+        waits: Waits of the host in the steps, longest first.
+        copies: Copies in the steps, longest first.
+        fallbacks: Operators that went to the CPU by torch's fall back, most calls first.
+        numbers_read: How often the host read a number of a tensor in the steps.
+        peaks: The most that each allocator held.
+        unlinked: Works of the device whose operator the trace does not tell, and their nanoseconds.
+        early: Works that begin before the call that starts them: the two clocks do not agree.
+    """
+
+    trace: RankTrace
+    links: Links
+    device: int
+    others: tuple[int, ...]
+    steps: tuple[TimedStep, ...]
+    marked: bool
+    window: Interval
+    waits: tuple[WaitRow, ...]
+    copies: tuple[CopyRow, ...]
+    fallbacks: tuple[tuple[str, int], ...]
+    numbers_read: int
+    peaks: tuple[PeakRow, ...]
+    unlinked: tuple[int, int]
+    early: int
+    _rows: dict[str, tuple[TimeRow, ...]] = field(default_factory=dict, repr=False)
+
+    @property
+    def on_device(self) -> bool:
+        """Return whether a device did anything."""
+        return self.device >= 0
+
+    def mean(self, part: str) -> float:
+        """Return the mean nanoseconds of a part over the steps."""
+        number = PARTS.index(part)
+        return statistics.fmean(step.parts[number] for step in self.steps)
+
+    @property
+    def step_times(self) -> list[int]:
+        """Return the times of the steps in nanoseconds."""
+        return [step.time for step in self.steps]
+
+    def without_records(self) -> Summary:
+        """Return the same without the trace's records, which take nearly all of the memory."""
+        rows = {by: self.rows(by) for by in (*BY, DISPATCHED)}
+        trace = replace(self.trace, calls=[], work=[], memory=[], origins={})
+        return replace(self, trace=trace, links=Links([], []), _rows=rows)
+
+    def rows(self, by: str = "operator") -> tuple[TimeRow, ...]:
+        """Return what took the time in the steps, most first: on the device, or on the host of a trace of the CPU.
+
+        Args:
+            by: One of `BY`, or `DISPATCHED`.
+        """
+        if by not in self._rows:
+            self._rows[by] = _kernel_rows(self) if by == "kernel" else _time_rows(self, by)
+        return self._rows[by]
+
+
+def summarise(trace: RankTrace) -> Summary:
+    """Return what a trace says."""
+    links = link(trace)
+    by_device: dict[int, int] = defaultdict(int)
+    for work in trace.work:
+        by_device[work.device] += work.end - work.start
+    devices = sorted(by_device, key=lambda number: -by_device[number])
+    device = devices[0] if devices else -1
+    steps, marked, window = _steps(trace, links, device)
+    unlinked = [work for number, work in enumerate(trace.work) if links.started_by[number] < 0]
+    early = sum(
+        1
+        for number, work in enumerate(trace.work)
+        if links.launched[number] >= 0 and work.start < links.launched[number]
+    )
+    return Summary(
+        trace,
+        links,
+        device,
+        tuple(sorted(devices[1:])),
+        steps,
+        marked,
+        window,
+        _waits(trace, links, window),
+        _copies(trace, window),
+        _fallbacks(trace, links, window),
+        sum(1 for call in trace.calls if call.name == _READS_A_NUMBER and _within(call.start, window)),
+        _peaks(trace),
+        (len(unlinked), sum(work.end - work.start for work in unlinked)),
+        early,
+    )
+
+
+def _within(time: int, window: Interval) -> bool:
+    return window[0] <= time < window[1]
+
+
+def _steps(trace: RankTrace, links: Links, device: int) -> tuple[tuple[TimedStep, ...], bool, Interval]:
+    """Return the steps with the parts of their time, whether the trace marks them, and their time on the host."""
+    busy = {kind: union(_spans(trace, device, kind)) for kind in (COMPUTE, COMMUNICATION)}
+    copying = union([*_spans(trace, device, COPY), *_spans(trace, device, FILL)])
+    loading = union((call.start, call.end) for call in trace.calls if is_data_loading(call))
+    if device < 0:
+        running = union(
+            (call.start, call.end) for call in trace.calls if call.kind == OPERATOR and not _is_frame(call.name)
+        )
+        busy[COMPUTE] = difference(running, loading)
+    marks = sorted((call.start, call.end, call.name) for call in trace.calls if is_step(call))
+    marked = bool(marks)
+    if not marks:
+        spans = [(call.start, call.end) for call in trace.calls] + [(work.start, work.end) for work in trace.work]
+        marks = [(min(start for start, _ in spans), max(end for _, end in spans), "")]
+    times = [*(start for start, _, _ in marks), max(end for _, end, _ in marks)]
+    ends = _when_done(trace, links, device, times)
+    steps = (
+        TimedStep(name, window, _parts(window, busy[COMPUTE], busy[COMMUNICATION], copying, loading))
+        for (_, _, name), window in zip(marks, itertools.pairwise(ends), strict=True)
+        if window[1] > window[0]
+    )
+    return tuple(steps), marked, (times[0], times[-1])
+
+
+def _when_done(trace: RankTrace, links: Links, device: int, times: list[int]) -> list[int]:
+    """Return for each moment of the host when the device has done what was started before it, or the moment itself.
+
+    The host is often far ahead of the device: a step ends when its work ends, and the next one's begins.
+    """
+    started = sorted(
+        (links.launched[number] if links.launched[number] >= 0 else work.start, work.end)
+        for number, work in enumerate(trace.work)
+        if work.device == device
+    )
+    moments: list[int] = []
+    at, latest = 0, times[0]
+    for time in times:
+        while at < len(started) and started[at][0] < time:
+            latest = max(latest, started[at][1])
+            at += 1
+        moments.append(max(time, latest))
+    return moments
+
+
+def _is_frame(name: str) -> bool:
+    """Return whether an operator of the trace is a frame around others and computes nothing itself."""
+    return name.startswith(("ProfilerStep", "enumerate(DataLoader)", "Optimizer.", "autograd::engine::"))
+
+
+def _spans(trace: RankTrace, device: int, kind: str) -> list[Interval]:
+    return [(work.start, work.end) for work in trace.work if work.kind == kind and work.device == device]
+
+
+def _parts(
+    window: Interval, compute: Intervals, communication: Intervals, copying: Intervals, loading: Intervals
+) -> tuple[int, ...]:
+    computing = cut(compute, window)
+    communicating = difference(cut(communication, window), computing)
+    busy = union([*computing, *communicating])
+    copies = difference(cut(copying, window), busy)
+    free = difference([window], union([*busy, *copies]))
+    waiting = intersection(free, cut(loading, window))
+    return (
+        length(computing),
+        length(communicating),
+        length(copies),
+        length(waiting),
+        length(free) - length(waiting),
+    )
+
+
+def _time_rows(summary: Summary, by: str) -> tuple[TimeRow, ...]:
+    trace, links, window = summary.trace, summary.links, summary.window
+    device = [0] * len(trace.calls)
+    unlinked = 0
+    count = 0
+    for number, work in enumerate(trace.work):
+        start = links.launched[number] if links.launched[number] >= 0 else work.start
+        if not _within(start, window):
+            continue
+        if links.started_by[number] >= 0:
+            device[links.started_by[number]] += work.end - work.start
+        else:
+            unlinked += work.end - work.start
+            count += 1
+    total = list(device)
+    order = sorted(
+        (index for index, call in enumerate(trace.calls) if call.kind == OPERATOR), key=lambda i: -trace.calls[i].start
+    )
+    for index in order:  # the inner ones begin later than those around them
+        outer = links.operator[index]
+        if outer >= 0:
+            total[outer] += total[index]
+    sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
+    for index in order:
+        call = trace.calls[index]
+        if not _within(call.start, window) or is_step(call):
+            continue
+        if by == "module":
+            key = (links.module.get(index, ""), "")
+        elif by == DISPATCHED:
+            key = (_dispatched(trace, links, index), "")
+        else:
+            key = (call.name, call.detail if by == "shape" else "")
+        entry = sums[key]
+        duration = call.end - call.start
+        outer = links.operator[index]
+        if by == "module":
+            whole = outer < 0
+        else:  # an operator inside of one of its own name is the same call, dispatched again
+            while outer >= 0 and trace.calls[outer].name != call.name:
+                outer = links.operator[outer]
+            whole = (by != DISPATCHED or call.name == key[0]) and outer < 0
+        if whole:
+            entry[0] += 1
+            entry[1] += duration
+            entry[4] += total[index]
+        entry[2] += duration - links.inner[index]
+        entry[3] += device[index]
+    if count:
+        sums["", ""][0] += count
+        sums["", ""][3] += unlinked
+        sums["", ""][4] += unlinked
+    rows = [TimeRow(name, detail, *entry) for (name, detail), entry in sums.items()]
+    if summary.on_device:
+        return tuple(sorted(rows, key=lambda row: (-row.device_self, -row.host_self, row.name, row.detail)))
+    return tuple(sorted(rows, key=lambda row: (-row.host_self, row.name, row.detail)))
+
+
+def _dispatched(trace: RankTrace, links: Links, index: int) -> str:
+    """Return the operator of torch that a call belongs to: the innermost one around it; its own name without one."""
+    outer = index
+    while outer >= 0:
+        name = trace.calls[outer].name
+        if "::" in name and not name.startswith(("autograd::", "torch::autograd::")):
+            return name
+        outer = links.operator[outer]
+    return trace.calls[index].name
+
+
+def _kernel_rows(summary: Summary) -> tuple[TimeRow, ...]:
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for number, work in enumerate(summary.trace.work):
+        start = summary.links.launched[number] if summary.links.launched[number] >= 0 else work.start
+        if _within(start, summary.window):
+            sums[work.name][0] += 1
+            sums[work.name][1] += work.end - work.start
+    rows = [TimeRow(name, "", calls, device_self=time, device=time) for name, (calls, time) in sums.items()]
+    return tuple(sorted(rows, key=lambda row: (-row.device_self, row.name)))
+
+
+def _waits(trace: RankTrace, links: Links, window: Interval) -> tuple[WaitRow, ...]:
+    sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for index, call in enumerate(trace.calls):
+        if call.kind == RUNTIME and "synchronize" in call.name.lower() and _within(call.start, window):
+            outer = links.operator[index]
+            entry = sums[call.name, trace.calls[outer].name if outer >= 0 else ""]
+            entry[0] += 1
+            entry[1] += call.end - call.start
+    rows = (WaitRow(name, within, *entry) for (name, within), entry in sums.items())
+    return tuple(sorted(rows, key=lambda row: (-row.time, row.name, row.within)))
+
+
+def _copies(trace: RankTrace, window: Interval) -> tuple[CopyRow, ...]:
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for work in trace.work:
+        if work.kind == COPY and _within(work.start, window):
+            entry = sums[work.name]
+            entry[0] += 1
+            entry[1] += work.end - work.start
+            entry[2] = -1 if work.size < 0 or entry[2] < 0 else entry[2] + work.size
+    rows = (CopyRow(name, *entry) for name, entry in sums.items())
+    return tuple(sorted(rows, key=lambda row: (-row.time, row.name)))
+
+
+def _fallbacks(trace: RankTrace, links: Links, window: Interval) -> tuple[tuple[str, int], ...]:
+    counts: dict[str, int] = defaultdict(int)
+    seen: set[int] = set()
+    for index, call in enumerate(trace.calls):
+        outer = links.operator[index]
+        if call.name == _COPY_TO_CPU and outer >= 0 and outer not in seen and _within(call.start, window):
+            seen.add(outer)
+            counts[trace.calls[outer].name] += 1
+    return tuple(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _peaks(trace: RankTrace) -> tuple[PeakRow, ...]:
+    peaks: dict[int, list[int]] = {}
+    for event in trace.memory:
+        peak = peaks.setdefault(event.device, [-1, -1])
+        peak[0] = max(peak[0], event.allocated)
+        peak[1] = max(peak[1], event.reserved)
+    return tuple(PeakRow(device, *peak) for device, peak in sorted(peaks.items()))

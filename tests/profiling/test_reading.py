@@ -1,0 +1,211 @@
+"""Traces as they are, and as they should not be."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.profiling.traces import host, kineto, linear, step, two_steps, work, written
+from torchferry.core.errors import TorchferryError
+from torchferry.profiling import event_stream
+from torchferry.profiling.event_stream import EventStream
+from torchferry.profiling.reading import locate, nanoseconds, read
+from torchferry.profiling.records import COMMUNICATION, COMPUTE, COPY, MODULE, OPERATOR
+
+NPU_ROWS: list[dict[str, Any]] = [
+    {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "Python"}},
+    {"ph": "M", "name": "process_name", "pid": 800, "tid": 0, "args": {"name": "Ascend Hardware"}},
+    {"ph": "M", "name": "process_name", "pid": 900, "tid": 0, "args": {"name": "CANN"}},
+    {"ph": "M", "name": "process_name", "pid": 950, "tid": 0, "args": {"name": "Overlap Analysis"}},
+    {"ph": "X", "name": "aten::mm", "pid": 1, "tid": 5, "ts": "1704161511420306.491", "dur": 13.08, "cat": "cpu_op"},
+    {"ph": "X", "name": "aclnnMm", "pid": 1, "tid": 5, "ts": "1704161511420308.000", "dur": 5.0, "cat": "cpu_op"},
+    {
+        "ph": "X",
+        "name": "AscendCL@aclrtSynchronizeStream",
+        "pid": 900,
+        "tid": 5,
+        "ts": "1704161511420400.1",
+        "dur": 9.5,
+    },
+    {"ph": "X", "name": "aclnnMm_MatMulV2", "pid": 800, "tid": 3, "ts": "1704161511420350.204", "dur": 50.25},
+    {"ph": "X", "name": "hcom_allReduce__1", "pid": 800, "tid": 4, "ts": "1704161511420405.000", "dur": 7.0},
+    {"ph": "X", "name": "MEMCPY_ASYNC", "pid": 800, "tid": 3, "ts": "1704161511420420.000", "dur": 1.0},
+    {"ph": "X", "name": "Computing", "pid": 950, "tid": 0, "ts": "1704161511420350.204", "dur": 50.25},
+    {"ph": "s", "name": "torch_to_npu", "id": 9, "pid": 1, "tid": 5, "ts": "1704161511420309.5", "cat": "async_npu"},
+    {
+        "ph": "f",
+        "name": "torch_to_npu",
+        "id": 9,
+        "pid": 800,
+        "tid": 3,
+        "ts": "1704161511420350.204",
+        "cat": "async_npu",
+    },
+]
+"""The layout of torch_npu.profiler, in which the name of a process says what its rows are, of torch_npu 2.13.0."""
+
+
+def test_categories_become_records_and_what_is_not_understood_is_counted(tmp_path: Path) -> None:
+    events = [
+        *two_steps(),
+        host("python_function", "nn.Module: Linear_0", 11, 20),
+        host("cpu_op", "aten::add", 200, 1, **{"Sequence number": 7, "Fwd thread id": 1}),
+        host("privateuse1_runtime", "acmeLaunch", 210, 1, correlation=99),
+        host("mystery", "?", 1, 1),
+        {
+            "ph": "i",
+            "name": "[memory]",
+            "pid": 1,
+            "tid": 1,
+            "ts": 5,
+            "args": {"Device Type": 1, "Device Id": 0, "Total Allocated": 10, "Total Reserved": 20},
+        },
+        {"ph": "X", "cat": "cpu_op", "name": "no time"},
+        {"ph": "X", "cat": "cpu_op", "name": "backwards", "ts": 5, "dur": -1},
+    ]
+    trace = read(
+        written(
+            tmp_path / "t.json",
+            kineto(
+                events, distributedInfo={"rank": 3, "world_size": 8, "backend": "nccl"}, host_name="h", torch_version=2
+            ),
+        )
+    )
+    assert (trace.rank, trace.world_size, trace.host_name) == (3, 8, "h")
+    assert trace.device_names == ("Card of Tests",)
+    assert [each.kind for each in trace.work] == [COMPUTE, COMMUNICATION, COPY] * 2
+    assert trace.work[2].size == 4096
+    assert [call.name for call in trace.calls if call.kind == MODULE] == ["Linear_0"]
+    assert next(call for call in trace.calls if call.name == "aten::add")[6:8] == (7, 1)
+    assert next(call for call in trace.calls if call.name == "aten::addmm").detail == "16x8 8x4 | float"
+    assert trace.unknown == {"mystery": 1}
+    assert trace.memory == [(5000, 0, 10, 20)]
+    assert [fault.render("en") for fault in trace.faults] == ["1 event has no time", "1 event ends before it begins"]
+
+
+def test_rows_without_a_category_are_what_their_process_says(tmp_path: Path) -> None:
+    trace = read(written(tmp_path / "trace_view.json", NPU_ROWS))
+    assert trace.form == "npu"
+    assert [each.kind for each in trace.work] == [COMPUTE, COMMUNICATION, COPY]
+    assert trace.work[0].start == 1704161511420350204
+    assert trace.work[0].end - trace.work[0].start == 50250
+    assert trace.origins == {0: (trace.calls[0].thread, 1704161511420309500)}
+    assert trace.skipped == {"Overlap Analysis": 1}
+    assert trace.unknown == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (12, 12000),
+        (1.5, 1500),
+        ("1704161511420306.491", 1704161511420306491),
+        ("7", 7000),
+        ("-0.5", -500),
+        ("7.12345", 7123),
+        ("1e5", None),
+        ("", None),
+        (True, None),
+        (None, None),
+        (float("nan"), None),
+        (float("inf"), None),
+        ([1], None),
+    ],
+)
+def test_times_are_whole_nanoseconds(value: object, expected: int | None) -> None:
+    assert nanoseconds(value) == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(chunk=st.integers(1, 200), indent=st.sampled_from([None, 1]), listed=st.booleans())
+def test_a_trace_reads_the_same_in_chunks_of_any_size(
+    chunk: int, indent: int | None, listed: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    events = [*two_steps(), host("cpu_op", 'a "quoted" \\ näme', 1e3, 1.25)]
+    document = events if listed else kineto(events, note={"traceEvents": [1]})
+    path = tmp_path_factory.mktemp("chunks") / "t.json"
+    path.write_text(json.dumps(document, indent=indent, ensure_ascii=False), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_stream, "_CHUNK", chunk)
+        stream = EventStream(path)
+        assert list(stream) == events
+    assert stream.fault is None
+    assert stream.size == path.stat().st_size
+    if not listed:
+        assert stream.header["note"] == {"traceEvents": [1]}
+
+
+def test_a_trace_that_was_cut_off_keeps_what_is_whole_and_says_so(tmp_path: Path) -> None:
+    whole = json.dumps(kineto(two_steps())).encode()
+    packed = gzip.compress(whole)
+    path = tmp_path / "t.json"
+    for content in (whole[: len(whole) // 2], packed[: len(packed) // 2], whole.replace(b"aten::copy_", b'"', 1)):
+        path.write_bytes(content)
+        trace = read(path)
+        assert trace.calls
+        assert trace.faults[0].render("en").startswith("the trace is not whole: ")
+    path.write_bytes(packed)
+    assert read(path).faults == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "begins with neither a list nor an object"),
+        (b"ts,dur\n1,2\n", "begins with neither a list nor an object"),
+        (b"{}", "it has no `traceEvents`"),
+        (b'{"traceEvents": 7}', "it has no `traceEvents`"),
+        (b'{"a" 1}', "it is no JSON at character"),
+        (b'{"a": nope, "traceEvents": []}', "ends in the middle"),
+        (b"(\xb5/\xfdmore", "compressed in a way that is not read"),
+        (b'{"traceEvents": []}', "holds nothing that can be measured"),
+        (b'[{"ph": "X", "cat": "gc", "name": "x", "ts": 1, "dur": 1}]', "its categories are: gc"),
+        (b"[" + b"[" * 100_000, "holds nothing that can be measured"),
+    ],
+)
+def test_what_is_no_trace_is_refused_with_a_reason(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(content)
+    with pytest.raises(TorchferryError) as error:
+        read(path)
+    assert message in str(error.value)
+
+
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TorchferryError, match="not a regular file"):
+        read(tmp_path / "pipe")
+
+
+def test_a_folder_holds_a_trace_for_each_rank(tmp_path: Path) -> None:
+    document = kineto([step(0, 0, 10), host("cpu_op", "aten::mm", 1, 2, **linear()), work("kernel", "k", 3, 1, 1)])
+    for name in ("worker10/worker10.7.0", "worker2/worker2.7.10", "worker2/worker2.7.9"):
+        written(tmp_path / "runs" / f"{name}.pt.trace.json", document)
+    written(tmp_path / "runs" / "notes.json", {})
+    names = [path.name for path in locate(tmp_path / "runs")]
+    assert names == ["worker2.7.9.pt.trace.json", "worker2.7.10.pt.trace.json", "worker10.7.0.pt.trace.json"]
+    assert read(locate(tmp_path / "runs")[-1]).rank == 10
+    npu = written(tmp_path / "npu" / "x_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "trace_view.json", NPU_ROWS)
+    written(tmp_path / "npu" / "x_ascend_pt" / "profiler_info_5.json", {})
+    assert locate(tmp_path / "npu") == [npu]
+    assert read(npu).rank == 5
+    os.symlink(npu, tmp_path / "link.pt.trace.json")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TorchferryError, match="no trace in"):
+        locate(tmp_path / "empty")
+
+
+def test_operators_keep_their_kind(tmp_path: Path) -> None:
+    trace = read(written(tmp_path / "t.json", two_steps()))
+    assert {call.name for call in trace.calls if call.kind == OPERATOR} == {
+        "aten::addmm",
+        "c10d::allreduce_",
+        "aten::copy_",
+    }

@@ -1,0 +1,74 @@
+"""Steps of real processes are recorded without an edit of the program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+PROGRAM = """
+import os, sys, torch
+from torch import nn
+
+rank = int(os.environ.get("RANK", 0))
+if "WORLD_SIZE" in os.environ:
+    torch.distributed.init_process_group("gloo")
+device = sys.argv[1]
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).to(device)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(int(sys.argv[2])):
+    optimizer.zero_grad()
+    model(torch.ones(4, 8, device=device)).sum().backward()
+    optimizer.step()
+"""
+
+
+def torchferry(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "torchferry", "profile", *words]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def test_ranks_on_the_cpu_and_a_rehearsed_run(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "train.py")
+    recorded = torchferry("--out", "cpu", "--repeat", "2", "--memory", "--", *launcher, "cpu", "12", folder=tmp_path)
+    assert recorded.returncode == 0, recorded.stderr
+    assert len(recorded.stdout.split()) == 4
+    assert sorted(path.name for path in (tmp_path / "cpu").iterdir()) == ["worker0", "worker1"]
+    shown = torchferry("show", "cpu", "--by", "module", folder=tmp_path)
+    assert "2 earlier traces in the folder are not counted" in shown.stdout
+    assert "rank 0 of 2, CPU only, 2 steps" in shown.stdout
+    assert "Sequential_0.Linear_0" in shown.stdout
+
+    rehearsed = torchferry("-t", "npu", "--out", "npu", "--", sys.executable, "train.py", "npu", "8", folder=tmp_path)
+    assert rehearsed.returncode == 0, rehearsed.stderr
+    shown = torchferry("show", "npu", folder=tmp_path)
+    assert "the run was rehearsed on npu@" in shown.stdout
+    assert "aten::addmm" in shown.stdout
+
+    again = torchferry("--out", "npu", "--", sys.executable, "train.py", "cpu", "8", folder=tmp_path)
+    assert again.returncode == 2
+    assert "is not an empty folder" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (PROGRAM, "NOTHING WAS RECORDED: 2 steps ended, and 5 are needed"),
+        ("import torch\ntorch.ones(2)\n", "NOTHING WAS RECORDED: no optimizer stepped"),
+        ("print()\n", "NOTHING WAS EXAMINED"),
+    ],
+)
+def test_nothing_recorded_is_no_success(program: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(program, encoding="utf-8")
+    result = torchferry("--", sys.executable, "train.py", "cpu", "2", folder=tmp_path)
+    assert result.returncode == 2
+    assert message in result.stderr
