@@ -6,7 +6,6 @@ Registrations are read, not what torch computes of them: a plugin with a fallbac
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import torch
 
 from torchferry.backends.registry import choose
+from torchferry.ops.child import answer
 
 KEYS = {
     "registered": "",
@@ -100,19 +100,16 @@ def _from_wheel(backend: Any, wheel: Path) -> str:
     return plugin.version
 
 
+def _work(target: str, wheel: str) -> dict[str, Any]:
+    try:
+        return added(target, wheel)
+    except ImportError as error:
+        return {"missing": str(error)}
+
+
 def main() -> None:
     """Write what was read, or why it could not be, into a file."""
-    from torchferry.core.errors import TorchferryError
-
-    target, wheel, out = sys.argv[1:]
-    try:
-        result = added(target, wheel)
-    except TorchferryError as error:
-        result = {"error": error.lines()}
-    except ImportError as error:
-        result = {"missing": str(error)}
-    Path(out).write_text(json.dumps(result), encoding="utf-8")
-    sys.stdout.flush()
+    answer(_work)
     os._exit(0)  # what a plugin does at its end needs a card
 
 
