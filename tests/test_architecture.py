@@ -68,6 +68,7 @@ WITH_TORCH = {
             "cuda_leftovers",
             "device_module",
             "distributed",
+            "driver.looking",
             "driver.native",
             "driver.references",
             "driver.session",

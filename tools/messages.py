@@ -34,6 +34,9 @@ KEYWORDS = ("say", "_say", "say_plural", "_say_plural", "say_in", "translatable"
 _REMARK = "# translators: "
 """How a comment begins that is meant for translators; it stands in the lines above the message."""
 
+_HOMES = ("torchferry.core.messages", "torchferry.cli.help_text")
+"""Modules that the functions of `KEYWORDS` come from."""
+
 Key = tuple[str, str | tuple[str, str] | None]
 """A message in its catalogue: the context, and the English text, or both forms of a message that counts."""
 
@@ -70,7 +73,7 @@ def messages() -> Iterator[Found]:
         if path.parent == SOURCE / "cli" or name.endswith("core/env.py"):
             yield from helps(path)
         text = path.read_text(encoding="utf-8")
-        if path.name != "messages.py" and "torchferry.core.messages import" not in text:
+        if path.name != "messages.py" and not any(f"{module} import" in text for module in _HOMES):
             continue  # what it calls `say` is something else
         lines = text.split("\n")
         for node in ast.walk(ast.parse(text)):

@@ -30,15 +30,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 from torchferry.backends.base import Backend
 from torchferry.backends.registry import choose
 
-KEYS = {
-    "registered": ("PrivateUse1", "CPU"),
-    "autograd": ("AutogradPrivateUse1", "AutogradCPU"),
-    "sparse": ("SparsePrivateUse1", "SparseCPU"),
-    "sparse_compressed": ("SparseCsrPrivateUse1", "SparseCsrCPU"),
-    "nested": ("NestedTensorPrivateUse1", "NestedTensorCPU"),
-}
-"""The lists of `registrations.toml`, each with the dispatch key that it is read from and that of the CPU."""
-
 LEFT_OUT = (".transfer_to_npu", ".dynamo.torchair", "._")
 """Modules that are not imported: they change torch, need what the card's toolkit brings, or are private."""
 
@@ -168,53 +159,21 @@ class Reader:
         return names, failed
 
 
-def registrations() -> dict[str, list[str] | None]:
-    """Return the operators of torch that have a kernel for the device; None where this torch has no such key."""
-    import torch
-
-    names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
-    return {field: _having(names, key) for field, (key, _) in KEYS.items()}
-
-
-def _having(names: list[str], key: str) -> list[str] | None:
-    import torch
-
-    has = torch._C._dispatch_has_kernel_for_dispatch_key
-    try:
-        return [name.removeprefix("aten::") for name in names if has(name, key)]
-    except RuntimeError:
-        return None
-
-
 def shipped(backend: type[Backend], wheel: Path) -> dict[str, Any]:
     """Return the surface of a plugin as its vendor ships it, on the simulated driver."""
-    from torchferry.rehearsal.driver import building
-    from torchferry.rehearsal.driver.description import load_driver
-    from torchferry.rehearsal.driver.native import Machine
-    from torchferry.rehearsal.driver.plugin import unpacked
+    from torchferry.rehearsal.driver.looking import make_importable
 
-    driver = load_driver(backend)
-    if driver is None:
+    plugin = make_importable(wheel, backend)
+    if plugin is None:
         raise SystemExit(f"the driver of {backend.NAME} is not simulated")
-    plugin = unpacked(wheel, backend)
-    folder = building.driver_folder(driver)
-    machine = Machine(folder, driver.libraries)
-    machine.set_number("devices", 1)
-    machine.set_number("memory", 1 << 34)
-    if driver.queue is not None:
-        os.environ[driver.queue.variable] = driver.queue.off
-    for home in driver.homes:
-        os.environ.setdefault(home, str(folder))
     import torch
 
-    before = registrations()
-    sys.path.insert(0, plugin.folder)
+    from torchferry.ops.registered import KEYS, registered
+
+    before = registered(backend.DISPATCH_KEY)
     importlib.import_module(backend.PLUGIN)
-    after = registrations()
-    added = {
-        field: None if names is None else sorted(set(names) - set(before[field] or ()))
-        for field, names in after.items()
-    }
+    after = registered(backend.DISPATCH_KEY)
+    added = {field: sorted(after[field] - before[field]) if field in after else None for field in KEYS}
     recorded = recorded_modules(Path(plugin.folder), backend.PLUGIN)
     modules = [path for path in recorded if not any(part in path for part in LEFT_OUT)]
     names, failed = Reader(backend).walk(modules)

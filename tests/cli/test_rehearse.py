@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.process import interruptible
-from tests.warm_python import instead
+from tests.warm_python import instead, python
 from torchferry.backends.target import Target
 
 pytestmark = pytest.mark.rehearsal
@@ -219,7 +219,7 @@ def test_a_forgotten_import_is_noted_where_nobody_knows_whether_torch_loads_the_
     program(tmp_path, "import torch\nimport torch_sdaa\ntorch.ones(2, device='sdaa')\n", "after.py")
     program(tmp_path, "import torch_sdaa, torch\ntorch.ones(2, device='sdaa')\n", "before.py")
     program(tmp_path, "import torch\ntorch.ones(2)\n", "unused.py")
-    script = "for name in without after before unused; do python $name.py; done"
+    script = f"for name in without after before unused; do {python()} $name.py; done"
     found, done = summary(tmp_path, "-t", "sdaa", "--", "bash", "-c", script)
     noted = [(event["subject"], event["times"]) for event in found["events"] if event["kind"] == "autoload"]
     assert noted == [("import torch_sdaa", 1)], done.stderr
@@ -310,7 +310,7 @@ def test_wrong_use(tmp_path: Path, arguments: tuple[str, ...]) -> None:
 
 def test_a_shell_script_carries_it_to_its_children(tmp_path: Path) -> None:
     program(tmp_path, TRAIN)
-    program(tmp_path, "cd /\nfor i in 1 2; do python " + str(tmp_path / "train.py") + "; done\n", "run.sh")
+    program(tmp_path, f"cd /\nfor i in 1 2; do {python()} {tmp_path / 'train.py'}; done\n", "run.sh")
     found, done = summary(tmp_path, "-t", "npu", "--", "sh", "run.sh")
     assert done.stdout.count("loss") == 6
     assert found["processes_on_device"] == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.process import torchferry
-from tests.warm_python import instead
+from tests.warm_python import instead, python
 from torchferry.core import env
 
 pytest.importorskip("torch")
@@ -99,7 +99,7 @@ def program(folder: Path, text: str) -> str:
     ],
 )
 def test_an_unchanged_program_runs_on_the_card(target: str, title: str, tmp_path: Path) -> None:
-    done = rehearsed(target, "python", program(tmp_path, TRAIN), "--epochs", "1", cwd=tmp_path, warm=False)
+    done = rehearsed(target, "python", program(tmp_path, TRAIN), "--epochs", "1", cwd=tmp_path, warm=target != "npu")
     assert done.stdout.strip() == "cuda True ['--epochs', '1']", done.stderr
     assert f"torch.cuda of this program runs on {title}" in done.stderr
     assert "nothing was seen that would fail on the card" in done.stderr
@@ -206,25 +206,23 @@ def test_ranks_meet_over_the_cards_library(target: str, backend: str, told: str,
 
 def test_launchers_can_start_it_as_a_module(tmp_path: Path) -> None:
     path = program(tmp_path, RANKS.replace("BACKEND", repr("nccl")))
-    done = torchferry(
-        "rehearse", "-t", "npu", "--devices", 2, "--",
-        "torchrun", "--standalone", "--nproc_per_node", "2", "-m", "torchferry.run", path,
-        cwd=tmp_path, env=CACHE,
-    )  # fmt: skip
+    launch = instead(("torchrun", "--standalone", "--nproc_per_node", "2", "-m", "torchferry.run", path))
+    done = torchferry("rehearse", "-t", "npu", "--devices", 2, "--", *launch, cwd=tmp_path, env=CACHE)
     assert "nccl [3.0, 3.0] [0, 1] cuda:0" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("way", [["program.py"], ["-m", "program"], ["--target", "npu", "program.py"]])
 def test_python_runs_it_as_it_would_without_us(way: list[str], tmp_path: Path) -> None:
     program(tmp_path, "print(__name__, __import__('sys').argv[1:])\n" + TRAIN)
+    interpreter = "python" if way == ["program.py"] else python()
     done = torchferry(
-        "rehearse", "-t", "npu", "--", "python", "-m", "torchferry.run", *way, "-x", "1", cwd=tmp_path, env=CACHE
+        "rehearse", "-t", "npu", "--", interpreter, "-m", "torchferry.run", *way, "-x", "1", cwd=tmp_path, env=CACHE
     )
     assert done.stdout.splitlines() == ["__main__ ['-x', '1']", "cuda True ['-x', '1']"], done.stderr
 
 
 def test_without_a_card_the_program_does_not_run_on_the_cpu(tmp_path: Path) -> None:
-    done = torchferry("run", "--", "python", program(tmp_path, TRAIN), cwd=tmp_path)
+    done = torchferry("run", "--", python(), program(tmp_path, TRAIN), cwd=tmp_path)
     assert done.returncode == 1
     assert "no accelerator's plugin is installed, and there is no CUDA device" in done.stderr
     assert "RuntimeError: torchferry: no accelerator's plugin is installed" in done.stderr
@@ -233,7 +231,7 @@ def test_without_a_card_the_program_does_not_run_on_the_cpu(tmp_path: Path) -> N
 
 def test_a_plugin_that_does_not_import_is_shown_whole(tmp_path: Path) -> None:
     (tmp_path / "torch_npu.py").write_text("raise OSError('libascendcl.so: cannot open shared object file')")
-    done = torchferry("run", "--", "python", program(tmp_path, TRAIN), cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    done = torchferry("run", "--", python(), program(tmp_path, TRAIN), cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 1
     assert "the plugin `torch_npu` of Huawei Ascend fails to import: OSError: libascendcl.so" in done.stderr
     assert "torchferry doctor --target npu" in done.stderr
@@ -271,7 +269,7 @@ def test_a_program_that_catches_everything_does_not_end_well_without_a_card(
 ) -> None:
     (tmp_path / "torch_npu.py").write_text(plugin, encoding="utf-8")
     settings = {"PYTHONPATH": str(tmp_path), **settings}
-    done = torchferry("run", "--", "python", program(tmp_path, SWALLOWS), cwd=tmp_path, env=settings)
+    done = torchferry("run", "--", python(), program(tmp_path, SWALLOWS), cwd=tmp_path, env=settings)
     assert (done.returncode, done.stdout.strip()) == (code, "cpu"), done.stderr
     assert done.stderr.count(said) == 1
     assert ("but the command ended normally" in done.stderr) == (code != 0)

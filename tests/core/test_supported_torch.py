@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm_python import python
 from torchferry.core import supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
@@ -63,7 +64,7 @@ def test_every_tool_refuses_a_torch_that_is_too_old(tool: str, tmp_path: Path) -
     (tmp_path / "test_it.py").write_text("def test_it(): pass\n", encoding="utf-8")
     environment = {**os.environ, "TORCHFERRY_NUMERICS": str(tmp_path), "TORCHFERRY_LANG": "en"}
     done = subprocess.run(
-        [sys.executable, "-c", START + TOOLS[tool]],
+        [python(), "-c", START + TOOLS[tool]],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

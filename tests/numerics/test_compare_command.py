@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.rehearsal.child import ENVIRONMENT
-from tests.warm_python import instead
+from tests.warm_python import instead, python
 from torchferry.numerics.report.compare import FIELDS
 
 PROGRAM = """
@@ -67,7 +67,7 @@ def rehearsed(*fault: str) -> tuple[str, ...]:
 
 def test_a_program_on_the_cpu(tmp_path: Path) -> None:
     text = command(tmp_path, "compare", "--", "python", "train.py", warm=False)
-    plain = subprocess.run([sys.executable, "train.py"], capture_output=True, text=True, cwd=tmp_path, check=True)
+    plain = subprocess.run([python(), "train.py"], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert plain.stdout.strip() in text  # the same numbers are drawn
     assert "3 steps on cpu: 0 fail, 0 warn, 3 untested" in text
     assert "untested: aten.uniform_, 1 call: it draws random numbers" in text  # the biases have few numbers

@@ -101,7 +101,7 @@ def with_ranks(folder: Path, program: Path, *told: str) -> Path:
 def test_a_command_is_recorded_and_repeats_itself(tmp_path: Path, program: Path) -> None:
     shown = record(tmp_path / "a", "--", sys.executable, program)
     assert "rank 0: 4 steps" in shown
-    record(tmp_path / "b", "--", sys.executable, program)
+    record_warm(tmp_path / "b", "--", sys.executable, program)
     result = compared(tmp_path / "a", tmp_path / "b")
     assert result.same
     assert result.earliest == ""
@@ -302,7 +302,7 @@ def test_a_full_disk_leaves_a_record_that_is_never_called_the_same(tmp_path: Pat
 
 
 def test_an_empty_run_is_no_record(tmp_path: Path) -> None:
-    shown = record(tmp_path / "r", "--", sys.executable, "-c", "import torch", code=2)
+    shown = record_warm(tmp_path / "r", "--", sys.executable, "-c", "import torch", code=2)
     assert "NOTHING WAS RECORDED" in shown
 
 

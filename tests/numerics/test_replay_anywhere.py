@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from tests.rehearsal.child import ENVIRONMENT, run_snippet
-from tests.warm_python import python
+from tests.warm_python import instead, python
 from torchferry.core.errors import TorchferryError
 from torchferry.numerics import compare_for_single_op, nan_inf_track_for_single_op, replay
 
@@ -169,7 +169,7 @@ def test_a_faulty_device_fails_and_a_healthy_one_passes(alone: dict[str, Path]) 
 
 def test_the_file_itself_fails_on_a_faulty_device(alone: dict[str, Path]) -> None:
     (test,) = alone["addmm"].glob("test_*.py")
-    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", str(test)]
+    command = instead([sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", str(test)])
     for fault, word in ((["--fault", "op=aten.addmm,kind=noise,scale=1e-2"], "1 failed"), ([], "1 passed")):
         done = subprocess.run(
             [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", *fault, "--", *command],

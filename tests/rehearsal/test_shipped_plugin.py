@@ -19,6 +19,7 @@ import pytest
 
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.ranks import free_port
+from tests.warm_python import instead
 from torchferry.core.errors import UsageError
 from torchferry.rehearsal.config import prepare
 
@@ -54,18 +55,28 @@ def two_ranks() -> tuple[str, ...]:
 
 
 def rehearse(
-    script: str, folder: Path, *options: str, launcher: tuple[str, ...] = (), status: int = 0, **variables: str
+    script: str,
+    folder: Path,
+    *options: str,
+    launcher: tuple[str, ...] = (),
+    status: int = 0,
+    warm: bool = True,
+    **variables: str,
 ) -> tuple[str, str, dict[str, object]]:
-    """Rehearse a script with the wheel: what it printed, what was told, and the summary."""
+    """Rehearse a script with the wheel: what it printed, what was told, and the summary.
+
+    A warm Python has torch imported already; the plugin it imports as any other does.
+    """
     program = folder / "program.py"
     program.write_text(textwrap.dedent(script), encoding="utf-8")
     summary = folder / "summary.json"
     summary.unlink(missing_ok=True)
+    command = [sys.executable, *launcher, str(program)]
     done = subprocess.run(
         [
             *(sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--plugin", str(wheel())),
             *("--summary-file", str(summary), *options),
-            *("--", sys.executable, *launcher, str(program)),
+            *("--", *(instead(command) if warm else command)),
         ],
         capture_output=True,
         text=True,
@@ -106,7 +117,7 @@ TRAIN = """
 
 @with_wheel
 def test_it_trains_to_the_losses_of_the_cpu_in_every_digit(tmp_path: Path) -> None:
-    out, err, summary = rehearse(TRAIN, tmp_path)
+    out, err, summary = rehearse(TRAIN, tmp_path, warm=False)
     assert out.split()[:3] == ["equal", importlib.metadata.version("torch").partition("+")[0], "True"]
     assert "as Huawei ships it, on a simulated driver" in err.splitlines()[0]
     assert "nothing was seen that would fail on the card" in err
@@ -149,8 +160,7 @@ def test_every_registration_of_the_plugin_is_computed_kept_or_refused(tmp_path: 
 
 
 @with_wheel
-@pytest.mark.parametrize("queue", ["0", "1", "2"])
-def test_two_ranks_over_the_vendors_collectives_equal_gloo(tmp_path: Path, queue: str) -> None:
+def test_two_ranks_over_the_vendors_collectives_equal_gloo(tmp_path: Path) -> None:
     script = """
         import os, sys, torch, torch.distributed as dist
         if "cpu" in os.environ.get("WHERE", ""):
@@ -182,18 +192,22 @@ def test_two_ranks_over_the_vendors_collectives_equal_gloo(tmp_path: Path, queue
         assert list(map(len, objects)) == [100, 200]
         dist.destroy_process_group()
     """
-    out, _, _ = rehearse(script, tmp_path, "--devices", "2", launcher=two_ranks(), TASK_QUEUE_ENABLE=queue)
+    outputs = {
+        queue: rehearse(script, tmp_path, "--devices", "2", launcher=two_ranks(), TASK_QUEUE_ENABLE=queue)[0]
+        for queue in ("0", "1", "2")
+    }
     on_cpu = subprocess.run(
-        [sys.executable, *two_ranks(), str(tmp_path / "program.py")],
+        instead([sys.executable, *two_ranks(), str(tmp_path / "program.py")]),
         capture_output=True,
         text=True,
         timeout=300,
         env={**ENVIRONMENT, "OMP_NUM_THREADS": "1", "WHERE": "cpu", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
         check=True,
     ).stdout
-    losses = [line for line in out.splitlines() if line.startswith("LOSS")]
-    assert len(losses) == 4
-    assert losses == [line for line in on_cpu.splitlines() if line.startswith("LOSS")]
+    expected = [line for line in on_cpu.splitlines() if line.startswith("LOSS")]
+    assert len(expected) == 4
+    for queue, out in outputs.items():
+        assert [line for line in out.splitlines() if line.startswith("LOSS")] == expected, queue
 
 
 @with_wheel
@@ -591,7 +605,7 @@ def test_processes_write_to_the_same_memory(tmp_path: Path) -> None:
             process.join(60)
             print("ENDED", process.exitcode)
     """
-    out, _, _ = rehearse(script, tmp_path)
+    out, _, _ = rehearse(script, tmp_path, warm=False)  # it starts Python itself
     assert "10.0 [1.0, 2.0, 3.0, 4.0]" in out
     assert "5.0 [0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0]" in out
     assert "ENDED 0" in out

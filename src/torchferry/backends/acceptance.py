@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends import registry
-from torchferry.backends.datafile import DATA, DataFile, data_file
+from torchferry.backends.datafile import DATA, DataFile
 from torchferry.core.errors import unknown_name
 from torchferry.core.messages import Bilingual, Message
 
@@ -94,13 +94,8 @@ def rules() -> tuple[AcceptanceRule, ...]:
     Raises:
         ValueError: a file lacks a field, has one it should not have, or cites a source it does not name.
     """
-    paths = {DATA / "common" / _FILE: None}
-    for name in registry.names():
-        path = data_file(registry.load(name), _FILE)
-        if path is not None:
-            paths[path] = None  # a backend that inherits its relative's file adds nothing
     by_name: dict[str, AcceptanceRule] = {}
-    for path in paths:
+    for path in (DATA / "common" / _FILE, *registry.data_files(_FILE)):
         for rule in read(path):
             if rule.name in by_name:
                 raise ValueError(f"{path}: rule `{rule.name}` stands in another file as well")

@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Any
 
 from torchferry.backends import registry
-from torchferry.backends.datafile import DataFile, data_file
+from torchferry.backends.datafile import DataFile
 
 _KEYS = frozenset({"operator", "means", "arguments", "allowed", "auxiliary", "source"})
 
@@ -56,10 +56,7 @@ def fused_operators() -> dict[str, Fused]:
         ValueError: a file is wrong; says which and where.
     """
     operators: dict[str, Fused] = {}
-    for name in registry.names():
-        path = data_file(registry.load(name), "fused.toml")
-        if path is None:
-            continue
+    for path in registry.data_files("fused.toml"):
         data = DataFile(path)
         for row in data.document.get("fused", []):
             data.check_keys(row, _KEYS, "fused")

@@ -24,8 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from torchferry.backends import registry
-from torchferry.backends.base import Backend
-from torchferry.backends.datafile import DataFile, data_file
+from torchferry.backends.datafile import DataFile
 
 _LIBRARY_KEYS = frozenset({"name", "header", "steps", "source"})
 _STEP_KEYS = frozenset({"text", "calls", "result"})
@@ -65,10 +64,9 @@ def kernel_libraries() -> dict[str, KernelLibrary]:
         ValueError: a file is wrong; says which and where.
     """
     libraries: dict[str, KernelLibrary] = {}
-    for name in registry.names():
-        data = _file(registry.load(name))
-        for row in data.document.get("libraries", []) if data is not None else []:
-            assert data is not None
+    for path in registry.data_files("kernel_libraries.toml"):
+        data = DataFile(path)
+        for row in data.document.get("libraries", []):
             data.check_keys(row, _LIBRARY_KEYS, "libraries")
             library = data.text(row, "name", "libraries")
             steps = tuple(_step(data, step, library) for step in row.get("steps", []))
@@ -84,8 +82,3 @@ def _step(data: DataFile, step: dict[str, Any], library: str) -> KernelStep:
     if not isinstance(calls, list) or not all(isinstance(call, str) and "\n" not in call for call in calls):
         raise data.wrong(f"{library}: calls are texts of one line")
     return KernelStep(data.text(step, "text", library), tuple(calls), step.get("result") is True)
-
-
-def _file(backend: type[Backend]) -> DataFile | None:
-    path = data_file(backend, "kernel_libraries.toml")
-    return DataFile(path) if path is not None else None

@@ -43,15 +43,18 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends.base import Backend
-from torchferry.backends.datafile import DataFile, data_file
+from torchferry.backends.datafile import DATA, DataFile, data_file
 from torchferry.backends.registrations import registrations
 from torchferry.backends.tables import reached
 from torchferry.backends.unknown import UNKNOWN, Unknown
+from torchferry.core import toml
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual
 
 FALLBACKS = ("error", "warn", "silent", "unknown")
 """What a plugin does with an operator it lacks: raise, run it on the CPU with a warning or without a word."""
+
+_NEW = DATA / "cuda" / "new_operators.toml"
 
 LAYOUTS = ("sparse", "sparse_compressed", "nested")
 """Kinds of tensors that are not dense."""
@@ -140,6 +143,19 @@ def fallback_of(backend: type[Backend]) -> str:
     """Return what a plugin does with an operator that it lacks, one of `FALLBACKS`; no list is read for it."""
     path = data_file(backend, "ops.toml")
     return "unknown" if path is None else _read(path).fallback
+
+
+@lru_cache(maxsize=8)
+def newer_than(version: str) -> frozenset[str]:
+    """Return the operators, without overload, that came to torch after `version`; none for an unknown one."""
+    if not version:
+        return frozenset()
+    from packaging.version import Version  # imported late, as everywhere in torchferry
+
+    made_for = Version(version)
+    return frozenset(
+        name for group in toml.load_own(_NEW)["new"] if made_for < Version(group["up_to"]) for name in group["names"]
+    )
 
 
 def _of_version(table: OperatorTable, backend: type[Backend], version: str) -> OperatorTable:

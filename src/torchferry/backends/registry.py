@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from torchferry.backends.base import Backend
-from torchferry.backends.datafile import VENDORS
+from torchferry.backends.datafile import VENDORS, data_file
 from torchferry.backends.described import DESCRIPTION, describe
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import Message, say
@@ -43,6 +43,12 @@ def names() -> list[str]:
     """Return the names of all targets, built-in ones first."""
     described = built_in()
     return described + sorted(set(_entry_points()) - set(described))
+
+
+def data_files(name: str) -> list[Path]:
+    """Return the files of this name of all targets; one that several inherit stands once."""
+    paths = (data_file(load(target), name) for target in names())
+    return list(dict.fromkeys(path for path in paths if path is not None))
 
 
 def load(name: str) -> type[Backend]:

@@ -19,15 +19,19 @@ from typing import Any
 
 from torchferry.backends.operators import NAME
 from torchferry.backends.registrations import LISTS
-from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.ops.listfile import ListFormat, read_list
 
 FORMAT = "torchferry operator list"
 VERSION = 1
 
-_LARGEST = 16 << 20
-
-_AGAIN = say("write it again with `torchferry ops dump`")
+_FILE = ListFormat(
+    FORMAT,
+    VERSION,
+    16 << 20,
+    lambda path: say("{path} is no list of a plugin's operators", path=path),
+    say("write it again with `torchferry ops dump`"),
+)
 
 
 @dataclass(frozen=True)
@@ -72,32 +76,7 @@ def read_dump(path: Path) -> DumpedList:
     Raises:
         TorchferryError: it cannot be read, is no such file, is of another version, or is damaged.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
-        document = json.loads(data) if len(data) <= _LARGEST else None
-    except OSError as error:
-        raise TorchferryError(say("{path} cannot be read: {error}", path=path, error=error.strerror)) from None
-    except (ValueError, RecursionError):
-        raise TorchferryError(say("{path} is not JSON; it may be cut off", path=path), _AGAIN) from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise TorchferryError(say("{path} is no list of a plugin's operators", path=path), _AGAIN)
-    if document.get("version") != VERSION:
-        raise TorchferryError(
-            say(
-                "{path} has version {version} of its format; this torchferry reads version {own}",
-                path=path,
-                version=str(document.get("version"))[:20],
-                own=VERSION,
-            ),
-            _AGAIN,
-        )
-    try:
-        return _dumped(document)
-    except (KeyError, TypeError, ValueError) as error:
-        raise TorchferryError(
-            say("{path} is damaged: {error}", path=path, error=f"{type(error).__name__}: {error}"[:200]), _AGAIN
-        ) from None
+    return read_list(path, _FILE, _dumped)
 
 
 def _dumped(document: dict[str, Any]) -> DumpedList:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
+from torchferry.ops.child import result_of
 from torchferry.ops.dumped import DumpedList
 
 
@@ -27,29 +23,16 @@ def dumped_from(target: Target, wheel: Path | None, python: str = "") -> DumpedL
         UsageError: the plugin is not installed.
         TorchferryError: it cannot be loaded, or registers nothing.
     """
-    with tempfile.TemporaryDirectory(prefix="torchferry-ops-", ignore_cleanup_errors=True) as name:
-        out = Path(name) / "list.json"
-        given = "" if wheel is None else str(wheel.absolute())
-        environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}  # what it adds is seen when it is imported
-        code = subprocess.run(
-            [python or sys.executable, "-m", "torchferry.ops.registered", target.name, given, str(out)],
-            env=environment,
-            stdout=sys.stderr,
-            check=False,
-        ).returncode
-        try:
-            result = json.loads(out.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise TorchferryError(
-                say("the process that loaded {plugin} ended with {code}", plugin=target.backend.PLUGIN, code=code),
-                say("its output is above"),
-            ) from None
-    if "error" in result:
-        message, *advice = result["error"]
-        raise TorchferryError(say("{text}", text=message), say("{text}", text=advice[0]) if advice else None)
+    plugin = target.backend.PLUGIN
+    result = result_of(
+        "torchferry.ops.registered",
+        {"target": target.name, "wheel": "" if wheel is None else str(wheel.absolute())},
+        lambda code: say("the process that loaded {plugin} ended with {code}", plugin=plugin, code=code),
+        python,
+    )
     if "missing" in result:
         raise UsageError(
-            say("{plugin} cannot be imported here: {error}", plugin=target.backend.PLUGIN, error=result["missing"]),
+            say("{plugin} cannot be imported here: {error}", plugin=plugin, error=result["missing"]),
             say("run this where the plugin is installed, or name its wheel with `--wheel`"),
         )
     lists = {field: frozenset(names) for field, names in result["lists"].items()}

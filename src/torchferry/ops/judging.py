@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-import torchferry.backends
-from torchferry.core import toml
+from torchferry.backends.operators import newer_than
 from torchferry.core.messages import Message, say, translatable
 from torchferry.ops.lists import OperatorList
 from torchferry.ops.needs import OperatorNeed
@@ -53,8 +51,6 @@ ONLY_RAISE = frozenset(
 _OF_CUDA = ("cudnn_", "_cudnn_", "miopen_", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient",
             "_scaled_dot_product_cudnn", "_flash_attention", "_efficient_attention", "_fused_sdp_choice")  # fmt: skip
 """What CUDA's own libraries bring: a run on CUDA calls it where another device calls something else."""
-
-_NEW = Path(torchferry.backends.__file__).with_name("data") / "cuda" / "new_operators.toml"
 
 
 @dataclass(frozen=True)
@@ -122,18 +118,6 @@ def _reached(needs: list[OperatorNeed], known: OperatorList) -> list[OperatorNee
         if calls:
             reached.append(replace(need, calls=calls, bytes=round(need.bytes * part)))
     return reached
-
-
-def newer_than(version: str) -> frozenset[str]:
-    """Return the operators, without overload, that came to torch after `version`; none for an unknown one."""
-    if not version:
-        return frozenset()
-    from packaging.version import Version  # imported late, as everywhere in torchferry
-
-    made_for = Version(version)
-    return frozenset(
-        name for group in toml.load_own(_NEW)["new"] if made_for < Version(group["up_to"]) for name in group["names"]
-    )
 
 
 def _judged(need: OperatorNeed, known: OperatorList, newer: frozenset[str], device: str) -> JudgedOperator:

@@ -6,21 +6,25 @@ The file is JSON and untrusted: its size and each of its values are checked when
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from torchferry.backends.operators import NAME
-from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.ops.listfile import ListFormat, parsed_list, read_list
 
 FORMAT = "torchferry operators"
 VERSION = 1
 
-LARGEST = 64 << 20
-"""Bytes of such a file: a program calls some hundreds of operators, and of each a few shapes are kept."""
+_FILE = ListFormat(
+    FORMAT,
+    VERSION,
+    64 << 20,  # a program calls some hundreds of operators, and of each a few shapes are kept
+    lambda path: say("{path} is no list of operators that a run needs", path=path),
+    say("write it again with `torchferry ops trace` or `torchferry ops predict`"),
+)
 
 MOST_SHAPES = 8
 """Kinds of arguments that are kept of one operator, the most frequent ones."""
@@ -154,24 +158,7 @@ def read(path: Path) -> RunNeeds:
     Raises:
         TorchferryError: it cannot be read, is no such file, is of another version, or is damaged.
     """
-    try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            data = file.read(LARGEST + 1)
-    except OSError as error:
-        raise TorchferryError(say("{path} cannot be read: {error}", path=path, error=error.strerror)) from None
-    if len(data) > LARGEST:
-        raise TorchferryError(
-            say("{path} is larger than a list of operators: {size} B", path=path, size=size or len(data)), _AGAIN
-        )
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        raise TorchferryError(say("{path} is not JSON; it may be cut off", path=path), _AGAIN) from None
-    return from_document(document, str(path))
-
-
-_AGAIN = say("write it again with `torchferry ops trace` or `torchferry ops predict`")
+    return read_list(path, _FILE, _needs)
 
 
 def from_document(document: Any, path: str) -> RunNeeds:
@@ -180,28 +167,15 @@ def from_document(document: Any, path: str) -> RunNeeds:
     Raises:
         TorchferryError: it is no such file, of another version, or damaged.
     """
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise TorchferryError(say("{path} is no list of operators that a run needs", path=path), _AGAIN)
-    if document.get("version") != VERSION:
-        raise TorchferryError(
-            say(
-                "{path} has version {version} of its format; this torchferry reads version {own}",
-                path=path,
-                version=str(document.get("version"))[:20],
-                own=VERSION,
-            ),
-            _AGAIN,
-        )
-    try:
-        operators = tuple(need_of(entry) for entry in _list(document["operators"]))
-        values = {
-            each.name: _checked(document[each.name], each.name) for each in fields(RunNeeds) if each.name != "operators"
-        }
-        return RunNeeds(operators=operators, **values)
-    except (KeyError, TypeError, ValueError) as error:
-        raise TorchferryError(
-            say("{path} is damaged: {error}", path=path, error=f"{type(error).__name__}: {error}"[:200]), _AGAIN
-        ) from None
+    return parsed_list(document, path, _FILE, _needs)
+
+
+def _needs(document: dict[str, Any]) -> RunNeeds:
+    operators = tuple(need_of(entry) for entry in _list(document["operators"]))
+    values = {
+        each.name: _checked(document[each.name], each.name) for each in fields(RunNeeds) if each.name != "operators"
+    }
+    return RunNeeds(operators=operators, **values)
 
 
 def _checked(value: Any, name: str) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import importlib.util
 import inspect
-import json
 import sys
 import traceback
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.ops.child import answer
 from torchferry.ops.fake_device import fake_tensors, set_up
 from torchferry.ops.needs import PREDICT, RunNeeds, merged
 from torchferry.ops.recorder import OperatorMode
@@ -195,19 +195,14 @@ def _place(error: BaseException, file: Path) -> str:
     return f"{file}:{own[-1].lineno}" if own else str(file)
 
 
+def _work(file: str, **settings: Any) -> dict[str, Any]:
+    return {"needs": predict(Path(file), **settings).to_json()}
+
+
 def main() -> None:
-    """Predict what the file of settings asks for; the result or the error goes into another file."""
+    """Predict what the file of settings asks for."""
     gc.disable()  # as `torchferry.__main__` does: nothing large is made here
-    settings = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    result = Path(sys.argv[2])
-    settings["file"] = Path(settings["file"])
-    try:
-        written: dict[str, Any] = {"needs": predict(**settings).to_json()}
-    except TorchferryError as error:
-        written = {"error": error.message.render("en"), "advice": error.advice.render("en") if error.advice else "",
-                   "lines": error.lines()}  # fmt: skip
-    result.write_text(json.dumps(written), encoding="utf-8")
-    sys.stdout.flush()
+    answer(_work)
 
 
 if __name__ == "__main__":

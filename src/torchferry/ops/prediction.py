@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from torchferry.backends.target import Target
-from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.ops.child import result_of
 from torchferry.ops.lists import OperatorList, of_target
 from torchferry.ops.needs import RunNeeds, from_document
 
@@ -53,26 +50,11 @@ def predicted(
             "registered": sorted(registered - known.autograd),
             "natives": sorted(registered | known.autograd),
         }
-    with tempfile.TemporaryDirectory(prefix="torchferry-ops-", ignore_cleanup_errors=True) as name:
-        given, result = Path(name) / "settings.json", Path(name) / "result.json"
-        given.write_text(json.dumps(settings), encoding="utf-8")
-        environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}  # one device a process
-        code = subprocess.run(
-            [sys.executable, "-m", "torchferry.ops.predicting", str(given), str(result)],
-            env=environment,
-            stdout=sys.stderr,  # what the user's code prints is not our result
-            check=False,
-        ).returncode
-        try:
-            written = json.loads(result.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise TorchferryError(
-                say("the process that ran {what} ended with {code} and left no result", what=what, code=code),
-                say("its output is above"),
-            ) from None
-    if "error" in written:
-        message, *advice = written["lines"]
-        raise TorchferryError(say("{text}", text=message), say("{text}", text=advice[0]) if advice else None)
+    written = result_of(
+        "torchferry.ops.predicting",
+        settings,
+        lambda code: say("the process that ran {what} ended with {code} and left no result", what=what, code=code),
+    )
     return from_document(json.loads(written["needs"]), what)
 
 

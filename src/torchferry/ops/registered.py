@@ -6,15 +6,15 @@ Registrations are read, not what torch computes of them: a plugin with a fallbac
 from __future__ import annotations
 
 import importlib
-import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from torchferry.backends.base import Backend
 from torchferry.backends.registry import choose
+from torchferry.ops.child import answer
 
 KEYS = {
     "registered": "",
@@ -72,47 +72,31 @@ def _version(name: str, plugin: Any) -> str:
         return str(getattr(plugin, "__version__", ""))
 
 
-def _from_wheel(backend: Any, wheel: Path) -> str:
-    """Put a wheel's package on the path, and the simulated driver in front of it; return the plugin's version."""
+def _from_wheel(backend: type[Backend], wheel: Path) -> str:
+    """Make a wheel's package importable; return the plugin's version."""
     from torchferry.core.errors import UsageError
     from torchferry.core.messages import say
-    from torchferry.rehearsal.driver import building
-    from torchferry.rehearsal.driver.description import load_driver
-    from torchferry.rehearsal.driver.native import Machine
-    from torchferry.rehearsal.driver.plugin import unpacked
+    from torchferry.rehearsal.driver.looking import make_importable
 
-    driver = load_driver(backend)
-    if driver is None:
+    plugin = make_importable(wheel, backend)
+    if plugin is None:
         raise UsageError(
             say("the driver of {target} is not simulated", target=backend.NAME),
             say("run `torchferry ops dump` on a machine with the plugin"),
         )
-    plugin = unpacked(wheel, backend)
-    folder = building.driver_folder(driver)
-    machine = Machine(folder, driver.libraries)
-    machine.set_number("devices", 1)
-    machine.set_number("memory", 1 << 34)
-    if driver.queue is not None:
-        os.environ[driver.queue.variable] = driver.queue.off
-    for home in driver.homes:
-        os.environ[home] = str(folder)
-    sys.path.insert(0, plugin.folder)
     return plugin.version
+
+
+def _work(target: str, wheel: str) -> dict[str, Any]:
+    try:
+        return added(target, wheel)
+    except ImportError as error:
+        return {"missing": str(error)}
 
 
 def main() -> None:
     """Write what was read, or why it could not be, into a file."""
-    from torchferry.core.errors import TorchferryError
-
-    target, wheel, out = sys.argv[1:]
-    try:
-        result = added(target, wheel)
-    except TorchferryError as error:
-        result = {"error": error.lines()}
-    except ImportError as error:
-        result = {"missing": str(error)}
-    Path(out).write_text(json.dumps(result), encoding="utf-8")
-    sys.stdout.flush()
+    answer(_work)
     os._exit(0)  # what a plugin does at its end needs a card
 
 

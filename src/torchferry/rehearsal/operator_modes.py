@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 
 import torch
 
-import torchferry.backends
-from torchferry.core import toml
+from torchferry.backends.operators import newer_than
 from torchferry.rehearsal.profile import Profile
 
 _DERIVED = "CompositeExplicitAutogradNonFunctional"
 _COMPOSITE = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", _DERIVED)
 _OVERRIDDEN = frozenset({"aten::convolution", "aten::convolution_backward"})
 """Composites that end, on devices like this, in an operator that only a plugin can have (`*_overrideable`)."""
-
-_NEW = Path(torchferry.backends.__file__).with_name("data") / "cuda" / "new_operators.toml"
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,7 @@ class Modes:
 def modes(profile: Profile) -> Modes:
     """Return the modes for a profile; where the plugin's list is not known, every operator is taken to be there."""
     taken = frozenset(f"aten::{name}" for name in profile.missing_operators)
-    newer = _newer_than(profile.operators_torch)
+    newer = newer_than(profile.operators_torch)
     layouts = {layout: _absent(names, key, newer) - taken for layout, names, key in _of_layouts(profile)}
     if profile.registered is None:
         return Modes(missing=taken, taken=taken, layouts=layouts)
@@ -110,16 +105,3 @@ def _operators() -> list[str]:
 
 def _has(name: str, key: str) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
-
-
-@lru_cache(maxsize=8)
-def _newer_than(version: str) -> frozenset[str]:
-    """Return the base names that torch `version` does not have yet."""
-    if not version:
-        return frozenset()
-    from packaging.version import Version
-
-    made_for = Version(version)
-    return frozenset(
-        name for group in toml.load_own(_NEW)["new"] if made_for < Version(group["up_to"]) for name in group["names"]
-    )

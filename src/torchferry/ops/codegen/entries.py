@@ -40,6 +40,11 @@ class Problem(NamedTuple):
     message: Message
     advice: Message
 
+    def render(self, path: Path, lang: str | None = None) -> str:
+        """Return it as a line `file:line: operator: what; what to do`, in `lang` or in the user's language."""
+        operator = f"{self.operator}: " if self.operator else ""
+        return f"{path}:{self.line}: {operator}{self.message.render(lang)}; {self.advice.render(lang)}"
+
 
 class Stub(NamedTuple):
     """The DispatchStub that a kernel of a Legacy operator is registered for.

@@ -116,13 +116,7 @@ class ProblemsError(TorchferryError):
     def lines(self) -> list[str]:
         """Return the problems below the message."""
         first, *advice = super().lines()
-        return [first, *(problem_line(self.path, problem) for problem in self.problems), *advice]
-
-
-def problem_line(path: Path, problem: Problem) -> str:
-    """Return what is wrong with an entry, with its place and what to do."""
-    operator = f"{problem.operator}: " if problem.operator else ""
-    return f"{path}:{problem.line}: {operator}{problem.message}; {problem.advice}"
+        return [first, *(problem.render(self.path) for problem in self.problems), *advice]
 
 
 def generate(options: CodegenOptions) -> Generated:
@@ -342,5 +336,4 @@ __all__ = [
     "RegistrationRow",
     "accepted_keys",
     "generate",
-    "problem_line",
 ]

@@ -82,6 +82,10 @@ def include_ops(roots: Iterable[str], suffix: str) -> str:
     return "".join(f"#include <ATen/ops/{root}{suffix}.h>\n" for root in sorted(set(roots)))
 
 
+def _include_stubs(stubs: Iterable[StubKernel]) -> str:
+    return "".join(f"#include <ATen/native/{name}>\n" for name in sorted({stub.stub.header for stub in stubs}))
+
+
 def shards(groups: Sequence[WrittenGroup], count: int | None) -> list[list[WrittenGroup]]:
     """Divide the registrations into files, in order, as even as groups allow.
 
@@ -110,10 +114,9 @@ def header(
     parts = [kernel.meta_class.strip() for kernel in declared if kernel.meta_class]
     parts += [kernel.declaration.strip() for kernel in declared]
     parts += [f"{stub.stub.returns} {stub.kernel}({stub.stub.arguments});" for stub in stubs]
-    stub_headers = "".join(f"#include <ATen/native/{name}>\n" for name in sorted({stub.stub.header for stub in stubs}))
     return (
         "#pragma once\n#include <ATen/TensorIterator.h>\n#include <ATen/TensorMeta.h>\n#include <ATen/core/Tensor.h>\n"
-        f"{stub_headers}{metas}{own}\nnamespace {names.namespace} {{\n\n{_lines(parts)}\n"
+        f"{_include_stubs(stubs)}{metas}{own}\nnamespace {names.namespace} {{\n\n{_lines(parts)}\n"
         f"}}  // namespace {names.namespace}\n"
     )
 
@@ -132,13 +135,12 @@ def shard(names: FileNames, groups: Sequence[WrittenGroup], helpers: str, stubs:
     registered = "\n".join(
         f"TORCH_LIBRARY_IMPL(aten, {key}, m) {{\n{''.join(texts)}}}\n" for key, texts in calls.items()
     )
-    stub_includes = "".join(f"#include <ATen/native/{name}>\n" for name in sorted({stub.stub.header for stub in stubs}))
     registered_stubs = "".join(
         f"REGISTER_PRIVATEUSE1_DISPATCH({stub.stub.name}, &{names.namespace}::{stub.kernel})\n" for stub in stubs
     )
     in_native = f"namespace at::native {{\n{registered_stubs}}}  // namespace at::native\n" if stubs else ""
     return (
-        f'{_INCLUDES}{stub_includes}{include_ops(roots, "_native")}#include "{names.header}"\n\n'
+        f'{_INCLUDES}{_include_stubs(stubs)}{include_ops(roots, "_native")}#include "{names.header}"\n\n'
         "namespace at {\nnamespace {\n"
         'C10_DIAGNOSTIC_PUSH_AND_IGNORED_IF_DEFINED("-Wunused-function")\n'
         f"{helpers}{_RUN_ON_CPU if has_fallback else ''}C10_DIAGNOSTIC_POP()\n"

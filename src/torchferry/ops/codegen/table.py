@@ -37,9 +37,7 @@ def as_text(generated: Generated, options: CodegenOptions, lang: str) -> str:
     if generated.problems:
         lines.append(say_plural("{count} entry is left out:", "{count} entries are left out:",
                                 count=len(generated.problems)).render(lang))  # fmt: skip
-        for problem in generated.problems:
-            what, advice = problem.message.render(lang), problem.advice.render(lang)
-            lines.append(f"  {options.functions}:{problem.line}: {problem.operator}: {what}; {advice}")
+        lines += [f"  {problem.render(options.functions, lang)}" for problem in generated.problems]
     return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 from collections.abc import Collection, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -63,18 +63,10 @@ class Upstream:
         self.folder = Path(str(torchgen.__file__)).parent
 
     @cached_property
-    def _raw(self) -> list[dict[str, Any]]:
-        import yaml
-        from torchgen.gen import LineLoader
-
-        text = (self.folder / "packaged" / "ATen" / "native" / "native_functions.yaml").read_bytes()
-        return list(yaml.load(text, Loader=LineLoader))  # noqa: S506 - torch's own file
-
-    @cached_property
     def names(self) -> frozenset[str]:
         """Every operator of torch's that is written in its list, or generated from what is."""
         names = set()
-        for entry in self._raw:
+        for entry in _native_functions(self.folder):
             names.add(_name(entry))
             names.update(part.strip() for part in str(entry.get("autogen", "")).split(",") if part.strip())
         return frozenset(names)
@@ -86,7 +78,17 @@ class Upstream:
     def entries_for(self, operators: Collection[str]) -> list[dict[str, Any]]:
         """Return the entries of torch's list that have these operators or others of their groups."""
         roots = {_root(name) for name in operators}
-        return [entry for entry in self._raw if _root(_name(entry)) in roots]
+        return [entry for entry in _native_functions(self.folder) if _root(_name(entry)) in roots]
+
+
+@lru_cache(maxsize=1)
+def _native_functions(folder: Path) -> list[dict[str, Any]]:
+    """Return torch's list of operators; torchgen copies an entry before it takes it apart."""
+    import yaml
+    from torchgen.gen import LineLoader
+
+    text = (folder / "packaged" / "ATen" / "native" / "native_functions.yaml").read_bytes()
+    return list(yaml.load(text, Loader=LineLoader))  # noqa: S506 - torch's own file
 
 
 def _name(entry: dict[str, Any]) -> str:

@@ -21,40 +21,28 @@ using Optional = optional<Tensor>;
 
 inline Tensor given(const Optional& tensor) { return tensor.has_value() ? *tensor : Tensor(); }
 
-// What a plugin may bring for the end of `aten::convolution` (`convolution_overrideable`).
+// What a plugin may bring for the end of `aten::convolution` (`convolution_overrideable`) takes sizes of this type.
 #if FERRY_TORCH >= 202
 using Extents = c10::SymIntArrayRef;
 using Extent = c10::SymInt;
-inline Tensor convolution(const Tensor& input, const Tensor& weight, const Optional& bias, Extents stride,
-                          Extents padding, Extents dilation, bool transposed, Extents output_padding, Extent groups) {
-  return at::convolution_symint(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
-}
-inline std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, const Tensor& input,
-                                                               const Tensor& weight, Extents stride, Extents padding,
-                                                               Extents dilation, bool transposed,
-                                                               Extents output_padding, Extent groups,
-                                                               std::array<bool, 3> wanted) {
-  const c10::SymInt channels = grad.sym_size(1);
-  return at::convolution_backward_symint(grad, input, weight, c10::SymIntArrayRef(&channels, 1), stride, padding,
-                                         dilation, transposed, output_padding, groups, wanted);
-}
 #else
 using Extents = c10::IntArrayRef;
 using Extent = int64_t;
+#endif
 inline Tensor convolution(const Tensor& input, const Tensor& weight, const Optional& bias, Extents stride,
                           Extents padding, Extents dilation, bool transposed, Extents output_padding, Extent groups) {
-  return at::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+  return at::symint::convolution<Extent>(input, weight, bias, stride, padding, dilation, transposed, output_padding,
+                                         groups);
 }
 inline std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, const Tensor& input,
                                                                const Tensor& weight, Extents stride, Extents padding,
                                                                Extents dilation, bool transposed,
                                                                Extents output_padding, Extent groups,
                                                                std::array<bool, 3> wanted) {
-  const int64_t channels = grad.size(1);
-  return at::convolution_backward(grad, input, weight, c10::IntArrayRef(&channels, 1), stride, padding, dilation,
-                                  transposed, output_padding, groups, wanted);
+  const Extent channels = at::symint::size<Extent>(grad, 1);
+  return at::symint::convolution_backward<Extent>(grad, input, weight, Extents(&channels, 1), stride, padding, dilation,
+                                                  transposed, output_padding, groups, wanted);
 }
-#endif
 
 inline std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates,
                                                     const Tensor& cell, const Optional& input_bias,

@@ -1,109 +1,70 @@
 // The operators that training spends its time in, without boxing: the same swap, with the types known.
 #pragma once
 
-#include <ATen/core/IListRef.h>
-
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "boxed.h"
+#include "given.h"
 
 namespace ferry {
 
 namespace typed {
 
-using TensorVector = c10::SmallVector<at::Tensor, 4>;
-
-// How one argument is swapped; `Held` keeps what the CPU kernel is given alive.
+// How one argument is swapped.
 template <class T>
-struct Argument {
-  using Held = T;
-  static Held take(Call&, size_t, bool, T value) { return value; }
-  static T give(Held& held) { return held; }
+struct Argument : Given<T> {
+  static T take(Call&, size_t, bool, T value) { return value; }
 };
 
 // The dtype of an input that was half, told to the backward of a softmax, where the kernel is given it as float32.
 template <>
-struct Argument<at::ScalarType> {
-  using Held = at::ScalarType;
+struct Argument<at::ScalarType> : Given<at::ScalarType> {
   static Held take(Call& call, size_t, bool, at::ScalarType value) { return call.widened(value) ? at::kFloat : value; }
-  static at::ScalarType give(Held& held) { return held; }
 };
 
 template <>
-struct Argument<const at::Tensor&> {
-  using Held = at::Tensor;
+struct Argument<const at::Tensor&> : Given<const at::Tensor&> {
   static Held take(Call& call, size_t index, bool writes, const at::Tensor& value) {
     return value.defined() ? call.to_cpu(value, index, writes) : value;
   }
-  static const at::Tensor& give(Held& held) { return held; }
 };
 
 template <>
-struct Argument<at::Tensor&> {
-  using Held = at::Tensor;
+struct Argument<at::Tensor&> : Given<at::Tensor&> {
   static Held take(Call& call, size_t index, bool writes, at::Tensor& value) {
     return call.to_cpu(value, index, writes);
   }
-  static at::Tensor& give(Held& held) { return held; }
 };
 
 template <>
-struct Argument<const optional<at::Tensor>&> {
-  using Held = optional<at::Tensor>;
+struct Argument<const optional<at::Tensor>&> : Given<const optional<at::Tensor>&> {
   static Held take(Call& call, size_t index, bool writes, const optional<at::Tensor>& value) {
     return value.has_value() && value->defined() ? Held(call.to_cpu(*value, index, writes)) : value;
   }
-  static const optional<at::Tensor>& give(Held& held) { return held; }
 };
 
+// The tensors of a list, those without a value as they are.
+template <class List>
+TensorVector on_cpu(Call& call, size_t index, bool writes, const List& list) {
+  return each_tensor(list,
+                     [&](const at::Tensor& each) { return each.defined() ? call.to_cpu(each, index, writes) : each; });
+}
+
 template <>
-struct Argument<at::TensorList> {
-  using Held = TensorVector;
+struct Argument<at::TensorList> : Given<at::TensorList> {
   static Held take(Call& call, size_t index, bool writes, at::TensorList value) {
-    Held held;
-    held.reserve(value.size());
-    for (const auto& each : value) {
-      held.push_back(each.defined() ? call.to_cpu(each, index, writes) : each);
-    }
-    return held;
+    return on_cpu(call, index, writes, value);
   }
-  static at::TensorList give(Held& held) { return held; }
 };
 
 template <>
-struct Argument<const at::ITensorListRef&> {
-  struct Held {
-    TensorVector tensors;
-    at::ITensorListRef list;
-  };
+struct Argument<const at::ITensorListRef&> : Given<const at::ITensorListRef&> {
   static Held take(Call& call, size_t index, bool writes, const at::ITensorListRef& value) {
-    Held held;
-    for (const auto& each : value) {
-      held.tensors.push_back(each.defined() ? call.to_cpu(each, index, writes) : each);
-    }
-    return held;
-  }
-  static const at::ITensorListRef& give(Held& held) {
-    held.list = at::ITensorListRef(at::TensorList(held.tensors));
-    return held.list;
+    return {on_cpu(call, index, writes, value), {}};
   }
 };
-
-// Results.
-inline at::Tensor result(Call& call, at::Tensor value) { return call.to_device(std::move(value)); }
-inline std::vector<at::Tensor> result(Call& call, std::vector<at::Tensor> values) {
-  for (auto& each : values) {
-    each = call.to_device(std::move(each));
-  }
-  return values;
-}
-template <class... T>
-std::tuple<T...> result(Call& call, std::tuple<T...> values) {
-  return std::apply([&](auto&&... each) { return std::tuple<T...>(call.to_device(std::move(each))...); },
-                    std::move(values));
-}
 
 template <class Op, class Signature>
 struct TypedKernel;
@@ -154,7 +115,7 @@ struct TypedKernel<Op, R(A...)> {
     } else {
       auto values = Op::redispatch(host, Argument<A>::give(std::get<I>(held))...);
       call.after_kernel();
-      return result(call, std::move(values));
+      return each_result(std::move(values), [&](at::Tensor value) { return call.to_device(std::move(value)); });
     }
   }
 

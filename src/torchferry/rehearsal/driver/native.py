@@ -18,9 +18,16 @@ _SINK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, c
 
 
 class Machine:
-    """The simulated machine: what its driver is told and asked."""
+    """The simulated machine: what its driver is told and asked.
 
-    def __init__(self, folder: Path, libraries: Iterable[str]) -> None:
+    Args:
+        folder: The folder of the driver.
+        libraries: Those of its libraries that are loaded.
+        devices: How many devices it has.
+        memory: Bytes of each.
+    """
+
+    def __init__(self, folder: Path, libraries: Iterable[str], *, devices: int, memory: int) -> None:
         self._core = ctypes.CDLL(str(driver_core(folder)), mode=ctypes.RTLD_GLOBAL)
         self._held = [ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL) for name in libraries]
         text, number = ctypes.c_char_p, ctypes.c_int64
@@ -35,6 +42,8 @@ class Machine:
         ):
             function = getattr(self._core, name)
             function.restype, function.argtypes = result, arguments
+        self.set_number("devices", devices)
+        self.set_number("memory", memory)
 
     def set_number(self, key: str, value: int) -> None:
         """Say a number of the machine's."""

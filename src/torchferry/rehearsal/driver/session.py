@@ -201,11 +201,9 @@ def refuse_other_key(backend: type[Backend]) -> None:
 
 def _start_machine(driver: SimulatedDriver, folder: Path, rehearsal: Rehearsal, backend: type[Backend]) -> Machine:
     profile = rehearsal.profile
-    machine = Machine(folder, driver.libraries)
+    machine = Machine(folder, driver.libraries, devices=profile.devices, memory=profile.memory)
     visible = backend.VISIBLE_DEVICES
     machine.set_text("visible_variable", "" if isinstance(visible, Unknown) else visible)
-    machine.set_number("devices", profile.devices)
-    machine.set_number("memory", profile.memory)
     for key, value in profile.properties.items():
         if isinstance(value, str):
             machine.set_text(key, value)

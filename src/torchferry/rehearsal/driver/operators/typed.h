@@ -2,24 +2,26 @@
 // refused, recorded, spoiled or computed in another dtype. Any other call takes the boxed way (operators.cpp).
 #pragma once
 
-#include <ATen/core/IListRef.h>
 #include <ATen/core/boxing/BoxedKernel.h>
 #include <ATen/core/boxing/impl/boxing.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
+#include "../../csrc/given.h"
 #include "../../csrc/hot_operators.h"
 #include "call.h"
 
 namespace ferry::plugin::typed {
 
-using TensorVector = c10::SmallVector<at::Tensor, 4>;
+using ferry::typed::each_result;
+using ferry::typed::each_tensor;
+using ferry::typed::Given;
 
 // Whether the tensors of a call are as usual, and on which device they are.
 class Look {
@@ -101,102 +103,57 @@ class Pairs {
   c10::SmallVector<Pair, 6> pairs_;
 };
 
-// How one argument is looked at and handed on; `Held` keeps what the kernel is given alive.
+// How one argument is looked at and handed on.
 template <class T>
-struct Argument {
-  using Held = T;
+struct Argument : Given<T> {
   static bool usual(Look&, size_t, const T&) { return true; }
-  static Held take(Pairs&, const T& value) { return value; }
-  static T give(Held& held) { return held; }
+  static T take(Pairs&, const T& value) { return value; }
 };
 
 template <>
-struct Argument<const at::Tensor&> {
-  using Held = at::Tensor;
+struct Argument<const at::Tensor&> : Given<const at::Tensor&> {
   static bool usual(Look& look, size_t index, const at::Tensor& value) { return look.usual(value, index); }
   static Held take(Pairs& pairs, const at::Tensor& value) { return pairs.alias(value); }
-  static const at::Tensor& give(Held& held) { return held; }
 };
 
 template <>
-struct Argument<at::Tensor&> {
-  using Held = at::Tensor;
+struct Argument<at::Tensor&> : Given<at::Tensor&> {
   static bool usual(Look& look, size_t index, const at::Tensor& value) { return look.usual(value, index); }
   static Held take(Pairs& pairs, const at::Tensor& value) { return pairs.alias(value); }
-  static at::Tensor& give(Held& held) { return held; }
 };
 
 template <>
-struct Argument<const optional<at::Tensor>&> {
-  using Held = optional<at::Tensor>;
+struct Argument<const optional<at::Tensor>&> : Given<const optional<at::Tensor>&> {
   static bool usual(Look& look, size_t index, const optional<at::Tensor>& value) {
     return !value.has_value() || look.usual(*value, index);
   }
   static Held take(Pairs& pairs, const optional<at::Tensor>& value) {
     return value.has_value() ? Held(pairs.alias(*value)) : value;
   }
-  static const optional<at::Tensor>& give(Held& held) { return held; }
 };
 
+template <class List>
+bool each_usual(Look& look, size_t index, const List& list) {
+  return std::all_of(list.begin(), list.end(), [&](const at::Tensor& each) { return look.usual(each, index); });
+}
+
 template <>
-struct Argument<at::TensorList> {
-  using Held = TensorVector;
-  static bool usual(Look& look, size_t index, at::TensorList value) {
-    return std::all_of(value.begin(), value.end(), [&](const at::Tensor& each) { return look.usual(each, index); });
-  }
+struct Argument<at::TensorList> : Given<at::TensorList> {
+  static bool usual(Look& look, size_t index, at::TensorList value) { return each_usual(look, index, value); }
   static Held take(Pairs& pairs, at::TensorList value) {
-    Held held;
-    held.reserve(value.size());
-    for (const auto& each : value) {
-      held.push_back(pairs.alias(each));
-    }
-    return held;
+    return each_tensor(value, [&](const at::Tensor& each) { return pairs.alias(each); });
   }
-  static at::TensorList give(Held& held) { return held; }
 };
 
 template <>
-struct Argument<const at::ITensorListRef&> {
-  struct Held {
-    TensorVector tensors;
-    at::ITensorListRef list;
-  };
+struct Argument<const at::ITensorListRef&> : Given<const at::ITensorListRef&> {
   static bool usual(Look& look, size_t index, const at::ITensorListRef& value) {
-    for (const auto& each : value) {
-      if (!look.usual(each, index)) {
-        return false;
-      }
-    }
-    return true;
+    return each_usual(look, index, value);
   }
   static Held take(Pairs& pairs, const at::ITensorListRef& value) {
-    Held held;
-    for (const auto& each : value) {
-      held.tensors.push_back(pairs.alias(each));
-    }
-    return held;
-  }
-  static const at::ITensorListRef& give(Held& held) {
-    held.list = at::ITensorListRef(at::TensorList(held.tensors));
-    return held.list;
+    return {each_tensor(value, [&](const at::Tensor& each) { return pairs.alias(each); }), {}};
   }
 };
-
-template <class Convert>
-at::Tensor each_result(at::Tensor value, const Convert& convert) {
-  return convert(std::move(value));
-}
-template <class Convert>
-std::vector<at::Tensor> each_result(std::vector<at::Tensor> values, const Convert& convert) {
-  for (auto& each : values) {
-    each = convert(std::move(each));
-  }
-  return values;
-}
-template <class... T, class Convert>
-std::tuple<T...> each_result(std::tuple<T...> values, const Convert& convert) {
-  return std::apply([&](auto&&... each) { return std::tuple<T...>(convert(std::move(each))...); }, std::move(values));
-}
 
 template <class Op, class Signature>
 struct Kernel;
