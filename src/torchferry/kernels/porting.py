@@ -171,7 +171,8 @@ class _FilePort:
             result.declared.add(word)
         for at in places:
             directive = self.source.directive_at(at)
-            if directive is not None and directive.word in ("if", "ifdef", "ifndef", "elif"):
+            asks = directive is not None and directive.word in ("if", "ifdef", "ifndef", "elif")
+            if asks and not word.startswith("__"):  # such names are the compiler's
                 result.guards.setdefault(word, []).append(self.source.position(at)[0])
         if meaning.owner == "api":
             message = say("`{name}` is in no table of the target, and the project does not define it", name=word)
@@ -242,6 +243,7 @@ class _FilePort:
         row = self.judge.table.contexts.get(("namespace", "cuda")) if self.judge.default else None
         use = self.judge.own.get("::cuda::", "") or (row.use if row is not None else "")
         text = self.text
+        libtorch: list[int] = []
         for at in self.source.places(word):
             before = self._before(at)
             if before == "::" and (use or not self.judge.table.takes_cuda_syntax):
@@ -250,8 +252,7 @@ class _FilePort:
                     self.renamed.append(Edit(at, at + 4, use))
                     continue
                 if owner is not None and owner.group() in _LIBTORCH:
-                    message = say("`{name}::cuda` is CUDA's side of libtorch", name=owner.group())
-                    self.result.items.append(self._item(at, "torch-device", message))
+                    libtorch.append(at)
                     continue
                 if owner is not None and owner.group() == "torch":
                     message = say("`torch::cuda` has no counterpart in libtorch for the target")
@@ -266,6 +267,12 @@ class _FilePort:
                 self.result.items.append(self._item(at, "unknown-name", message))
             else:
                 self.result.own[word] += 1
+
+        if libtorch:
+            message = say(
+                "`{name}` is CUDA's side of libtorch (uses: {count})", name="::cuda", count=str(len(libtorch))
+            )
+            self.result.items.append(self._item(libtorch[0], "torch-device", message))
 
     def _place_key(self, word: str) -> None:
         contexts = self.judge.table.contexts if self.judge.default else {}

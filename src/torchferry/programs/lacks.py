@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from torchferry.backends.build_facts import extension_class
 from torchferry.backends.parts import divided
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade, Location
@@ -127,8 +128,11 @@ class Lacks:
     def _compiled_modules(self) -> dict[str, str]:
         """Return the compiled modules that need CUDA, by their last name, with the script that builds each."""
         found: dict[str, str] = {}
+        own_builder = extension_class(self.target)
         for path in sorted(self.project.paths):
             text = self.sources.text(path) if _may_build(path) else ""
+            if own_builder and own_builder in text:  # it builds for the target too
+                continue
             if any(word in text for word in _BUILDERS) and any(word in text for word in _CUDA_BUILD):
                 names = extension_names(text)
             else:  # distutils' own, with a compiler of the project's choice
@@ -152,7 +156,7 @@ class Lacks:
                 continue
             message = say(
                 "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port "
-                "them, or use equivalent torch operators",
+                "them (`torchferry port`), or use equivalent torch operators",
                 name=name,
                 script=self.compiled[name],
                 target=self.target.title,
