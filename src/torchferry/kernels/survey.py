@@ -111,7 +111,7 @@ def survey(root: Path, paths: Iterable[str], target: Target) -> NativeSurvey:
             len(ported.launches.get(file.path, ())),
             tuple(sorted(ported.libraries.get(file.path, ()))),
             tuple(sorted(counts.get(file.path, Counter()).items())),
-            _copy(root, file.path, file.new_path, device) if file.is_source else _builds_for(root, file.path, target),
+            file.path if file.path in built else _copy(root, file.path, file.new_path, device),
         )
         for file in ported.files
     )
