@@ -9,8 +9,9 @@ each kernel is an item of its own: it has to be rewritten.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from torchferry.core.finding import Edit
@@ -117,7 +118,7 @@ class _FilePort:
         result.items = [item for item in result.items if item.kind not in _OF_THE_DEVICE or code.holds_line(item.line)]
         first = next((item for item in result.items if item.kind == "float64"), None)
         result.items = [item for item in result.items if item.kind != "float64" or item is first]
-        result.kernels = tuple(kernel._replace(uses=self._uses(kernel)) for kernel in code.kernels)
+        result.kernels = _with_uses(code.kernels, result.items)
         if not self.judge.table.takes_cuda_syntax:
             result.items = [item for item in result.items if not code.holds_line(item.line)]
             result.items += map(self._to_rewrite, result.kernels)
@@ -127,11 +128,6 @@ class _FilePort:
             result.text = apply_edits(self.text, result.replacements)
         result.items.sort(key=lambda item: (item.line, item.column, item.kind))
         return result
-
-    def _uses(self, kernel: Kernel) -> tuple[tuple[str, int], ...]:
-        """Return what a kernel has that a person has to look at, by kind."""
-        counts = Counter(item.kind for item in self.result.items if kernel.line <= item.line <= kernel.last_line)
-        return tuple(sorted(counts.items()))
 
     def _to_rewrite(self, kernel: Kernel) -> ReviewItem:
         table = self.judge.table
@@ -394,6 +390,16 @@ class _FilePort:
             name = self.text[start:end].replace("\\\r\n", "").replace("\\\n", "")
             if self.judge.of_interest({name}):
                 yield self._item(start, "built-name", say("`{name}` is divided by a line break", name=name))
+
+
+def _with_uses(kernels: Iterable[Kernel], items: Iterable[ReviewItem]) -> tuple[Kernel, ...]:
+    """Return the kernels with what each has that a person has to look at, by kind."""
+    places = sorted((item.line, item.kind) for item in items)
+    found = []
+    for kernel in kernels:
+        inside = places[bisect_left(places, (kernel.line, "")) : bisect_left(places, (kernel.last_line + 1, ""))]
+        found.append(kernel._replace(uses=tuple(sorted(Counter(kind for _, kind in inside).items()))))
+    return tuple(found)
 
 
 def _library(word: str) -> str:

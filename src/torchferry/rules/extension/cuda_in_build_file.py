@@ -7,7 +7,7 @@ What compiles the ported sources there is written by hand. Lines of `MANIFEST.in
 Why: The build fails, or the ported sources are not in the source distribution.
 
 References:
-- Meson documentation: CUDA as a language; Bazel: rules_cuda; setuptools: MANIFEST.in
+- page porting-build
 """
 
 from __future__ import annotations
