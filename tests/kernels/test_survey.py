@@ -122,6 +122,11 @@ def test_after_a_port_the_project_is_judged_anew_and_undo_takes_all_back(tmp_pat
     assert report["verdict"] in ("ready after fixes", "ready after work by hand")
     assert {program["verdict"] for program in report["programs"]} == {"fixes"}
     assert report["native"]["command"] == ""
+    copy = root / "csrc_musa" / "ops.mu"
+    made(root, {"csrc_musa/left.cpp": "cudaFancyThing_t left;\n"})
+    assert scanned(root, "musa")["native"]["command"] == ""  # a port is not ported again
+    (root / "csrc_musa" / "left.cpp").unlink()
+    assert b"mublasSgemm" in copy.read_bytes()
     ran("undo", root)
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
     assert scanned(root, "musa")["verdict"] == "partly blocked"

@@ -121,12 +121,14 @@ def port_test(path: str, data: bytes, target: Target) -> tuple[bytes, tuple[Revi
             twin = _twin(file, element, found, backend.DEVICE_TYPE)
             prefix = mark.removesuffix(".mark")
             skip = f'{mark}.skipif(not {available}, reason="{backend.DEVICE_TYPE} is not there")'
-            at = file.span(element)[1]
-            edits.append(Edit(at, at, f", {prefix}.param({twin}, marks={skip})"))
-    if not target.module and edits and backend.NAMESPACE:
+            start, at = file.span(element)
+            line = source.text[source.text.rfind("\n", 0, start) + 1 : start]
+            between = f",{source.newline}{line}" if line.isspace() else ", "
+            edits.append(Edit(at, at, f"{between}{prefix}.param({twin}, marks={skip})"))
+    if target.module or not backend.NAMESPACE:  # what says whether the card is there is not known
+        edits, reported = [], set()
+    if edits:
         edits.append(_availability(file, source, backend.PLUGIN, backend.NAMESPACE, available))
-    else:
-        edits = []
     for node in file.strings:
         value = node.value if isinstance(node.value, str) else ""
         if value.partition(":")[0] == "cuda" and id(node) not in reported:

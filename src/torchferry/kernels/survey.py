@@ -111,18 +111,24 @@ def survey(root: Path, paths: Iterable[str], target: Target) -> NativeSurvey:
             len(ported.launches.get(file.path, ())),
             tuple(sorted(ported.libraries.get(file.path, ()))),
             tuple(sorted(counts.get(file.path, Counter()).items())),
-            file.path if file.path in built else _copy(root, file.path, file.new_path, device),
+            file.path if file.path in built else _port_of(root, file.path, file.new_path, device),
         )
         for file in ported.files
     )
     return NativeSurvey(target, files, items, ported.kernels, _command(root, files, ported))
 
 
-def _copy(root: Path, path: str, new_path: str, device: str) -> str:
-    """Return the port of a file, where it is there: below the folder of the same name with the device behind it."""
+def _port_of(root: Path, path: str, new_path: str, device: str) -> str:
+    """Return the port of a file, where it is there: below the folder of the same name with the device behind it.
+
+    A file below such a folder is a port itself.
+    """
     parts = path.split("/")
     new_parts = new_path.split("/")
     for index in range(len(parts) - 1):
+        original = parts[index].removesuffix(f"_{device}")
+        if original != parts[index] and os.path.isdir(root.joinpath(*parts[:index], original)):
+            return path
         candidate = "/".join((*parts[:index], f"{parts[index]}_{device}", *new_parts[index + 1 :]))
         if os.path.isfile(root / candidate):
             return candidate
