@@ -26,7 +26,7 @@ def native_lines(native: NativeSurvey, lang: str) -> Iterator[str]:
     yield title.render(lang)
     shown = sorted(native.files, key=_weight)
     for file in shown[:_MOST_FILES]:
-        yield f"  {visible(file.path)}: {visible(_said(file, lang))}"
+        yield f"  {visible(_said(file, lang))}"
     if len(shown) > _MOST_FILES:
         yield f"  {say('... and {count} more', count=len(shown) - _MOST_FILES).render(lang)}"
     if any(file.copy and file.kernels for file in native.files):
@@ -111,7 +111,8 @@ def _not_compiled() -> Message:
 
 
 def _said(file: SurveyedFile, lang: str) -> str:
-    return "; ".join(message.render(lang) for message in file_line(file)) or "-"
+    said = "; ".join(message.render(lang) for message in file_line(file))
+    return f"{file.path}: {said}" if said else file.path
 
 
 def _weight(file: SurveyedFile) -> tuple[bool, int, int, str]:
