@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
 from torchferry.rules.analysis import Analysis
 
 if TYPE_CHECKING:
@@ -50,8 +50,11 @@ def _judged_anew(finding: Finding, native: NativeSurvey) -> Finding:
     if finding.code not in _SOURCES:
         return finding
     if file.blocking:
-        message = say(
-            "ported to {copy}, where a person has to look at {count} places", copy=file.copy, count=file.blocking
+        message = say_plural(
+            "ported to {copy}, where a person has to look at {count} place",
+            "ported to {copy}, where a person has to look at {count} places",
+            copy=file.copy,
+            count=file.blocking,
         )
         return finding._replace(blocker=False, message=message)
     return finding._replace(grade=Grade.NOTE, blocker=False, message=say("ported to {copy}", copy=file.copy))

@@ -111,8 +111,8 @@ def _not_compiled() -> Message:
 
 
 def _said(file: SurveyedFile, lang: str) -> str:
-    said = "; ".join(message.render(lang) for message in file_line(file))
-    return f"{file.path}: {said}" if said else file.path
+    contents = "; ".join(message.render(lang) for message in file_line(file))
+    return f"{file.path}: {contents}" if contents else file.path
 
 
 def _weight(file: SurveyedFile) -> tuple[bool, int, int, str]:
