@@ -129,13 +129,10 @@ class Lacks:
     def _compiled_modules(self) -> dict[str, str]:
         """Return the compiled modules that need CUDA, by their last name, with the script that builds each."""
         found: dict[str, str] = {}
-        own_builder = extension_class(self.target)
         for path in sorted(self.project.paths):
             text = self.sources.text(path) if _may_build(path) else ""
-            if own_builder and own_builder in text:  # it builds for the target too
-                continue
             if any(word in text for word in _BUILDERS) and any(word in text for word in _CUDA_BUILD):
-                names = extension_names(text)
+                names = frozenset() if self._builds_for_target(text) else extension_names(text)
             else:  # distutils' own, with a compiler of the project's choice
                 parts = text.split("Extension(")[1:] if any(source in text for source in _SOURCES) else ()
                 cuda = [part for part in parts if any(source in part for source in _SOURCES)]
@@ -143,6 +140,11 @@ class Lacks:
             for name in names:
                 found.setdefault(name, path)
         return found
+
+    def _builds_for_target(self, text: str) -> bool:
+        """Whether a build script names the target's own class of extension."""
+        builder = extension_class(self.target)
+        return bool(builder) and builder in text
 
     def _compiled_imports(self, path: str) -> Iterator[Lack]:
         """Yield the imports of a file that need a module which is compiled from CUDA."""
