@@ -94,6 +94,7 @@ def test_scan_names_what_there_is_to_port_and_how(tmp_path: Path) -> None:
     for form in ("text", "html"):
         assert f"torchferry port {root}/csrc" in ran("scan", root, "-t", "musa", "-f", form)
     assert command in ran("migrate", root, "-t", "musa", "--check")
+    assert "warp-intrinsic (2)" in ran("scan", root, "-t", "musa", "-v")
     assert "--requests" in scanned(root, "npu")["native"]["command"]
     (root / "csrc" / "ops.cu").unlink()
     for name in ("setup.py", "MANIFEST.in", "train.py"):

@@ -186,7 +186,7 @@ def _print(
         write(render(ported, form, lang), file)
         _say(written)
         return
-    listed = review_lines(ported, lang) if verbose else ()
+    listed = review_lines(ported.items, lang) if verbose else ()
     lines = [summary(ported).render(lang), *listed, "", *table(ported, lang, following)]
     if written:
         lines += ["", written]
@@ -194,7 +194,7 @@ def _print(
 
 
 def _review(ported: PortedTree, form: str, lang: str) -> str:
-    return "\n".join(review_lines(ported, lang)) if form == "text" else render(ported, form, lang)
+    return "\n".join(review_lines(ported.items, lang)) if form == "text" else render(ported, form, lang)
 
 
 def _say(text: str) -> None:

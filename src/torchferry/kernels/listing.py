@@ -26,15 +26,15 @@ def render(ported: PortedTree, form: str, lang: str) -> str:
         return json.dumps(_sarif(ported, lang), ensure_ascii=False, indent=1) + "\n"
     if form == "html":
         return _html(ported, lang)
-    return "\n".join((*review_lines(ported, lang), "", *table(ported, lang))) + "\n"
+    return "\n".join((*review_lines(ported.items, lang), "", *table(ported, lang))) + "\n"
 
 
-def review_lines(ported: PortedTree, lang: str) -> Iterator[str]:
+def review_lines(items: Iterable[ReviewItem], lang: str) -> Iterator[str]:
     """Yield the list as text: by kind, what blocks first, with why and what to do."""
-    for kind, items in by_kind(ported.items):
-        yield f"{kind.name} ({len(items)}): {kind.why.render(lang)}"
+    for kind, of_kind in by_kind(items):
+        yield f"{kind.name} ({len(of_kind)}): {kind.why.render(lang)}"
         yield "  -> " + kind.action.render(lang)
-        for item in items:
+        for item in of_kind:
             yield f"  {_place(item)}  {_visible(item.message.render(lang))}"
             if item.excerpt:
                 yield f"      {_visible(item.excerpt)}"

@@ -66,18 +66,19 @@ def place_of(path: Path, device: str, out: Path | None = None, in_place: bool = 
     return out if out is not None else default_output(path if path.is_dir() else path.parent, device)
 
 
-def differences(ported: PortedTree, neighbours: Iterable[PortedNeighbour] = ()) -> list[Write]:
-    """Return what differs between the original and its port, as it would be written over it; for `--diff`."""
+def differences(ported: PortedTree, neighbours: Sequence[PortedNeighbour] = ()) -> list[Write]:
+    """Return what differs between the original and its port, as it would be written over it; for `--diff`.
+
+    Paths are relative to the folder that holds the tree and its neighbours.
+    """
+    top = Path(os.path.abspath(ported.root))
+    root = _common([top, *(each.path.parent for each in neighbours)])
     writes = [
-        Write(file.new_path, file.before, file.after, file.mode)
+        Write(_within(root, top / file.new_path), file.before, file.after, file.mode)
         for file in ported.files
         if file.before != file.after or file.path != file.new_path
     ]
-    for each in neighbours:
-        if each.before != each.after:
-            name = os.path.relpath(each.path, ported.root).replace(os.sep, "/")
-            writes.append(Write(name, each.before, each.after, each.mode))
-    return writes
+    return writes + _changed(root, neighbours)
 
 
 def write_beside(ported: PortedTree, out: Path, neighbours: Sequence[PortedNeighbour] = ()) -> PortOutput:

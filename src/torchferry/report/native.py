@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from torchferry.core.messages import Message, say
-from torchferry.kernels.listing import by_kind
+from torchferry.kernels.listing import by_kind, review_lines
 from torchferry.kernels.review import kinds
 from torchferry.kernels.survey import NativeSurvey, SurveyedFile, file_line
 from torchferry.report.escape import visible
@@ -20,15 +20,21 @@ _MOST_ITEMS = 5_000
 """Places to look at that a JSON report carries; all are counted."""
 
 
-def native_lines(native: NativeSurvey, lang: str) -> Iterator[str]:
-    """Yield the lines of a text report: the sum, the files with the weightiest first, and what to do next."""
+def native_lines(native: NativeSurvey, lang: str, verbose: bool = False) -> Iterator[str]:
+    """Yield the lines of a text report: the sum, the files with the weightiest first, and what to do next.
+
+    With `verbose` all files, and every place that a person has to look at.
+    """
     title = say("CUDA C++: {summary}", summary=native.headline())
     yield title.render(lang)
     shown = sorted(native.files, key=_weight)
-    for file in shown[:_MOST_FILES]:
+    most = len(shown) if verbose else _MOST_FILES
+    for file in shown[:most]:
         yield f"  {visible(_said(file, lang))}"
-    if len(shown) > _MOST_FILES:
-        yield f"  {say('... and {count} more', count=len(shown) - _MOST_FILES).render(lang)}"
+    if len(shown) > most:
+        yield f"  {say('... and {count} more', count=len(shown) - most).render(lang)}"
+    if verbose:
+        yield from (f"  {line}" if line else "" for line in review_lines(native.items, lang))
     if any(file.copy and file.kernels for file in native.files):
         yield f"  {_not_compiled().render(lang)}"
     if native.command:
