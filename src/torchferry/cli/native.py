@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say, say_plural
@@ -21,7 +22,7 @@ def with_survey(analysis: Analysis, root: Path, target: Target) -> tuple[Analysi
     """Return an analysis whose findings know what is ported, and what there is to port; None where there is nothing."""
     codes = frozenset((*_SOURCES, *_BUILDS))
     paths = [item.path for item in analysis.examined if any(finding.code in codes for finding in item.findings)]
-    if not paths:
+    if not paths or kernel_table(target.backend) is None:
         return analysis, None
     from torchferry.kernels.survey import survey  # imported late: most projects have no C++
 
