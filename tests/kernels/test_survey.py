@@ -177,3 +177,6 @@ def test_kernels_in_another_language_are_requested_and_host_code_is_reviewed(
     kinds = {item["kind"] for item in listed}
     assert kinds >= {"kernel-rewrite"} | left
     assert not kinds & {"atomic", "shared-memory"}
+    made(root, {"cuda/help.cuh": "__device__ float sum(float v) { return __shfl_down_sync(~0u, v, 1); }\n"})
+    listed = json.loads(ran("port", root, "-t", target, "--check", "-f", "json"))["review"]
+    assert "warp-intrinsic" in {item["kind"] for item in listed if item["path"] == "cuda/help.cuh"}

@@ -120,7 +120,8 @@ class _FilePort:
         result.items = [item for item in result.items if item.kind != "float64" or item is first]
         result.kernels = _with_uses(code.kernels, result.items)
         if not self.judge.table.takes_cuda_syntax:
-            result.items = [item for item in result.items if not code.holds_line(item.line)]
+            requested = {line for each in result.kernels for line in range(each.line, each.last_line + 1)}
+            result.items = [item for item in result.items if item.line not in requested]
             result.items += map(self._to_rewrite, result.kernels)
         self._odd_places()
         if self.renamed:
