@@ -5,6 +5,7 @@ An output that was not written by torchferry, or that was edited since, is refus
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -175,10 +176,11 @@ def _root_of(out: Path, neighbours: Iterable[PortedNeighbour]) -> Path:
 def _journal_root(out: Path) -> Path | None:
     """Return the nearest folder whose journals have a port to a folder; None where there is none."""
     for folder in out.parents[:_MOST_ABOVE]:
-        if os.path.lexists(folder / FOLDER) and any(
-            _is_port_to(journal, _within(folder, out)) for journal in known_journals(folder)
-        ):
-            return folder
+        if not os.path.lexists(folder / FOLDER):
+            continue
+        with contextlib.suppress(TorchferryError):  # what others left in a folder above is no reason to stop
+            if any(_is_port_to(journal, _within(folder, out)) for journal in known_journals(folder)):
+                return folder
     return None
 
 
