@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +12,7 @@ from urllib.parse import quote
 from torchferry import __version__
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.kernels.ported_tree import PortedTree
-from torchferry.kernels.review import ReviewItem, kinds
+from torchferry.kernels.review import ReviewItem, ReviewKind, kinds
 
 FORMATS = ("text", "json", "sarif", "html")
 _MOST_FILES = 8
@@ -26,36 +26,38 @@ def render(ported: PortedTree, form: str, lang: str) -> str:
         return json.dumps(_sarif(ported, lang), ensure_ascii=False, indent=1) + "\n"
     if form == "html":
         return _html(ported, lang)
-    return "\n".join((*review_lines(ported, lang), "", *table(ported, lang))) + "\n"
+    return "\n".join((*review_lines(ported.items, lang), "", *table(ported, lang))) + "\n"
 
 
-def review_lines(ported: PortedTree, lang: str) -> Iterator[str]:
+def review_lines(items: Iterable[ReviewItem], lang: str) -> Iterator[str]:
     """Yield the list as text: by kind, what blocks first, with why and what to do."""
-    by_kind: dict[str, list[ReviewItem]] = {}
-    for item in ported.items:
-        by_kind.setdefault(item.kind, []).append(item)
-    for name, kind in kinds().items():
-        items = by_kind.get(name)
-        if not items:
-            continue
-        yield f"{name} ({len(items)}): {kind.why.render(lang)}"
+    for kind, of_kind in by_kind(items):
+        yield f"{kind.name} ({len(of_kind)}): {kind.why.render(lang)}"
         yield "  -> " + kind.action.render(lang)
-        for item in items:
+        for item in of_kind:
             yield f"  {_place(item)}  {_visible(item.message.render(lang))}"
             if item.excerpt:
                 yield f"      {_visible(item.excerpt)}"
         yield ""
 
 
-def table(ported: PortedTree, lang: str) -> Iterator[str]:
-    """Yield the closing table: counts, what is left, and how to build and test."""
+def by_kind(items: Iterable[ReviewItem]) -> Iterator[tuple[ReviewKind, list[ReviewItem]]]:
+    """Yield the kinds that there are with their items, what blocks first."""
+    grouped: dict[str, list[ReviewItem]] = {}
+    for item in items:
+        grouped.setdefault(item.kind, []).append(item)
+    yield from ((kind, grouped[name]) for name, kind in kinds().items() if name in grouped)
+
+
+def table(ported: PortedTree, lang: str, commands: Iterable[tuple[Message, str]] = ()) -> Iterator[str]:
+    """Yield the closing table: counts, what is left, and the commands that come next."""
     counts = Counter(item.kind for item in ported.items)
     shown = ", ".join(f"{kind} {count}" for kind, count in counts.most_common()) or "0"
     hands = ported.by_hand
     rows: list[tuple[Message, str]] = [
         (say("files"), f"{len(ported.files)} ({say('C++: {count}', count=ported.sources).render(lang)})"),
         (say("kernels"), str(len(ported.kernels))),
-        (say("launches"), str(sum(ported.launches.values()))),
+        (say("launches"), str(sum(map(len, ported.launches.values())))),
         (say("changed tokens"), str(ported.changed)),
         (say("to look at"), shown),
         (
@@ -70,6 +72,7 @@ def table(ported: PortedTree, lang: str) -> Iterator[str]:
     if ported.skipped:
         reasons = "; ".join(f"{path}: {reason.render(lang)}" for path, reason in ported.skipped[:_MOST_FILES])
         rows.append((say("not read"), f"{len(ported.skipped)}: {_visible(reasons)}"))
+    rows += commands
     titles = [title.render(lang) for title, _ in rows]
     width = max(map(_width, titles))
     for title, (_, value) in zip(titles, rows, strict=True):
@@ -87,10 +90,16 @@ def document(ported: PortedTree, lang: str) -> dict[str, Any]:
         "sources": ported.sources,
         "changed_tokens": ported.changed,
         "kernels": [
-            {"name": kernel.name, "path": kernel.path, "line": kernel.line, "signature": kernel.signature}
+            {
+                "name": kernel.name,
+                "path": kernel.path,
+                "line": kernel.line,
+                "signature": kernel.signature,
+                "uses": dict(kernel.uses),
+            }
             for kernel in ported.kernels
         ],
-        "launches": ported.launches,
+        "launches": {path: len(launches) for path, launches in ported.launches.items()},
         "libraries": {path: sorted(names) for path, names in ported.libraries.items()},
         "by_hand": ported.by_hand,
         "guards": {
@@ -178,15 +187,9 @@ def _html(ported: PortedTree, lang: str) -> str:
         f"content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>{title}</title>",
         f"<style>{_STYLE}</style><h1>{title}</h1><pre>{escape(chr(10).join(table(ported, lang)))}</pre>",
     ]
-    by_kind: dict[str, list[ReviewItem]] = {}
-    for item in ported.items:
-        by_kind.setdefault(item.kind, []).append(item)
-    for name, kind in kinds().items():
-        items = by_kind.get(name)
-        if not items:
-            continue
+    for kind, items in by_kind(ported.items):
         shown = " class=blocks" if kind.blocks else ""
-        parts.append(f"<h2{shown}>{escape(name)} ({len(items)})</h2><p>{escape(kind.why.render(lang))}.</p>")
+        parts.append(f"<h2{shown}>{escape(kind.name)} ({len(items)})</h2><p>{escape(kind.why.render(lang))}.</p>")
         parts.append(f"<p>{escape(kind.action.render(lang))}.</p><table>")
         parts += [
             f"<tr><td><code>{escape(_visible(_place(item)))}</code><td>{escape(_visible(item.message.render(lang)))}"
@@ -217,10 +220,8 @@ def _place(item: ReviewItem) -> str:
 
 def _visible(text: str) -> str:
     """Return a text without what a terminal would act on."""
-    return "".join(
-        character if character.isprintable() else "\ufffd" if ord(character) < 32 or ord(character) > 126 else character
-        for character in text.replace("\t", " ").replace("\n", " ")
-    )
+    flat = text.replace("\t", " ").replace("\n", " ")
+    return "".join(character if character.isprintable() else "\ufffd" for character in flat)
 
 
 def _width(text: str) -> int:

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from torchferry.backends.build_facts import extension_class
+from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.parts import divided
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade, Location
@@ -130,7 +132,7 @@ class Lacks:
         for path in sorted(self.project.paths):
             text = self.sources.text(path) if _may_build(path) else ""
             if any(word in text for word in _BUILDERS) and any(word in text for word in _CUDA_BUILD):
-                names = extension_names(text)
+                names = frozenset() if self._builds_for_target(text) else extension_names(text)
             else:  # distutils' own, with a compiler of the project's choice
                 parts = text.split("Extension(")[1:] if any(source in text for source in _SOURCES) else ()
                 cuda = [part for part in parts if any(source in part for source in _SOURCES)]
@@ -138,6 +140,11 @@ class Lacks:
             for name in names:
                 found.setdefault(name, path)
         return found
+
+    def _builds_for_target(self, text: str) -> bool:
+        """Whether a build script names the target's own class of extension."""
+        builder = extension_class(self.target)
+        return bool(builder) and builder in text
 
     def _compiled_imports(self, path: str) -> Iterator[Lack]:
         """Yield the imports of a file that need a module which is compiled from CUDA."""
@@ -151,11 +158,12 @@ class Lacks:
             if loaded is None or statement is None:
                 continue
             message = say(
-                "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port "
-                "them, or use equivalent torch operators",
+                "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; {advice}, or use "
+                "equivalent torch operators",
                 name=name,
                 script=self.compiled[name],
                 target=self.target.title,
+                advice=self._advice(),
             )
             places: list[ast.AST] = [statement]
             guarded = around(loaded[0], statement).copes
@@ -163,6 +171,15 @@ class Lacks:
                 places = _calls_below(*loaded, statement, name)
             for node in places:
                 yield Lack(name, "EXT101", loaded[0].location(*loaded[0].span(node)), message, source=Source.CODE)
+
+    def _advice(self) -> Message:
+        """Say what is done about kernels of CUDA for the target."""
+        table = kernel_table(self.target.backend)
+        if table is None:
+            return say("rewrite them")
+        if table.takes_cuda_syntax:
+            return say("port them with `torchferry port`")
+        return say("rewrite them in {language}, as `torchferry port` requests them", language=table.language)
 
     def _is_built_for_the_host(self, script: str) -> bool:
         """Whether a build script builds the module for the CPU where there is no CUDA."""
