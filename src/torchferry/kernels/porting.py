@@ -16,7 +16,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.kernels.device_code import Kernel, device_code
 from torchferry.kernels.headers import header_use
 from torchferry.kernels.review import ReviewItem
-from torchferry.kernels.tokens import WORDS, SourceTokens, TokenKind
+from torchferry.kernels.tokens import SourceTokens, TokenKind, words_of
 from torchferry.kernels.words import WordJudge, WordMeaning
 
 _LIBTORCH = ("at", "c10")
@@ -86,7 +86,7 @@ def port_text(
         files: The paths of the tree, among which a local header is looked for.
         shared_limit: Bytes of shared memory that a block has on the card; None where it is not known.
     """
-    words = judge.of_interest(set(WORDS.findall(text)))
+    words = judge.of_interest(words_of(text))
     if not words and "<<<" not in text:
         return PortedText(text)
     return _FilePort(path, text, judge, files, shared_limit).run(words)
@@ -369,7 +369,7 @@ class _FilePort:
             while end < len(self.text) and (self.text[end].isalnum() or self.text[end] == "_"):
                 end += 1
             name = self.text[start:end].replace("\\\r\n", "").replace("\\\n", "")
-            if self.judge.of_interest({name}):
+            if self.judge.of_interest({name.encode("latin-1")}):
                 yield self._item(start, "built-name", say("`{name}` is divided by a line break", name=name))
 
 
