@@ -114,24 +114,22 @@ _API = lazy_regex(
 _OWN = lazy_regex(r"\w*(?:cuda|CUDA|Cuda|NVCC|nvcc)\w*\Z")
 """What a project calls after CUDA."""
 
-_BEGINNINGS = tuple(
-    [
-        "__",
-        "WARP",
-        "tex",
-        "surf",
-        "cu",
-        "mma",
-        "load_m",
-        "store_m",
-        "ldm",
-        "AT_",
-        "TORCH_",
-        "n",
-        "TH",
-        "CU",
-        "C10_CUDA_",
-    ]
+_BEGINNINGS = (
+    "__",
+    "WARP",
+    "tex",
+    "surf",
+    "cu",
+    "mma",
+    "load_m",
+    "store_m",
+    "ldm",
+    "AT_",
+    "TORCH_",
+    "n",
+    "TH",
+    "CU",
+    "C10_CUDA_",
 )
 """How the words begin that `_PATTERN_KINDS` and `_API` may fit."""
 
