@@ -5,9 +5,9 @@
 `--tree` is the CUDA C++ to port; the figures of docs/en/benchmarks.md are of mmcv 2.1.0. `--torch-musa` is a checkout
 of torch_musa, whose `utils/simple_porting.py` is the first peer; the second is `torch.utils.hipify` of the installed
 torch. A peer that is not there is skipped with the reason. Without `--tree`, `TORCHFERRY_REPOSITORIES` is looked
-through for both. Each tool reads the same copy of the tree and writes its whole result. The clock starts when its modules are
-imported, so that torch's import counts for nobody; the last lines are whole processes. The cost by size is measured on
-copies of the tree, 4 MB and 40 MB of them.
+through for both. Each tool reads the same copy of the tree and writes its whole result. The clock starts when its
+modules are imported, so that torch's import counts for nobody; the last lines are whole processes. The cost by size is
+measured on copies of the tree, 4 MB and 40 MB of them.
 """
 
 from __future__ import annotations

@@ -164,6 +164,10 @@ class FileCompiler:
         else:
             command = [self.tools.host, "-x", "c++"]
             command += ["-E", "-o", os.devnull] if level == "preprocess" else ["-fsyntax-only"]
+            if "g++" in os.path.basename(os.path.realpath(self.tools.host)):
+                command.append(
+                    "-ftrack-macro-expansion=0"
+                )  # errors are where a name is used, not where it is given back
         command += ["-std=c++20", "-w", *self._flags(ported=ported)]
         if ported:
             command += ["-include", str(sides.stand_ins.names)]

@@ -20,6 +20,25 @@ class GateState(str, Enum):
     """It could not say anything: there is no compiler, or the original does not compile on this machine either."""
 
 
+@dataclass(frozen=True)
+class GateRequest:
+    """What is to be examined.
+
+    Attributes:
+        level: The last level that is run; those before it are run, too.
+        only: Paths of the tree that are compiled; all files that a build would compile where it is empty.
+        flags: Flags of the compiler, as for the original: `-DWITH_CUDA`, `-Iinclude`.
+        timeout: Seconds by the clock for one call of the compiler.
+        default_rules: Whether the target's rules were applied.
+    """
+
+    level: str
+    only: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    timeout: float = 600.0
+    default_rules: bool = True
+
+
 class FileGate(NamedTuple):
     """What a gate says of one file.
 
@@ -68,6 +87,15 @@ def result_of(level: str, files: tuple[FileGate, ...], passed: int, notes: tuple
         state = GateState.PASSED
     reason = say("no file of the tree can be examined on this level") if not files and not passed else None
     return GateResult(level, state, files, passed, reason, notes)
+
+
+def state_text(state: GateState) -> Message:
+    """Return a state in the user's language."""
+    return {
+        GateState.PASSED: say("passed"),
+        GateState.FAILED: say("failed"),
+        GateState.NOT_RUN: say("nothing proven"),
+    }[state]
 
 
 def proves(level: str) -> Message:

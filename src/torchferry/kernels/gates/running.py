@@ -4,39 +4,19 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say
 from torchferry.kernels.gates.audit import Audit, Renaming
 from torchferry.kernels.gates.compiling import FileCompiler, Sides, Toolchain, toolchain
-from torchferry.kernels.gates.result import LEVELS, FileGate, GateResult, GateState, result_of
+from torchferry.kernels.gates.result import LEVELS, FileGate, GateRequest, GateResult, GateState, result_of
 from torchferry.kernels.gates.stand_ins import StandIns
 from torchferry.kernels.ported_tree import PortedFile, PortedTree, table_of
 from torchferry.kernels.tokens import decode
 
 _COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
 _HEADERS = (".cuh", ".h", ".hpp", ".hh", ".inl")
-
-
-@dataclass(frozen=True)
-class GateRequest:
-    """What is to be examined.
-
-    Attributes:
-        level: The last level that is run; those before it are run, too.
-        only: Paths of the tree that are compiled; all files that a build would compile where it is empty.
-        flags: Flags of the compiler, as for the original: `-DWITH_CUDA`, `-Iinclude`.
-        timeout: Seconds by the clock for one call of the compiler.
-        default_rules: Whether the target's rules were applied.
-    """
-
-    level: str
-    only: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    timeout: float = 600.0
-    default_rules: bool = True
 
 
 def run_gates(
