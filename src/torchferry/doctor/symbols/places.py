@@ -21,6 +21,9 @@ _SOURCES = frozenset(
     {".cpp", ".cc", ".cxx", ".c", ".cu", ".cuh", ".mu", ".muh", ".h", ".hpp", ".hh", ".inl", ".scpp", ".asc"}
 )
 _BUILD_FILES = frozenset({"setup.py", "CMakeLists.txt", "meson.build", "BUILD", "BUILD.bazel", "Makefile"})
+_DECLARES = lazy_regex(r"(?:\b(?!return\b|else\b|do\b)\w+\s[\s*&]*|>\s*|[*&]|::)\Z")
+"""What stands before a name that is declared: a type. Before a call stands an operator, or nothing."""
+
 _LIBRARY_NAME = lazy_regex(r".+\.so(?:\.\d+)*\Z")
 
 
@@ -125,8 +128,8 @@ def definitions(name: str, folder: Path) -> list[Definition]:
         text = data.decode("latin-1")
         for match in call.finditer(text):
             whole = _has_body(text, match.end())
-            if whole is not None:
-                found.append(Definition(str(path), text.count("\n", 0, match.start()) + 1, whole))
+            if whole or (whole is False and _DECLARES.search(text[max(0, match.start() - 80) : match.start()])):
+                found.append(Definition(str(path), text.count("\n", 0, match.start()) + 1, bool(whole)))
     return sorted(found, key=lambda each: not each.whole)
 
 
