@@ -40,6 +40,7 @@ AUDIT = Audit(TABLE, {"OWN": "MINE"}, True, frozenset({"a.muh"}))
         ("cudaMalloc(&p);", "cudaMalloc(&p);", "was left"),
         ('"cudaMalloc" // cudaMalloc', '"cudaMalloc" // cudaMalloc', ""),
         ("a; // cudaMalloc", "a; // musaMalloc", "no rule says so"),
+        ("cuda::std::move(x); cuda y; CUDA z;", "cuda::std::move(x); cuda y; CUDA z;", ""),
         ('f("cuda");', 'f("musa");', "no rule says so"),
         ('R"(cuda)";', 'R"(musa)";', "no rule says so"),
         ("OWN x;", "OTHER x;", "no rule says so"),

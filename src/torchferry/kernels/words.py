@@ -101,7 +101,7 @@ _PATTERN_KINDS = (
 )
 """The same by pattern; the first that fits."""
 
-_EVERY = frozenset({"version-guard", "inline-assembly", "texture", "tensor-core"})
+_EVERY = frozenset({"version-guard", "inline-assembly", "texture"})
 """Kinds of which each place is an item."""
 
 _API = lazy_regex(
@@ -144,7 +144,7 @@ _EXACT_PLACES = {
 }
 """Words whose place decides."""
 
-_MASKS = frozenset({"0xffffffff", "0xFFFFFFFF", "FULL_MASK"})
+MASKS = frozenset({"0xffffffff", "0xFFFFFFFF", "FULL_MASK"})
 """What is written for all threads of a warp of 32."""
 
 STAY = frozenset({"CUDA_KERNEL_ASSERT", "CUDA_KERNEL_ASSERT2", "CUDA_KERNEL_LOOP", "CUDA_KERNEL_LOOP_TYPE"})
@@ -168,7 +168,7 @@ class WordJudge:
         self._dull: set[bytes] = set()
         self._judged: dict[bytes, str] = {}
         self._header_words = _words_of_headers(table)
-        self._listed = self._header_words | own.keys() | _EXACT_KINDS.keys() | _EXACT_PLACES.keys() | _MASKS
+        self._listed = self._header_words | own.keys() | _EXACT_KINDS.keys() | _EXACT_PLACES.keys() | MASKS
 
     def of_interest(self, words: set[bytes]) -> list[str]:
         """Return the words of a file about which something is done; each of `words` is one, as `words_of` has them."""
@@ -223,7 +223,7 @@ class WordJudge:
             return _EXACT_PLACES[word]
         if word.startswith("Auto") and word.endswith("CUDA"):
             return _EXACT_PLACES["CUDA"]
-        if word in _MASKS:
+        if word in MASKS:
             return WordMeaning(kind="warp-intrinsic")
         return None
 

@@ -71,6 +71,7 @@ class Audit:
         self.default = default
         self.names = frozenset(path.rpartition("/")[2] for path in paths)
         self.contexts = {(word, row.use) for (_, word), row in table.contexts.items()}
+        self.by_place = {word for _, word in table.contexts} | {"__CUDA_ARCH__"}
 
     def compare(self, before: str, after: str) -> AuditedFile:
         """Compare two texts of one character a byte."""
@@ -102,8 +103,8 @@ class Audit:
 
     def _is_left(self, name: str) -> bool:
         """Whether a name is one that the target's table renames wherever it stands."""
-        if name == "__CUDA_ARCH__":
-            return False  # stays where its value is compared, and is on the list then
+        if name in self.by_place:
+            return False
         use = self.table.use_of(name)
         return use is not None and use != name
 
