@@ -118,7 +118,7 @@ MAY_IMPORT = {
     "installed": {"core", "backends", "source", "rules"},
     "programs": {"core", "backends", "source", "rules", "installed"},
     "migration": {"core", "backends", "source", "rules"},
-    "report": {"core", "backends", "source", "rules", "installed", "programs", "migration"},
+    "report": {"core", "backends", "source", "rules", "installed", "programs", "migration", "kernels"},
     "shim": {"core", "backends"},
     "rehearsal": {"core", "backends", "shim"},
     "doctor": {"core", "backends"},

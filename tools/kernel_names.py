@@ -136,7 +136,7 @@ def differences(rows: dict[str, str]) -> list[str]:
     known = kernel_table(registry.load("musa"))
     assert known is not None
     wrong = [f"{name}: {known.use_of(name)}, not {use}" for name, use in rows.items() if known.use_of(name) != use]
-    more = sorted(known.listed_names() - rows.keys() - known.own_names())
+    more = sorted(known.listed_names() - rows.keys() - known.own_names)
     return [*wrong, *(f"{name}: not in the mapping" for name in more)]
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torchferry.backends.build_facts import KINDS, build_facts
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
-from torchferry.kernels.buildfiles import is_build_file, port_build_file, port_build_files
+from torchferry.kernels.buildfiles import is_build_file, port_build_data, port_build_file
 from torchferry.kernels.buildfiles.cmake_syntax import commands
 from torchferry.kernels.buildfiles.model import STYLES, BuildSettings
 from torchferry.kernels.review import kinds
@@ -330,14 +330,13 @@ def test_other_files_are_reviewed_by_line(path: str, text: str, kind: str, line:
     assert {item.kind for item in result.review} <= set(kinds())
 
 
-def test_files_are_read_from_a_tree_and_what_is_no_text_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "setup.py").write_bytes(ONE_CALL.encode())
-    (tmp_path / "CMakeLists.txt").write_bytes(b"\xff\xfe\xfd")
-    (tmp_path / "a.cpp").write_bytes(b"")
-    results = port_build_files(tmp_path, ["setup.py", "CMakeLists.txt", "a.cpp"], settings_for())
-    assert [result.path for result in results] == ["setup.py", "CMakeLists.txt"]
-    assert results[1].review[0].kind == "build-unread"
-    assert not results[1].edits
+def test_what_is_no_text_is_reported_and_stays() -> None:
+    after, _ = port_build_data("setup.py", ONE_CALL.encode(), settings_for())
+    assert after != ONE_CALL.encode()
+    assert port_build_data("a.cpp", b"", settings_for()) == (b"", ())
+    broken = b"\xff\xfe\xfd"
+    kept, items = port_build_data("CMakeLists.txt", broken, settings_for())
+    assert (kept, [item.kind for item in items]) == (broken, ["build-unread"])
 
 
 PIECES = [
@@ -386,7 +385,7 @@ def test_the_port_of_a_folder_changes_the_build_files_that_are_named(tmp_path: P
     (tmp_path / "MANIFEST.in").write_text("graft pkg/csrc\n", encoding="utf-8")
     named = [f"--build={tmp_path / name}" for name in ("setup.py", "MANIFEST.in")]
     run = CliRunner().invoke(command, [str(sources), "-t", "musa", *named, "--lang", "en"], catch_exceptions=False)
-    assert "changed 2 build files" in run.output
+    assert "changed 2 files beside it, which undo takes back too" in run.output
     assert (tmp_path / "pkg" / "csrc_musa" / "b.mu").is_file()
     script = (tmp_path / "setup.py").read_text(encoding="utf-8")
     assert "MUSAExtension as CUDAExtension" in script

@@ -154,7 +154,9 @@ def test_tree_is_ported_and_what_is_left_is_listed(tree: Path) -> None:
     kinds = {item.kind for item in ported.items}
     assert kinds >= {"version-guard", "shared-memory-limit", "atomic", "dispatch", "unknown-name"}
     assert [kernel.name for kernel in ported.kernels] == ["scale"]
-    assert sum(ported.launches.values()) == 1
+    assert [(launch.kernel, launch.geometry) for launch in ported.launches["scale.cu"]] == [
+        ("scale", "1, 32, 0, stream")
+    ]
     assert "template <typename T> __global__ void scale(T* data, int count)" in ported.kernels[0].signature
     assert ported.by_hand == ["scale.cu"]
     assert list(ported.guards) == ["ACME_WITH_CUDA"]

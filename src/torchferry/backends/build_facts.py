@@ -35,6 +35,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from torchferry.backends.datafile import DataFile, DataOwner, data_file
+from torchferry.backends.target import Target
 from torchferry.core.messages import Bilingual
 from torchferry.core.record import NamedTuple
 
@@ -119,6 +120,12 @@ def build_facts(backend: type[DataOwner]) -> BuildFacts:
     """
     path = data_file(backend, "build.toml")
     return BuildFacts() if path is None else _load(path)
+
+
+def extension_class(target: Target) -> str:
+    """Return the name of the class that builds extensions with kernels for a target; empty where none is known."""
+    named = build_facts(target.backend).extension or target.api("torch.utils.cpp_extension.CUDAExtension").use
+    return named.rpartition(".")[2]
 
 
 @lru_cache(maxsize=4)

@@ -208,8 +208,9 @@ class KernelTable:
         """Return all names that are listed, of the families without those that take every name."""
         return frozenset(self._listed())
 
+    @cached_property
     def own_names(self) -> frozenset[str]:
-        """Return the names and macros that `kernels.toml` states itself."""
+        """The names and macros that `kernels.toml` states itself."""
         return frozenset(name for table in (_rows(self._file, "name"), self.macros) for name in table)
 
     def _listed(self) -> Iterator[str]:

@@ -121,7 +121,7 @@ def command(
             for journal in tree.recovered:
                 tell(say("undid an interrupted migration to {target}", target=journal.target).render(lang))
             setting = settle(choices, rewrite=True)
-            planned = _plan(setting)
+            setting, planned = _plan(setting)
             _refuse_dirty(setting, planned, allow_dirty)
             from torchferry.cli import migrated  # imported late, as below: while other processes examine files
 
@@ -132,7 +132,7 @@ def command(
             written = migrated.MigrationOutput("in place", setting.root)
             migrated.finish(setting, planned, judged, written, shown, choices)
     setting = settle(choices, rewrite=True)
-    planned = _plan(setting)
+    setting, planned = _plan(setting)
     from torchferry.cli import migrated
 
     shown = migrated.Shown(output_format, output_file, quiet, verbose)
@@ -167,7 +167,7 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
             say("`{path}` is not a kind of file that torchferry reads", path=choices.stdin_filename),
             say("name one such as train.py, run.sh or config.yaml"),
         )
-    planned = _plan(setting)
+    setting, planned = _plan(setting)
     path = setting.request.listing.entries[0].path
     after = next((write.after for write in planned.writes if write.path == path), None)
     sys.stdout.buffer.write((setting.root / path).read_bytes() if after is None else after)
@@ -188,12 +188,17 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
     sys.exit(migrated.status(planned))
 
 
-def _plan(setting: RunSettings) -> Plan:
+def _plan(setting: RunSettings) -> tuple[RunSettings, Plan]:
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance, meanwhile=_import_ahead)
     check_not_migrated(setting.root, setting.target, analysis)
+    from torchferry.cli.native import with_survey  # imported late: while other processes examine files
+
+    analysis, native = with_survey(analysis, setting.root, setting.target)
     planned = plan(setting.root, analysis)
-    return planned if setting.placement is None else with_module_files(setting.root, setting.placement, planned)
+    if setting.placement is not None:
+        planned = with_module_files(setting.root, setting.placement, planned)
+    return setting._replace(native=native), planned
 
 
 def _import_ahead() -> None:

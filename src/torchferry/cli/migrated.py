@@ -121,6 +121,7 @@ def report_of(setting: RunSettings, planned: Plan, judged: Verdicts, as_it_is: b
         programs=programs,
         unlooked=judged.unlooked,
         partial=judged.partial,
+        native=setting.native,
     )
 
 

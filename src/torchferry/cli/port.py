@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from torchferry.cli.completion import target_option
 from torchferry.cli.writing import write
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.messages import language, say, say_plural
+from torchferry.core.messages import Message, language, say, say_plural
 from torchferry.kernels.gates.result import LEVELS, FileGate, GateRequest, GateState, state_text
 from torchferry.kernels.listing import FORMATS, render, review_lines, summary, table
-from torchferry.kernels.ported_tree import PortedTree, port_tree
+from torchferry.kernels.output import PortOutput, differences
+from torchferry.kernels.planning import plan_port
+from torchferry.kernels.ported_tree import PortedTree
 from torchferry.kernels.rules import read_rules
 
 _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
@@ -52,6 +55,17 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
     default="branch",
     help="Write the target's build beside CUDA's, under a variable (branch), or in its place.",
 )
+@click.option(
+    "--tests",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="Test, or folder of tests, whose lists of devices get the target beside CUDA; may be repeated.",
+)
+@click.option(
+    "--requests",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a request for each kernel that has to be rewritten here: Markdown, or by suffix .json.",
+)
 @click.option("--diff", is_flag=True, help="Print a patch and write nothing.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something would change.")
 @click.option(
@@ -84,6 +98,8 @@ def command(
     names: Path | None,
     builds: tuple[Path, ...],
     build_style: str,
+    tests: tuple[Path, ...],
+    requests: Path | None,
     diff: bool,
     check: bool,
     review: Path | None,
@@ -108,64 +124,44 @@ def command(
         raise UsageError(say("--drop-default-map needs --map, whose rules alone are applied"))
     if (gate_only or gate_flag) and gate is None:
         raise UsageError(say("--gate-only and --gate-flag belong to --gate"))
-    chosen = Target.named(target)
-    from torchferry.kernels.output import default_output, differences, write_beside, write_over
-
-    folder = path if path.is_dir() else path.parent
-    place = None if in_place else out or default_output(folder, chosen.backend.DEVICE_TYPE)
-    ported = port_tree(
+    planned = plan_port(
         path,
-        chosen,
+        Target.named(target),
+        out=out,
+        in_place=in_place,
         ignore=ignore,
         rules=read_rules(map_file) if map_file is not None else None,
         drop_default_map=drop_default_map,
-        allow_unsafe=unsafe,
-        skip=() if place is None else (place,),
+        unsafe=unsafe,
+        builds=builds,
+        build_style=build_style,
+        tests=tests,
     )
-    changed_builds = []
-    if builds:
-        from torchferry.kernels.buildfiles.joining import port_builds, write_builds
-
-        changed_builds = port_builds(ported, place, builds, build_style, ported.rules.names)
-        more = tuple(item for build in changed_builds for item in build.items)
-        ported = replace(ported, items=ported.items + more)
+    ported = planned.ported
     if gate is not None:
         ported = _with_gates(ported, GateRequest(gate, gate_only, gate_flag, default_rules=not drop_default_map), lang)
     if names is not None:
         from torchferry.kernels.proposal import proposal
 
         write(proposal(ported, lang), names)
+    if requests is not None:
+        from torchferry.kernels.requests import requests_json, requests_markdown
+
+        write((requests_json if requests.suffix == ".json" else requests_markdown)(ported, lang), requests)
     if review is not None:
         write(_review(ported, _BY_SUFFIX.get(review.suffix, "text"), lang), review)
-    writes = differences(ported, None) + [write for build in changed_builds for write in build.writes]
+    writes = differences(ported, planned.neighbours)
     if diff:
         from torchferry.migration.patch import patch
 
         sys.stdout.buffer.write(patch(writes))
         _say(summary(ported).render(lang))
         sys.exit(exitcodes.FINDINGS if writes else exitcodes.CLEAN)
-    written = ""
-    if not check:
-        result = write_over(ported) if place is None else write_beside(ported, place)
-        text = say("{folder} is already as it would be written", folder=result.folder)
-        if result.written:
-            text = say_plural(
-                "wrote {count} file to {folder}",
-                "wrote {count} files to {folder}",
-                count=result.written,
-                folder=result.folder,
-            )
-        written = text.render(lang)
-        if result.undo_from is not None and result.written:
-            written += "; " + say("`torchferry undo {folder}` takes it back", folder=result.undo_from).render(lang)
-        if result.originals:
-            remaining = say("the CUDA originals stay (files: {count})", count=len(result.originals))
-            written += "\n" + remaining.render(lang)
-        if changed_builds:
-            count = write_builds(changed_builds, chosen.journal_key)
-            changed = say_plural("changed {count} build file", "changed {count} build files", count=count)
-            written += "\n" + changed.render(lang)
-    _print(ported, output_format, output_file, verbose, lang, written)
+    written = "" if check else _written(planned.write(), lang)
+    from torchferry.kernels.next_commands import next_commands
+
+    following = next_commands(planned, path, build_style, requests is not None)
+    _print(ported, output_format, output_file, verbose, lang, written, following)
     failed = any(each.state is not GateState.PASSED for each in ported.gates)
     sys.exit(exitcodes.FINDINGS if failed or ported.by_hand or (check and writes) else exitcodes.CLEAN)
 
@@ -196,12 +192,47 @@ def _with_gates(ported: PortedTree, request: GateRequest, lang: str) -> PortedTr
     return replace(ported, gates=gates)
 
 
-def _print(ported: PortedTree, form: str, file: Path | None, verbose: bool, lang: str, written: str) -> None:
+def _written(result: PortOutput, lang: str) -> str:
+    """Return what was written, and how it is taken back."""
+    text = say("{folder} is already as it would be written", folder=result.folder)
+    if result.written:
+        text = say_plural(
+            "wrote {count} file to {folder}",
+            "wrote {count} files to {folder}",
+            count=result.written,
+            folder=result.folder,
+        )
+    written = text.render(lang)
+    if result.undo_from is not None and result.written:
+        written += "; " + say("`torchferry undo {folder}` takes it back", folder=result.undo_from).render(lang)
+    if result.originals:
+        remaining = say("the CUDA originals stay (files: {count})", count=len(result.originals))
+        written += "\n" + remaining.render(lang)
+    if result.neighbours:
+        changed = say_plural(
+            "changed {count} file beside it, which undo takes back too",
+            "changed {count} files beside it, which undo takes back too",
+            count=result.neighbours,
+        )
+        written += "\n" + changed.render(lang)
+    return written
+
+
+def _print(
+    ported: PortedTree,
+    form: str,
+    file: Path | None,
+    verbose: bool,
+    lang: str,
+    written: str,
+    following: Iterable[tuple[Message, str]],
+) -> None:
     if form != "text" or file is not None:
         write(render(ported, form, lang), file)
         _say(written)
         return
-    lines = [summary(ported).render(lang), *(review_lines(ported, lang) if verbose else ()), "", *table(ported, lang)]
+    listed = review_lines(ported, lang) if verbose else ()
+    lines = [summary(ported).render(lang), *listed, "", *table(ported, lang, following)]
     if written:
         lines += ["", written]
     click.echo("\n".join(lines))

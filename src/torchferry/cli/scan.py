@@ -11,6 +11,7 @@ import click
 
 from torchferry.cli.choices import Choices
 from torchferry.cli.judging import verdicts, whole, within_project
+from torchferry.cli.native import with_survey
 from torchferry.cli.options import output_options, selection_options
 from torchferry.cli.output import progress, tell, write_report
 from torchferry.cli.settings import settings_lines, settle
@@ -96,6 +97,9 @@ def command(
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance)
     project = whole(setting, choices, analysis)
+    is_whole = project is analysis
+    project, native = with_survey(project, setting.root, setting.target)
+    analysis = project if is_whole else with_survey(analysis, setting.root, setting.target)[0]
     packages: tuple[Inspected, ...] = ()
     if environment is not None:
         from torchferry.cli.packages import reached  # imported late: most runs name no environment
@@ -119,7 +123,7 @@ def command(
         judged = verdicts(setting, choices, project, packages)
     shown_remarks = (*remarks(setting.root, setting.target, analysis, ignored=not judged.unlooked), *judged.remarks)
     report = report_of(analysis, setting.target, setting.name, remarks=shown_remarks, programs=judged.programs)
-    report = report._replace(packages=packages, unlooked=judged.unlooked, partial=judged.partial)
+    report = report._replace(packages=packages, unlooked=judged.unlooked, partial=judged.partial, native=native)
     if output_format == "text" and output_file is None:
         if verbose:
             for line in settings_lines(setting.config, choices):

@@ -22,11 +22,15 @@ from torchferry.rules.registry import rules, unknown_rule
 from torchferry.source.tree import list_files
 
 if TYPE_CHECKING:
+    from torchferry.kernels.survey import NativeSurvey
     from torchferry.source.copied import Placement
 
 
 class RunSettings(NamedTuple):
-    """A run as it is to be: the project, its name, the target, and the request for the analysis."""
+    """A run as it is to be: the project, its name, the target, and the request for the analysis.
+
+    `native` is what there is to port, once the project is examined.
+    """
 
     root: Path
     name: str
@@ -36,6 +40,7 @@ class RunSettings(NamedTuple):
     style: str = "native"
     placement: Placement | None = None
     device_module: str = ""
+    native: NativeSurvey | None = None
 
 
 def codes(text: str) -> tuple[str, ...]:

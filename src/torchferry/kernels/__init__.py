@@ -32,6 +32,9 @@ def port(
     rules: Mapping[str, str] | None = None,
     drop_default_map: bool = False,
     unsafe: bool = False,
+    builds: Iterable[str | os.PathLike[str]] = (),
+    build_style: str = "branch",
+    tests: Iterable[str | os.PathLike[str]] = (),
 ) -> PortedTree:
     """Port the CUDA C++ of a tree, write the result as `torchferry port` does, and return what was done.
 
@@ -44,6 +47,9 @@ def port(
         rules: Your own rules, by what they replace, as `--map` takes them.
         drop_default_map: Whether your rules alone are applied.
         unsafe: Whether rules are applied that change more than names.
+        builds: Build files outside of the tree that change with it.
+        build_style: `branch` writes the target's build beside CUDA's, `replace` in its place.
+        tests: Tests, and folders of them, whose lists of devices get the target.
 
     Raises:
         TorchferryError: the output exists and was not written by torchferry, or was edited; something cannot be read
@@ -51,27 +57,20 @@ def port(
         UsageError: the target or a folder does not exist.
     """
     from torchferry.backends.target import Target  # imported late, as below: reading tokens needs none of it
-    from torchferry.kernels.output import default_output, write_beside, write_over
-    from torchferry.kernels.ported_tree import port_tree
+    from torchferry.kernels.planning import plan_port
 
-    chosen = Target.named(target)
-    root = Path(path)
-    place = (
-        Path(out)
-        if out is not None
-        else default_output(root if root.is_dir() else root.parent, chosen.backend.DEVICE_TYPE)
-    )
-    ported = port_tree(
-        root,
-        chosen,
+    planned = plan_port(
+        Path(path),
+        Target.named(target),
+        out=Path(out) if out is not None else None,
+        in_place=in_place,
         ignore=ignore,
         rules=rules,
         drop_default_map=drop_default_map,
-        allow_unsafe=unsafe,
-        skip=() if in_place else (place,),
+        unsafe=unsafe,
+        builds=[Path(file) for file in builds],
+        build_style=build_style,
+        tests=[Path(file) for file in tests],
     )
-    if in_place:
-        write_over(ported)
-    else:
-        write_beside(ported, place)
-    return ported
+    planned.write()
+    return planned.ported

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
@@ -18,6 +20,7 @@ _NAME = lazy_regex(r"([A-Za-z_][\w]*)\s*(?:<[^<>(){};]*>\s*)?\(")
 _BRACE = lazy_regex(r"[{};]")
 _BRACES = lazy_regex(r"[{}]")
 _BLANKS = lazy_regex(r"\s+")
+_LAST_NAME = lazy_regex(r"[A-Za-z_]\w*\Z")
 _SHARED = lazy_regex(r"([\w:\s]*?)\b(\w+)\s*((?:\[[^\]\n]*\]\s*)*)(?=[;=,])")
 _SIZES = {
     **dict.fromkeys(("char", "bool", "int8_t", "uint8_t", "uchar"), 1),
@@ -45,6 +48,8 @@ class Kernel(NamedTuple):
         line: Of `__global__`.
         signature: From the template, if it is one, to the closing parenthesis, on one line.
         body: Where the body starts and ends; the same offset twice for a declaration.
+        last_line: Of the body.
+        uses: What its body has that a person has to look at: kinds of `review.kinds`, with how many places.
     """
 
     name: str
@@ -52,6 +57,24 @@ class Kernel(NamedTuple):
     line: int
     signature: str
     body: tuple[int, int]
+    last_line: int = 0
+    uses: tuple[tuple[str, int], ...] = ()
+
+
+class Launch(NamedTuple):
+    """One place that starts a kernel.
+
+    Attributes:
+        kernel: The kernel's name; empty where the launch is built by a macro or through a variable.
+        path: Of the file, relative to the tree.
+        line: Of `<<<`.
+        geometry: What stands between `<<<` and `>>>`, on one line: grid, block, bytes of shared memory, stream.
+    """
+
+    kernel: str
+    path: str
+    line: int
+    geometry: str
 
 
 @dataclass
@@ -60,13 +83,13 @@ class DeviceCode:
 
     Attributes:
         kernels: Those that are defined in it.
-        launches: How many launches there are.
+        launches: Where they, and those of other files, are started.
         items: What is to be looked at in them.
         spans: Of the lines of functions for the device: first and last.
     """
 
     kernels: tuple[Kernel, ...] = ()
-    launches: int = 0
+    launches: tuple[Launch, ...] = ()
     items: list[ReviewItem] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)
 
@@ -91,14 +114,8 @@ class _Reader:
 
     def read(self) -> DeviceCode:
         result = self.result
-        kernels = []
-        spans = []
-        for at in self.source.places("__global__"):
-            kernel = self._kernel(at)
-            if kernel is not None:
-                kernels.append(kernel)
-                spans.append((kernel.line, self.source.position(kernel.body[1])[0]))
-        behind = 0
+        kernels = [kernel for at in self.source.places("__global__") if (kernel := self._kernel(at)) is not None]
+        spans = [(kernel.line, kernel.last_line) for kernel in kernels]
         for word in ("__device__", "CUDA_CALLABLE", "C10_DEVICE", "C10_HOST_DEVICE", "__host__"):
             behind = 0
             for at in self.source.places(word):
@@ -110,17 +127,18 @@ class _Reader:
                     spans.append((self.source.position(at)[0], self.source.position(body[1])[0]))
         result.kernels = tuple(kernels)
         result.spans = _merged(spans)
-        result.launches = self._launches()
+        result.launches = tuple(self._launches())
         for at in self.source.places("__shared__"):
             self._shared(at)
         return result
 
-    def _launches(self) -> int:
-        count, at = 0, self.code.find("<<<")
+    def _launches(self) -> Iterator[Launch]:
+        code, at = self.code, self.code.find("<<<")
         while at >= 0:
-            count += 1
-            at = self.code.find("<<<", at + 3)
-        return count
+            end = code.find(">>>", at, at + _LONGEST)
+            geometry = _BLANKS.sub(" ", code[at + 3 : end]).strip()[:400] if end >= 0 else ""
+            yield Launch(_launched(code[max(0, at - 400) : at]), self.path, self.source.position(at)[0], geometry)
+            at = code.find("<<<", at + 3)
 
     def _body(self, at: int) -> tuple[int, int] | None:
         """Return where the body of the function starts and ends that is declared behind an offset."""
@@ -153,7 +171,8 @@ class _Reader:
         if template >= 0 and not any(mark in above[template:] for mark in ";{}"):
             begin = max(0, line_start - 2000) + template
         signature = _BLANKS.sub(" ", code[begin : max(end, opening.end())]).strip()[:2000]
-        return Kernel(opening[1], self.path, self.source.position(at)[0], signature, body)
+        lines = self.source.position(at)[0], self.source.position(body[1])[0]
+        return Kernel(opening[1], self.path, lines[0], signature, body, lines[1])
 
     def _shared(self, at: int) -> None:
         """Report shared memory: its bytes where they are constant."""
@@ -226,14 +245,25 @@ class _Reader:
             return (
                 int(text.rstrip("uUlL"), 0) if not text.startswith("0") or len(text) == 1 or text[1:2] in "xX" else None
             )
-        return self._constants().get(text)
+        return self._constants.get(text)
 
+    @cached_property
     def _constants(self) -> dict[str, int]:
-        if not hasattr(self, "_known_constants"):
-            self._known_constants = {
-                match[1] or match[3]: int(match[2] or match[4]) for match in _CONSTANT.finditer(self.code)
-            }
-        return self._known_constants
+        return {match[1] or match[3]: int(match[2] or match[4]) for match in _CONSTANT.finditer(self.code)}
+
+
+def _launched(before: str) -> str:
+    """Return the name of the kernel whose launch a text ends with: `scale` of `scale<float, 4> `."""
+    at = len(before.rstrip())
+    if before[:at].endswith(">"):
+        depth = 0
+        while at:
+            at -= 1
+            depth += (before[at] == ">") - (before[at] == "<")
+            if not depth:
+                break
+    name = _LAST_NAME.search(before[:at].rstrip())
+    return name.group() if name is not None else ""
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.kernels.words import WordJudge
 
 KEPT = ("cub/", "thrust/", "cutlass/", "cute/")
 """Folders of libraries whose headers have the same names on the target, or are the project's own copy."""
+
+
+_OF_CUDA = lazy_regex(
+    r"(?:THC|THCUNN|torch/csrc/cuda|ATen/cuda|c10/cuda|cuda|nvtx3|cub|thrust|cutlass|cute)/|cooperative_groups|mma\.h|nvToolsExt"
+    r"|nccl\.h|(?:cuda|cublas|cudnn|cusparse|cusolver|curand|cufft|nvrtc|nvml)\w*\.(?:h|cuh)\Z|device_launch_parameters"
+)
+"""Headers of CUDA, of its libraries and of libtorch's CUDA side."""
 
 
 class HeaderUse(NamedTuple):
@@ -38,26 +46,14 @@ def header_use(written: str, path: str, judge: WordJudge, files: Container[str])
     row = judge.table.headers.get(name)
     if row is not None and not (opening == '"' and _in_tree(name, path, files)):
         return HeaderUse(f'"{row.use}"' if row.quote else f"{opening}{row.use}{closing}")
-    if name.startswith(KEPT):
+    if name.startswith(KEPT) and judge.table.takes_cuda_syntax:
         return HeaderUse(written)
     folder = max((each for each in judge.table.folders if name.startswith(each)), key=len, default="")
     if folder:
         use = judge.table.folders[folder].use + _renamed(name[len(folder) :], judge)
         message = say("`{name}` is `{use}` now, by its folder: no table has the header itself", name=name, use=use)
         return HeaderUse(f"{opening}{use}{closing}", "header", message)
-    if name.startswith(
-        (
-            "THC/",
-            "THCUNN/",
-            "torch/csrc/cuda/",
-            "cooperative_groups",
-            "mma.h",
-            "cuda/",
-            "nvToolsExt",
-            "nvtx3/",
-            "nccl.h",
-        )
-    ):
+    if _OF_CUDA.match(name) and not _in_tree(name, path, files):
         kind = "removed-torch" if name.startswith("THC") else "header"
         return HeaderUse(written, kind, say("`{name}` is in no table of the target, and stays", name=name))
     return _local(written, path, judge, files)

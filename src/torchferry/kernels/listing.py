@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 from urllib.parse import quote
@@ -13,7 +13,7 @@ from torchferry import __version__
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.kernels.gates.result import GateResult, GateState, does_not_prove, proves, state_text
 from torchferry.kernels.ported_tree import PortedTree
-from torchferry.kernels.review import ReviewItem, kinds
+from torchferry.kernels.review import ReviewItem, ReviewKind, kinds
 
 FORMATS = ("text", "json", "sarif", "html")
 _MOST_FILES = 8
@@ -32,14 +32,8 @@ def render(ported: PortedTree, form: str, lang: str) -> str:
 
 def review_lines(ported: PortedTree, lang: str) -> Iterator[str]:
     """Yield the list as text: by kind, what blocks first, with why and what to do."""
-    by_kind: dict[str, list[ReviewItem]] = {}
-    for item in ported.items:
-        by_kind.setdefault(item.kind, []).append(item)
-    for name, kind in kinds().items():
-        items = by_kind.get(name)
-        if not items:
-            continue
-        yield f"{name} ({len(items)}): {kind.why.render(lang)}"
+    for kind, items in by_kind(ported.items):
+        yield f"{kind.name} ({len(items)}): {kind.why.render(lang)}"
         yield "  -> " + kind.action.render(lang)
         for item in items:
             yield f"  {_place(item)}  {_visible(item.message.render(lang))}"
@@ -48,15 +42,23 @@ def review_lines(ported: PortedTree, lang: str) -> Iterator[str]:
         yield ""
 
 
-def table(ported: PortedTree, lang: str) -> Iterator[str]:
-    """Yield the closing table: counts, what is left, and how to build and test."""
+def by_kind(items: Iterable[ReviewItem]) -> Iterator[tuple[ReviewKind, list[ReviewItem]]]:
+    """Yield the kinds that there are with their items, what blocks first."""
+    grouped: dict[str, list[ReviewItem]] = {}
+    for item in items:
+        grouped.setdefault(item.kind, []).append(item)
+    yield from ((kind, grouped[name]) for name, kind in kinds().items() if name in grouped)
+
+
+def table(ported: PortedTree, lang: str, commands: Iterable[tuple[Message, str]] = ()) -> Iterator[str]:
+    """Yield the closing table: counts, what is left, and the commands that come next."""
     counts = Counter(item.kind for item in ported.items)
     shown = ", ".join(f"{kind} {count}" for kind, count in counts.most_common()) or "0"
     hands = ported.by_hand
     rows: list[tuple[Message, str]] = [
         (say("files"), f"{len(ported.files)} ({say('C++: {count}', count=ported.sources).render(lang)})"),
         (say("kernels"), str(len(ported.kernels))),
-        (say("launches"), str(sum(ported.launches.values()))),
+        (say("launches"), str(sum(map(len, ported.launches.values())))),
         (say("changed tokens"), str(ported.changed)),
         (say("to look at"), shown),
         (
@@ -72,6 +74,7 @@ def table(ported: PortedTree, lang: str) -> Iterator[str]:
         reasons = "; ".join(f"{path}: {reason.render(lang)}" for path, reason in ported.skipped[:_MOST_FILES])
         rows.append((say("not read"), f"{len(ported.skipped)}: {_visible(reasons)}"))
     rows += [(say("gate: {level}", level=gate.level), _gate(gate, lang)) for gate in ported.gates]
+    rows += commands
     titles = [title.render(lang) for title, _ in rows]
     width = max(map(_width, titles))
     for title, (_, value) in zip(titles, rows, strict=True):
@@ -124,10 +127,16 @@ def document(ported: PortedTree, lang: str) -> dict[str, Any]:
         "sources": ported.sources,
         "changed_tokens": ported.changed,
         "kernels": [
-            {"name": kernel.name, "path": kernel.path, "line": kernel.line, "signature": kernel.signature}
+            {
+                "name": kernel.name,
+                "path": kernel.path,
+                "line": kernel.line,
+                "signature": kernel.signature,
+                "uses": dict(kernel.uses),
+            }
             for kernel in ported.kernels
         ],
-        "launches": ported.launches,
+        "launches": {path: len(launches) for path, launches in ported.launches.items()},
         "libraries": {path: sorted(names) for path, names in ported.libraries.items()},
         "by_hand": ported.by_hand,
         "guards": {
@@ -216,15 +225,9 @@ def _html(ported: PortedTree, lang: str) -> str:
         f"content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>{title}</title>",
         f"<style>{_STYLE}</style><h1>{title}</h1><pre>{escape(chr(10).join(table(ported, lang)))}</pre>",
     ]
-    by_kind: dict[str, list[ReviewItem]] = {}
-    for item in ported.items:
-        by_kind.setdefault(item.kind, []).append(item)
-    for name, kind in kinds().items():
-        items = by_kind.get(name)
-        if not items:
-            continue
+    for kind, items in by_kind(ported.items):
         shown = " class=blocks" if kind.blocks else ""
-        parts.append(f"<h2{shown}>{escape(name)} ({len(items)})</h2><p>{escape(kind.why.render(lang))}.</p>")
+        parts.append(f"<h2{shown}>{escape(kind.name)} ({len(items)})</h2><p>{escape(kind.why.render(lang))}.</p>")
         parts.append(f"<p>{escape(kind.action.render(lang))}.</p><table>")
         parts += [
             f"<tr><td><code>{escape(_visible(_place(item)))}</code><td>{escape(_visible(item.message.render(lang)))}"
@@ -255,10 +258,8 @@ def _place(item: ReviewItem) -> str:
 
 def _visible(text: str) -> str:
     """Return a text without what a terminal would act on."""
-    return "".join(
-        character if character.isprintable() else "\ufffd" if ord(character) < 32 or ord(character) > 126 else character
-        for character in text.replace("\t", " ").replace("\n", " ")
-    )
+    flat = text.replace("\t", " ").replace("\n", " ")
+    return "".join(character if character.isprintable() else "\ufffd" for character in flat)
 
 
 def _width(text: str) -> int:

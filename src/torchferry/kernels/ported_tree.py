@@ -17,9 +17,12 @@ from torchferry.backends.kernel_table import KernelTable, kernel_table
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST, read_regular
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.kernels.device_code import Kernel
+from torchferry.kernels.buildfiles import is_build_file, port_build_data
+from torchferry.kernels.buildfiles.model import BuildSettings
+from torchferry.kernels.device_code import Kernel, Launch
 from torchferry.kernels.gates.result import GateResult
 from torchferry.kernels.porting import PortedText, port_text
 from torchferry.kernels.review import ReviewItem
@@ -29,10 +32,11 @@ from torchferry.kernels.words import WordJudge
 from torchferry.source.kinds import Kind, kind_of
 from torchferry.source.tree import NEVER_ENTERED, is_control_name
 
-_MORE_SUFFIXES = (".ipp", ".tpp", ".inc", ".impl")
 _FOREIGN = frozenset({"hip", "rocm", "mlu", "mps", "xpu", "sycl", "ascend", "cambricon"})
 """Folders in which other makers' ports lie, beside those called like a target."""
 
+_HALF = lazy_regex(rb"\b__half2?\b|\bcuda_(?:fp16|bf16)\.h")
+_HOST_SOURCES = (".cpp", ".cc", ".cxx", ".c")
 _DEEPEST = 64
 
 
@@ -46,6 +50,7 @@ class PortedFile(NamedTuple):
         after: What is to be written.
         mode: Its permission bits.
         is_source: Whether it was read as C++.
+        builds: Whether it says how the sources are built.
     """
 
     path: str
@@ -54,6 +59,7 @@ class PortedFile(NamedTuple):
     after: bytes
     mode: int
     is_source: bool
+    builds: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class PortedTree:
         files: Those that are written, in order.
         items: What a person has to look at, in order of place.
         kernels: All kernels.
-        launches: How many kernels are started, by file.
+        launches: Where kernels are started, by file.
         changed: How many tokens were changed.
         guards: Macros of the project that a condition asks for and nothing in the tree defines, with their places.
         own_names: Other names of the project with CUDA in them, with how often each is used.
@@ -81,7 +87,7 @@ class PortedTree:
     files: tuple[PortedFile, ...]
     items: tuple[ReviewItem, ...]
     kernels: tuple[Kernel, ...]
-    launches: dict[str, int]
+    launches: dict[str, tuple[Launch, ...]]
     changed: int
     guards: dict[str, list[tuple[str, int]]]
     own_names: Counter[str]
@@ -121,7 +127,7 @@ def table_of(target: Target) -> KernelTable:
 
 def is_source(path: str) -> bool:
     """Whether a file is C, C++ or CUDA, which is ported."""
-    return kind_of(path) in (Kind.CPP, Kind.KERNEL) or path.lower().endswith(_MORE_SUFFIXES)
+    return kind_of(path) in (Kind.CPP, Kind.KERNEL)
 
 
 def port_tree(
@@ -133,6 +139,8 @@ def port_tree(
     drop_default_map: bool = False,
     allow_unsafe: bool = False,
     skip: Iterable[Path] = (),
+    build_style: str = "replace",
+    only: Iterable[str] | None = None,
 ) -> PortedTree:
     """Read a tree and port its C++.
 
@@ -144,6 +152,8 @@ def port_tree(
         drop_default_map: Whether the user's rules alone are applied.
         allow_unsafe: Whether rules of the user are applied that change more than names.
         skip: Folders that are no part of the tree, such as the output.
+        build_style: How build files of the tree itself are changed: one of `buildfiles.model.STYLES`.
+        only: The files to read, relative to the tree; None for all.
 
     Raises:
         TorchferryError: the folder cannot be read.
@@ -152,8 +162,11 @@ def port_tree(
     table = table_of(target)
     chosen = rule_set(rules or {}, table, allow_unsafe)
     top = root if root.is_dir() else root.parent
-    listing = _Listing(top, _ignored(top, ignore), {os.path.realpath(path) for path in skip})
-    if root.is_dir():
+    ignored = _ignored(top, ignore)
+    listing = _Listing(top, ignored, {os.path.realpath(path) for path in skip})
+    if only is not None:
+        listing.paths += only
+    elif root.is_dir():
         listing.walk("", 0)
     else:
         listing.add(root.name)
@@ -181,14 +194,19 @@ def port_tree(
                 after = encode(_with_texts(done.text, chosen.texts)) if done.replacements or chosen.texts else data
                 if not data.isascii() and not _is_utf8(data):
                     items.append(ReviewItem(path, 1, 1, "encoding", say("the file is not UTF-8"), ""))
-        files.append(PortedFile(path, new_path, data, after, mode, source))
-    items += _items_of(ported)
+        files.append(PortedFile(path, new_path, data, after, mode, source, not source and is_build_file(path)))
+    if any(file.builds for file in files):
+        half = has_half_in_host_code(files)
+        settings = BuildSettings(target, build_style, {}, tuple(ignored), chosen.names, half)
+        files = [file if not file.builds else _ported_build(file, settings, items) for file in files]
+    declared = frozenset[str]().union(*(done.declared for done in ported.values()))
+    items += _items_of(ported, declared)
     for rule in chosen.rules:
         if rule.verdict is RuleVerdict.UNSAFE:
             message = say("`{name}` -> `{use}`: {reason}", name=rule.name, use=rule.use, reason=rule.reason)
             items.append(ReviewItem("", 1, 1, "unsafe-rule", message, ""))
     items.sort(key=lambda item: item[:4])
-    guards, own = _own_names(ported)
+    guards, own = _own_names(ported, declared)
     return PortedTree(
         top,
         target,
@@ -205,9 +223,22 @@ def port_tree(
     )
 
 
-def _items_of(ported: Mapping[str, PortedText]) -> Iterable[ReviewItem]:
+def _ported_build(file: PortedFile, settings: BuildSettings, items: list[ReviewItem]) -> PortedFile:
+    """Return a build file of the tree as it is for the target, and add what is left to people."""
+    if file.path.endswith((".py", ".pyw")) and b"cpp_extension" not in file.before:
+        return file._replace(builds=False)
+    after, left = port_build_data(file.path, file.before, settings)
+    items += left
+    return file._replace(after=after)
+
+
+def has_half_in_host_code(files: Iterable[PortedFile]) -> bool:
+    """Whether C++ that the host's compiler takes uses CUDA's half types."""
+    return any(file.path.endswith(_HOST_SOURCES) and _HALF.search(file.before) is not None for file in files)
+
+
+def _items_of(ported: Mapping[str, PortedText], declared: frozenset[str]) -> Iterable[ReviewItem]:
     """Yield the items of all files, and the names that look like CUDA's and that no file declares."""
-    declared = set().union(*(done.declared for done in ported.values()))
     for done in ported.values():
         yield from done.items
         for name, item in done.api.items():
@@ -215,9 +246,10 @@ def _items_of(ported: Mapping[str, PortedText]) -> Iterable[ReviewItem]:
                 yield item
 
 
-def _own_names(ported: Mapping[str, PortedText]) -> tuple[dict[str, list[tuple[str, int]]], Counter[str]]:
+def _own_names(
+    ported: Mapping[str, PortedText], declared: frozenset[str]
+) -> tuple[dict[str, list[tuple[str, int]]], Counter[str]]:
     """Return the project's guards with their places, and its other names with their counts."""
-    declared = set().union(*(done.declared for done in ported.values()))
     guards: dict[str, list[tuple[str, int]]] = {}
     own: Counter[str] = Counter()
     for path, done in ported.items():
@@ -230,9 +262,14 @@ def _own_names(ported: Mapping[str, PortedText]) -> tuple[dict[str, list[tuple[s
     return guards, own
 
 
+def accelerators() -> frozenset[str]:
+    """Return how folders with ports to accelerators are called."""
+    return frozenset(registry.built_in()) | _FOREIGN
+
+
 def _foreign(paths: Iterable[str], target: Target) -> Iterable[ReviewItem]:
     """Yield one item for each folder that is called like another accelerator."""
-    names = (set(registry.built_in()) | _FOREIGN) - {target.name, target.backend.DEVICE_TYPE}
+    names = accelerators() - {target.name, target.backend.DEVICE_TYPE}
     reported: set[str] = set()
     for path in paths:
         parts = path.split("/")[:-1]

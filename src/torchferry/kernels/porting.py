@@ -1,23 +1,28 @@
 """Port the text of one file: names, headers and words in context renamed; what no renaming settles, listed.
 
 Only whole identifiers and names of headers change, never a comment or a string, and none is added or removed: the
-result has as many tokens as the original (`audit.py` checks it).
+result has as many tokens as the original.
+
+Where the target's kernels are written in a language of their own, the same is done with what runs on the host, and
+each kernel is an item of its own: it has to be rewritten.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.core.messages import Message, say
-from torchferry.core.record import NamedTuple
-from torchferry.kernels.device_code import Kernel, device_code
+from torchferry.core.messages import Message, noted, say
+from torchferry.kernels.device_code import DeviceCode, Kernel, Launch, device_code
 from torchferry.kernels.headers import header_use
 from torchferry.kernels.review import ReviewItem
-from torchferry.kernels.tokens import SourceTokens, TokenKind, words_of
+from torchferry.kernels.tokens import SourceTokens, TokenKind, readable, words_of
 from torchferry.kernels.words import MASKS, WordJudge, WordMeaning
+from torchferry.source.text import apply_edits
 
 _LIBTORCH = ("at", "c10")
 """Namespaces of libtorch that hold one called `cuda`."""
@@ -43,14 +48,6 @@ _STATEMENT = frozenset(
 )
 
 
-class Replacement(NamedTuple):
-    """Write `use` in place of what stands from `start` to `end`."""
-
-    start: int
-    end: int
-    use: str
-
-
 @dataclass
 class PortedText:
     """What became of one file.
@@ -60,7 +57,7 @@ class PortedText:
         replacements: What was written, in order.
         items: What a person has to look at, in order.
         kernels: Its kernels.
-        launches: How many kernels it starts.
+        launches: Where it starts kernels.
         api: Names that look like CUDA's and are in no table, with the first place of each.
         declared: Those of them, and of the project's own, that the file declares.
         own: Names of the project with CUDA in them, with how often each is used.
@@ -69,10 +66,10 @@ class PortedText:
     """
 
     text: str
-    replacements: list[Replacement] = field(default_factory=list)
+    replacements: list[Edit] = field(default_factory=list)
     items: list[ReviewItem] = field(default_factory=list)
     kernels: tuple[Kernel, ...] = ()
-    launches: int = 0
+    launches: tuple[Launch, ...] = ()
     api: dict[str, ReviewItem] = field(default_factory=dict)
     declared: set[str] = field(default_factory=set)
     own: Counter[str] = field(default_factory=Counter)
@@ -109,7 +106,7 @@ class _FilePort:
         self.files = files
         self.shared_limit = shared_limit
         self.result = PortedText(text)
-        self.renamed: list[Replacement] = []
+        self.renamed: list[Edit] = []
         self.has_warp_words = False
 
     def run(self, words: list[str]) -> PortedText:
@@ -121,35 +118,32 @@ class _FilePort:
             self._word(word, meanings[word])
         if places & {"header", "cuda"}:
             self._headers()
+        code = DeviceCode()
         if "kernel" in places or "<<<" in self.text or "shared" in places or "__device__" in self.text:
             code = device_code(self.path, self.source, self.shared_limit)
             result.kernels, result.launches = code.kernels, code.launches
             result.items += code.items
-            result.items = [
-                item for item in result.items if item.kind not in _OF_THE_DEVICE or code.holds_line(item.line)
-            ]
-        else:
-            result.items = [item for item in result.items if item.kind not in _OF_THE_DEVICE]
+        result.items = [item for item in result.items if item.kind not in _OF_THE_DEVICE or code.holds_line(item.line)]
         first = next((item for item in result.items if item.kind == "float64"), None)
         result.items = [item for item in result.items if item.kind != "float64" or item is first]
+        result.kernels = _with_uses(code.kernels, result.items)
+        if not self.judge.table.takes_cuda_syntax:
+            result.items = [item for item in result.items if not code.holds_line(item.line)]
+            result.items += map(self._to_rewrite, result.kernels)
         self._odd_places()
         if self.renamed:
-            self._write()
+            result.replacements = sorted(self.renamed)
+            result.text = apply_edits(self.text, result.replacements)
         result.items.sort(key=lambda item: (item.line, item.column, item.kind))
         lines = {(item.line, item.kind, item.message): item for item in reversed(result.items)}  # one for each line
         result.items = list(reversed(lines.values()))
         return result
 
-    def _write(self) -> None:
-        pieces: list[str] = []
-        at = 0
-        self.renamed.sort()
-        for each in self.renamed:
-            pieces += (self.text[at : each.start], each.use)
-            at = each.end
-        pieces.append(self.text[at:])
-        self.result.text = "".join(pieces)
-        self.result.replacements = self.renamed
+    def _to_rewrite(self, kernel: Kernel) -> ReviewItem:
+        table = self.judge.table
+        message = say("the kernel `{name}` has to be written in {language}", name=kernel.name, language=table.language)
+        excerpt = readable(kernel.signature)[:160]
+        return ReviewItem(self.path, kernel.line, 1, "kernel-rewrite", noted(message, table.note), excerpt)
 
     def _item(self, offset: int, kind: str, message: Message) -> ReviewItem:
         line, column = self.source.position(offset)
@@ -169,7 +163,7 @@ class _FilePort:
             return
         if meaning.use:
             length = len(word)
-            self.renamed += [Replacement(at, at + length, meaning.use) for at in places]
+            self.renamed += [Edit(at, at + length, meaning.use) for at in places]
         if meaning.owner:
             self._owned(word, meaning, places)
         elif meaning.kind:
@@ -183,7 +177,8 @@ class _FilePort:
             result.declared.add(word)
         for at in places:
             directive = self.source.directive_at(at)
-            if directive is not None and directive.word in ("if", "ifdef", "ifndef", "elif"):
+            asks = directive is not None and directive.word in ("if", "ifdef", "ifndef", "elif")
+            if asks and not word.startswith("__"):  # such names are the compiler's
                 result.guards.setdefault(word, []).append(self.source.position(at)[0])
         if meaning.owner == "api":
             message = say("`{name}` is in no table of the target, and the project does not define it", name=word)
@@ -213,6 +208,11 @@ class _FilePort:
 
     def _message(self, kind: str, word: str, meaning: WordMeaning, count: int) -> Message:
         times = str(count)
+        if kind in ("warp-size", "warp-intrinsic"):
+            return self._about_warps(word, times)
+        row = self.judge.table.names.get(word)
+        if kind == "no-counterpart":
+            return noted(say("`{name}` stays as it is (uses: {count})", name=word, count=times), row and row.note)
         if kind == "library-call":
             if not meaning.use:
                 return say(
@@ -230,6 +230,17 @@ class _FilePort:
             return say("`{name}` is called `{use}` now (uses: {count})", name=word, use=meaning.use, count=times)
         return say("`{name}` (uses: {count})", name=word, count=times)
 
+    def _about_warps(self, word: str, count: str) -> Message:
+        """Say how many threads a warp has on the target's cards, where that is known."""
+        sizes: dict[int, list[str]] = {}
+        for limit in self.judge.table.limits:
+            if limit.warp:
+                sizes.setdefault(limit.warp, []).append(limit.architecture)
+        if not sizes:
+            return say("`{name}` (uses: {count})", name=word, count=count)
+        known = ", ".join(f"{', '.join(names)}: {warp}" for warp, names in sorted(sizes.items()))
+        return say("`{name}` (uses: {count}); threads of a warp: {known}", name=word, count=count, known=known)
+
     def _version(self, word: str, places: list[int]) -> None:
         for at in places:
             self.result.items.append(
@@ -243,12 +254,16 @@ class _FilePort:
         use = self.judge.own.get("::cuda::", "") or (row.use if row is not None else "")
         text = self.text
         unclear: list[int] = []
+        libtorch: list[int] = []
         for at in self.source.places(word):
             before = self._before(at)
-            if before == "::" and use:
+            if before == "::" and (use or not self.judge.table.takes_cuda_syntax):
                 owner = _BEFORE.search(text[max(0, at - 80) : text.rindex("::", 0, at)].rstrip())
+                if owner is not None and owner.group() in _LIBTORCH and use:
+                    self.renamed.append(Edit(at, at + 4, use))
+                    continue
                 if owner is not None and owner.group() in _LIBTORCH:
-                    self.renamed.append(Replacement(at, at + 4, use))
+                    libtorch.append(at)
                     continue
                 if owner is not None and owner.group() == "torch":
                     message = say("`torch::cuda` has no counterpart in libtorch for the target")
@@ -269,6 +284,12 @@ class _FilePort:
             )
             self.result.items.append(self._item(unclear[0], "unknown-name", message))
 
+        if libtorch:
+            message = say(
+                "`{name}` is CUDA's side of libtorch (uses: {count})", name="::cuda", count=str(len(libtorch))
+            )
+            self.result.items.append(self._item(libtorch[0], "torch-device", message))
+
     def _place_key(self, word: str) -> None:
         contexts = self.judge.table.contexts if self.judge.default else {}
         for at in self.source.places(word):
@@ -281,7 +302,7 @@ class _FilePort:
             elif before == "," and behind == ",":
                 row = contexts.get(("key", word))
             if row is not None:
-                self.renamed.append(Replacement(at, at + len(word), row.use))
+                self.renamed.append(Edit(at, at + len(word), row.use))
             else:
                 message = say("`{name}` stands where no rule says what it means", name=word)
                 self.result.items.append(self._item(at, "torch-device", message))
@@ -291,7 +312,7 @@ class _FilePort:
         for at in self.source.places(word):
             is_called = _CALL.match(self.text, at + len(word)) is not None
             if row is not None and is_called and self._before(at) in (".", "->"):
-                self.renamed.append(Replacement(at, at + len(word), row.use))
+                self.renamed.append(Edit(at, at + len(word), row.use))
             elif is_called and self._before(at) in (".", "->"):
                 message = say("`is_cuda()` answers no for the target's tensors")
                 self.result.items.append(self._item(at, "torch-device", message))
@@ -308,7 +329,7 @@ class _FilePort:
             line = self.text[directive.start : directive.end] if directive is not None else ""
             asked = directive is not None and directive.word in ("ifdef", "ifndef", "if", "elif")
             if asked and not _COMPARED.search(line) and use:
-                self.renamed.append(Replacement(at, at + len(word), use))
+                self.renamed.append(Edit(at, at + len(word), use))
                 continue
             message = say("`{name}` is left as it is: its value is an architecture of NVIDIA", name=word)
             self.result.items.append(self._item(at, "version-guard", message))
@@ -350,7 +371,7 @@ class _FilePort:
             written = self.text[token.start : token.end]
             outcome = header_use(written, self.path, self.judge, self.files)
             if outcome.use != written:
-                self.renamed.append(Replacement(token.start, token.end, outcome.use))
+                self.renamed.append(Edit(token.start, token.end, outcome.use))
             if outcome.message is not None:
                 self.result.items.append(self._item(token.start, outcome.kind, outcome.message))
 
@@ -389,6 +410,16 @@ class _FilePort:
             name = self.text[start:end].replace("\\\r\n", "").replace("\\\n", "")
             if self.judge.of_interest({name.encode("latin-1")}):
                 yield self._item(start, "built-name", say("`{name}` is divided by a line break", name=name))
+
+
+def _with_uses(kernels: Iterable[Kernel], items: Iterable[ReviewItem]) -> tuple[Kernel, ...]:
+    """Return the kernels with what each has that a person has to look at, by kind."""
+    places = sorted((item.line, item.kind) for item in items)
+    found = []
+    for kernel in kernels:
+        inside = places[bisect_left(places, (kernel.line, "")) : bisect_left(places, (kernel.last_line + 1, ""))]
+        found.append(kernel._replace(uses=tuple(sorted(Counter(kind for _, kind in inside).items()))))
+    return tuple(found)
 
 
 def _library(word: str) -> str:

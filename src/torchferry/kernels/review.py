@@ -90,6 +90,18 @@ _KINDS = (
         blocks=True,
     ),
     ReviewKind(
+        "kernel-rewrite",
+        say("the target's kernels are written in a language of their own, and no renaming makes them of CUDA's"),
+        say("rewrite the kernel, use an operator of the vendor's in its place, or request one with `--requests`"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "no-counterpart",
+        say("the target has no function or type that takes its place with the same arguments"),
+        say("write the call by hand"),
+        blocks=True,
+    ),
+    ReviewKind(
         "removed-torch",
         say("THC was removed from torch in 1.11; the target's plugin has none of it"),
         say("use the functions of ATen: at::empty, data_ptr<T>(), the current stream of the guard"),
@@ -129,6 +141,11 @@ _KINDS = (
         "dispatch",
         say("the macro decides which dtypes the operator has; it was left as it is"),
         say("leave it so; if a dtype does not compile, take out that one and say so in your documentation"),
+    ),
+    ReviewKind(
+        "host-call",
+        say("the vendor's runtime has a function or type of this name; its meaning is not compared with CUDA's"),
+        say("compare arguments and behaviour with the vendor's manual"),
     ),
     ReviewKind(
         "library-call",
@@ -185,6 +202,11 @@ _KINDS = (
         "unsafe-rule",
         say("a rule of the map changes more than names"),
         say("read the rule; without `--unsafe` it was not applied"),
+    ),
+    ReviewKind(
+        "test-device",
+        say("a test names CUDA where no list of devices does, so that it does not run on the target"),
+        say("take the device from a parameter of the test"),
     ),
     ReviewKind(
         "build-extension",

@@ -141,10 +141,21 @@ class SourceTokens:
             if (
                 not (at and _is_word(text[at - 1]))
                 and not (end < len(text) and _is_word(text[end]))
+                and not self._goes_on(at, end)
                 and self.is_code(at)
             ):
                 yield at
             at = text.find(word, end)
+
+    def _goes_on(self, start: int, end: int) -> bool:
+        """Whether what looks like a word is a piece of one that a backslash at the end of a line divides."""
+        text = self.text
+        if text[start - 1 : start] == "\n" and start > 1 and self._is_spliced(start - 1):
+            at = start - 3 if text[start - 2] == "\\" else start - 4  # in front of the backslash
+            if at >= 0 and _is_word(text[at]):
+                return True
+        splice = _SPLICE.match(text, end) if text[end : end + 1] == "\\" else None
+        return splice is not None and _is_word(text[splice.end() : splice.end() + 1] or " ")
 
     def position(self, offset: int) -> tuple[int, int]:
         """Return the line and the column of an offset, both from 1; columns count characters of UTF-8."""

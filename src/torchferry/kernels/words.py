@@ -151,6 +151,34 @@ STAY = frozenset({"CUDA_KERNEL_ASSERT", "CUDA_KERNEL_ASSERT2", "CUDA_KERNEL_LOOP
 """Names of libtorch that have CUDA's name in them and that every build of torch has."""
 
 
+_HEADER_STEMS = (
+    *(
+        "cublas",
+        "cublas_v2",
+        "cublasLt",
+        "cuda_bf16",
+        "cuda_fp16",
+        "cuda_runtime",
+        "cuda_runtime_api",
+        "cudnn",
+        "cufft",
+    ),
+    *(
+        "curand",
+        "curand_kernel",
+        "cusolverDn",
+        "cusparse",
+        "cutlass",
+        "device_launch_parameters",
+        "mma",
+        "nccl",
+        "nvml",
+    ),
+    *("nvrtc", "nvToolsExt", "cooperative_groups"),
+)
+"""Words of which the headers of CUDA and of its libraries have one in their names."""
+
+
 class WordJudge:
     """Judges words for one target and the user's own rules.
 
@@ -209,6 +237,8 @@ class WordJudge:
         use = (self.table.use_of(word) or "") if self.default and word[:3] in self.table.starts else ""
         if use == word:
             use = ""
+        elif not kind and self.default and word in self.table.own_names and not (use and self.table.takes_cuda_syntax):
+            kind = "no-counterpart" if not use else "host-call" if word.startswith("cuda") else ""
         elif not use and not kind and word not in STAY and not self.table.is_named(word):
             if _API.match(word):
                 return WordMeaning(owner="api", place="header" if word in self._header_words else "")
@@ -230,7 +260,7 @@ class WordJudge:
 
 def _words_of_headers(table: KernelTable) -> frozenset[str]:
     """Return the words of which every header to be renamed has one in its name."""
-    words: set[str] = {"cuh", "THC", "cuda", "thrust", "cub"}
+    words: set[str] = {"cuh", "THC", "cuda", "thrust", "cub", *_HEADER_STEMS}
     for header in table.headers:
         stem = header.rpartition("/")[2]
         words.add(stem.rpartition(".")[0] or stem)

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from torchferry.backends.build_facts import extension_class
+from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.parts import divided
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade, Location
@@ -127,8 +129,11 @@ class Lacks:
     def _compiled_modules(self) -> dict[str, str]:
         """Return the compiled modules that need CUDA, by their last name, with the script that builds each."""
         found: dict[str, str] = {}
+        own_builder = extension_class(self.target)
         for path in sorted(self.project.paths):
             text = self.sources.text(path) if _may_build(path) else ""
+            if own_builder and own_builder in text:  # it builds for the target too
+                continue
             if any(word in text for word in _BUILDERS) and any(word in text for word in _CUDA_BUILD):
                 names = extension_names(text)
             else:  # distutils' own, with a compiler of the project's choice
@@ -151,11 +156,12 @@ class Lacks:
             if loaded is None or statement is None:
                 continue
             message = say(
-                "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port "
-                "them, or use equivalent torch operators",
+                "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; {advice}, or use "
+                "equivalent torch operators",
                 name=name,
                 script=self.compiled[name],
                 target=self.target.title,
+                advice=self._advice(),
             )
             places: list[ast.AST] = [statement]
             guarded = around(loaded[0], statement).copes
@@ -163,6 +169,15 @@ class Lacks:
                 places = _calls_below(*loaded, statement, name)
             for node in places:
                 yield Lack(name, "EXT101", loaded[0].location(*loaded[0].span(node)), message, source=Source.CODE)
+
+    def _advice(self) -> Message:
+        """Say what is done about kernels of CUDA for the target."""
+        table = kernel_table(self.target.backend)
+        if table is None:
+            return say("rewrite them")
+        if table.takes_cuda_syntax:
+            return say("port them with `torchferry port`")
+        return say("rewrite them in {language}, as `torchferry port` requests them", language=table.language)
 
     def _is_built_for_the_host(self, script: str) -> bool:
         """Whether a build script builds the module for the CPU where there is no CUDA."""

@@ -97,6 +97,10 @@ def _body(report: Report, compared: list[tuple[FileDiff, list[DiffRow]]], lang: 
     yield from _programs(report, lang)
     yield from _failures(report, lang)
     yield from _blockers(report.blockers, lang)
+    if report.native is not None:
+        from torchferry.report.native import native_html  # imported late: most projects have no C++
+
+        yield from native_html(report.native, lang)
     yield from _packages(report, lang)
     yield from _unlooked(report, lang)
     yield from _counts(report, lang)

@@ -14,7 +14,7 @@ from torchferry.report.families import TITLES
 from torchferry.report.model import Report, family
 from torchferry.report.programs import verdict_of
 
-SCHEMA_VERSION = "2.2"
+SCHEMA_VERSION = "2.3"
 
 _MOST_EVIDENCE = 50
 """Places of one package in a report."""
@@ -60,9 +60,18 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "packages": [package_object(package, lang) for package in report.packages],
         "unlooked": [unlooked_object(unlooked, lang) for unlooked in report.unlooked],
         "partial": report.partial,
+        "native": _native_object(report, lang),
         "kept": {kind.value: count for kind, count in report.mentions_by_kind.items()},
         "failures": [{"path": failure.path, "what": failure.what} for failure in report.failures],
     }
+
+
+def _native_object(report: Report, lang: str) -> dict[str, Any] | None:
+    if report.native is None:
+        return None
+    from torchferry.report.native import native_object  # imported late: most projects have no C++
+
+    return native_object(report.native, lang)
 
 
 def program_object(judged: Judged, lang: str) -> dict[str, Any]:

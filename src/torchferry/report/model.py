@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from torchferry import __version__
 from torchferry.backends.target import Target
@@ -26,6 +27,9 @@ from torchferry.rules.file_result import InternalFailure
 from torchferry.rules.mentions import CudaMention, MentionKind
 from torchferry.source.kinds import Kind
 from torchferry.source.text import UndecodableError, decode_python, decode_text
+
+if TYPE_CHECKING:
+    from torchferry.kernels.survey import NativeSurvey
 
 _NOT_EXAMINED = frozenset(
     rule.CODE for rule in (UnreadableFile, UndecodableFile, OversizedFile, UnparsableFile, InvalidNotebook)
@@ -92,6 +96,7 @@ class Report(NamedTuple):
         packages: The packages of an environment that the project reaches, where one was named.
         unlooked: What of the project was not looked at.
         partial: Whether findings were left out that the verdicts of the programs rest on.
+        native: The CUDA C++ of the project; None where there is none.
         torchferry: The version that made the report.
     """
 
@@ -111,6 +116,7 @@ class Report(NamedTuple):
     packages: tuple[Inspected, ...] = ()
     unlooked: tuple[Unlooked, ...] = ()
     partial: bool = False
+    native: NativeSurvey | None = None
     torchferry: str = __version__
 
     @property

@@ -176,6 +176,8 @@ def _next(
     if written.way in ("in place", "copy", "beside"):
         proof = f"torchferry scan {place} --target {target}" if written.style == "native" else f"{again} --check"
         yield _command(proof, say("review what remains"), lang)
+    if report.native is not None and report.native.command:
+        yield _command(printable(report.native.command), say("port the CUDA C++"), lang)
     programs = [path for path in report.entry_points if path.endswith(".py")]
     if written.way in ("in place", "copy") and programs:
         program = printable(str(written.place / programs[0]))

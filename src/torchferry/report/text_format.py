@@ -73,6 +73,11 @@ def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool =
         yield ""
         yield from _table(report, lang)
     yield from blocker_lines(report, lang, paint)
+    if report.native is not None:
+        from torchferry.report.native import native_lines  # imported late: most projects have no C++
+
+        yield ""
+        yield from native_lines(report.native, lang)
     yield from package_lines(report, lang, paint)
     yield from unlooked_lines(report, lang, paint)
     yield from by_file(report.findings, lang, paint, verbose)

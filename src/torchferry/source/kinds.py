@@ -27,12 +27,18 @@ class Kind(Enum):
     KERNEL = "CUDA source"
     CPP = "C or C++ source"
     CMAKE = "CMake file"
+    MANIFEST = "MANIFEST.in"
+    MESON = "Meson file"
+    BAZEL = "Bazel file"
 
 
 OWN_SETTINGS = "torchferry.toml"
 
 _NAMES = (
     (Kind.CMAKE, lazy_regex(r"CMakeLists\.txt\Z|.+\.cmake(?:\.in)?\Z")),
+    (Kind.MANIFEST, lazy_regex(r"MANIFEST\.in\Z")),
+    (Kind.MESON, lazy_regex(r"meson\.build\Z|meson(?:_options\.txt|\.options)\Z")),
+    (Kind.BAZEL, lazy_regex(r"(?:BUILD|WORKSPACE)(?:\.bazel)?\Z|MODULE\.bazel\Z|.+\.bzl\Z")),
     (Kind.SETUP_CFG, lazy_regex(r"setup\.cfg\Z")),
     (Kind.PYPROJECT, lazy_regex(r"pyproject\.toml\Z")),
     (Kind.MAKEFILE, lazy_regex(r"(?:GNU)?[Mm]akefile(?:\..+)?\Z|.+\.mk\Z")),
@@ -71,6 +77,10 @@ _SUFFIXES = {
     ".hpp": Kind.CPP,
     ".hxx": Kind.CPP,
     ".inl": Kind.CPP,
+    ".inc": Kind.CPP,
+    ".ipp": Kind.CPP,
+    ".tpp": Kind.CPP,
+    ".impl": Kind.CPP,
 }
 
 
@@ -112,7 +122,6 @@ _LANGUAGES = {
     ".hip": "HIP",
     ".ptx": "PTX",
     ".mojo": "Mojo",
-    ".bzl": "Bazel",
     ".bazel": "Bazel",
     ".gradle": "Gradle",
     ".ps1": "PowerShell",

@@ -1,4 +1,4 @@
-"""C, C++, CUDA and CMake files, read lexically: what is a comment, and what is compiled only where a switch says so.
+"""C, C++, CUDA, CMake and other build files, read lexically: what is a comment, and what only a switch compiles.
 
 Nothing is parsed and nothing is refused: a file that no compiler takes is read all the same. Such files are never
 rewritten, so bytes that are no UTF-8 are of no consequence.
@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.kinds import Kind
 
-NATIVE_KINDS = (Kind.CPP, Kind.KERNEL, Kind.CMAKE)
+BUILD_KINDS = (Kind.MESON, Kind.BAZEL, Kind.MANIFEST)
+"""Kinds of build file beside CMake's."""
+
+NATIVE_KINDS = (Kind.CPP, Kind.KERNEL, Kind.CMAKE, *BUILD_KINDS)
 """Kinds of file that this module reads."""
 
 _CPP = lazy_regex(
@@ -29,6 +32,12 @@ _CMAKE = lazy_regex(
     r'(?P<comment>#\[(?P<mark>=*)\[.*?(?:\](?P=mark)\]|\Z)|#[^\n]*)|"(?:[^"\\]|\\.)*(?:"|\Z)',
     re.DOTALL,
 )
+
+_HASH = lazy_regex(
+    r"(?P<comment>#[^\n]*)|'''.*?(?:'''|\Z)|\"\"\".*?(?:\"\"\"|\Z)|'(?:[^'\\\n]|\\.)*'?|\"(?:[^\"\\\n]|\\.)*\"?",
+    re.DOTALL,
+)
+"""The same of files whose comments begin with `#`, and whose strings are Python's."""
 
 _NOT_NEWLINE = lazy_regex(r"[^\n]")
 
@@ -47,7 +56,7 @@ _NEGATED = lazy_regex(r"\s*(?:!|NOT\b)", re.IGNORECASE)
 
 def comments(kind: Kind, text: str) -> list[tuple[int, int]]:
     """Return the spans of the comments of a file, in order."""
-    pattern = _CMAKE if kind is Kind.CMAKE else _CPP
+    pattern = _CMAKE if kind is Kind.CMAKE else _HASH if kind in BUILD_KINDS else _CPP
     return [match.span() for match in pattern.finditer(text) if match["comment"] is not None]
 
 

@@ -1,12 +1,11 @@
 """Build scripts of CUDA extensions: what they need for a target, as edits, and what is left to people.
 
-`port_build_files` takes the files of a project; each kind of file has a module of its own.
+`port_build_data` takes the bytes of a file, `port_build_file` its text; each kind of file has a module of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
@@ -14,7 +13,8 @@ from torchferry.kernels.buildfiles.cmake import port_cmake
 from torchferry.kernels.buildfiles.model import BuildSettings, PortedBuildFile, ReviewList
 from torchferry.kernels.buildfiles.other_files import port_manifest, port_pyproject, review_bazel, review_meson
 from torchferry.kernels.buildfiles.python_script import port_python
-from torchferry.source.text import SourceText, UndecodableError, decode_python, decode_text
+from torchferry.kernels.review import ReviewItem
+from torchferry.source.text import SourceText, UndecodableError, apply_edits, decode_python, decode_text
 
 _PORTERS = (
     (lazy_regex(r".+\.pyw?\Z"), port_python),
@@ -51,31 +51,25 @@ def port_build_file(path: str, text: str, settings: BuildSettings) -> PortedBuil
     porter = _porter_of(path)
     if porter is None:
         return PortedBuildFile(path)
-    inside = any(path.startswith(f"{folder}/") for folder in settings.folders)
-    if inside and porter is port_cmake:
-        settings = settings._replace(style="replace")  # the copy in the ported folder is for the target alone
     return porter(path, text, settings)
 
 
-def port_build_files(root: Path, paths: Iterable[str], settings: BuildSettings) -> list[PortedBuildFile]:
-    """Return what becomes of the build files among `paths`; those without edits and items are left out."""
-    ported = []
-    for path in paths:
-        if not is_build_file(path):
-            continue
-        content = (root / path).read_bytes()
-        review = ReviewList(path, SourceText(""))
-        if len(content) > MOST_BYTES:
-            review.add(0, "build-unread", say("larger than {limit} bytes: it was not read", limit=MOST_BYTES))
-            ported.append(PortedBuildFile(path, (), review.items()))
-            continue
-        try:
-            source = decode_python(content) if path.endswith(".py") else decode_text(content)
-        except UndecodableError as error:
-            review.add(0, "build-unread", error.message)
-            ported.append(PortedBuildFile(path, (), review.items()))
-            continue
-        one = port_build_file(path, source.text, settings)
-        if one.edits or one.review:
-            ported.append(one)
-    return ported
+def port_build_data(path: str, data: bytes, settings: BuildSettings) -> tuple[bytes, tuple[ReviewItem, ...]]:
+    """Return the bytes of a build file after the port, and what is left to people; bytes that stay are the same.
+
+    Args:
+        path: The file, relative to the root, with `/`.
+        data: Its bytes.
+        settings: How it is to be ported.
+    """
+    review = ReviewList(path, SourceText(""))
+    if len(data) > MOST_BYTES:
+        review.add(0, "build-unread", say("larger than {limit} bytes: it was not read", limit=MOST_BYTES))
+        return data, review.items()
+    try:
+        source = decode_python(data) if path.endswith((".py", ".pyw")) else decode_text(data)
+    except UndecodableError as error:
+        review.add(0, "build-unread", error.message)
+        return data, review.items()
+    ported = port_build_file(path, source.text, settings)
+    return source.encode(apply_edits(source.text, ported.edits)) if ported.edits else data, ported.review

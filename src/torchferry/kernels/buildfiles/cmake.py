@@ -32,10 +32,13 @@ _BLOCKS = frozenset(
     {"if", "elseif", "else", "endif", "while", "endwhile", "foreach", "endforeach"}
     | {"function", "endfunction", "macro", "endmacro", "block", "endblock"}
 )
-_TELLING = frozenset({"message", "option", "mark_as_advanced", "string_comment", "add_custom_comment"})
+_TELLING = frozenset({"message", "option", "mark_as_advanced"})
 _IDENTIFIER = lazy_regex(r"[A-Za-z_]\w*")
 _TARGET_NAME = lazy_regex(r"([A-Za-z]\w*)::(\w+)")
 _REFERENCE = lazy_regex(r"\$\{(\w+)\}")
+_IN_EXPRESSION = lazy_regex(r"[^<>:;,\s]+(?=[>;])")
+"""What a generator expression such as `$<$<BOOL:${X}>:a.cu>` stands for; never a reference to a variable alone."""
+
 _LIBRARY_KINDS = frozenset({"OBJECT", "INTERFACE", "ALIAS", "IMPORTED"})
 _BLANK = lazy_regex(r"[ \t]*(?:\r?\n[ \t]*)?\Z")
 
@@ -114,7 +117,8 @@ class _Porter:
             new = self._argument(command, argument)
             if new is not None and new != argument.text:
                 edits.append(Edit(argument.start, argument.end, new))
-                done.add(argument)
+                if "$<" not in new:  # an expression is told, whatever is changed in it
+                    done.add(argument)
         if name in _BLOCKS:
             return (self._in_condition(command, edits) if self.beside else edits), done
         holding = self._notes_sources(command)
@@ -155,7 +159,7 @@ class _Porter:
             return f"{own}::{known}" if own and known else f"{namespace}::{name}"
 
         if command.name in ("target_link_libraries", "link_libraries"):
-            if _REFERENCE.sub("", text) == "" and text == "${TORCH_LIBRARIES}":
+            if text == "${TORCH_LIBRARIES}":
                 return facts.uses("target").get("torch")
             if facts.uses("library").get(text):
                 return facts.uses("library")[text]
@@ -163,6 +167,8 @@ class _Porter:
             return None
         new = _TARGET_NAME.sub(lambda match: library(match[1], match[2]), text)
         new = _IDENTIFIER.sub(lambda match: word(match.group()), new) if _is_names(new) else new
+        if "$<" in new:
+            return _IN_EXPRESSION.sub(lambda match: self.renaming.ported_name(match.group()), new)
         return self.renaming.ported_name(new)
 
     def _package(self, command: CmakeCommand) -> tuple[list[Edit], set[Argument]]:

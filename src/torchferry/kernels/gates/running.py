@@ -37,6 +37,12 @@ def run_gates(
         UsageError: a path of `only` is none of the tree.
     """
     chosen = _chosen(ported, request.only)
+    if not table_of(ported.target).takes_cuda_syntax:
+        reason = say(
+            "the target's kernels are written in a language of its own: a gate needs CUDA's syntax on both sides"
+        )
+        levels = LEVELS[: LEVELS.index(request.level) + 1]
+        return tuple(GateResult(level, GateState.NOT_RUN, (), 0, reason) for level in levels)
     tokens, renamed = _tokens(ported, request)
     results = [tokens]
     if request.level == "tokens":

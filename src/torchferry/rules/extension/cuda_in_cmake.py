@@ -1,8 +1,8 @@
 """CMake that requires CUDA: `find_package(CUDA)`, `enable_language(CUDA)`, `CMAKE_CUDA_ARCHITECTURES`.
 
 Configuring fails where there is no CUDA toolkit. Configure the project without CUDA where it has a switch for that;
-otherwise port the sources first, and then let CMake call the maker's own compiler. What stands under a switch such as
-`if(USE_CUDA)` is a note: leave the switch off.
+otherwise `torchferry port` ports the sources and, with `--build`, this file. What stands under a switch such as
+`if(USE_CUDA)` builds with the switch off, and then runs on the CPU.
 
 Why: CMake stops at the configuration step on a machine without the CUDA toolkit.
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
-from torchferry.rules.extension.uses import NativeRule, NativeUses
+from torchferry.rules.extension.uses import NativeRule, NativeUses, port_advice
 from torchferry.source.kinds import Kind
 
 
@@ -27,13 +27,15 @@ class CudaInCmake(NativeRule):
 
     def under_switch(self, used: NativeUses, target: Target) -> Message:
         """Say that the switch stays off."""
-        return say("requires CUDA only if a switch is on: leave it off on {target}", target=target.title)
+        return say(
+            "requires CUDA only if a switch is on: off, it runs on the CPU; {advice}", advice=port_advice(target)
+        )
 
     def needed(self, used: NativeUses, target: Target) -> Message:
         """Say what is asked for, and what to do."""
         return say(
-            "requires CUDA in CMake, which {target} does not have: configure without it, or port "
-            "the sources and compile them with the vendor's compiler (lines: {lines})",
+            "requires CUDA in CMake, which {target} does not have: configure without it; {advice} (lines: {lines})",
             target=target.title,
+            advice=port_advice(target),
             lines=used.lines,
         )

@@ -1,7 +1,8 @@
 """A CUDA source file: `.cu`, `.cuh`.
 
-Kernels are not rewritten here. They are counted, because they decide what a migration costs: port them to the
-maker's own kernel language, or find out whether the project has a plain path without them.
+The kernels are counted, because they decide what a migration costs. `torchferry port` ports them for a card whose
+compiler takes CUDA's syntax, and describes each for one whose kernels are written in a language of their own. Or find
+out whether the project has a plain path without them.
 
 Why: A program that needs the kernels cannot run until they are ported.
 
@@ -13,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchferry.backends.unknown import Unknown
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say, say_plural
 from torchferry.rules.base import Context, Rule
+from torchferry.rules.extension.uses import port_advice
 from torchferry.source.kinds import Kind
 from torchferry.source.native import code_of
 
@@ -34,24 +35,13 @@ class CudaSource(Rule):
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield one finding a file."""
-        backend = context.target.backend
         code = code_of(context.kind, context.text)
         kernels = say_plural("{count} kernel", "{count} kernels", count=len(_KERNEL.findall(code)))
         launches = say_plural("{count} launch", "{count} launches", count=len(_LAUNCH.findall(code)))
-        if isinstance(backend.COMPILER, Unknown):
-            message = say(
-                "CUDA source with {kernels} and {launches}: the compiler for kernels on {target} is "
-                "UNKNOWN; run without it if the project can",
-                kernels=kernels,
-                launches=launches,
-                target=context.target.title,
-            )
-            yield self.finding(context, (0, 0), message, Grade.MANUAL, blocker=True)
-            return
         message = say(
-            "CUDA source with {kernels} and {launches}: port it to {compiler}, or run without it if the project can",
+            "CUDA source with {kernels} and {launches}: {advice}; or run without it if the project can",
             kernels=kernels,
             launches=launches,
-            compiler=backend.COMPILER,
+            advice=port_advice(context.target),
         )
         yield self.finding(context, (0, 0), message, Grade.MANUAL, blocker=True)

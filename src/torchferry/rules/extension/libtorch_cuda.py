@@ -2,7 +2,8 @@
 
 libtorch on another card has no CUDA device: `torch::kCUDA` raises, `is_cuda()` answers no, and what is registered for
 the dispatch key `CUDA` is never called. Name the target's device, and port what is done with CUDA's streams and
-kernels. What is compiled only under a switch such as `#ifdef WITH_CUDA` is a note: leave the switch off.
+kernels: `torchferry port`. What is compiled only under a switch such as `#ifdef WITH_CUDA` builds with the switch off,
+and then runs on the CPU.
 
 Why: The program raises, or the operators that are registered for CUDA are never called.
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
-from torchferry.rules.extension.uses import NativeRule, NativeUses
+from torchferry.rules.extension.uses import NativeRule, NativeUses, port_advice
 from torchferry.source.kinds import Kind
 
 
@@ -28,20 +29,20 @@ class LibtorchCuda(NativeRule):
     def under_switch(self, used: NativeUses, target: Target) -> Message:
         """Say that the switch stays off."""
         return say(
-            "requests CUDA from libtorch only if a switch is on (uses: {count}): leave it off on {target}",
+            "requests CUDA from libtorch only if a switch is on (uses: {count}): off, it runs on the CPU; {advice}",
             count=used.total,
-            target=target.title,
+            advice=port_advice(target),
         )
 
     def needed(self, used: NativeUses, target: Target) -> Message:
         """Say what is asked for, and what to do."""
         return say(
             "requests CUDA from libtorch: on {target} the device is `{device}` and its dispatch "
-            "key is `{key}`; port what uses CUDA's streams and kernels (uses: {count}; lines: "
-            "{lines})",
+            "key is `{key}`; {advice} (uses: {count}; lines: {lines})",
             count=used.total,
             target=target.title,
             device=target.backend.DEVICE_TYPE,
+            advice=port_advice(target),
             key=target.dispatch_key or "UNKNOWN",
             lines=used.lines,
         )

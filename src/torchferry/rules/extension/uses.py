@@ -10,9 +10,10 @@ from functools import lru_cache
 from typing import ClassVar
 
 from torchferry.backends import cuda
+from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import Message
+from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context, Options, Rule
 from torchferry.source.kinds import Kind
@@ -43,7 +44,7 @@ class NativeUses(NamedTuple):
 class NativeRule(Rule):
     """Finds files that use the parts of CUDA which have one role: at most one finding a file, at the first use.
 
-    What is compiled only where a switch asks for it is a note.
+    What is compiled only where a switch asks for it is work all the same: with the switch off it stays on the CPU.
     """
 
     ROLE: ClassVar[str]
@@ -58,7 +59,7 @@ class NativeRule(Rule):
         used = _uses(context, self.ROLE)
         if used is not None:
             message = self.under_switch(used, context.target) if used.optional else self.needed(used, context.target)
-            yield self.finding(context, used.first, message, Grade.NOTE if used.optional else Grade.MANUAL)
+            yield self.finding(context, used.first, message, Grade.MANUAL)
 
     def under_switch(self, used: NativeUses, target: Target) -> Message:
         """Say what a file uses only where a switch asks for CUDA."""
@@ -67,6 +68,16 @@ class NativeRule(Rule):
     def needed(self, used: NativeUses, target: Target) -> Message:
         """Say what a file uses, and what to do."""
         raise NotImplementedError
+
+
+def port_advice(target: Target) -> Message:
+    """Say what `torchferry port` does about CUDA C++ for a target."""
+    table = kernel_table(target.backend)
+    if table is None:
+        return say("how kernels are written for {target} is UNKNOWN", target=target.title)
+    if table.takes_cuda_syntax:
+        return say("`torchferry port` ports it")
+    return say("its kernels have to be written in {language} (`torchferry port`)", language=table.language)
 
 
 def _words(role: str) -> tuple[str, ...]:

@@ -1,0 +1,60 @@
+"""CUDA C++ in scans and migrations: what there is to port, and findings about what is ported already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.messages import say, say_plural
+from torchferry.rules.analysis import Analysis
+
+if TYPE_CHECKING:
+    from torchferry.kernels.survey import NativeSurvey
+
+_SOURCES = ("EXT102", "EXT103", "EXT104")
+_BUILDS = ("EXT101", "EXT105", "EXT108")
+
+
+def with_survey(analysis: Analysis, root: Path, target: Target) -> tuple[Analysis, NativeSurvey | None]:
+    """Return an analysis whose findings know what is ported, and what there is to port; None where there is nothing."""
+    codes = frozenset((*_SOURCES, *_BUILDS))
+    paths = [item.path for item in analysis.examined if any(finding.code in codes for finding in item.findings)]
+    if not paths:
+        return analysis, None
+    from torchferry.kernels.survey import survey  # imported late: most projects have no C++
+
+    native = survey(root, paths, target)
+    copies = {file.path for file in native.files if file.copy}
+    examined = [
+        item
+        if item.path not in copies
+        else item._replace(
+            findings=tuple(_judged_anew(finding, native) for finding in item.findings),
+            remaining=tuple(_judged_anew(finding, native) for finding in item.remaining),
+        )
+        for item in analysis.examined
+    ]
+    return analysis._replace(examined=examined), native
+
+
+def _judged_anew(finding: Finding, native: NativeSurvey) -> Finding:
+    """Return a finding about a file as it is where the file is ported."""
+    file = native.copy_of(finding.location.path)
+    if file is None or finding.lacks or finding.grade is Grade.NOTE:
+        return finding
+    if finding.code in _BUILDS:
+        message = say("builds for {target} too: {message}", target=native.target.title, message=finding.message)
+        return finding._replace(grade=Grade.NOTE, blocker=False, message=message)
+    if finding.code not in _SOURCES:
+        return finding
+    if file.blocking:
+        message = say_plural(
+            "ported to {copy}, where a person has to look at {count} place",
+            "ported to {copy}, where a person has to look at {count} places",
+            copy=file.copy,
+            count=file.blocking,
+        )
+        return finding._replace(blocker=False, message=message)
+    return finding._replace(grade=Grade.NOTE, blocker=False, message=say("ported to {copy}", copy=file.copy))

@@ -1,0 +1,98 @@
+"""A port as a whole: the tree, where it is written, and the files outside of it that change with it.
+
+`plan_port` reads and decides, `PortPlan.write` writes everything as one transaction.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torchferry.backends.target import Target
+from torchferry.kernels.buildfiles.joining import PortedNeighbour, port_builds
+from torchferry.kernels.device_tests import port_tests
+from torchferry.kernels.output import PortOutput, original_contents, place_of, write_beside, write_over
+from torchferry.kernels.ported_tree import PortedTree, port_tree
+
+
+@dataclass(frozen=True)
+class PortPlan:
+    """What a port will write.
+
+    Attributes:
+        ported: The tree, with what a person has to look at, in the neighbours too.
+        place: The folder that it is written to; None where it is written over the tree.
+        builds: The build files outside of the tree.
+        tests: The tests that are extended.
+    """
+
+    ported: PortedTree
+    place: Path | None
+    builds: tuple[PortedNeighbour, ...] = ()
+    tests: tuple[PortedNeighbour, ...] = ()
+
+    @property
+    def neighbours(self) -> tuple[PortedNeighbour, ...]:
+        """All files outside of the tree that change with it."""
+        return self.builds + self.tests
+
+    def write(self) -> PortOutput:
+        """Write all of it, or nothing; raises what `write_beside` and `write_over` do."""
+        if self.place is None:
+            return write_over(self.ported, self.neighbours)
+        return write_beside(self.ported, self.place, self.neighbours)
+
+
+def plan_port(
+    path: Path,
+    target: Target,
+    *,
+    out: Path | None = None,
+    in_place: bool = False,
+    ignore: Iterable[str] = (),
+    rules: Mapping[str, str] | None = None,
+    drop_default_map: bool = False,
+    unsafe: bool = False,
+    builds: Iterable[Path] = (),
+    build_style: str = "branch",
+    tests: Iterable[Path] = (),
+) -> PortPlan:
+    """Return what a port will write.
+
+    Args:
+        path: The folder, or one file.
+        target: Where to.
+        out: Where to write; by default the folder with the name of the device behind it.
+        in_place: Whether to write into the tree itself.
+        ignore: Folders and files to leave out.
+        rules: The user's own rules.
+        drop_default_map: Whether the user's rules alone are applied.
+        unsafe: Whether rules are applied that change more than names.
+        builds: Build files outside of the tree that change with it. Those inside are ported with it: in a copy for the
+            target alone, in place in `build_style`.
+        build_style: One of `buildfiles.model.STYLES`.
+        tests: Tests, and folders of them, whose lists of devices get the target.
+
+    Raises:
+        TorchferryError: something cannot be read.
+        UsageError: a folder to be left out is not there, or a build file is none.
+    """
+    place = place_of(path, target.backend.DEVICE_TYPE, out, in_place)
+    ported = port_tree(
+        path,
+        target,
+        ignore=ignore,
+        rules=rules,
+        drop_default_map=drop_default_map,
+        allow_unsafe=unsafe,
+        skip=() if place is None else (place,),
+        build_style=build_style if in_place else "replace",
+    )
+    named = [Path(os.path.abspath(file)) for file in (*builds, *tests)]
+    earlier = original_contents(place, named) if place is not None and named else {}
+    changed_builds = port_builds(ported, place, builds, build_style, earlier.get)
+    changed_tests = port_tests(tests, target, place, lambda paths: original_contents(place, paths) if place else {})
+    items = tuple(item for each in (*changed_builds, *changed_tests) for item in each.items)
+    return PortPlan(replace(ported, items=ported.items + items), place, tuple(changed_builds), tuple(changed_tests))

@@ -1,0 +1,119 @@
+"""The part of a report about CUDA C++: what each file has, what stands in the way, and the command that ports it.
+
+Imported late: most projects have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torchferry.core.messages import Message, say
+from torchferry.kernels.listing import by_kind
+from torchferry.kernels.review import kinds
+from torchferry.kernels.survey import NativeSurvey, SurveyedFile, file_line
+from torchferry.report.escape import visible
+from torchferry.report.html_escape import text
+
+_MOST_FILES = 12
+_MOST_ITEMS = 5_000
+"""Places to look at that a JSON report carries; all are counted."""
+
+
+def native_lines(native: NativeSurvey, lang: str) -> Iterator[str]:
+    """Yield the lines of a text report: the sum, the files with the weightiest first, and what to do next."""
+    title = say("CUDA C++: {summary}", summary=native.headline())
+    yield title.render(lang)
+    shown = sorted(native.files, key=_weight)
+    for file in shown[:_MOST_FILES]:
+        yield f"  {visible(_said(file, lang))}"
+    if len(shown) > _MOST_FILES:
+        yield f"  {say('... and {count} more', count=len(shown) - _MOST_FILES).render(lang)}"
+    if any(file.copy and file.kernels for file in native.files):
+        yield f"  {_not_compiled().render(lang)}"
+    if native.command:
+        yield f"  {say('next: {command}', command=visible(native.command)).render(lang)}"
+
+
+def native_object(native: NativeSurvey, lang: str) -> dict[str, Any]:
+    """Return the part as JSON holds it."""
+    explained = kinds()
+    return {
+        "summary": native.headline().render(lang),
+        "command": native.command,
+        "libraries": list(native.libraries),
+        "kernels": [
+            {
+                "name": kernel.name,
+                "path": kernel.path,
+                "line": kernel.line,
+                "signature": kernel.signature,
+                "uses": dict(kernel.uses),
+            }
+            for kernel in native.kernels
+        ],
+        "files": [
+            {
+                "path": file.path,
+                "kernels": file.kernels,
+                "launches": file.launches,
+                "libraries": list(file.libraries),
+                "kinds": dict(file.kinds),
+                "ported": file.copy,
+            }
+            for file in native.files
+        ],
+        "kinds": {
+            kind: {
+                "count": count,
+                "why": explained[kind].why.render(lang),
+                "action": explained[kind].action.render(lang),
+                "blocks": explained[kind].blocks,
+            }
+            for kind, count in sorted(native.kinds.items())
+        },
+        "review": [
+            {
+                "path": item.path,
+                "line": item.line,
+                "column": item.column,
+                "kind": item.kind,
+                "message": item.message.render(lang),
+                "excerpt": item.excerpt,
+            }
+            for item in native.items[:_MOST_ITEMS]
+        ],
+    }
+
+
+def native_html(native: NativeSurvey, lang: str) -> Iterator[str]:
+    """Yield the part as a section of the page."""
+    yield '<section aria-labelledby="native"><h2 id="native">CUDA C++</h2>'
+    yield f"<p>{text(native.headline().render(lang))}</p>"
+    if native.command:
+        yield f"<pre>{text(native.command)}</pre>"
+    yield '<ul class="paths">'
+    yield from (f"<li>{text(file.path)}: {text(_said(file, lang))}</li>" for file in sorted(native.files, key=_weight))
+    yield "</ul>"
+    for kind, items in by_kind(native.items):
+        yield f"<details><summary><code>{text(kind.name)}</code> {len(items)}</summary>"
+        yield f"<p>{text(kind.why.render(lang))}. {text(kind.action.render(lang))}.</p>"
+        yield '<ul class="paths">'
+        for item in items[:_MOST_ITEMS]:
+            place = f"{item.path}:{item.line}:{item.column}"
+            yield f"<li>{text(place)} {text(item.message.render(lang))}<pre>{text(item.excerpt)}</pre></li>"
+        yield "</ul></details>"
+    yield "</section>"
+
+
+def _not_compiled() -> Message:
+    return say("nothing was compiled: whether the vendor's compiler takes the ported files, only its toolkit shows")
+
+
+def _said(file: SurveyedFile, lang: str) -> str:
+    contents = "; ".join(message.render(lang) for message in file_line(file))
+    return f"{file.path}: {contents}" if contents else file.path
+
+
+def _weight(file: SurveyedFile) -> tuple[bool, int, int, str]:
+    return bool(file.copy), -file.blocking, -file.kernels, file.path

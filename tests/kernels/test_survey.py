@@ -1,0 +1,178 @@
+"""CUDA C++ in a scan and a migration: what is named, how it is handed over to the port, and judged after it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from torchferry.cli import cli
+from torchferry.migration.journal import known_journals
+
+SETUP = """\
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CUDAExtension
+
+setup(name="pkg", ext_modules=[CUDAExtension("pkg._C", ["csrc/ops.cu"])], cmdclass={"build_ext": BuildExtension})
+"""
+OPS = """\
+#include <cublas_v2.h>
+#include <torch/extension.h>
+__global__ void add(float* a) { a[threadIdx.x] += __shfl_down_sync(0xffffffff, a[0], 1); }
+void run(at::Tensor t) { cublasSgemm(0); add<<<1, 32>>>(t.data_ptr<float>()); }
+"""
+PROJECT = {
+    "setup.py": SETUP,
+    "MANIFEST.in": "recursive-include csrc *.cu\n",
+    "pkg/__init__.py": "",
+    "train.py": "import torch\nfrom pkg import _C\n_C.run(torch.ones(4).cuda())\n",
+    "plain.py": "import torch\nprint(torch.ones(4).cuda())\n",
+    "csrc/ops.cu": OPS,
+}
+APP = {
+    "CMakeLists.txt": "project(app LANGUAGES CXX CUDA)\nadd_executable(app src/main.cu src/util.cpp)\n",
+    "src/main.cu": "#include <cuda_runtime.h>\n__global__ void f() {}\nint main() { cudaFree(0); f<<<1, 1>>>(); }\n",
+    "src/util.cpp": "#ifdef WITH_CUDA\n#include <cuda_runtime.h>\nvoid g() { cudaFree(0); }\n#endif\n",
+}
+
+
+def made(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    return root
+
+
+def ran(*arguments: object) -> str:
+    return CliRunner().invoke(cli, [*map(str, arguments), "--lang", "en"], catch_exceptions=False).output
+
+
+def scanned(root: Path, target: str) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(ran("scan", root, "-t", target, "-f", "json"))
+    return report
+
+
+@pytest.mark.parametrize("target", ["musa", "npu", "sdaa", "gcu", "ptex"])
+@pytest.mark.parametrize(
+    "files",
+    [
+        APP,
+        {"util.cpp": APP["src/util.cpp"]},
+        {"x.h": "#pragma once\n__host__ __device__ int f();\n"},
+        {"a.inc": "cudaStream_t stream;\n"},
+        {"meson.build": "project('a', 'cuda')\n"},
+        {"BUILD": 'cuda_library(name = "a")\n'},
+        {"MANIFEST.in": "include *.cu\n"},
+        {"cmake/x.cmake": "if(USE_CUDA)\nfind_package(CUDAToolkit)\nendif()\n"},
+    ],
+    ids=["app", "switch", "header", "include", "meson", "bazel", "manifest", "cmake"],
+)
+def test_a_tree_with_unported_cuda_is_never_ready(tmp_path: Path, target: str, files: dict[str, str]) -> None:
+    report = scanned(made(tmp_path, files), target)
+    assert report["verdict"] in ("blocked", "ready after work by hand")
+    found = {finding["path"] for finding in report["findings"] if finding["grade"] == "manual"}
+    assert found >= set(files) - {"CMakeLists.txt"}
+    assert report["native"] is not None
+
+
+def test_scan_names_what_there_is_to_port_and_how(tmp_path: Path) -> None:
+    root = made(tmp_path / "project", PROJECT)
+    report = scanned(root, "musa")
+    native = report["native"]
+    assert report["verdict"] == "partly blocked"
+    assert [kernel["name"] for kernel in native["kernels"]] == ["add"]
+    source = next(file for file in native["files"] if file["path"] == "csrc/ops.cu")
+    assert (source["kernels"], source["launches"], source["libraries"]) == (1, 1, ["cublas"])
+    assert source["kinds"]["warp-intrinsic"] == 2
+    assert {item["path"] for item in native["review"]} == {"csrc/ops.cu"}
+    command = native["command"]
+    assert command.startswith(f"torchferry port {root}/csrc --target musa")
+    assert all(f"--build {root}/{name}" in command for name in ("setup.py", "MANIFEST.in"))
+    for form in ("text", "html"):
+        assert f"torchferry port {root}/csrc" in ran("scan", root, "-t", "musa", "-f", form)
+    assert command in ran("migrate", root, "-t", "musa", "--check")
+    assert "--requests" in scanned(root, "npu")["native"]["command"]
+    (root / "csrc" / "ops.cu").unlink()
+    for name in ("setup.py", "MANIFEST.in", "train.py"):
+        (root / name).unlink()
+    assert scanned(root, "musa")["native"] is None
+
+
+def test_after_a_port_the_project_is_judged_anew_and_undo_takes_all_back(tmp_path: Path) -> None:
+    root = made(tmp_path / "project", PROJECT)
+    test = "import pytest\n\n@pytest.mark.parametrize('device', ['cpu', 'cuda'])\ndef test_it(device):\n    pass\n"
+    made(root, {"tests/test_it.py": test})
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    arguments = ("port", root / "csrc", "-t", "musa", "--tests", root / "tests")
+    builds = ("--build", root / "setup.py", "--build", root / "MANIFEST.in")
+    written = ran(*arguments, *builds)
+    assert "changed 3 files beside it" in written
+    assert "FORCE_MUSA=1 python setup.py" in written
+    assert "-m pytest -k musa" in written
+    assert len(known_journals(root)) == 1
+    assert "already as it would be written" in ran(*arguments, *builds)
+    made(root, {"csrc/ops.cu": OPS + "// more\n"})
+    ran(*arguments, *builds)
+    assert len(known_journals(root)) == 1
+    made(root, {"csrc/ops.cu": OPS})
+    report = scanned(root, "musa")
+    assert report["verdict"] in ("ready after fixes", "ready after work by hand")
+    assert {program["verdict"] for program in report["programs"]} == {"fixes"}
+    assert report["native"]["command"] == ""
+    copy = root / "csrc_musa" / "ops.mu"
+    made(root, {"csrc_musa/left.cpp": "cudaFancyThing_t left;\n"})
+    assert scanned(root, "musa")["native"]["command"] == ""  # a port is not ported again
+    (root / "csrc_musa" / "left.cpp").unlink()
+    assert b"mublasSgemm" in copy.read_bytes()
+    ran("undo", root)
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+    assert scanned(root, "musa")["verdict"] == "partly blocked"
+
+
+def test_build_files_of_a_tree_are_ported_with_it(tmp_path: Path) -> None:
+    root = made(tmp_path / "app", APP)
+    assert "cmake -S" in ran("port", root, "-t", "musa")
+    text = (tmp_path / "app_musa" / "CMakeLists.txt").read_text()
+    assert "musa_add_executable(app src/main.mu src/util.cpp)" in text
+    assert "CUDA" not in text
+    assert scanned(root, "musa")["verdict"] != "blocked"
+    first_port = tmp_path / "app_musa" / "src" / "main.mu"
+    content = first_port.read_bytes()
+    assert b"musaFree" in content
+    ran("undo", tmp_path)
+    assert not (tmp_path / "app_musa").exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "left"),
+    [
+        ("npu", "aclrtSynchronizeDevice(); aclrtFree(p); cudaMalloc(&p, 4);", {"host-call", "no-counterpart"}),
+        ("sdaa", "sdaaDeviceSynchronize(); sdaaFree(p); sdaaMalloc(&p, 4);", {"host-call"}),
+        ("gcu", "topsDeviceSynchronize(); topsFree(p); topsMalloc(&p, 4);", {"host-call"}),
+        ("ptex", "cudaDeviceSynchronize(); cudaFree(p); cudaMalloc(&p, 4);", {"unknown-name"}),
+    ],
+)
+def test_kernels_in_another_language_are_requested_and_host_code_is_reviewed(
+    tmp_path: Path, target: str, host: str, left: set[str]
+) -> None:
+    kernel = "template <typename T>\n__global__ void f(T* p) { atomicAdd(p, T(1)); __shared__ float s[4]; }\n"
+    code = (
+        "void g() { float* p; cudaDeviceSynchronize(); cudaFree(p); cudaMalloc(&p, 4);\n  f<float><<<2, 32>>>(p); }\n"
+    )
+    root = made(tmp_path / "csrc", {"cuda/nms_cuda.cu": kernel + code, "cpu/nms.cpp": "", f"{target}/nms.cpp": ""})
+    requests = tmp_path / "requests.json"
+    ran("port", root, "-t", target, "--requests", requests)
+    ported = tmp_path / f"csrc_{'xla' if target == 'ptex' else target}" / "cuda" / "nms_cuda.cu"
+    assert ported.read_text() == kernel + code.replace("cudaDeviceSynchronize(); cudaFree(p); cudaMalloc(&p, 4);", host)
+    (request,) = json.loads(requests.read_text())["requests"]
+    assert request["signature"] == "template <typename T> __global__ void f(T* p)"
+    assert request["launches"] == [{"path": "cuda/nms_cuda.cu", "line": 4, "geometry": "2, 32"}]
+    assert request["uses"] == {"atomic": 1, "shared-memory": 1}
+    assert (request["references"], request["ports"]) == (["cpu/nms.cpp"], [f"{target}/nms.cpp"])
+    listed = json.loads(ran("port", root, "-t", target, "--check", "-f", "json"))["review"]
+    kinds = {item["kind"] for item in listed}
+    assert kinds >= {"kernel-rewrite"} | left
+    assert not kinds & {"atomic", "shared-memory"}
