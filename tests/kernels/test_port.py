@@ -134,6 +134,7 @@ def test_only_licensed_tokens_change(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "kinds"),
     [
+        ("at::globalContext().lazyInitCUDA();", ["torch-device"]),
         ("int x = 0xffffffff;", []),  # a mask of threads only beside what takes one
         ("x = __shfl_sync(0xffffffff, x, 1);", ["warp-intrinsic", "warp-intrinsic"]),
         ('void trap() { asm volatile("int $3" : : ); }', []),
