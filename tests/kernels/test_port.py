@@ -131,6 +131,25 @@ def test_only_licensed_tokens_change(text: str) -> None:
     assert port_text("a.cu", done.text, JUDGE, {"a.cuh"}).text == done.text
 
 
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("at::globalContext().lazyInitCUDA();", ["torch-device"]),
+        ("int x = 0xffffffff;", []),  # a mask of threads only beside what takes one
+        ("x = __shfl_sync(0xffffffff, x, 1);", ["warp-intrinsic", "warp-intrinsic"]),
+        ('void trap() { asm volatile("int $3" : : ); }', []),
+        ('void trap() { asm("" : : "g"(p)); }', []),
+        ('MINE void add() { asm volatile("{ add.f32 %0, %1; }" : : ); }', ["inline-assembly"]),
+        ('__device__ void f() { asm("whatever"); }', ["inline-assembly"]),
+        ("#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 600\n#endif", ["version-guard"]),
+        ("using namespace nvcuda; wmma::fragment<wmma::a> x; wmma::load(x);", ["tensor-core", "tensor-core"]),
+        ("cuda::std::move(cuda::std::x);\ncuda::barrier y;", ["unknown-name"]),
+    ],
+)
+def test_list_has_what_matters_once(text: str, kinds: list[str]) -> None:
+    assert [item.kind for item in port_text("a.cu", text, JUDGE, ()).items] == kinds
+
+
 def test_tree_is_ported_and_what_is_left_is_listed(tree: Path) -> None:
     ported = port_tree(tree, Target.named("musa"))
     kinds = {item.kind for item in ported.items}

@@ -12,6 +12,7 @@ import click
 
 from torchferry.backends import registry
 from torchferry.backends.target import Target
+from torchferry.cli import doctor_symbol
 from torchferry.cli.completion import complete_target
 from torchferry.cli.help_text import help_text
 from torchferry.core import exitcodes
@@ -302,3 +303,6 @@ def _paint(text: str, kind: str) -> str:
 
 def _plain(text: str, kind: str) -> str:
     return text
+
+
+command.add_command(doctor_symbol.command)

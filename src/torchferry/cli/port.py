@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,8 +13,9 @@ from torchferry.backends.target import Target
 from torchferry.cli.completion import target_option
 from torchferry.cli.writing import write
 from torchferry.core import exitcodes
-from torchferry.core.errors import UsageError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, language, say, say_plural
+from torchferry.kernels.gates.result import LEVELS, FileGate, GateRequest, GateState, state_text
 from torchferry.kernels.listing import FORMATS, render, review_lines, summary, table
 from torchferry.kernels.output import PortOutput, differences
 from torchferry.kernels.planning import plan_port
@@ -71,6 +73,15 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the list of what to look at here: text, or by suffix .json, .sarif, .html.",
 )
+@click.option(
+    "--gate",
+    type=click.Choice(LEVELS),
+    help="Check the result up to this level: its tokens; with the preprocessor; with the compiler, as CUDA.",
+)
+@click.option("--gate-only", multiple=True, metavar="FILE", help="With --gate: compile this file of PATH; repeatable.")
+@click.option(
+    "--gate-flag", multiple=True, metavar="FLAG", help="With --gate: flag for the compiler, such as -DWITH_CUDA."
+)
 @click.option("-f", "--output-format", type=click.Choice(FORMATS), default="text", help="Form of the result.")
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write it to.")
 @click.option("-v", "--verbose", is_flag=True, help="Also print the list of what to look at.")
@@ -92,6 +103,9 @@ def command(
     diff: bool,
     check: bool,
     review: Path | None,
+    gate: str | None,
+    gate_only: tuple[str, ...],
+    gate_flag: tuple[str, ...],
     output_format: str,
     output_file: Path | None,
     verbose: bool,
@@ -108,6 +122,8 @@ def command(
         raise UsageError(say("--diff, --check, --in-place and --out exclude each other; name one"))
     if drop_default_map and map_file is None:
         raise UsageError(say("--drop-default-map needs --map, whose rules alone are applied"))
+    if (gate_only or gate_flag) and gate is None:
+        raise UsageError(say("--gate-only and --gate-flag belong to --gate"))
     planned = plan_port(
         path,
         Target.named(target),
@@ -122,6 +138,8 @@ def command(
         tests=tests,
     )
     ported = planned.ported
+    if gate is not None:
+        ported = _with_gates(ported, GateRequest(gate, gate_only, gate_flag, default_rules=not drop_default_map), lang)
     if names is not None:
         from torchferry.kernels.proposal import proposal
 
@@ -144,7 +162,34 @@ def command(
 
     following = next_commands(planned, path, build_style, requests is not None)
     _print(ported, output_format, output_file, verbose, lang, written, following)
-    sys.exit(exitcodes.FINDINGS if ported.by_hand or (check and writes) else exitcodes.CLEAN)
+    failed = any(each.state is not GateState.PASSED for each in ported.gates)
+    sys.exit(exitcodes.FINDINGS if failed or ported.by_hand or (check and writes) else exitcodes.CLEAN)
+
+
+def _with_gates(ported: PortedTree, request: GateRequest, lang: str) -> PortedTree:
+    """Run the gates; each file that was compiled is named on standard error as soon as it is known.
+
+    Raises:
+        TorchferryError: the port changed what no rule says.
+    """
+    from torchferry.kernels.gates.running import run_gates
+
+    def each(level: str, file: FileGate) -> None:
+        problems = "".join(f"\n    {problem.render(lang)}" for problem in file.problems)
+        _say(f"{level}: {file.path}: {state_text(file.state).render(lang)} ({file.seconds:.1f} s){problems}")
+
+    gates = run_gates(ported, request, each=each)
+    wrong = [file for file in gates[0].files if file.state is GateState.FAILED]
+    if wrong:
+        raise TorchferryError(
+            say(
+                "the port of {path} is wrong, and nothing was written: {problem}",
+                path=wrong[0].path,
+                problem=wrong[0].problems[0],
+            ),
+            say("this is a fault of torchferry: please report it with the file"),
+        )
+    return replace(ported, gates=gates)
 
 
 def _written(result: PortOutput, lang: str) -> str:

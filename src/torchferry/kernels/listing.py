@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from torchferry import __version__
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.kernels.gates.result import GateResult, GateState, does_not_prove, proves, state_text
 from torchferry.kernels.ported_tree import PortedTree
 from torchferry.kernels.review import ReviewItem, ReviewKind, kinds
 
@@ -72,11 +73,47 @@ def table(ported: PortedTree, lang: str, commands: Iterable[tuple[Message, str]]
     if ported.skipped:
         reasons = "; ".join(f"{path}: {reason.render(lang)}" for path, reason in ported.skipped[:_MOST_FILES])
         rows.append((say("not read"), f"{len(ported.skipped)}: {_visible(reasons)}"))
+    rows += [(say("gate: {level}", level=gate.level), _gate(gate, lang)) for gate in ported.gates]
     rows += commands
     titles = [title.render(lang) for title, _ in rows]
     width = max(map(_width, titles))
     for title, (_, value) in zip(titles, rows, strict=True):
         yield f"{title}{' ' * (width - _width(title))}  {value}"
+
+
+def _gate(gate: GateResult, lang: str) -> str:
+    """Return one gate in one line."""
+    counted = say("{state}; files that passed: {count}", state=state_text(gate.state), count=gate.passed).render(lang)
+    if gate.state is GateState.PASSED:
+        says = say("it does not prove {what}", what=does_not_prove(gate.level)).render(lang)
+    elif gate.reason is not None:
+        says = gate.reason.render(lang)
+    else:
+        worst = [file for file in gate.files if file.state is gate.state]
+        says = "; ".join(f"{file.path}: {file.problems[0].render(lang)}" for file in worst[:_MOST_FILES])
+        says += " ..." if len(worst) > _MOST_FILES else ""
+    return f"{counted}; {_visible(says)}"
+
+
+def _gate_document(gate: GateResult, lang: str) -> dict[str, Any]:
+    return {
+        "level": gate.level,
+        "state": gate.state.value,
+        "passed": gate.passed,
+        "reason": gate.reason.render(lang) if gate.reason is not None else "",
+        "proves": proves(gate.level).render(lang),
+        "does_not_prove": does_not_prove(gate.level).render(lang),
+        "notes": [note.render(lang) for note in gate.notes],
+        "files": [
+            {
+                "path": file.path,
+                "state": file.state.value,
+                "problems": [problem.render(lang) for problem in file.problems],
+                "seconds": round(file.seconds, 2),
+            }
+            for file in gate.files
+        ],
+    }
 
 
 def document(ported: PortedTree, lang: str) -> dict[str, Any]:
@@ -110,6 +147,7 @@ def document(ported: PortedTree, lang: str) -> dict[str, Any]:
             for rule in ported.rules.rules
         ],
         "skipped": [{"path": path, "reason": reason.render(lang)} for path, reason in ported.skipped],
+        "gates": [_gate_document(gate, lang) for gate in ported.gates],
         "kinds": {
             name: {"why": kind.why.render(lang), "action": kind.action.render(lang), "blocks": kind.blocks}
             for name, kind in kinds().items()

@@ -23,6 +23,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.kernels.buildfiles import is_build_file, port_build_data
 from torchferry.kernels.buildfiles.model import BuildSettings
 from torchferry.kernels.device_code import Kernel, Launch
+from torchferry.kernels.gates.result import GateResult
 from torchferry.kernels.porting import PortedText, port_text
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.rules import RuleSet, RuleVerdict, rule_set
@@ -78,6 +79,7 @@ class PortedTree:
         rules: The user's rules, with what became of each.
         skipped: Files that were not read, with the reason.
         libraries: The libraries of CUDA that are called, by file.
+        gates: What the gates found that were asked for, the tokens first.
     """
 
     root: Path
@@ -92,6 +94,7 @@ class PortedTree:
     rules: RuleSet = field(default_factory=RuleSet)
     skipped: tuple[tuple[str, Message], ...] = ()
     libraries: dict[str, set[str]] = field(default_factory=dict)
+    gates: tuple[GateResult, ...] = ()
 
     @property
     def sources(self) -> int:

@@ -20,8 +20,8 @@ from torchferry.core.messages import Message, noted, say
 from torchferry.kernels.device_code import DeviceCode, Kernel, Launch, device_code
 from torchferry.kernels.headers import header_use
 from torchferry.kernels.review import ReviewItem
-from torchferry.kernels.tokens import WORDS, SourceTokens, TokenKind, readable
-from torchferry.kernels.words import WordJudge, WordMeaning
+from torchferry.kernels.tokens import SourceTokens, TokenKind, readable, words_of
+from torchferry.kernels.words import MASKS, WordJudge, WordMeaning
 from torchferry.source.text import apply_edits
 
 _LIBTORCH = ("at", "c10")
@@ -36,6 +36,12 @@ _SPLIT_NAME = lazy_regex(r"[\w\x80-\xff]\\\r?\n[\w\x80-\xff]")
 _PASTE = lazy_regex(r"\b\w*(?:cuda|CUDA|cublas|cudnn)\w*\s*##|##\s*\w*(?:cuda|CUDA|Cuda)\w*")
 _OF_THE_DEVICE = ("device-runtime", "float64")
 """Kinds that are of no consequence on the host."""
+
+_DEVICE_MARKS = ("__device__", "__global__", "__host__", "__CUDA", "cuda")
+_OF_THE_HOST = lazy_regex(
+    r"(?:\s|volatile\b|__volatile__\b|inline\b|goto\b)*\(\s*\"(?!\s*(?:[{@]|[a-z]\w*\.\w)|[^\"\n]*\b[a-z]\w*\.[a-z]\w*)"
+)
+"""The start of an assembler instruction that is none of PTX, whose instructions have types behind a point."""
 
 _STATEMENT = frozenset(
     {"return", "else", "new", "delete", "throw", "case", "goto", "co_return", "do", "and", "or", "not"}
@@ -83,7 +89,7 @@ def port_text(
         files: The paths of the tree, among which a local header is looked for.
         shared_limit: Bytes of shared memory that a block has on the card; None where it is not known.
     """
-    words = judge.of_interest(set(WORDS.findall(text)))
+    words = judge.of_interest(words_of(text))
     if not words and "<<<" not in text:
         return PortedText(text)
     return _FilePort(path, text, judge, files, shared_limit).run(words)
@@ -101,11 +107,13 @@ class _FilePort:
         self.shared_limit = shared_limit
         self.result = PortedText(text)
         self.renamed: list[Edit] = []
+        self.has_warp_words = False
 
     def run(self, words: list[str]) -> PortedText:
         result = self.result
         meanings = self.judge.meanings
         places = {meanings[word].place for word in words}
+        self.has_warp_words = any(meanings[word].kind == "warp-intrinsic" and word not in MASKS for word in words)
         for word in words:
             self._word(word, meanings[word])
         if places & {"header", "cuda"}:
@@ -128,6 +136,8 @@ class _FilePort:
             result.replacements = sorted(self.renamed)
             result.text = apply_edits(self.text, result.replacements)
         result.items.sort(key=lambda item: (item.line, item.column, item.kind))
+        lines = {(item.line, item.kind, item.message): item for item in reversed(result.items)}  # one for each line
+        result.items = list(reversed(lines.values()))
         return result
 
     def _to_rewrite(self, kernel: Kernel) -> ReviewItem:
@@ -188,6 +198,10 @@ class _FilePort:
             places = [
                 at for at in places if self.text[at + len(word) : at + len(word) + 40].lstrip()[:1] in ("(", "v", "_")
             ]
+            if not any(mark in self.text for mark in _DEVICE_MARKS):
+                places = [at for at in places if not _OF_THE_HOST.match(self.text, at + len(word))]
+        if word in MASKS and not self.has_warp_words:
+            return
         for at in places if meaning.every or kind in _OF_THE_DEVICE else places[:1]:
             self.result.items.append(self._item(at, kind, self._message(kind, word, meaning, len(places))))
         if kind == "library-call":
@@ -240,6 +254,7 @@ class _FilePort:
         row = self.judge.table.contexts.get(("namespace", "cuda")) if self.judge.default else None
         use = self.judge.own.get("::cuda::", "") or (row.use if row is not None else "")
         text = self.text
+        unclear: list[int] = []
         libtorch: list[int] = []
         for at in self.source.places(word):
             before = self._before(at)
@@ -260,10 +275,15 @@ class _FilePort:
                 message = say("`.cuda()` moves a tensor to CUDA: write `.to(...)` with the target's device")
                 self.result.items.append(self._item(at, "torch-device", message))
             elif behind.startswith("::") and before != "::":
-                message = say("`cuda::` is libcu++, or libtorch's namespace inside `at` or `c10`: it was not renamed")
-                self.result.items.append(self._item(at, "unknown-name", message))
+                unclear.append(at)
             else:
                 self.result.own[word] += 1
+        if unclear:
+            message = say(
+                "`cuda::` is libcu++, or libtorch's namespace inside `at` or `c10`: it was not renamed (uses: {count})",
+                count=len(unclear),
+            )
+            self.result.items.append(self._item(unclear[0], "unknown-name", message))
 
         if libtorch:
             message = say(
@@ -389,7 +409,7 @@ class _FilePort:
             while end < len(self.text) and (self.text[end].isalnum() or self.text[end] == "_"):
                 end += 1
             name = self.text[start:end].replace("\\\r\n", "").replace("\\\n", "")
-            if self.judge.of_interest({name}):
+            if self.judge.of_interest({name.encode("latin-1")}):
                 yield self._item(start, "built-name", say("`{name}` is divided by a line break", name=name))
 
 

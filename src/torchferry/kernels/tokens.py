@@ -19,6 +19,8 @@ import string
 from bisect import bisect_right
 from collections.abc import Iterator
 from enum import Enum
+from io import BytesIO
+from itertools import accumulate
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
@@ -83,10 +85,9 @@ _CODE = lazy_regex(
     rf"|(?P<number>\.?[0-9](?:[eEpP][+-]|'[{_WORD}]|[{_WORD}.])*)"
     r"|(?P<punctuation><<<|>>>|::|->|\#\#|[^\s\\]|\\(?!\r?\n))"
 )
-_DIRECTIVE = lazy_regex(r"^[ \t]*\#[ \t]*(?P<word>[A-Za-z_]*)", re.MULTILINE)
+_DIRECTIVE = lazy_regex(r"\#[ \t]*(?P<word>[A-Za-z_]*)")
 _SPLICE = lazy_regex(r"\\\r?\n")
-WORDS = lazy_regex(rf"[{_WORD}]+")
-"""A run of characters of identifiers and numbers."""
+_BETWEEN_WORDS = bytes(byte if chr(byte) in _WORD_CHARACTERS else 32 for byte in range(256))
 
 
 def decode(data: bytes) -> str:
@@ -97,6 +98,11 @@ def decode(data: bytes) -> str:
 def encode(text: str) -> bytes:
     """Return the bytes of a text that `decode` made."""
     return text.encode("latin-1")
+
+
+def words_of(text: str) -> set[bytes]:
+    """Return the runs of characters of identifiers and numbers in a text that `decode` made, wherever they stand."""
+    return set(text.encode("latin-1").translate(_BETWEEN_WORDS).split())
 
 
 def readable(text: str) -> str:
@@ -154,7 +160,10 @@ class SourceTokens:
     def position(self, offset: int) -> tuple[int, int]:
         """Return the line and the column of an offset, both from 1; columns count characters of UTF-8."""
         if self._starts is None:
-            self._starts = [0, *(match + 1 for match in _newlines(self.text))]
+            lines = BytesIO(self.text.encode("latin-1")).readlines()  # ends lines at "\n" alone
+            self._starts = list(accumulate(map(len, lines), initial=0))
+            if lines and not lines[-1].endswith(b"\n"):
+                self._starts.pop()  # the end of the file begins no line
         line = bisect_right(self._starts, offset)
         return line, len(readable(self.text[self._starts[line - 1] : offset])) + 1
 
@@ -179,13 +188,19 @@ class SourceTokens:
         return directive if directive is not None and offset < directive.end else None
 
     def _read_directives(self) -> Iterator[Directive]:
-        behind = 0
-        for match in _DIRECTIVE.finditer(self.text):
-            start = self.text.index("#", match.start())
-            if start < behind or not self.is_code(start):
-                continue
-            behind = self._logical_end(start)
-            yield Directive(match["word"], start, match.end(), behind)
+        text, start = self.text, self.text.find("#")
+        while start >= 0:
+            begin = start
+            while begin and text[begin - 1] in " \t":
+                begin -= 1
+            if (begin == 0 or text[begin - 1] == "\n") and self.is_code(start):
+                match = _DIRECTIVE.match(text, start)
+                assert match is not None
+                end = self._logical_end(start)
+                yield Directive(match["word"], start, match.end(), end)
+                start = text.find("#", end)
+            else:
+                start = text.find("#", start + 1)
 
     def _logical_end(self, at: int) -> int:
         """Return the end of the line at an offset, with the lines that continue it and comments that go over lines."""
@@ -309,13 +324,6 @@ def _is_raw_prefix(text: str, quote: int) -> bool:
     while begin and quote - begin < 4 and _is_word(text[begin - 1]):
         begin -= 1
     return text[begin:quote] in ("R", "LR", "uR", "UR", "u8R")
-
-
-def _newlines(text: str) -> Iterator[int]:
-    at = text.find("\n")
-    while at >= 0:
-        yield at
-        at = text.find("\n", at + 1)
 
 
 def tokens(source: SourceTokens) -> Iterator[Token]:

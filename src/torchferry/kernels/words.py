@@ -55,6 +55,9 @@ _EXACT_KINDS = {
     "THCState": "removed-torch",
     "THCudaCheck": "removed-torch",
     "THCUNN_assertSameGPU": "removed-torch",
+    "lazyInitCUDA": "torch-device",
+    "hasCUDA": "torch-device",
+    "hasCuDNN": "torch-device",
     "CUDART_VERSION": "version-guard",
     "CUDA_VERSION": "version-guard",
     "CUDNN_VERSION": "version-guard",
@@ -101,7 +104,7 @@ _PATTERN_KINDS = (
 )
 """The same by pattern; the first that fits."""
 
-_EVERY = frozenset({"version-guard", "inline-assembly", "texture", "tensor-core"})
+_EVERY = frozenset({"version-guard", "inline-assembly", "texture"})
 """Kinds of which each place is an item."""
 
 _API = lazy_regex(
@@ -113,6 +116,39 @@ _API = lazy_regex(
 
 _OWN = lazy_regex(r"\w*(?:cuda|CUDA|Cuda|NVCC|nvcc)\w*\Z")
 """What a project calls after CUDA."""
+
+_BEGINNINGS = (
+    "__",
+    "WARP",
+    "tex",
+    "surf",
+    "cu",
+    "mma",
+    "load_m",
+    "store_m",
+    "ldm",
+    "AT_",
+    "TORCH_",
+    "n",
+    "TH",
+    "CU",
+    "C10_CUDA_",
+)
+"""How the words begin that `_PATTERN_KINDS` and `_API` may fit."""
+
+_EXACT_PLACES = {
+    "cuda": WordMeaning(place="cuda"),
+    "CUDA": WordMeaning(place="key"),
+    "is_cuda": WordMeaning(place="method"),
+    "__CUDA_ARCH__": WordMeaning(place="arch", kind="version-guard"),
+    "__global__": WordMeaning(place="kernel"),
+    "__shared__": WordMeaning(place="shared"),
+    **dict.fromkeys(("printf", "assert", "malloc", "free"), WordMeaning(place="device-runtime", kind="device-runtime")),
+}
+"""Words whose place decides."""
+
+MASKS = frozenset({"0xffffffff", "0xFFFFFFFF", "FULL_MASK"})
+"""What is written for all threads of a warp of 32."""
 
 STAY = frozenset({"CUDA_KERNEL_ASSERT", "CUDA_KERNEL_ASSERT2", "CUDA_KERNEL_LOOP", "CUDA_KERNEL_LOOP_TYPE"})
 """Names of libtorch that have CUDA's name in them and that every build of torch has."""
@@ -160,19 +196,37 @@ class WordJudge:
         self.own = own
         self.default = default
         self.meanings: dict[str, WordMeaning] = {}
-        self._dull: set[str] = set()
+        self._dull: set[bytes] = set()
+        self._judged: dict[bytes, str] = {}
         self._header_words = _words_of_headers(table)
+        self._listed = self._header_words | own.keys() | _EXACT_KINDS.keys() | _EXACT_PLACES.keys() | MASKS
 
-    def of_interest(self, words: set[str]) -> list[str]:
-        """Return the words of a file about which something is done."""
+    def of_interest(self, words: set[bytes]) -> list[str]:
+        """Return the words of a file about which something is done; each of `words` is one, as `words_of` has them."""
+        judged = self._judged
         unusual = words - self._dull
-        for word in unusual - self.meanings.keys():
-            meaning = self._judge(word)
+        for raw in unusual - judged.keys():
+            word = raw.decode("latin-1")
+            meaning = self._judge(word) if self._may_matter(word) else NOTHING
             if meaning == NOTHING:
-                self._dull.add(word)
+                self._dull.add(raw)
             else:
+                judged[raw] = word
                 self.meanings[word] = meaning
-        return [word for word in unusual if word in self.meanings]
+        return [judged[raw] for raw in unusual if raw in judged]
+
+    def _may_matter(self, word: str) -> bool:
+        """Whether `_judge` may find something: most words are told by how they begin, and cost no more than that."""
+        return (
+            word.startswith(_BEGINNINGS)
+            or word[:3] in self.table.starts
+            or word in self._listed
+            or "cuda" in word
+            or "CUDA" in word
+            or "Cuda" in word
+            or "NVCC" in word
+            or "nvcc" in word
+        )
 
     def _judge(self, word: str) -> WordMeaning:
         if word in self.own:
@@ -181,7 +235,7 @@ class WordJudge:
         if contextual is not None:
             return contextual
         kind = _EXACT_KINDS.get(word, "")
-        if not kind and _may_have_kind(word):
+        if not kind and word.startswith(_BEGINNINGS):
             kind = next((name for pattern, name in _PATTERN_KINDS if pattern.match(word)), "")
         use = (self.table.use_of(word) or "") if self.default and word[:3] in self.table.starts else ""
         if use == word:
@@ -198,30 +252,13 @@ class WordJudge:
         return WordMeaning(use, kind, kind in _EVERY)
 
     def _in_context(self, word: str) -> WordMeaning | None:
-        if word == "cuda":
-            return WordMeaning(place="cuda")
-        if word == "CUDA" or (word.startswith("Auto") and word.endswith("CUDA")):
-            return WordMeaning(place="key")
-        if word == "is_cuda":
-            return WordMeaning(place="method")
-        if word == "__CUDA_ARCH__":
-            return WordMeaning(place="arch", kind="version-guard")
-        if word == "__global__":
-            return WordMeaning(place="kernel")
-        if word == "__shared__":
-            return WordMeaning(place="shared")
-        if word in ("printf", "assert", "malloc", "free"):
-            return WordMeaning(place="device-runtime", kind="device-runtime")
-        if word in ("warp_size", "warpsize", "0xffffffff", "0xFFFFFFFF", "FULL_MASK"):
-            return WordMeaning(kind="warp-intrinsic") if "ff" in word.lower() or word == "FULL_MASK" else None
+        if word in _EXACT_PLACES:
+            return _EXACT_PLACES[word]
+        if word.startswith("Auto") and word.endswith("CUDA"):
+            return _EXACT_PLACES["CUDA"]
+        if word in MASKS:
+            return WordMeaning(kind="warp-intrinsic")
         return None
-
-
-def _may_have_kind(word: str) -> bool:
-    """Whether a pattern of `_PATTERN_KINDS` may fit: most words are told apart by how they begin."""
-    return word.startswith(
-        ("__", "WARP", "tex", "surf", "cu", "mma", "load_m", "store_m", "ldm", "AT_", "TORCH_", "n", "TH", "CU")
-    )
 
 
 def _words_of_headers(table: KernelTable) -> frozenset[str]:

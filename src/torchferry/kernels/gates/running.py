@@ -1,0 +1,135 @@
+"""Runs the gates over a ported tree."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import Message, say
+from torchferry.kernels.gates.audit import Audit, Renaming
+from torchferry.kernels.gates.compiling import FileCompiler, Sides, Toolchain, toolchain
+from torchferry.kernels.gates.result import LEVELS, FileGate, GateRequest, GateResult, GateState, result_of
+from torchferry.kernels.gates.stand_ins import StandIns
+from torchferry.kernels.ported_tree import PortedFile, PortedTree, table_of
+from torchferry.kernels.tokens import decode
+
+_COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
+_HEADERS = (".cuh", ".h", ".hpp", ".hh", ".inl")
+
+
+def run_gates(
+    ported: PortedTree,
+    request: GateRequest,
+    tools: Toolchain | None = None,
+    each: Callable[[str, FileGate], None] = lambda level, file: None,
+) -> tuple[GateResult, ...]:
+    """Run the levels up to the one that is asked for; a file goes on to the next only if it passed.
+
+    Args:
+        ported: The tree; nothing of it needs to be written.
+        request: What is to be examined.
+        tools: The compilers; by default what is installed.
+        each: Called with the level and what was found, for each file that was compiled.
+
+    Raises:
+        UsageError: a path of `only` is none of the tree.
+    """
+    chosen = _chosen(ported, request.only)
+    if not table_of(ported.target).takes_cuda_syntax:
+        reason = say(
+            "the target's kernels are written in a language of its own: a gate needs CUDA's syntax on both sides"
+        )
+        levels = LEVELS[: LEVELS.index(request.level) + 1]
+        return tuple(GateResult(level, GateState.NOT_RUN, (), 0, reason) for level in levels)
+    tokens, renamed = _tokens(ported, request)
+    results = [tokens]
+    if request.level == "tokens":
+        return tuple(results)
+    failed = {file.path for file in tokens.files if file.state is not GateState.PASSED}
+    with tempfile.TemporaryDirectory(prefix="torchferry-gate-") as name:
+        sides = _sides(ported, request, renamed, Path(name))
+        compiler = FileCompiler(tools or toolchain(), sides, request.timeout)
+        left = [path for path in chosen if path not in failed]
+        for level in LEVELS[1 : LEVELS.index(request.level) + 1]:
+            files = []
+            for path in left:
+                files.append(compiler.examine(path, level))
+                each(level, files[-1])
+            left = [file.path for file in files if file.state is GateState.PASSED]
+            results.append(result_of(level, tuple(files), len(left), tuple(_notes(compiler.tools, chosen, level))))
+    return tuple(results)
+
+
+def _chosen(ported: PortedTree, only: tuple[str, ...]) -> list[str]:
+    """Return the paths to compile: those that are named, or what a build compiles; headers where there is nothing."""
+    sources = {file.path for file in ported.files if file.is_source}
+    unknown = [path for path in only if path not in sources]
+    if unknown:
+        raise UsageError(
+            say("`{name}` is no C++ file of {root}", name=unknown[0], root=ported.root),
+            say("name it relative to the folder that is ported, such as ops/nms.cu"),
+        )
+    if only:
+        return list(dict.fromkeys(only))
+    for suffixes in (_COMPILED, _HEADERS):
+        found = [file.path for file in ported.files if file.is_source and file.path.lower().endswith(suffixes)]
+        if found:
+            return found
+    return []
+
+
+def _tokens(ported: PortedTree, request: GateRequest) -> tuple[GateResult, frozenset[Renaming]]:
+    sources = [file for file in ported.files if file.is_source]
+    if ported.rules.texts:
+        reason = say("rules of --unsafe replace text wherever it stands: tokens cannot be compared")
+        return GateResult("tokens", GateState.NOT_RUN, (), 0, reason), frozenset()
+    paths = frozenset(file.new_path for file in ported.files)
+    audit = Audit(table_of(ported.target), ported.rules.names, request.default_rules, paths)
+    bad: list[FileGate] = []
+    renamed: set[Renaming] = set()
+    passed = 0
+    for file in sources:
+        if b"\0" in file.before[:4096]:
+            bad.append(FileGate(file.path, GateState.NOT_RUN, (say("the file is binary, or in UTF-16: it is copied"),)))
+            continue
+        found = audit.compare(decode(file.before), decode(file.after))
+        renamed |= found.renamed
+        if found.problems:
+            bad.append(FileGate(file.path, GateState.FAILED, found.problems))
+        else:
+            passed += 1
+    return result_of("tokens", tuple(bad), passed), frozenset(renamed)
+
+
+def _sides(ported: PortedTree, request: GateRequest, renamed: frozenset[Renaming], folder: Path) -> Sides:
+    """Write the port and the stand-ins into a folder of their own."""
+    table = table_of(ported.target)
+    copy = folder / "port"
+    for file in ported.files:
+        _write(copy, file)
+    stand_ins = StandIns(folder / "stand_ins")
+    (folder / "stand_ins").mkdir()
+    own = {name for name in ported.rules.names if not name.startswith("#")}
+    stand_ins.write(renamed, table.macros.keys(), own, {file.new_path for file in ported.files})
+    names = {change.after: change.before for change in sorted(renamed, reverse=True) if not change.is_header}
+    paths = {file.path: file.new_path for file in ported.files if file.is_source}
+    return Sides(ported.root, copy, stand_ins, paths, names, request.flags, ported.rules.names)
+
+
+def _write(folder: Path, file: PortedFile) -> None:
+    place = folder / file.new_path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(file.after)
+
+
+def _notes(tools: Toolchain, chosen: list[str], level: str) -> list[Message]:
+    notes = []
+    if tools.torch is None:
+        notes.append(say("torch is not installed: files that include its headers cannot be examined"))
+    if tools.nvcc and chosen and level == "compile":
+        notes.append(
+            say("headers of CUDA's libraries that are not installed stand in with their types alone, without functions")
+        )
+    return notes
