@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from torchferry.backends.cards import default_card
 from torchferry.backends.target import Target
 from torchferry.cli.completion import target_option
 from torchferry.core.errors import UsageError
@@ -60,7 +61,11 @@ def _of_torch(
     namespace = namespace or f"at::{target.name if target else ''}"
     key = target.backend.DISPATCH_KEY if target else "PrivateUse1"
     plugin = target.backend.PLUGIN if target else ""
-    begun = begin(operator, out, namespace, kind=kind, key=key, stub=stub, plugin=plugin, library=library)
+    rules = default_card(target.backend).dtypes if target else {}
+    lacking = [dtype for dtype, rule in rules.items() if rule == "missing"]
+    begun = begin(
+        operator, out, namespace, kind=kind, key=key, stub=stub, plugin=plugin, library=library, lacking=lacking
+    )
     write_new(out, begun.files, FUNCTIONS)
     for name in sorted(begun.files):
         click.echo(say("{path} is written", path=out / name).render(lang), err=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError, UsageError, unknown_name
@@ -44,7 +44,7 @@ class NewOperator(NamedTuple):
 
 def begin(
     operator: str, folder: Path, namespace: str, *, kind: str = "", key: str = "PrivateUse1", stub: str = "",
-    plugin: str = "", library: str = "",
+    plugin: str = "", library: str = "", lacking: Collection[str] = (),
 ) -> NewOperator:  # fmt: skip
     """Return what an operator begins with; nothing is written.
 
@@ -57,6 +57,7 @@ def begin(
         stub: For `legacy`: the stub of torch's that the kernel is registered for.
         plugin: Python package that the test imports.
         library: Library of kernels whose steps the skeleton lists.
+        lacking: Dtypes that the card lacks, which are not tested.
 
     Raises:
         UsageError: torch has no such operator, or it cannot be of this kind.
@@ -78,8 +79,9 @@ def begin(
     files = {
         FUNCTIONS: _continued(folder / FUNCTIONS, added, entries, kind, root),
         test: opinfo_test(
-            root, [entry.operator for entry in entries], file=test, key=key, plugin=plugin, vendor=vendor
-        ).encode(),
+            root, [entry.operator for entry in entries], file=test, key=key, plugin=plugin, vendor=vendor,
+            lacking=lacking,
+        ).encode(),  # fmt: skip
     }
     if skeleton:
         files[f"{root}.cpp"] = skeleton

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from string import Template
 
 _TEXT = Template('''\
@@ -26,9 +27,9 @@ from torch.testing._internal.common_methods_invocations import op_db  # noqa: E4
 
 KEY = "$key"
 DEVICE = $device
-DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)  # what the device has
+DTYPES = ($dtypes)  # what the card has
 REGISTERED = $registered
-OPERATORS = [op for op in op_db if op.aten_name == "$root"]
+OPERATORS = [op for op in op_db if "$root" in (op.aten_name, op.name.rpartition(".")[2])]
 CASES = [(op, dtype) for op in OPERATORS for dtype in DTYPES if dtype in op.supported_dtypes("cpu")]
 
 for_each = pytest.mark.parametrize("op, dtype", CASES, ids=lambda part: str(getattr(part, "formatted_name", part)))
@@ -161,9 +162,11 @@ def _of_other_strides(tensor):
     return torch.empty(tensor.shape[::-1], dtype=tensor.dtype, device=DEVICE).permute(*reversed(range(tensor.dim())))
 
 
-@pytest.mark.parametrize("op", [op for op in OPERATORS if op.supports_autograd], ids=lambda op: op.formatted_name)
-def test_backward(op):
-    for sample in samples(op, torch.float32, requires_grad=True):
+@for_each
+def test_backward(op, dtype):
+    if not op.supports_autograd or dtype not in (torch.float32, torch.complex64):
+        pytest.skip("no gradient, or one that float16 is too coarse for")
+    for sample in samples(op, dtype, requires_grad=True):
         device = sample.transform(on_device)
         for expected, actual in zip(_gradients(op, sample), _gradients(op, device)):
             assert (expected is None) == (actual is None)
@@ -178,7 +181,13 @@ def _gradients(op, sample):
 ''')
 
 
-def opinfo_test(root: str, registered: list[str], *, file: str, key: str, plugin: str, vendor: str) -> str:
+DTYPES = ("float32", "float16", "bfloat16", "complex64", "int64", "bool")
+"""What an operator is tested with, where the card has it."""
+
+
+def opinfo_test(
+    root: str, registered: list[str], *, file: str, key: str, plugin: str, vendor: str, lacking: Collection[str] = ()
+) -> str:
     """Return the test.
 
     Args:
@@ -188,6 +197,7 @@ def opinfo_test(root: str, registered: list[str], *, file: str, key: str, plugin
         key: Dispatch key of the backend.
         plugin: Python package that makes the device known; empty where torch loads it by itself.
         vendor: What the files of registrations are called after, capitalised.
+        lacking: Dtypes that the card lacks.
     """
     names = ", ".join(f'"{name}"' for name in sorted(registered))
     return _TEXT.substitute(
@@ -199,4 +209,5 @@ def opinfo_test(root: str, registered: list[str], *, file: str, key: str, plugin
         device="torch._C._get_privateuse1_backend_name()" if key == "PrivateUse1" else f'"{key.lower()}"',
         registered=f"({names},)" if len(registered) == 1 else f"({names})",
         vendor=vendor,
+        dtypes=", ".join(f"torch.{name}" for name in DTYPES if name not in lacking),
     )
