@@ -22,7 +22,10 @@ POOL = OperatorNeed(
     schema="aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
     "int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
 )  # fmt: skip
-ADD = OperatorNeed("aten::add.Tensor", 2, shapes={"float16[2,3], cpu float32[], alpha=2": 2}, dtypes=("float16",))
+ADD = OperatorNeed(
+    "aten::add.Tensor", 2, shapes={"float16[2,3], cpu float32[], alpha=2": 2}, dtypes=("float16",),
+    composition="derived", derived_from="aten::add.out",
+)  # fmt: skip
 RUN = RunNeeds("trace", ("python", "a.py"), "2.13.0", "", "gcu", (POOL, ADD))
 
 REHEARSAL: dict[str, Any] = {
