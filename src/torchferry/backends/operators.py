@@ -11,7 +11,7 @@ A plugin's list is long and flat, so it has a file of its own, `ops.toml`, besid
     fallback_switch_value = "1"         # the value that does,
     fallback_switched = "error"         # and what the plugin does then
     fallback_operators = "VENDOR_ON_CPU" # variable with a list of operators that the plugin runs on the CPU, if any
-    fallback_ignored = ["VENDOR_MODE"]  # variables that circulate for this, and that nothing is known to read
+    fallback_ignored = "VENDOR_MODE"    # variables that circulate for this, and that nothing is known to read
 
     [sources]
     REG = "dispatcher registrations of the wheel"
@@ -187,7 +187,7 @@ def _read(path: Path) -> OperatorTable:
         fallback_switch_value=file.text(top, "fallback_switch_value", "top"),
         fallback_switched=_fallback(file, "fallback_switched") if switch else "unknown",
         fallback_operators=file.text(top, "fallback_operators", "top"),
-        fallback_ignored=file.texts(top, "fallback_ignored", "top"),
+        fallback_ignored=tuple(file.text(top, "fallback_ignored", "top").split()),
         registered=_names(file, operators, "registered"),
         autograd=_names(file, operators, "autograd"),
         **{name: _names(file, operators, name) for name in LAYOUTS},
