@@ -26,7 +26,20 @@ from typing import Any
 
 TARGETS = ("musa", "gcu", "npu")
 
+TRACED = ("gcn",)
+"""Models whose results have as many values as their input says, which no prediction knows."""
+
 _CAUTION = re.compile(r"operator '(aten::[\w.]+)'")
+
+
+def _declare_torchvision() -> None:
+    """Declare the operators that torchvision's Python looks for where its library does not load; none is called."""
+    import torch
+
+    for name in ("nms", "roi_align", "_roi_align_backward", "roi_pool", "_roi_pool_backward", "ps_roi_align", "_ps_roi_align_backward",
+                 "ps_roi_pool", "_ps_roi_pool_backward", "deform_conv2d", "_deform_conv2d_backward", "qnms"):  # fmt: skip
+        if not hasattr(torch.ops.torchvision, name):
+            torch.library.define(f"torchvision::{name}", "(Tensor x) -> Tensor")
 
 
 def resnet50() -> Any:
@@ -187,14 +200,13 @@ def step(name: str, device: str, *, training: bool) -> Callable[[], object]:
 
 def predicted(target: str, version: str) -> dict[str, dict[str, str]]:
     """Return what becomes of each operator of each model, as `ops report --model` judges it."""
-    import torch
-
     from torchferry.backends.target import Target
     from torchferry.ops.fake_device import fake_tensors, set_up
     from torchferry.ops.judging import judge
     from torchferry.ops.lists import of_target
     from torchferry.ops.recorder import OperatorMode
 
+    _declare_torchvision()
     known = of_target(Target.named(f"{target}@{version}" if version else target))
     registered = known.registered or frozenset()
     kind = set_up(target, sorted(registered - known.autograd))
@@ -205,17 +217,19 @@ def predicted(target: str, version: str) -> dict[str, dict[str, str]]:
             mode = OperatorMode(kind, natives.__contains__, fake=True)
             try:
                 with fake_tensors(kind):
-                    model, inputs = MODELS[name]()
+                    mode.counts = False
+                    with mode:
+                        model, inputs = MODELS[name]()
+                    mode.counts = True
                     run = _fake_step(model, inputs, training=training)
                     with mode:
                         run()
             except Exception as error:
                 print(f"{name}: {type(error).__name__}: {error}"[:300], file=sys.stderr)
-                support[_key(name, training)] = {"": "not predicted"}
+                support[_key(name, training)] = {}
                 continue
             judged = judge(mode.needs(), known, kind)
             support[_key(name, training)] = {each.need.name: each.support for each in judged}
-    del torch
     return support
 
 
@@ -230,12 +244,16 @@ def _key(name: str, training: bool) -> str:
 
 
 def refused(target: str) -> dict[str, list[str]]:
-    """Return the operators that the card of this process refused or ran on the CPU, by model."""
+    """Return the operators that the card of this process refused or ran on the CPU, by model.
+
+    What cannot be predicted is traced as well: `MODEL forward traced` has what becomes of its operators.
+    """
     import torch
 
     __import__(f"torch_{target}")
     from torchferry.rehearsal import session
 
+    _declare_torchvision()
     torch.set_warn_always(True)
     current = session.current()
     found: dict[str, list[str]] = {}
@@ -250,12 +268,28 @@ def refused(target: str) -> dict[str, list[str]]:
                 except Exception as error:
                     found[_key(name, training)] = [f"ERROR {type(error).__name__}: {error}"[:300]]
                     continue
+            if name in TRACED:
+                found[f"{_key(name, training)} traced"] = traced(name, target, training=training)
             names = {match[1] for each in told for match in _CAUTION.finditer(str(each.message))}
             if current is not None:
                 new = {each for each, number in _used(current).items() if number > before.get(each, 0)}
                 names |= new & (current.modes.fallback | current.modes.missing)
             found[_key(name, training)] = sorted(names)
     return found
+
+
+def traced(name: str, target: str, *, training: bool) -> list[str]:
+    """Return what becomes of the operators of a real run, as `ops report -- COMMAND` judges it."""
+    from torchferry.backends.target import Target
+    from torchferry.ops.judging import judge
+    from torchferry.ops.lists import of_target
+    from torchferry.ops.recorder import OperatorMode, _has
+
+    run = step(name, target, training=training)
+    with OperatorMode(target, _has) as mode:
+        run()
+    judged = judge(mode.needs(), of_target(Target.named(target)), target)
+    return [f"{each.need.name} {each.support}" for each in judged]
 
 
 def _used(current: Any) -> dict[str, int]:
@@ -307,16 +341,17 @@ def main() -> int:
         really = child("refused", target, chosen.packages, wheel)
         print(f"\n{target}{' as shipped' if wheel else ''}: operators, missing, forced, refused there, unreported")
         for key, operators in support.items():
+            operators = operators or dict(row.rsplit(" ", 1) for row in really.get(f"{key} traced", ()))
             counts = {kind: sum(each == kind for each in operators.values()) for kind in ("missing", "forced")}
-            lost = {name for name, kind in operators.items() if kind in counts}
+            lost = {name.partition(".")[0] for name, kind in operators.items() if kind in counts}
             failed = [each for each in really[key] if each.startswith("ERROR")]
-            unknown = [each for each in really[key] if each not in lost and not failed]
-            unreported += len(unknown)
+            unknown = [each for each in really[key] if each.partition(".")[0] not in lost and not failed]
+            unreported += len(unknown) + len(failed)
             print(
                 f"{key:20} {len(operators):4} {counts['missing']:3} {counts['forced']:3} {len(really[key]):3} "
                 f"{len(unknown):3}  {' '.join(unknown or failed)}"
             )
-    print(f"\nunreported: {unreported}")
+    print(f"\nunreported, or not run: {unreported}")
     return int(unreported > 0)
 
 

@@ -13,6 +13,7 @@ from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.ops.dumped import DumpedList
+from torchferry.ops.processes import left_nothing
 
 
 def dumped_from(target: Target, wheel: Path | None, python: str = "") -> DumpedList:
@@ -40,10 +41,7 @@ def dumped_from(target: Target, wheel: Path | None, python: str = "") -> DumpedL
         try:
             result = json.loads(out.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            raise TorchferryError(
-                say("the process that loaded {plugin} ended with {code}", plugin=target.backend.PLUGIN, code=code),
-                say("its output is above"),
-            ) from None
+            raise left_nothing(say("the process that loaded {plugin}", plugin=target.backend.PLUGIN), code) from None
     if "error" in result:
         message, *advice = result["error"]
         raise TorchferryError(say("{text}", text=message), say("{text}", text=advice[0]) if advice else None)

@@ -15,6 +15,7 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.ops.lists import OperatorList, of_target
 from torchferry.ops.needs import RunNeeds, from_document
+from torchferry.ops.processes import left_nothing
 
 _PLAIN = "card"
 
@@ -66,10 +67,7 @@ def predicted(
         try:
             written = json.loads(result.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            raise TorchferryError(
-                say("the process that ran {what} ended with {code} and left no result", what=what, code=code),
-                say("its output is above"),
-            ) from None
+            raise left_nothing(say("the process that ran {what}", what=what), code) from None
     if "error" in written:
         message, *advice = written["lines"]
         raise TorchferryError(say("{text}", text=message), say("{text}", text=advice[0]) if advice else None)

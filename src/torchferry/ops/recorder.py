@@ -95,6 +95,8 @@ class OperatorMode(WholeMode):
         super().__init__()
         self.device = device
         self.calls = 0
+        self.counts = True
+        """Whether what is called now belongs to what is asked about: not what only builds a model."""
         self.made_up = 0
         """Numbers that a program read from fake tensors, in place of which it got another."""
         self.on_count: Callable[[int], None] = lambda _: None
@@ -141,9 +143,12 @@ class OperatorMode(WholeMode):
                     out = func._op_dk(kernel_key(name), *args, **kwargs)
             finally:
                 self._open.names.pop()
+            if self._fake and not all(isinstance(each, FakeTensor) for each in tensors(out)):
+                out = func(*args, **kwargs)  # a kernel that calls no other, such as a view, knows no fake tensors
         else:
             out = func(*args, **kwargs)
-        self._count(func, name, args, kwargs, out)
+        if self.counts:
+            self._count(func, name, args, kwargs, out)
         return out
 
     def _name(self, func: Any) -> str:
