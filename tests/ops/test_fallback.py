@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,3 +51,44 @@ def test_what_cannot_run_there_is_refused(name: str, said: str, tmp_path: Path) 
     done = run(f"from torchferry.ops import cpu_fallback\ncpu_fallback([{name!r}])\n", tmp_path)
     assert done.returncode != 0
     assert said in done.stderr
+
+
+ON_DEVICE = """
+import torch, torch_NAME
+x = torch.eye(3, device="NAME")
+torch.linalg.matrix_exp(x) + x
+"""
+
+
+def rehearsed(folder: Path, target: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    (folder / "program.py").write_text(ON_DEVICE.replace("NAME", target), encoding="utf-8")
+    command = [sys.executable, "-m", "torchferry", "rehearse", "-t", target, *options, "--", sys.executable]
+    return subprocess.run(
+        [*command, "program.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
+@pytest.mark.rehearsal
+@pytest.mark.parametrize(
+    ("target", "options", "variables", "code", "words"),
+    [
+        ("musa", (), {}, 1, ("operators that the plugin lacks: 1",)),
+        ("musa", ("--fallback", "op=linalg_matrix_exp"), {}, 0,
+         ("run on the CPU instead: 1", 'torchferry.ops.cpu_fallback(["aten::linalg_matrix_exp"])')),
+        ("musa", ("--fallback", "aten::matmul"), {}, 2, ("composed of other operators",)),
+        ("musa", ("--fallback", "rm -rf"), {}, 2, ("no operator of aten",)),
+        ("sdaa", (), {"TORCH_SDAA_FALLBACK_OPS": "add,fused_adam"}, 0, ("aten::add.Tensor  x1", "`fused_adam`")),
+        ("npu", ("--plugin", "simulated"), {"NPU_FALLBACK_MODE": "1"}, 0, ("nothing is known to read it",)),
+    ],
+)  # fmt: skip
+def test_a_rehearsal_runs_operators_on_the_cpu(
+    target: str, options: tuple[str, ...], variables: dict[str, str], code: int, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = rehearsed(tmp_path, target, *options, **variables)
+    assert done.returncode == code, done.stderr
+    assert [word for word in words if word not in done.stderr] == [], done.stderr

@@ -35,6 +35,19 @@ def step(device):
 
 def wrong(device):
     return lambda: torch.nonzero(torch.ones(3, device=device))
+
+def views(device):
+    # a number is read while it is built; then a view, which torch's kernel makes without calling another one
+    size = int(torch.linspace(1, 1, 1).item())
+    x = torch.randn(size, 4, 3, device=device)
+    return lambda: torch.matmul(x, torch.randn(3, 5, device=device)) + 1
+
+def killed(device):
+    import os, signal
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def ended(device):
+    raise SystemExit(3)
 """
 
 
@@ -143,9 +156,19 @@ def test_a_step_is_predicted_and_reported(tmp_path: Path) -> None:
         "aten::max_pool2d_with_indices_backward",
     }
     assert found["aten::convolution_backward"] == "forced"
-    done = ops("predict", "model.py:wrong", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "model.py:14" in done.stderr
+    for function, says in (
+        ("wrong", "model.py:14"),
+        ("killed", "the process that ran model.py:killed was killed (SIGKILL), as the system does when memory"),
+        ("ended", "model.py:27: SystemExit: 3"),
+    ):
+        done = ops("predict", f"model.py:{function}", cwd=tmp_path)
+        assert done.returncode == 2
+        assert says in done.stderr, done.stderr
+    done = ops("predict", "model.py:views", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    needs_of_views = json.loads(done.stdout)
+    assert "aten::_unsafe_view" in {each["name"] for each in needs_of_views["operators"]}
+    assert "1 numbers were read" in needs_of_views["notes"][0]
 
 
 @pytest.mark.rehearsal
@@ -173,3 +196,50 @@ def test_the_report_agrees_with_the_rehearsal() -> None:
         unreported, _, number = line.partition("|")
         assert unreported == "[]", (target, done.stdout + done.stderr)
         assert int(number) > 50
+
+
+HALF = """\
+import os, signal, torch, torch_musa
+x = torch.ones(2, device="musa") + 1
+HOW
+"""
+
+
+@pytest.mark.rehearsal
+@pytest.mark.parametrize(
+    ("how", "code", "says"),
+    [
+        ("raise ValueError('half way')", 1, "the command ended with 1"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "was lost; what it called before"),
+    ],
+)
+def test_a_run_that_ends_half_way_is_said_to_be_incomplete(tmp_path: Path, how: str, code: int, says: str) -> None:
+    (tmp_path / "half.py").write_text(HALF.replace("HOW", how), encoding="utf-8")
+    done = ops("trace", "-t", "musa", "-o", "half.json", "--", sys.executable, "half.py", cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert "the run is not complete" in done.stderr
+    run = needs.read(tmp_path / "half.json")
+    assert not run.is_complete
+    assert "aten::add.Tensor" in {each.name for each in run.operators}
+    done = ops("report", "-t", "musa", "half.json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "NOT COMPLETE" in done.stdout
+    assert says in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "says"),
+    [
+        (("report", "-t", "musa", "f.json"), '{"format": "torchferry operators", "version": 7}', "f.json has version 7"),
+        (("report", "-t", "musa", "--table", "f.json"), '{"format": "torchferry operator list", "version": 7}',
+         "f.json has version 7"),
+        (("report", "-t", "musa", "--table", "f.json"), '{"format": "torchferry operators"}', "no list of a plugin"),
+        (("dump", "-t", "npu", "--wheel", "f.json"), "junk", "is no wheel of torch_npu"),
+        (("dump", "-t", "musa"), "", "torch_musa cannot be imported here"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_named(tmp_path: Path, arguments: tuple[str, ...], text: str, says: str) -> None:
+    (tmp_path / "f.json").write_text(text, encoding="utf-8")
+    done = ops(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert says in done.stderr

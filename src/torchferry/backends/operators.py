@@ -10,6 +10,8 @@ A plugin's list is long and flat, so it has a file of its own, `ops.toml`, besid
     fallback_switch_since = "1.1.0"     # the first plugin version that reads it, where not all do; as `since` of a row
     fallback_switch_value = "1"         # the value that does,
     fallback_switched = "error"         # and what the plugin does then
+    fallback_operators = "VENDOR_ON_CPU" # variable with a list of operators that the plugin runs on the CPU, if any
+    fallback_ignored = "VENDOR_MODE"    # variables that circulate for this, and that nothing is known to read
 
     [sources]
     REG = "dispatcher registrations of the wheel"
@@ -76,6 +78,8 @@ class OperatorTable:
         fallback_switch_since: First plugin version that reads it, or several, as those of a row; empty for all.
         fallback_switch_value: The value of it that does.
         fallback_switched: What the plugin does then, one of `FALLBACKS`.
+        fallback_operators: Environment variable with names, separated by commas, that the plugin runs on the CPU.
+        fallback_ignored: Variables that guides name for the fallback, and that nothing is known to read.
         registered: Names registered for the device, the plugin's own among them; UNKNOWN without a list.
         autograd: Names registered for autograd on the device.
         sparse: Names registered for sparse COO tensors. Without a list for such tensors, what the plugin registers
@@ -95,6 +99,8 @@ class OperatorTable:
     fallback_switch_since: str = ""
     fallback_switch_value: str = ""
     fallback_switched: str = "unknown"
+    fallback_operators: str = ""
+    fallback_ignored: tuple[str, ...] = ()
     registered: frozenset[str] | Unknown = UNKNOWN
     autograd: frozenset[str] | Unknown = UNKNOWN
     sparse: frozenset[str] | Unknown = UNKNOWN
@@ -196,6 +202,8 @@ def _read(path: Path) -> OperatorTable:
         fallback_switch_since=file.text(top, "fallback_switch_since", "top"),
         fallback_switch_value=file.text(top, "fallback_switch_value", "top"),
         fallback_switched=_fallback(file, "fallback_switched") if switch else "unknown",
+        fallback_operators=file.text(top, "fallback_operators", "top"),
+        fallback_ignored=tuple(file.text(top, "fallback_ignored", "top").split()),
         registered=_names(file, operators, "registered"),
         autograd=_names(file, operators, "autograd"),
         **{name: _names(file, operators, name) for name in LAYOUTS},
@@ -214,6 +222,8 @@ _TOP = frozenset(
         "fallback_switch_since",
         "fallback_switch_value",
         "fallback_switched",
+        "fallback_operators",
+        "fallback_ignored",
         "sources",
         "operators",
         "forced_fallback",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
 
 import click
 
+from torchferry.backends.operators import load_operators
 from torchferry.backends.registry import built_in
 from torchferry.cli.completion import target_option
 from torchferry.cli.writing import write
@@ -33,6 +35,12 @@ from torchferry.rehearsal.summary import document, lines, opening
 )
 @click.option("--fault", multiple=True, metavar="SETTINGS", help="Inject a fault, such as op=aten.addmm,kind=nan.")
 @click.option(
+    "--fallback",
+    multiple=True,
+    metavar="OPERATOR",
+    help="Run this operator on the CPU, such as aten::tril.out, and count it. Can be repeated.",
+)
+@click.option(
     "--plugin",
     default=UNSAID,
     metavar="PLUGIN",
@@ -50,6 +58,7 @@ def command(
     devices: int | None,
     profile: Path | None,
     fault: tuple[str, ...],
+    fallback: tuple[str, ...],
     plugin: str,
     beside_card: bool,
     strict: bool,
@@ -75,9 +84,15 @@ def command(
             say("no target is named"),
             say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
         )
-    rehearsal = prepare(wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card)
+    rehearsal = prepare(
+        wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card, fallback=fallback
+    )
     click.echo(f"torchferry: {opening(rehearsal).render(lang)}", err=True)
     backend = rehearsal.resolved().backend
+    for name in load_operators(backend).fallback_ignored:
+        if name in os.environ:
+            unread = say("{name} is set, and nothing is known to read it; --fallback names operators", name=name)
+            click.echo(f"torchferry: {unread.render(lang)}", err=True)
     own = installed(backend) if plugin == UNSAID and rehearsal.shipped is None else None
     if own is not None:
         reason = why_not(backend, own, wanted.partition("@")[2])

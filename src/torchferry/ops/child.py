@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,15 +19,13 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 
 
-def result_of(
-    module: str, settings: Mapping[str, Any], lost: Callable[[int], Message], python: str = ""
-) -> dict[str, Any]:
+def result_of(module: str, settings: Mapping[str, Any], what: Message, python: str = "") -> dict[str, Any]:
     """Return what a module writes in a process of its own.
 
     Args:
         module: Its name; its `main` calls `answer`.
         settings: What its work is called with.
-        lost: What to say where it left no result, by the code that it ended with.
+        what: What it does, as the subject of a sentence: `the process that ran model.py:build`.
         python: The interpreter; empty for ours.
 
     Raises:
@@ -44,11 +43,33 @@ def result_of(
         try:
             result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            raise TorchferryError(lost(code), say("its output is above")) from None
+            raise _left_nothing(what, code) from None
     if "error" in result:
         message, *advice = result["error"]
         raise TorchferryError(say("{text}", text=message), say("{text}", text=advice[0]) if advice else None)
     return result
+
+
+def _left_nothing(what: Message, code: int) -> TorchferryError:
+    """Return the error for a process that ended before it wrote what it was started for.
+
+    Args:
+        what: What it did, as the subject of a sentence: `the process that ran model.py:build`.
+        code: How it ended, negative for a signal.
+    """
+    if code == -signal.SIGKILL:
+        return TorchferryError(
+            say("{what} was killed (SIGKILL), as the system does when memory runs out; it left no result", what=what),
+            say("give it more memory, or a smaller model, batch or wheel"),
+        )
+    if code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
+        return TorchferryError(
+            say("{what} was ended by {signal} and left no result", what=what, signal=name), say("its output is above")
+        )
+    return TorchferryError(
+        say("{what} ended with {code} and left no result", what=what, code=code), say("its output is above")
+    )
 
 
 def answer(work: Callable[..., dict[str, Any]]) -> None:

@@ -27,7 +27,7 @@ def dumped_from(target: Target, wheel: Path | None, python: str = "") -> DumpedL
     result = result_of(
         "torchferry.ops.registered",
         {"target": target.name, "wheel": "" if wheel is None else str(wheel.absolute())},
-        lambda code: say("the process that loaded {plugin} ended with {code}", plugin=plugin, code=code),
+        say("the process that loaded {plugin}", plugin=plugin),
         python,
     )
     if "missing" in result:

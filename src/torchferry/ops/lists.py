@@ -61,7 +61,8 @@ class OperatorList:
 
     def said(self) -> Message:
         """What the list is, in one line."""
-        name = say("{plugin} {version}", plugin=self.plugin, version=self.table.version or self.version)
+        version = self.table.version or self.version
+        name = say("{plugin} {version}", plugin=self.plugin, version=version) if version else self.plugin
         return say("{name}: {confidence}", name=name, confidence=say(CONFIDENCE[self.confidence]))
 
 

@@ -55,7 +55,10 @@ def predict(file: Path, name: str, device: str, target: str, registered: list[st
     mode = OperatorMode(kind, frozenset(f"aten::{each}" for each in natives).__contains__, fake=True)
     try:
         with fake_tensors(kind):
-            made = make(kind) if _takes_device(make) else make()
+            mode.counts = False
+            with mode:  # numbers that the model reads while it is built have to be given too
+                made = make(kind) if _takes_device(make) else make()
+            mode.counts = True
             step = _step(made, kind, training=training)
             handle = register_optimizer_step_post_hook(_again())
             with mode:
@@ -72,7 +75,7 @@ def predict(file: Path, name: str, device: str, target: str, registered: list[st
             ),
             say("run it instead: `torchferry ops trace -t NAME -- python ...`"),
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         traceback.print_exc()
         raise TorchferryError(
             say("{place}: {error}", place=_place(error, file), error=f"{type(error).__name__}: {error}"[:400]),

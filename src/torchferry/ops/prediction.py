@@ -53,7 +53,7 @@ def predicted(
     written = result_of(
         "torchferry.ops.predicting",
         settings,
-        lambda code: say("the process that ran {what} ended with {code} and left no result", what=what, code=code),
+        say("the process that ran {what}", what=what),
     )
     return from_document(json.loads(written["needs"]), what)
 

@@ -48,6 +48,11 @@ CLOSED = frozenset(
 )
 """Composed operators that are not opened: what they are made of depends on the device, and `judging` knows it."""
 
+_PLAIN = (bool, int, float)
+_MOST_VALUES = 8
+_LONGEST_TEXT = 40
+"""Of arguments that are no tensors, what is written out."""
+
 _MOST_LISTED = 4
 """Tensors of a list that are written out."""
 
@@ -90,6 +95,8 @@ class OperatorMode(WholeMode):
         super().__init__()
         self.device = device
         self.calls = 0
+        self.counts = True
+        """Whether what is called now belongs to what is asked about: not what only builds a model."""
         self.made_up = 0
         """Numbers that a program read from fake tensors, in place of which it got another."""
         self.on_count: Callable[[int], None] = lambda _: None
@@ -136,9 +143,12 @@ class OperatorMode(WholeMode):
                     out = func._op_dk(kernel_key(name), *args, **kwargs)
             finally:
                 self._open.names.pop()
+            if self._fake and not all(isinstance(each, FakeTensor) for each in tensors(out)):
+                out = func(*args, **kwargs)  # a kernel that calls no other, such as a view, knows no fake tensors
         else:
             out = func(*args, **kwargs)
-        self._count(func, name, args, kwargs, out)
+        if self.counts:
+            self._count(func, name, args, kwargs, out)
         return out
 
     def _name(self, func: Any) -> str:
@@ -170,15 +180,22 @@ class OperatorMode(WholeMode):
         on_device = False
         kinds: list[str] = []
         dtypes: list[str] = []
-        for value in (*args, *kwargs.values()):
+        is_plain = True
+        """Whether every argument up to here is a tensor: what comes after another one is named."""
+        for argument, value in _given(func, args, kwargs):
             if isinstance(value, Tensor):
                 text, dtype, count, here = self._described(value)
-                kinds.append(text)
             elif isinstance(value, (list, tuple)) and value and any(isinstance(each, Tensor) for each in value):
                 text, dtype, count, here = self._listed(value)
-                kinds.append(text)
             else:
+                is_plain = False
+                if argument.has_default_value() and argument.default_value == value:
+                    continue
+                written = _written(value)
+                if written:
+                    kinds.append(f"{argument.name}={written}")
                 continue
+            kinds.append(text if is_plain else f"{argument.name}={text}")
             dtypes.append(dtype)
             size += count
             on_device = on_device or here
@@ -218,6 +235,8 @@ class OperatorMode(WholeMode):
             return f"{dtype}[nested]", dtype, 0, here
         shape = ",".join(map(str, tensor.shape))
         text = f"{dtype}[{shape}]" if here else f"{kind} {dtype}[{shape}]"
+        if tensor.layout is torch.strided and not tensor.is_contiguous():
+            text += f"{{{','.join(map(str, tensor.stride()))}}}"
         return text, dtype, tensor.numel() * tensor.element_size() if here else 0, here
 
     def _listed(self, values: Any) -> tuple[str, str, int, bool]:
@@ -246,6 +265,26 @@ class OperatorMode(WholeMode):
             )
             for name, seen in list(self._counted.items())
         )
+
+
+def _given(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each argument of a call that is given: its description in the schema, and its value."""
+    for index, argument in enumerate(func._schema.arguments):
+        if index < len(args):
+            yield argument, args[index]
+        elif argument.name in kwargs:
+            yield argument, kwargs[argument.name]
+
+
+def _written(value: Any) -> str:
+    """Return a value as it is written in a call; empty for what depends on the machine, such as a device."""
+    if value is None or type(value) in (bool, int, float):
+        return repr(value)
+    if isinstance(value, str):
+        return repr(value) if len(value) < _LONGEST_TEXT else ""
+    if isinstance(value, (list, tuple)) and len(value) <= _MOST_VALUES and all(type(each) in _PLAIN for each in value):
+        return repr(list(value))
+    return str(value) if isinstance(value, torch.dtype) else ""
 
 
 def begin(options: dict[str, Any], folder: Path) -> ProcessTool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
 from torchferry.backends import cuda
+from torchferry.backends.operators import NAME
 from torchferry.backends.target import Target
-from torchferry.core.errors import TorchferryError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.rehearsal.driver.plugin import UNSAID, Shipped, choose
 from torchferry.rehearsal.faults import Fault, parse
@@ -82,10 +83,21 @@ def prepare(
     plugin: str = UNSAID,
     *,
     beside_card: bool = False,
+    fallback: tuple[str, ...] = (),
 ) -> Rehearsal:
     """Return the rehearsal that was asked for in words.
 
     A target without a version means the plugin for the torch of this environment.
+
+    Args:
+        target: Its name, with a version or without.
+        card: Name of a card; empty for the usual one.
+        devices: Number of devices; 0 for the usual one.
+        file: The user's profile.
+        faults: What goes wrong on purpose.
+        plugin: As of `driver.plugin.choose`.
+        beside_card: Whether a real card is hidden.
+        fallback: Operators that run on the CPU.
 
     Raises:
         UsageError: a target, card, setting, fault or plugin does not exist.
@@ -99,7 +111,30 @@ def prepare(
         with contextlib.suppress(metadata.PackageNotFoundError):
             resolved = resolved.for_torch(metadata.version("torch"))
     profile = make_profile(resolved, card, devices, file)
+    if fallback:
+        if shipped is not None:
+            raise UsageError(
+                say("the vendor's own plugin decides itself what runs on the CPU"),
+                say("use `--plugin simulated`, or call torchferry.ops.cpu_fallback in the program"),
+            )
+        profile = replace(profile, fallback_operators=frozenset(operator_name(each) for each in fallback))
     return Rehearsal(str(resolved), profile, tuple(parse(fault) for fault in faults), shipped)
+
+
+def operator_name(text: str) -> str:
+    """Return an operator of the command line without `aten::`: `tril.out` of `op=aten.tril.out`.
+
+    Raises:
+        UsageError: it is none of aten.
+    """
+    name = text.strip().removeprefix("op=")
+    for prefix in ("aten::", "aten."):
+        name = name.removeprefix(prefix)
+    if NAME.fullmatch(name) is None:
+        raise UsageError(
+            say("`{name}` is no operator of aten", name=text), say("write it as {example}", example="aten::tril.out")
+        )
+    return name
 
 
 def read(folder: Path) -> Rehearsal:

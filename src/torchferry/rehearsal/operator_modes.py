@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import torch
 
 from torchferry.backends.operators import newer_than
+from torchferry.core.errors import UsageError, unknown_name
+from torchferry.core.messages import say
 from torchferry.rehearsal.profile import Profile
 
 _DERIVED = "CompositeExplicitAutogradNonFunctional"
@@ -43,7 +46,33 @@ class Modes:
 
 
 def modes(profile: Profile) -> Modes:
-    """Return the modes for a profile; where the plugin's list is not known, every operator is taken to be there."""
+    """Return the modes for a profile; where the plugin's list is not known, every operator is taken to be there.
+
+    Raises:
+        UsageError: an operator that is to run on the CPU does not exist, or cannot.
+    """
+    found = _of_plugin(profile)
+    asked = frozenset(name for each in sorted(profile.fallback_operators) for name in _on_cpu(each, found.composed))
+    return replace(found, fallback=found.fallback | asked, missing=found.missing - asked, taken=found.taken - asked)
+
+
+def _on_cpu(name: str, composed: frozenset[str]) -> list[str]:
+    """Return the operators with a name, with or without overload, that the CPU has a kernel of its own for."""
+    wanted = f"aten::{name}"
+    found = [each for each in _operators() if wanted in (each, each.partition(".")[0])]
+    if not found:
+        raise unknown_name("operator", name, {each.removeprefix("aten::").partition(".")[0] for each in _operators()})
+    kept = [each for each in found if each not in composed and _has(each, "CPU")]
+    kept = kept or [each for each in found if each not in composed and not _has(each, "CompositeImplicitAutograd")]
+    if not kept:
+        raise UsageError(
+            say("`{name}` is composed of other operators, and its gradient with it", name=wanted),
+            say("name those that are missing: `torchferry ops report` lists them"),
+        )
+    return kept
+
+
+def _of_plugin(profile: Profile) -> Modes:
     taken = frozenset(f"aten::{name}" for name in profile.missing_operators)
     newer = newer_than(profile.operators_torch)
     layouts = {layout: _absent(names, key, newer) - taken for layout, names, key in _of_layouts(profile)}

@@ -86,6 +86,7 @@ class Profile:
         dtypes: Rules for dtypes that differ from CUDA; see `Backend.DTYPES`.
         fallback: What happens with an operator that the plugin lacks: `error`, `warn`, `silent` or `unknown`.
         missing_operators: Operators that the user's file takes away.
+        fallback_operators: Operators that the user has run on the CPU, with or without overload.
         registered: Operators that the plugin registers, without `aten::`; None when nobody knows the list.
         sparse: Those that it registers for sparse COO tensors; None when nobody knows.
         sparse_compressed: For CSR and its relatives.
@@ -111,6 +112,7 @@ class Profile:
     dtypes: Mapping[str, str] = field(default_factory=dict)
     fallback: str = "unknown"
     missing_operators: frozenset[str] = frozenset()
+    fallback_operators: frozenset[str] = frozenset()
     registered: frozenset[str] | None = None
     sparse: frozenset[str] | None = None
     sparse_compressed: frozenset[str] | None = None
@@ -141,7 +143,16 @@ class Profile:
         names = {entry.name for entry in fields(Profile)}
         if not isinstance(values, dict) or values.keys() != names:
             raise ValueError(f"a profile has the keys {', '.join(sorted(names))}")
-        for name in ("missing_operators", "registered", "sparse", "sparse_compressed", "nested", "forced_fallback"):
+        sets = (
+            "missing_operators",
+            "fallback_operators",
+            "registered",
+            "sparse",
+            "sparse_compressed",
+            "nested",
+            "forced_fallback",
+        )
+        for name in sets:
             values[name] = None if values[name] is None else frozenset(values[name])
         for name in ("capability", "property_names", "none_properties", "unknown"):
             values[name] = None if values[name] is None else tuple(values[name])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 import torch
@@ -13,7 +14,7 @@ from torch.utils.backend_registration import rename_privateuse1_backend
 from torchferry.backends.base import Backend
 from torchferry.backends.operators import load_operators
 from torchferry.backends.unknown import Unknown
-from torchferry.core.errors import TorchferryError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.rehearsal import (
     autocast,
@@ -94,7 +95,7 @@ def _start(rehearsal: Rehearsal) -> Session:
     backend, profile = target.backend, rehearsal.profile
     refuse_other_plugin(backend)
     native = Native(build.library(), backend.DEVICE_TYPE, backend.DEVICE_TYPE.upper())
-    operator_modes = modes(profile)
+    operator_modes = _modes(backend, profile)
     named_by_us = backend.DISPATCH_KEY == "PrivateUse1"
     visible = "" if isinstance(backend.VISIBLE_DEVICES, Unknown) else backend.VISIBLE_DEVICES
     torch_versions.complete_cpu()
@@ -154,6 +155,19 @@ def _imitate(native: Native, profile: Profile, operator_modes: Modes, backend: t
     lacking = "missing" if _fallback_is_off(backend, profile.version) else "fallback"
     for name in operator_modes.fallback:
         native.set_mode(name, lacking)
+
+
+def _modes(backend: type[Backend], profile: Profile) -> Modes:
+    """Return the modes with what the plugin's own variable sends to the CPU; names that torch lacks are told."""
+    variable = load_operators(backend, profile.version).fallback_operators
+    found = modes(profile)
+    for name in filter(None, (part.strip() for part in os.environ.get(variable, "").split(","))):
+        try:
+            with_it = replace(profile, fallback_operators=profile.fallback_operators | {name.removeprefix("aten::")})
+            found, profile = modes(with_it), with_it
+        except UsageError as error:
+            warnings.warn(f"{variable}: {error}", stacklevel=2)
+    return found
 
 
 def _fallback_is_off(backend: type[Backend], version: str) -> bool:

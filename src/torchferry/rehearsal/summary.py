@@ -145,6 +145,13 @@ def lines(
         yield from _block("!", title, aggregate.of(kind), lang)
     for kind, title in _OTHER.items():
         yield from _block("-", title, aggregate.of(kind), lang)
+    asked = sorted(rehearsal.profile.fallback_operators)
+    if asked:
+        called = ", ".join(f'"aten::{name}"' for name in asked)
+        yield "  ! " + say(
+            "`--fallback` runs operators on the CPU here; on the card the program has to: {call}",
+            call=f"torchferry.ops.cpu_fallback([{called}])",
+        ).render(lang)
     for fault in rehearsal.faults:
         if not _happened(fault, aggregate):
             yield "  - " + say("a requested fault never occurred: {fault}", fault=fault.text()).render(lang)

@@ -56,6 +56,10 @@ class Stubs:
         """Return the known name that is most like another; empty where none is."""
         return next(iter(difflib.get_close_matches(name, self._places, n=1)), "")
 
+    def of(self, operator: str) -> list[str]:
+        """Return the stubs whose names begin with that of an operator: `erfinv_stub` of `erfinv`."""
+        return sorted(name for name in self._places if re.match(rf"{re.escape(operator)}(?:_|$)", name))
+
     def find(self, name: str) -> DeclaredStub | None:
         """Return a stub, None where torch has none of this name."""
         place = self._places.get(name)

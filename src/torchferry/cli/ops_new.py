@@ -1,0 +1,98 @@
+"""`torchferry ops new`: what an operator begins with."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from torchferry.backends.cards import default_card
+from torchferry.backends.target import Target
+from torchferry.cli.completion import target_option
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import language, say
+
+
+@click.command("new")
+@target_option()
+@click.option(
+    "--kind",
+    type=click.Choice(["legacy", "legacy-meta", "customized", "override", "unstructured", "shared", "fallback"]),
+    default=None,
+    help="How an operator of torch's gets its kernel. Default: the one that leaves least to write.",
+)
+@click.option("--namespace", default="", help="C++ namespace of the kernels. Default: at:: and the target's name.")
+@click.option("--stub", default="", help="For legacy: the stub of torch's that the kernel is registered for.")
+@click.option("--library", default="", help="Library of kernels whose steps the skeleton lists, such as mudnn.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path(), help="Folder. Default: this one."
+)
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+@click.argument("operator")
+def command(
+    target: str, kind: str | None, namespace: str, stub: str, library: str, out: Path, lang: str | None, operator: str
+) -> None:
+    """Begin an operator: what registers it, a skeleton that compiles, and its test.
+
+    OPERATOR is one of torch's, such as tril: its whole group is begun, for `ops codegen`. Or it is the schema of one of
+    your own, such as "acme::scaled_add(Tensor self, Tensor other, float scale) -> Tensor": it is begun in the
+    target's kernel language. No file that is there is replaced; functions.yaml is continued.
+
+    \b
+    torchferry ops new tril --kind legacy-meta --namespace at::acme --out kernels
+    torchferry ops new -t NAME "acme::scale(Tensor x, float by) -> Tensor" --out scale
+    """
+    lang = lang or language()
+    wanted = Target.named(target) if target else None
+    if "(" in operator:
+        _own(operator, wanted, out, lang)
+    else:
+        _of_torch(operator, wanted, kind or "", namespace, stub, library, out, lang)
+
+
+def _of_torch(
+    operator: str, target: Target | None, kind: str, namespace: str, stub: str, library: str, out: Path, lang: str
+) -> None:
+    from torchferry.ops.codegen.new_operator import FUNCTIONS, begin, write_new
+
+    if not namespace and target is None:
+        raise UsageError(say("neither --namespace nor --target is given"), say("add --namespace at::NAME"))
+    namespace = namespace or f"at::{target.name if target else ''}"
+    key = target.backend.DISPATCH_KEY if target else "PrivateUse1"
+    plugin = target.backend.PLUGIN if target else ""
+    rules = default_card(target.backend).dtypes if target else {}
+    lacking = [dtype for dtype, rule in rules.items() if rule == "missing"]
+    begun = begin(
+        operator, out, namespace, kind=kind, key=key, stub=stub, plugin=plugin, library=library, lacking=lacking
+    )
+    write_new(out, begun.files, FUNCTIONS)
+    for name in sorted(begun.files):
+        click.echo(say("{path} is written", path=out / name).render(lang), err=True)
+    also = "" if key == "PrivateUse1" else f" --key {key}"
+    folder = shlex.quote(str(out))
+    click.echo(f"{begun.kind}: {', '.join(begun.operators)}")
+    click.echo(
+        f"torchferry ops codegen {folder}/{FUNCTIONS} --namespace {namespace}{also} --kernels {folder} "
+        f"--out {folder}/generated --build {folder}/{begun.library}"
+    )
+    click.echo(f"python -m pytest {folder}/test_{begun.root}.py")
+
+
+def _own(schema: str, target: Target | None, out: Path, lang: str) -> None:
+    from torchferry.ops.codegen.new_operator import write_new
+    from torchferry.ops.own_operator import begin_own
+
+    if target is None:
+        raise UsageError(
+            say("an operator of your own is begun for one target"),
+            say("add --target, or name an operator of torch's without a schema"),
+        )
+    begun = begin_own(schema, target.backend)
+    write_new(out, begun.files)
+    for name in sorted(begun.files):
+        click.echo(say("{path} is written", path=out / name).render(lang), err=True)
+    for line in begun.remarks:
+        click.echo(line.render(lang), err=True)
+    click.echo(begun.compile_command)
+    click.echo(f"python -m pytest {shlex.quote(str(out))}/test_{begun.name}.py")

@@ -1,0 +1,80 @@
+"""`torchferry ops request`: the vendor's form, filled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from torchferry.backends.requests import request_facts
+from torchferry.cli.completion import target_option
+from torchferry.cli.ops_options import card_option, file_option, inference_option, model_option, required_target
+from torchferry.cli.writing import write
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
+from torchferry.ops.lists import of_dump, of_target
+from torchferry.ops.request import of_run, requested
+from torchferry.ops.request_forms import RequestText, request_text
+
+
+@click.command("request")
+@target_option()
+@card_option
+@model_option
+@inference_option
+@click.option(
+    "--operator",
+    "operators",
+    multiple=True,
+    metavar="NAME",
+    help="Ask for this operator, whatever the lists say of it. Can be repeated.",
+)
+@click.option(
+    "--table",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A list that `ops dump` wrote, in place of torchferry's.",
+)
+@file_option
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language. Default: the vendor's.")
+@click.argument("run", required=False, type=click.Path(exists=True, path_type=Path))
+def command(
+    target: str,
+    card: str,
+    model: str,
+    inference: bool,
+    operators: tuple[str, ...],
+    table: Path | None,
+    output_file: Path | None,
+    lang: str | None,
+    run: Path | None,
+) -> None:
+    """Write the request for missing operators that the target's vendor asks for, filled from a run.
+
+    RUN is what `ops trace`, `ops predict` or `rehearse --summary-file` wrote, or a folder of `compare --dump`. What only
+    a person knows is marked; nothing is sent.
+
+    \b
+    torchferry ops request -t NAME --model model.py:build -o request.md
+    torchferry ops request -t NAME ops.json --operator aten::linalg_matrix_exp
+    """
+    wanted = required_target(target)
+    if (run is None) == (not model):
+        raise UsageError(
+            say("one run is asked for") if run else say("no run is named"),
+            say("name a file of `ops trace`, `ops predict` or `rehearse --summary-file`, or a model with --model"),
+        )
+    known = of_target(wanted, card) if table is None else of_dump(table, wanted, card)
+    backend = wanted.backend
+    if run is not None:
+        found = requested(run, known, backend.PLUGIN, backend.DEVICE_TYPE, operators)
+    else:
+        from torchferry.ops.prediction import predicted
+
+        needs = predicted(model, wanted, training=not inference, natives=known)
+        found = of_run(needs, known, backend.PLUGIN, backend.DEVICE_TYPE, operators)
+    facts = request_facts(backend)
+    lang = lang or facts.language
+    text = request_text(RequestText(found, known, facts, lang, wanted.title.render(lang), backend.DEVICE_TYPE))
+    write(text.rstrip("\n"), output_file)
+    if facts.where:
+        click.echo(f"torchferry: {say('hand it in at {place}', place=facts.where).render()}", err=True)

@@ -1,0 +1,217 @@
+"""What a vendor is asked for: the operators that are missing or wrong, with all that a run shows of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
+from torchferry.ops.call_code import call_code
+from torchferry.ops.judging import COPIED, JudgedOperator, consequence, judge
+from torchferry.ops.lists import OperatorList
+from torchferry.ops.needs import FORMAT, LARGEST, OperatorNeed, RunNeeds, from_document
+
+LACKING, EXTENDED = "missing", "extended"
+"""Kinds of requests: an interface that does not exist, and one whose results or dtypes do not suffice."""
+
+_MOST_PLACES = 4
+
+
+class RequestItem(NamedTuple):
+    """One operator that is asked for.
+
+    Attributes:
+        need: What a run needs of it.
+        kind: `LACKING` or `EXTENDED`.
+        found: What happens with it today.
+        places: Lines of the program, `file:line`, where they are known.
+        code: A program that makes the call on the device and on the CPU; empty where none can be made.
+        folder: A folder of `compare --dump` that holds a call; empty for none.
+    """
+
+    need: OperatorNeed
+    kind: str
+    found: Message
+    places: tuple[str, ...] = ()
+    code: str = ""
+    folder: str = ""
+
+
+class Requested(NamedTuple):
+    """All that is asked for, and the run that shows it.
+
+    Attributes:
+        items: The operators.
+        command: What ran; empty for a single call.
+        torch: The torch that it ran with.
+    """
+
+    items: tuple[RequestItem, ...]
+    command: str
+    torch: str
+
+
+def requested(path: Path, known: OperatorList, plugin: str, device: str, only: Collection[str] = ()) -> Requested:
+    """Return what a file or folder shows of operators to ask for.
+
+    Args:
+        path: What `ops trace`, `ops predict` or `rehearse --summary-file` wrote, or a folder of `compare --dump`.
+        known: What the target's plugin registers.
+        plugin: The plugin's package.
+        device: Type of the device.
+        only: Operators that are asked for, with or without overload; empty for all that are missing or on the CPU.
+
+    Raises:
+        TorchferryError: the file is damaged or of another kind.
+        UsageError: nothing is missing, or nobody knows what is and `only` is empty.
+    """
+    if path.is_dir():
+        found = _of_folder(path, known)
+    else:
+        document = _document(path)
+        if isinstance(document, dict) and document.get("rehearsal") is True:
+            found = _of_rehearsal(document, path, known)
+        elif isinstance(document, dict) and document.get("format") == FORMAT:
+            return of_run(from_document(document, str(path)), known, plugin, device, only)
+        else:
+            raise TorchferryError(
+                say("{path} shows no operators", path=path),
+                say(
+                    "write it with `ops trace`, `ops predict` or `rehearse --summary-file`, or name a folder of --dump"
+                ),
+            )
+    items = _chosen(found.items, only)
+    if not items:
+        raise _nothing(known, bool(only))
+    return found._replace(items=items)
+
+
+def of_run(run: RunNeeds, known: OperatorList, plugin: str, device: str, only: Collection[str] = ()) -> Requested:
+    """Return what a run shows of operators to ask for; the arguments are those of `requested`."""
+    judged = judge(run.operators, known, run.device)
+    wanted = [each for each in judged if (_is_named(each.need.name, only) if only else each.support in COPIED)]
+    if not wanted:
+        raise _nothing(known, bool(only))
+    items = tuple(_of_judged(each, known, plugin, device) for each in wanted)
+    return Requested(items, " ".join(run.command), run.torch)
+
+
+def _of_judged(judged: JudgedOperator, known: OperatorList, plugin: str, device: str) -> RequestItem:
+    if judged.support == "forced":
+        kind, found = EXTENDED, say("registered, and computed on the CPU")
+    elif judged.support == "missing":
+        kind, found = LACKING, consequence(known)
+    elif judged.support == "unknown":
+        kind, found = LACKING, say("no list says whether the plugin has it")
+    else:
+        kind, found = EXTENDED, say("the plugin has it")
+    return RequestItem(judged.need, kind, found, code=call_code(judged.need, plugin, device))
+
+
+def _nothing(known: OperatorList, named: bool) -> UsageError:
+    if named:
+        return UsageError(say("none of the named operators is there"), say("`ops report -v` names those that are"))
+    if known.registered is None:
+        return UsageError(
+            say("no list says which operators {plugin} lacks", plugin=known.plugin),
+            say("name those to ask for: --operator aten::NAME"),
+        )
+    return UsageError(
+        say("nothing is missing: there is nothing to ask for"), say("ask for named ones with --operator aten::NAME")
+    )
+
+
+def _is_named(name: str, only: Collection[str]) -> bool:
+    full = {each if "::" in each else f"aten::{each}" for each in only}
+    return name in full or name.partition(".")[0] in full
+
+
+def _chosen(items: Iterable[RequestItem], only: Collection[str]) -> tuple[RequestItem, ...]:
+    return tuple(item for item in items if not only or _is_named(item.need.name, only))
+
+
+def _document(path: Path) -> Any:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise TorchferryError(say("{path} cannot be read: {error}", path=path, error=error.strerror)) from None
+    try:
+        if len(data) > LARGEST:
+            raise ValueError
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise TorchferryError(say("{path} is not JSON; it may be cut off", path=path)) from None
+
+
+_KINDS = {"missing-operator": LACKING, "fallback": LACKING, "missing-dtype": EXTENDED}
+
+
+def _of_rehearsal(document: dict[str, Any], path: Path, known: OperatorList) -> Requested:
+    """Return the operators that a rehearsal's card refused or ran on the CPU."""
+    calls: dict[tuple[str, str], int] = {}
+    places: dict[tuple[str, str], dict[str, None]] = {}
+    details: dict[tuple[str, str], str] = {}
+    try:
+        if document["target"].partition("@")[0] != known.target:
+            raise TorchferryError(
+                say("{path} is a rehearsal of {target}, not of {wanted}",
+                    path=path, target=document["target"], wanted=known.target)
+            )  # fmt: skip
+        for event in document["events"]:
+            kind = _KINDS.get(event["kind"])
+            if kind is None or "::" not in event["subject"]:
+                continue
+            key = event["subject"], kind
+            calls[key] = calls.get(key, 0) + int(event["times"])
+            details[key] = str(event["detail"])
+            if event["file"]:
+                places.setdefault(key, {})[f"{event['file']}:{event['line']}"] = None
+        command = " ".join(map(str, document["command"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise TorchferryError(
+            say("{path} is damaged: {error}", path=path, error=f"{type(error).__name__}: {error}"[:200])
+        ) from None
+    items = [
+        RequestItem(
+            OperatorNeed(name, number),
+            kind,
+            say("the card lacks the dtype {dtype}", dtype=details[name, kind])
+            if kind == EXTENDED and details[name, kind]
+            else consequence(known),
+            tuple(places.get((name, kind), ()))[:_MOST_PLACES],
+        )
+        for (name, kind), number in sorted(calls.items(), key=lambda pair: -pair[1])
+    ]
+    return Requested(tuple(items), command, "")
+
+
+def _of_folder(folder: Path, known: OperatorList) -> Requested:
+    """Return the operator of a folder that `compare --dump` or `nan --dump` wrote."""
+    document = _document(folder / "call.json")
+    try:
+        name = f"{document['operator']}.{document['overload']}".rstrip(".")
+        described = [
+            f"{row['dtype']}[{','.join(str(int(each)) for each in row['shape'])}]" for row in document["tensors"]
+        ]
+        where = document.get("where") or {}
+        need = OperatorNeed(
+            name,
+            1,
+            modules={str(where["module"]): 1} if where.get("module") else {},
+            phases={str(where["phase"]): 1} if where.get("phase") else {},
+            dtypes=tuple(sorted({str(row["dtype"]) for row in document["tensors"]})),
+            shapes={", ".join(described): 1},
+            schema=str(document.get("schema", "")),
+        )
+        torch = str((document.get("environment") or {}).get("torch", "")).partition("+")[0]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise TorchferryError(
+            say("{path} is damaged: {error}", path=folder / "call.json", error=f"{type(error).__name__}: {error}"[:200])
+        ) from None
+    item = RequestItem(need, EXTENDED, say("its result is wrong; the folder has the call"), folder=folder.name)
+    return Requested((item,), "", torch)

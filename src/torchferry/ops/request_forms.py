@@ -1,0 +1,226 @@
+"""The text of a request for operators: a vendor's own sections, or an issue for its tracker. Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from torchferry.backends.requests import RequestFacts
+from torchferry.core.messages import Message, say, say_plural, translatable
+from torchferry.core.record import NamedTuple
+from torchferry.ops.lists import OperatorList
+from torchferry.ops.request import LACKING, Requested, RequestItem
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+
+_TO_FILL = translatable("(to be filled in)")
+
+_KIND = {"missing": translatable("interface missing"), "extended": translatable("function extended")}
+
+_DEFINED = "https://github.com/pytorch/pytorch/blob/v{version}/aten/src/ATen/native/native_functions.yaml"
+
+
+class RequestText(NamedTuple):
+    """What a request is written from.
+
+    Attributes:
+        requested: What is asked for.
+        known: What the plugin registers.
+        facts: How the vendor wants to be asked.
+        lang: Language of the text.
+        title: What the target is called.
+        device: Type of its device.
+    """
+
+    requested: Requested
+    known: OperatorList
+    facts: RequestFacts
+    lang: str
+    title: str
+    device: str
+
+    def render(self, message: Message) -> str:
+        """Return a message in the language of the text."""
+        return message.render(self.lang)
+
+
+def request_text(text: RequestText) -> str:
+    """Return the request."""
+    lines = _sections(text) if text.facts.form == "sections" else _issue(text)
+    return "\n".join(lines) + "\n"
+
+
+def _plain(value: str) -> str:
+    """Return a text of a file that is not trusted, on one line and without what a terminal would obey."""
+    return _CONTROL.sub(" ", value)
+
+
+def _cell(value: str) -> str:
+    return _plain(value).replace("|", r"\|")
+
+
+def _title(text: RequestText) -> str:
+    items = text.requested.items
+    names = ", ".join(f"`{item.need.name}`" for item in items[:3]) + (", ..." if len(items) > 3 else "")
+    return text.render(
+        say_plural("{count} operator for {target}: {names}", "{count} operators for {target}: {names}",
+                   count=len(items), target=text.title, names=names)
+    )  # fmt: skip
+
+
+def _sections(text: RequestText) -> Iterator[str]:
+    say_in = text.render
+    yield f"# {_title(text)}"
+    yield from ("", f"## {say_in(say('1. Background'))}", "")
+    yield from _background(text)
+    yield from ("", f"## {say_in(say('2. Summary'))}", "")
+    yield from _summary(text)
+    yield from ("", f"## {say_in(say('3. Operators'))}")
+    for number, item in enumerate(text.requested.items, 1):
+        yield from ("", f"### 3.{number} `{item.need.name}`")
+        yield from ("", f"#### {say_in(say('Interface'))}", "")
+        yield from _interface(text, item)
+        yield from ("", f"#### {say_in(say('Precision baseline'))}", "")
+        yield from _baseline(text, item)
+        yield from ("", f"#### {say_in(say('Model information'))}", "")
+        yield from _model(text, item)
+    yield from ("", f"## {say_in(say('4. Contact'))}", "", say_in(say(_TO_FILL)))
+
+
+def _issue(text: RequestText) -> Iterator[str]:
+    say_in = text.render
+    yield f"# {_title(text)}"
+    if text.facts.label:
+        yield from ("", say_in(say("label: {label}", label=text.facts.label)))
+    yield ""
+    yield from _background(text)
+    yield ""
+    yield from _summary(text)
+    for item in text.requested.items:
+        yield from ("", f"## `{item.need.name}`", "")
+        yield from _interface(text, item)
+        yield ""
+        yield from _model(text, item)
+        yield ""
+        yield from _baseline(text, item)
+    yield from ("", f"## {say_in(say('Environment'))}", "")
+    yield from _environment(text)
+
+
+def _background(text: RequestText) -> Iterator[str]:
+    say_in = text.render
+    if text.requested.command:
+        yield say_in(say("`{command}` needs these operators.", command=_plain(text.requested.command)))
+    yield say_in(
+        say(
+            "What the plugin has is taken from: {source}. The run was seen by torchferry; {what}.",
+            source=text.known.said(),
+            what=say("no card was used for it"),
+        )
+    )
+    if text.facts.form == "sections":
+        yield ""
+        yield from _environment(text)
+        yield say_in(say("- purpose of the model, and how urgent it is: {fill}", fill=say(_TO_FILL)))
+
+
+def _environment(text: RequestText) -> Iterator[str]:
+    known = text.known
+    yield text.render(say("- plugin: {plugin} {version}", plugin=known.plugin, version=known.version or "?"))
+    yield text.render(say("- card: {card}", card=known.card))
+    yield text.render(say("- torch of the run: {version}", version=text.requested.torch or "?"))
+
+
+def _summary(text: RequestText) -> Iterator[str]:
+    heads = ["no.", "operator", "kind", "calls", "found", "acceptance", "wanted by"]
+    texts = {
+        "no.": say("no."),
+        "operator": say("operator"),
+        "kind": say("kind"),
+        "calls": say("calls"),
+        "found": say("found"),
+        "acceptance": say("acceptance"),
+        "wanted by": say("wanted by"),
+    }
+    yield "| " + " | ".join(text.render(texts[head]) for head in heads) + " |"
+    yield "|" + "---|" * len(heads)
+    acceptance = text.facts.acceptance.render(text.lang) or text.render(say("equal to the CPU's result, see below"))
+    for number, item in enumerate(text.requested.items, 1):
+        cells = [
+            str(number), f"`{item.need.name}`", text.render(say(_KIND[item.kind])), str(item.need.calls),
+            _cell(text.render(item.found)), _cell(acceptance), text.render(say(_TO_FILL)),
+        ]  # fmt: skip
+        yield "| " + " | ".join(cells) + " |"
+
+
+def _interface(text: RequestText, item: RequestItem) -> Iterator[str]:
+    need = item.need
+    name = need.name.partition("::")[2]
+    if need.schema:
+        yield text.render(say("- schema: {schema}", schema=f"`{_plain(need.schema)}`"))
+    if need.name.startswith("aten::") and text.requested.torch:
+        yield text.render(
+            say("- definition: `func: {name}` in {link}", name=name,
+                link=_DEFINED.format(version=_plain(text.requested.torch)))
+        )  # fmt: skip
+    if need.dtypes:
+        yield text.render(say("- dtypes of inputs and results: {dtypes}", dtypes=_plain(", ".join(need.dtypes))))
+    constraints = list(_constraints(need.schema, need.shapes))
+    if constraints:
+        joined = "; ".join(text.render(each) for each in constraints)
+        yield text.render(say("- must also hold: {constraints}", constraints=joined))
+    if need.shapes:
+        yield text.render(say("- seen, with the number of calls (in braces the strides of what is not contiguous):"))
+        yield ""
+        yield "```text"
+        yield from (f"{count:>7}  {_plain(shape)}" for shape, count in need.shapes.items())
+        yield "```"
+
+
+def _constraints(schema: str, shapes: Iterable[str]) -> Iterator[Message]:
+    if "(a!)" in schema:
+        yield say("it writes into an argument, which may be of any strides")
+    if any("{" in shape for shape in shapes):
+        yield say("inputs are not contiguous")
+    if "Tensor?" in schema:
+        yield say("optional tensors may be absent")
+
+
+def _baseline(text: RequestText, item: RequestItem) -> Iterator[str]:
+    say_in = text.render
+    version = text.requested.torch or "?"
+    yield say_in(
+        say(
+            "The result that counts is that of PyTorch {version} on the CPU. Tolerance: the defaults of "
+            "`torch.testing.assert_close` for the dtype of the result (float32: rtol 1.3e-6, atol 1e-5; float16: 1e-3, "
+            "1e-5; bfloat16: 1.6e-2, 1e-5).",
+            version=version,
+        )
+    )
+    if item.folder:
+        yield ""
+        yield say_in(say("Attached: the folder `{folder}`; `DEVICE={device} pytest -s {folder}` repeats the call.",
+                         folder=_plain(item.folder), device=text.device))  # fmt: skip
+    if item.code:
+        yield from ("", say_in(say("The most frequent call, against the CPU:")), "", "```python")
+        yield item.code.rstrip()
+        yield "```"
+
+
+def _model(text: RequestText, item: RequestItem) -> Iterator[str]:
+    need, say_in = item.need, text.render
+    if need.modules:
+        modules = ", ".join(f"`{_plain(name) or '-'}` {count}" for name, count in need.modules.items())
+        yield say_in(say("- called in: {modules}", modules=modules))
+    if need.phases:
+        phases = ", ".join(f"{_plain(phase) or '-'} {count}" for phase, count in need.phases.items())
+        yield say_in(say("- phase: {phases}", phases=phases))
+    if item.places:
+        yield say_in(say("- lines of the program: {places}", places=_plain(", ".join(item.places))))
+    if need.bytes:
+        yield say_in(
+            say("- bytes of its tensors in the run, which the CPU copies there and back: {bytes}", bytes=need.bytes)
+        )
+    if item.kind == LACKING:
+        yield say_in(say("- today: {found}", found=item.found))
+    yield say_in(say("- share of the run's time: {fill}", fill=say("not measured; it needs the card's profiler")))

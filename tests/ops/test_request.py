@@ -1,0 +1,148 @@
+"""`torchferry ops request`: what a vendor is told of an operator, and that its program runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from torchferry.cli.ops_request import command
+from torchferry.core.errors import TorchferryError
+from torchferry.ops.call_code import call_code, seen_tensors, split
+from torchferry.ops.needs import OperatorNeed, RunNeeds
+
+POOL = OperatorNeed(
+    "aten::max_pool2d_with_indices_backward", 3, 96, {"backward": 3}, {"Net.pool": 3}, ("float32", "int64"),
+    {"float32[2,1,2,2]{0,0,0,0}, float32[2,1,4,4]{16,1,4,1}, kernel_size=[2, 2], stride=[2, 2], padding=[0, 0], "
+     "dilation=[1, 1], ceil_mode=False, indices=int64[2,1,2,2]": 3},
+    schema="aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
+    "int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+)  # fmt: skip
+ADD = OperatorNeed(
+    "aten::add.Tensor", 2, shapes={"float16[2,3], cpu float32[], alpha=2": 2}, dtypes=("float16",),
+    composition="derived", derived_from="aten::add.out",
+)  # fmt: skip
+RUN = RunNeeds("trace", ("python", "a.py"), "2.13.0", "", "gcu", (POOL, ADD))
+
+REHEARSAL: dict[str, Any] = {
+    "schema": 1, "rehearsal": True, "target": "musa@2.7.1", "command": ["python", "a.py"],
+    "events": [
+        {"kind": "missing-operator", "subject": "aten::sinc.out", "detail": "", "file": "a.py", "line": 7, "times": 2},
+        {"kind": "to-host", "subject": "float32", "detail": "", "file": "a.py", "line": 8, "times": 2},
+    ],
+}  # fmt: skip
+
+CALL = {
+    "operator": "aten::addmm", "overload": "", "schema": "aten::addmm(...) -> Tensor",
+    "tensors": [{"dtype": "float32", "shape": [32], "stride": [1]}],
+    "where": {"module": "Net.embed", "phase": "forward"}, "environment": {"torch": "2.13.0+cpu"},
+}  # fmt: skip
+
+
+def ask(*arguments: str) -> Result:
+    return CliRunner().invoke(command, list(arguments))
+
+
+@pytest.fixture
+def run_file(tmp_path: Path) -> str:
+    path = tmp_path / "ops.json"
+    path.write_text(RUN.to_json(), encoding="utf-8")
+    return str(path)
+
+
+def test_an_issue_names_what_a_vendor_needs(run_file: str) -> None:
+    done = ask("-t", "gcu", run_file)
+    assert done.exit_code == 0, done.exception
+    for words in (
+        "`python a.py` needs these operators", POOL.schema, "`Net.pool` 3",
+        "backward 3", "float32, int64", "inputs are not contiguous", "back: 96", "v2.13.0/aten/src/ATen/native",
+        "assert_close", "torch_gcu",
+    ):  # fmt: skip
+        assert words in done.stdout, words
+    assert "aten::add" not in done.stdout
+
+
+def test_the_vendors_own_sections_in_its_language(run_file: str) -> None:
+    arguments = ("-t", "sdaa", run_file, "--operator", "max_pool2d_with_indices_backward")
+    english = ask(*arguments, "--lang", "en")
+    heads = re.findall(r"^#+ (.*)", english.stdout, re.MULTILINE)
+    assert heads[1:] == [
+        "1. Background", "2. Summary", "3. Operators", "3.1 `aten::max_pool2d_with_indices_backward`", "Interface",
+        "Precision baseline", "Model information", "4. Contact",
+    ]  # fmt: skip
+    assert "on card T100, precision aligned with CUDA" in english.stdout
+    chinese = ask(*arguments)
+    assert "精度基准" in chinese.stdout
+    assert "gitee.com/tecorigin/teco-torch" in chinese.stderr
+
+
+def test_a_rehearsal_and_a_folder_of_a_call(tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text(json.dumps(REHEARSAL))
+    done = ask("-t", "musa", str(tmp_path / "r.json"))
+    assert "`aten::sinc.out`" in done.stdout
+    assert "a.py:7" in done.stdout
+    assert "NotImplementedError" in done.stdout
+    folder = tmp_path / "aten.addmm-001"
+    folder.mkdir()
+    (folder / "call.json").write_text(json.dumps(CALL))
+    done = ask("-t", "npu", str(folder))
+    assert "DEVICE=npu pytest -s aten.addmm-001" in done.stdout
+    assert "`Net.embed` 1" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "arguments", "says"),
+    [
+        ("sdaa", RUN.to_json(), (), "no list says which operators torch_sdaa lacks"),
+        ("musa", RUN.to_json(), (), "nothing is missing"),
+        ("gcu", RUN.to_json(), ("--operator", "aten::sub"), "none of the named operators"),
+        ("gcu", RUN.to_json()[:90], (), "not JSON"),
+        ("gcu", "[]", (), "shows no operators"),
+        ("gcu", RUN.to_json().replace('"version": 1', '"version": 9'), (), "version 9"),
+        ("npu", json.dumps(REHEARSAL), (), "is a rehearsal of musa@2.7.1, not of npu"),
+        ("musa", json.dumps({**REHEARSAL, "events": [{}]}), (), "damaged"),
+    ],
+)
+def test_what_cannot_be_asked_for(
+    tmp_path: Path, target: str, text: str, arguments: tuple[str, ...], says: str
+) -> None:
+    (tmp_path / "f.json").write_text(text, encoding="utf-8")
+    done = ask("-t", target, str(tmp_path / "f.json"), *arguments)
+    assert isinstance(done.exception, TorchferryError)
+    assert says in str(done.exception)
+
+
+def test_the_program_makes_the_call() -> None:
+    pytest.importorskip("torch")
+    described = next(iter(POOL.shapes))
+    assert [tensor.size for tensor in seen_tensors(described)] == [(2, 1, 2, 2), (2, 1, 4, 4), (2, 1, 2, 2)]
+    for need in (POOL, ADD):
+        text = call_code(need, "", "cpu")
+        assert text
+        values: dict[str, Any] = {}
+        exec(text, values)
+        assert values["actual"] is not values["expected"]
+        with pytest.raises(AssertionError):
+            exec(text.replace("actual = call(DEVICE)", "actual = call(DEVICE) + 1"), {})
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        "float32[2], x=__import__('os')",
+        "float32[2]; import os",
+        "float32[nested]",
+        "float32[2], name='a\\'b'",
+        "(a; b)",
+    ],
+)
+def test_nothing_else_becomes_code(described: str) -> None:
+    assert call_code(OperatorNeed("aten::add.Tensor", 1, shapes={described: 1}), "", "cpu") == ""
+
+
+def test_brackets_and_quotes_keep_parts_together() -> None:
+    assert split("(a[1,2]; b), x=[1, 2], y='p, q', z=1") == ["(a[1,2]; b)", "x=[1, 2]", "y='p, q'", "z=1"]
