@@ -27,6 +27,7 @@ from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver import building, matching
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
 from torchferry.rehearsal.driver.native import Machine, TakenOver, function_of
+from torchferry.rehearsal.driver.sparse import COMPOSED
 from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
 
 _REFERENCES = "_fused.py"
@@ -51,8 +52,8 @@ def start(name: str) -> ShippedSession:
     """
     if name not in _sessions:
         session.refuse_other_plugin(session.observe().resolved().backend)
-        spec = importlib.util.find_spec(name)
-        if name in sys.modules or spec is None or spec.origin is None:
+        spec = None if name in sys.modules else importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
             raise TorchferryError(say("{plugin} was imported before the rehearsal began", plugin=name))
         sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
@@ -84,6 +85,7 @@ def _load(name: str, stand_in: Path) -> None:
     operators.set_sink(observers.receive_native_event)
     _use_profile(operators, rehearsal)
     _add_references(backend, driver)
+    _compose()
     observers.watch_output()
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
     faults.install(list(rehearsal.faults), _Faults(machine, operators))
@@ -234,6 +236,15 @@ def _add_references(backend: type[Backend], driver: SimulatedDriver) -> None:
                 reference = _adapted(operator._schema, function)
                 for key in ("PrivateUse1", "AutogradPrivateUse1"):
                     _register(library, name, reference, key)
+
+
+def _compose() -> None:
+    """Compose what the plugin computes of sparse tensors with its vendor's library; refuse what is quantised."""
+    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+    _held.append(library)
+    for (name, key), function in COMPOSED.items():
+        if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key):
+            _register(library, name, function, key)
 
 
 def _formulas(file: Path) -> dict[str, Callable[..., Any]]:

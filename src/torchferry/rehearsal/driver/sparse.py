@@ -1,0 +1,87 @@
+"""Sparse and quantised tensors of a plugin: what it hands to its vendor's library is composed, or refused by name.
+
+A sparse tensor is one of indices and one of values. The plugin keeps both, and most of its kernels for sparse tensors
+ask for operators on them, which are computed. Those in `COMPOSED` do not. A quantised tensor has a scale beside its
+numbers, which the CPU's kernel would drop in silence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+
+from torchferry.rehearsal import events
+
+
+def coalesced(self: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of the layout COO in which no index is twice, sorted by index: values of the same are added."""
+    indices, values = self._indices(), self._values()
+    sizes = self.shape[: indices.shape[0]]
+    steps = [math.prod(sizes[dim + 1 :]) for dim in range(len(sizes))]
+    places = torch.zeros_like(indices[0]) if sizes else indices.new_zeros(values.shape[0])
+    for row, step in zip(indices, steps, strict=True):
+        places = places + row * step
+    kept, entries = torch.unique(places, return_inverse=True)
+    added = values.new_zeros((kept.shape[0], *values.shape[1:])).index_add_(0, entries, values)
+    rows = [
+        kept.div(step, rounding_mode="floor").remainder(size) if size else kept
+        for step, size in zip(steps, sizes, strict=True)
+    ]
+    again = torch.stack(rows) if rows else indices[:, :1]
+    return _made(again, added, self.shape)
+
+
+def sparse(self: torch.Tensor, sparse_dims: int | None = None) -> torch.Tensor:
+    """Return the nonzero values of a dense tensor in the layout COO."""
+    dims = self.dim() if sparse_dims is None else sparse_dims
+    present = self != 0
+    if dims < self.dim():
+        present = present.flatten(dims).any(-1)
+    indices = present.nonzero().t().contiguous()
+    values = self[tuple(indices)] if dims else self.reshape(1)[: indices.shape[1]]
+    return _made(indices, values, self.shape)
+
+
+def _made(indices: torch.Tensor, values: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    return torch.sparse_coo_tensor(indices, values, shape, is_coalesced=True, check_invariants=False)
+
+
+def _to_layout(
+    self: torch.Tensor,
+    *,
+    layout: torch.layout | None = None,
+    blocksize: list[int] | None = None,
+    dense_dim: int | None = None,
+) -> torch.Tensor:
+    if layout not in {None, torch.sparse_coo} or blocksize is not None:
+        return _refused("aten::_to_sparse", str(layout))
+    return sparse(self, None if dense_dim is None else self.dim() - dense_dim)
+
+
+def _refused(name: str, detail: str) -> NoReturn:
+    events.record("not-rehearsed", name, detail)
+    raise NotImplementedError(f"{name} with {detail}: not rehearsed with the plugin as its vendor ships it")
+
+
+def _quantised(name: str) -> Callable[..., NoReturn]:
+    return lambda *args, **kwargs: _refused(f"aten::{name}", "a quantised tensor")
+
+
+_QUANTISED = (
+    "quantize_per_tensor",
+    "quantize_per_tensor.tensor_qparams",
+    "quantize_per_tensor.tensors",
+    "quantize_per_tensor_dynamic",
+    "quantize_per_channel",
+)
+
+COMPOSED: dict[tuple[str, str], Callable[..., Any]] = {
+    ("_coalesce", "SparsePrivateUse1"): coalesced,
+    ("_to_sparse", "PrivateUse1"): _to_layout,
+    ("_to_sparse.sparse_dim", "PrivateUse1"): sparse,
+    **{(name, "PrivateUse1"): _quantised(name) for name in _QUANTISED},
+}
+"""By operator of aten, with its overload, and dispatch key."""
