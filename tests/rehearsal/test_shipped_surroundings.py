@@ -106,10 +106,11 @@ def test_half_precision_is_the_cpus_and_formats_sparse_tensors_and_the_profiler_
 
         def sparse(device, indices=((1, 0, 1), (0, 1, 0)), values=(1.0, 2.0, 3.0)):
             return torch.sparse_coo_tensor(indices, values, (2, 2), device=device, check_invariants=False)
+        rows = torch.arange(6.0).view(3, 2)
         for call in (
             lambda device: sparse(device).coalesce(),
             lambda device: sparse(device, ((), ()), ()).coalesce(),
-            lambda device: torch.sparse_coo_tensor(((2, 0, 2),), torch.arange(6.0).view(3, 2), (3, 2)).to(device).coalesce(),
+            lambda device: torch.sparse_coo_tensor(((2, 0, 2),), rows, (3, 2)).to(device).coalesce(),
             lambda device: torch.eye(3, device=device).to_sparse(),
             lambda device: torch.arange(12.0, device=device).view(3, 2, 2).to_sparse(1),
             lambda device: torch.tensor(2.0, device=device).to_sparse(),

@@ -142,7 +142,7 @@ def torch_here() -> str:
 
 
 def not_taken(backend: type[Backend], wanted: str, version: str = "") -> Message | None:
-    """Return a sentence that says why the plugin that is installed is not rehearsed; None where there is none, or it is.
+    """Return a sentence that says why the installed plugin is not rehearsed; None where there is none, or it is.
 
     Args:
         backend: The target's backend.
