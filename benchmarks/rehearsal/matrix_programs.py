@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 if __package__ in {None, ""}:
@@ -54,14 +55,16 @@ def main() -> None:
     """Run the programs that are there."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--plugin", required=True)
+    parser.add_argument("--target", default="npu", help="with the version that the programs are migrated for")
     parser.add_argument("--corpus", type=Path)
     parser.add_argument("--keep", type=Path, help="folder for the copies and outputs, in place of a temporary one")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="matrix-programs-") as place:
-        for case in of_versions():
-            if options.names and case.name not in options.names:
+        for each in of_versions():
+            if options.names and each.name not in options.names:
                 continue
+            case = replace(each, target=options.target)
             reason = realworld.absent(case, options.corpus)
             folder = (options.keep or Path(place)) / case.name.replace(" ", "-")
             results = {} if reason else measure(case, options.corpus, options.plugin, folder)
