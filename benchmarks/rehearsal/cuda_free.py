@@ -47,6 +47,11 @@ def unpack(wheel: Path, site_packages: Path, *, release: tuple[int, ...]) -> Non
         (package / file).write_text(text.replace(says, holds), encoding="utf-8")
 
 
+def is_without_cuda(package: Path) -> bool:
+    """Whether a folder of torch has empty libraries in place of CUDA's."""
+    return (package / "lib" / _LIST).exists()
+
+
 def replace_libraries(package: Path, beside: Iterable[Path] = ()) -> None:
     """Make an empty library for each that the package's own link to and that is not there; can be called again.
 

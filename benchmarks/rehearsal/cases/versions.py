@@ -33,6 +33,8 @@ _YOLO = (
 _ALONE = (  # without a network, and without what writes a log
     Edit("utils/loggers/__init__.py", "from torch.utils.tensorboard import SummaryWriter\n", ""),
     Edit("utils/loggers/__init__.py", "LOGGERS = ('csv', 'tb', 'wandb', 'clearml', 'comet')", "LOGGERS = ('csv',)"),
+    Edit("utils/general.py", "import IPython\n", ""),
+    Edit("models/common.py", "from IPython.display import display\n", ""),
     Edit("train.py", "        check_git_status()\n        check_requirements()\n", ""),
     Edit("train.py", "GIT_INFO = check_git_info()", "GIT_INFO = dict(remote=None, branch=None, commit=None)"),
     Edit("train.py", "amp = check_amp(model)", "amp = False"),
@@ -72,7 +74,8 @@ def of_versions() -> list[Case]:
             reference=_ON_GLOO, on_the_cpu="--backend=gloo",
         ),
         Case(
-            "ResNet float16", "npu", "resnet_amp", "main.py", packages=("torchvision",), reference=_FLOAT32, tolerance=3e-2,
+            "ResNet float16", "npu", "resnet_amp", "main.py", packages=("torchvision",), reference=_FLOAT32,
+            tolerance=3e-2,
         ),
         Case(
             "YOLOv5", "npu", "ultralytics+yolov5", _YOLO, prepare=boxes, packages=("cv2", "pandas"), edits=_ALONE,
