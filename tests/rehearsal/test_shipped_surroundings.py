@@ -7,12 +7,17 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.test_driver_plugins import wheel as small_wheel
 from tests.rehearsal.test_shipped_plugin import TRAIN, rehearse, two_ranks, with_wheel
+
+torch = pytest.importorskip("torch")
+
+from torchferry.rehearsal.driver.composed import COMPOSED_WITHOUT_CPU  # noqa: E402
 
 pytestmark = pytest.mark.rehearsal
 
@@ -149,6 +154,32 @@ def test_half_precision_is_the_cpus_and_formats_sparse_tensors_and_the_profiler_
     assert "PROFILED" in out
     events = {(event["kind"], event["subject"]) for event in summary["events"]}  # type: ignore[attr-defined]
     assert {("not-rehearsed", "aten::quantize_per_tensor"), ("not-rehearsed", "aclprofInit")} <= events
+
+
+@with_wheel
+@pytest.mark.parametrize("plugin", ["wheel", "simulated"])
+def test_a_program_may_import_the_plugin_before_torch(tmp_path: Path, plugin: str) -> None:
+    options = ("--plugin", "simulated") if plugin == "simulated" else ()
+    out, _, _ = rehearse("import torch_npu, torch\nprint(torch.ones(2, device='npu').sum().item())", tmp_path, *options)
+    assert out.split()[-1] == "2.0"
+
+
+@pytest.mark.parametrize("amsgrad", [False, True])
+@pytest.mark.parametrize("name", ["_fused_adam_", "_fused_adamw_"])
+def test_a_fused_optimizer_that_is_composed_equals_the_kernel_of_the_cpu(name: str, amsgrad: bool) -> None:
+    def made() -> Any:
+        torch.manual_seed(0)
+        values = [[torch.rand(3, 2) for _ in range(2)] for _ in range(5)]
+        return [*values[:4], values[4] if amsgrad else [], [torch.tensor(3.0) for _ in range(2)]]
+
+    options = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1, "eps": 1e-8, "amsgrad": amsgrad}
+    for maximize, overflow in ((False, 0.0), (True, 0.0), (False, 1.0)):
+        more = {"maximize": maximize, "grad_scale": torch.tensor(2.0), "found_inf": torch.tensor(overflow)}
+        expected, found = made(), made()
+        getattr(torch.ops.aten, name)(*expected, **options, **more)
+        COMPOSED_WITHOUT_CPU[name](*found, **options, **more)
+        for right, value in zip(expected[:5], found[:5], strict=True):
+            torch.testing.assert_close(value, right)
 
 
 @with_wheel

@@ -36,7 +36,7 @@ class Scaler:
 def main():
     """Train."""
     model = resnet18(num_classes=10).to("cuda")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
     scaler = torch.cuda.amp.GradScaler(init_scale=1024.0)
     for step in range(4):
         images, labels = torch.randn(4, 3, 64, 64).to("cuda"), torch.randint(0, 10, (4,)).to("cuda")

@@ -59,6 +59,19 @@ def installed(backend: type[Backend]) -> Shipped | None:
     return None
 
 
+def answer_torch(package: str) -> None:
+    """Let torch find what it calls of a plugin that is being imported: it is there already, and there is nothing to do.
+
+    A program may import the plugin first. That imports torch, which looks for plugins and calls what their entry points
+    name; the package itself comes later.
+    """
+    module = sys.modules[package]
+    for entry_point in importlib.metadata.entry_points(group="torch.backends"):
+        name, _, attribute = entry_point.value.partition(":")
+        if name == package and attribute:
+            setattr(module, attribute, lambda: None)
+
+
 def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bool = False) -> Shipped | None:
     """Return the plugin to rehearse with as its vendor ships it; None for the simulated one.
 

@@ -25,9 +25,9 @@ from torchferry.core.userlines import NOWHERE
 from torchferry.rehearsal import events, faults, observers, session, torch_versions
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver import building, matching
+from torchferry.rehearsal.driver.composed import COMPOSED, COMPOSED_WITHOUT_CPU
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
 from torchferry.rehearsal.driver.native import Machine, TakenOver, function_of
-from torchferry.rehearsal.driver.sparse import COMPOSED
 from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
 
 _REFERENCES = "_fused.py"
@@ -239,11 +239,17 @@ def _add_references(backend: type[Backend], driver: SimulatedDriver) -> None:
 
 
 def _compose() -> None:
-    """Compose what the plugin computes of sparse tensors with its vendor's library; refuse what is quantised."""
+    """Compose operators that no kernel of the CPU computes on the plugin's memory; see `composed`."""
     library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     _held.append(library)
-    for (name, key), function in COMPOSED.items():
-        if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key):
+    known, has = set(torch._C._dispatch_get_all_op_names()), torch._C._dispatch_has_kernel_for_dispatch_key
+    lacking = {
+        (name, "PrivateUse1"): function
+        for name, function in COMPOSED_WITHOUT_CPU.items()
+        if f"aten::{name}" in known and not has(f"aten::{name}", "CPU")
+    }
+    for (name, key), function in {**COMPOSED, **lacking}.items():
+        if f"aten::{name}" in known and has(f"aten::{name}", key):
             _register(library, name, function, key)
 
 

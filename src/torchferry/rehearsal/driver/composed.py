@@ -1,8 +1,8 @@
-"""Sparse and quantised tensors of a plugin: what it hands to its vendor's library is composed, or refused by name.
+"""What no kernel of the CPU computes on the memory of a plugin: composed of other operators, or refused by name.
 
 A sparse tensor is one of indices and one of values. The plugin keeps both, and most of its kernels for sparse tensors
 ask for operators on them, which are computed. Those in `COMPOSED` do not. A quantised tensor has a scale beside its
-numbers, which the CPU's kernel would drop in silence.
+numbers, which the CPU's kernel would drop in silence. Fused optimizers have a kernel of the CPU from torch 2.4 on.
 """
 
 from __future__ import annotations
@@ -70,6 +70,47 @@ def _quantised(name: str) -> Callable[..., NoReturn]:
     return lambda *args, **kwargs: _refused(f"aten::{name}", "a quantised tensor")
 
 
+def _fused_adam(*, decoupled: bool) -> Callable[..., None]:
+    def step(
+        parameters: list[torch.Tensor],
+        gradients: list[torch.Tensor],
+        averages: list[torch.Tensor],
+        squares: list[torch.Tensor],
+        greatest: list[torch.Tensor],
+        steps: list[torch.Tensor],
+        *,
+        lr: Any,
+        beta1: float,
+        beta2: float,
+        weight_decay: float,
+        eps: float,
+        amsgrad: bool,
+        maximize: bool,
+        grad_scale: torch.Tensor | None = None,
+        found_inf: torch.Tensor | None = None,
+    ) -> None:
+        if found_inf is not None and bool(found_inf):
+            return
+        for i, (parameter, gradient, average, square, count) in enumerate(
+            zip(parameters, gradients, averages, squares, steps, strict=True)
+        ):
+            if grad_scale is not None:
+                gradient.div_(grad_scale)
+            slope = -gradient if maximize else gradient
+            if decoupled:
+                parameter.mul_(1 - lr * weight_decay)
+            elif weight_decay:
+                slope = slope.add(parameter, alpha=weight_decay)
+            average.lerp_(slope, 1 - beta1)
+            square.mul_(beta2).addcmul_(slope, slope, value=1 - beta2)
+            if amsgrad:
+                greatest[i].copy_(torch.maximum(greatest[i], square))
+            spread = (greatest[i] if amsgrad else square).sqrt() / (1 - beta2**count).sqrt() + eps
+            parameter.sub_(average / spread * (lr / (1 - beta1**count)))
+
+    return step
+
+
 _QUANTISED = (
     "quantize_per_tensor",
     "quantize_per_tensor.tensor_qparams",
@@ -85,3 +126,10 @@ COMPOSED: dict[tuple[str, str], Callable[..., Any]] = {
     **{(name, "PrivateUse1"): _quantised(name) for name in _QUANTISED},
 }
 """By operator of aten, with its overload, and dispatch key."""
+
+COMPOSED_WITHOUT_CPU: dict[str, Callable[..., Any]] = {
+    f"{name}{overload}": _fused_adam(decoupled=decoupled)
+    for name, decoupled in (("_fused_adam_", False), ("_fused_adamw_", True))
+    for overload in ("", ".tensor_lr")
+}
+"""By operator of aten: composed where this torch has no kernel of the CPU."""
