@@ -32,7 +32,7 @@ _YOLO = (
 )
 _ALONE = (  # without a network, and without what writes a log
     Edit("utils/loggers/__init__.py", "from torch.utils.tensorboard import SummaryWriter\n", ""),
-    Edit("utils/loggers/__init__.py", "LOGGERS = ('csv', 'tb', 'wandb', 'clearml', 'comet')", "LOGGERS = ('csv',)"),
+    Edit("utils/loggers/__init__.py", "self.tb = SummaryWriter(str(s))", "self.tb = None"),
     Edit("utils/general.py", "import IPython\n", ""),
     Edit("models/common.py", "from IPython.display import display\n", ""),
     Edit("train.py", "        check_git_status()\n        check_requirements()\n", ""),
