@@ -12,6 +12,9 @@ PAGES = {language: ROOT / "docs" / language / "plugin-versions.md" for language 
 BLOCK = ("<!-- measured: written by make matrix -->", "<!-- end -->")
 PROGRAMS_BLOCK = ("<!-- measured: real programs, written by make matrix -->", "<!-- end of real programs -->")
 WAYS = ("migrated", "run")
+CARD = "; would fail on the card: "
+"""Between what came of a program and what its summary marks."""
+
 
 PROGRAMS = ("start", "example", "cnn", "gpt", "amp", "ddp")
 TOOLS = "tools"
@@ -77,6 +80,7 @@ WORDS: dict[str, dict[str, str]] = {
     | {"program": "程序"}
     | dict(zip(PROGRAMS, ["启动", "示例", "CNN", "GPT", "float16", "双进程"], strict=True))
     | {"yes": "是", "runs": "可运行", "equal": "完全一致", "digits": "{} 位有效数字", "of float32": "（相对 float32）"}
+    | {CARD: "；在卡上会失败："}
     | {"not run: {}": "未运行：{}", "runs; would fail on the card": "可运行；在卡上会失败"},
 }
 
@@ -119,6 +123,9 @@ def ways_in_words(ways: dict[str, str], language: str) -> str:
 def in_words(result: str, language: str) -> str:
     """Return a result in a language; what a program said itself stays as it is."""
     words = WORDS[language]
+    result, mark, places = result.partition(CARD)
+    if mark:
+        return in_words(result, language) + words.get(CARD, CARD) + places
     count, _, unit = result.partition(" ")
     if unit.startswith("digits"):
         digits = words.get("digits", "{} digits").format(count)

@@ -22,6 +22,7 @@ if __package__ in {None, ""}:
 from benchmarks.rehearsal import realworld
 from benchmarks.rehearsal.cases.table import Case
 from benchmarks.rehearsal.cases.versions import of_versions
+from benchmarks.rehearsal.matrix_pages import CARD
 from benchmarks.rehearsal.realworld import MIGRATED, UNCHANGED, DifferentError, Outcome
 
 WAYS = {"migrated": MIGRATED, "run": UNCHANGED}
@@ -48,7 +49,7 @@ def measure(case: Case, corpus: Path | None, plugin: str, folder: Path) -> dict[
 def outcome(done: Outcome) -> str:
     """Return an outcome in a word, with what would fail on the card."""
     word = "equal" if done.difference == 0 else f"{done.difference:.0e}"
-    return f"{word}; would fail on the card: {', '.join(done.refused)}"[:160] if done.refused else word
+    return f"{word}{CARD}{', '.join(done.refused)}"[:160] if done.refused else word
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ import sys
 import textwrap
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -370,7 +371,7 @@ def test_the_reason_is_told_where_the_installed_plugin_is_not_taken(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr("torchferry.rehearsal.driver.plugin.glob", lambda _: ["/dev/davinci0"] if card else [])
     monkeypatch.setattr("torchferry.rehearsal.driver.plugin.torch_here", lambda: "2.13.0+cpu")
-    begun = []
+    begun: list[Any] = []
     monkeypatch.setattr("torchferry.rehearsal.begin", begun.append)
     sentence = f"{name} {installed} is installed, and the simulated plugin is rehearsed: {reason}"
     with pytest.warns(UserWarning, match=re.escape(sentence)):

@@ -64,6 +64,8 @@ def test_neither_a_toolkit_nor_growing_segments_nor_the_boxed_way_changes_a_loss
         script,
         tmp_path,
         *("--profile", str(card)),
+        launcher=(),
+        status=0,
         **half_a_toolkit(tmp_path),
         PYTORCH_NPU_ALLOC_CONF="expandable_segments:True",
     )
