@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import zipfile
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 _LEFT_OUT = re.compile(r"torch/lib/(libtorch_cuda.*|libcusparseLt.*|libtorch_nvshmem)\.so[.\d]*")
@@ -23,6 +24,7 @@ _OF_THE_BUILD = (("backends/cuda/__init__.py", "return torch._C._has_cuda", "ret
 _SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|gcc_s|stdc\+\+))\.so.*")
 _BESIDE = ("libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "libdl.so.2", "libpthread.so.0", "librt.so.1")
 _CONSTRUCTOR = re.compile(r"^_ZN.*C[12]E")
+_LIST = "empty-libraries.txt"
 _MAIN = "libtorch_cuda.so"
 """What an unversioned symbol is looked for in: which of the libraries defines it makes no difference to the loader."""
 
@@ -45,10 +47,23 @@ def unpack(wheel: Path, site_packages: Path, *, release: tuple[int, ...]) -> Non
         (package / file).write_text(text.replace(says, holds), encoding="utf-8")
 
 
-def replace_libraries(package: Path) -> None:
-    """Make an empty library for each that the package's own link to and that is not there."""
+def is_without_cuda(package: Path) -> bool:
+    """Whether a folder of torch has empty libraries in place of CUDA's."""
+    return (package / "lib" / _LIST).exists()
+
+
+def replace_libraries(package: Path, beside: Iterable[Path] = ()) -> None:
+    """Make an empty library for each that the package's own link to and that is not there; can be called again.
+
+    Args:
+        package: Folder of torch.
+        beside: Libraries of other packages, such as torchvision's, that are built for the same CUDA.
+    """
     folder = package / "lib"
-    present = [*folder.glob("*.so*"), *package.glob("_C.*.so")]
+    listed = folder / _LIST
+    for name in listed.read_text(encoding="utf-8").split() if listed.exists() else ():
+        (folder / name).unlink(missing_ok=True)
+    present = [*folder.glob("*.so*"), *package.glob("_C.*.so"), *beside]
     names = {path.name for path in present}
     absent, wanted, defined = set(), defaultdict(set), set()
     for path in present:
@@ -63,6 +78,7 @@ def replace_libraries(package: Path) -> None:
         system = Path(_output("gcc", f"-print-file-name={name}").strip())
         defined |= {symbol for kind, symbol, _ in _symbols(system.resolve()) if kind != "U"}
     own = re.compile(r"_?Py|_ITM|__gmon")
+    listed.write_text("\n".join(sorted(absent)) + "\n", encoding="utf-8")
     for name in sorted(absent):
         symbols = {symbol for symbol in wanted[name] if symbol not in defined}
         if name == _MAIN:

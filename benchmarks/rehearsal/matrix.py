@@ -12,7 +12,9 @@ and is removed when its versions are done, unless it is kept.
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import os
 import shutil
 import sys
 import tempfile
@@ -30,6 +32,7 @@ from benchmarks.torch_versions.check import checks
 from torchferry.backends import registry
 
 PROGRAM = Path(__file__).with_name("matrix_program.py")
+REAL_PROGRAMS = Path(__file__).with_name("matrix_programs.py")
 EXAMPLE = ROOT / "examples" / "cuda-training"
 SINGLE = ("start", "cnn", "gpt", "amp")
 LONGEST = 160
@@ -170,13 +173,15 @@ class Judged:
         self._device = f"{backend.DEVICE_TYPE}:{backend.PLUGIN}:{backend.COLLECTIVE}"
         self.row = Row(backend.PLUGIN, case.plugin, *environment.versions, judge)
 
-    def run(self, on_cpu: Reference, port: int, *, tools: bool) -> None:
-        """Run everything; the results are in the row."""
+    def run(self, on_cpu: Reference, port: int, *, tools: bool, corpus: Path | None) -> None:
+        """Run everything; the results are in the row. Without a corpus, real programs are left out."""
         results = self._programs(on_cpu, port)
         results["example"] = self._example()
         self.row.results = {name: results[name] for name in PROGRAMS}
         if tools:
             self.row.results[TOOLS] = self._tools()
+        if corpus is not None and self._environment.add_packages():
+            self.row.programs = self._real_programs(corpus)
 
     def _rehearsal(self, devices: int) -> list[str]:
         command = [str(self._environment.python), "-m", "torchferry", "rehearse", "-t", self._target]
@@ -218,6 +223,15 @@ class Judged:
             return last_error(err, code)
         return "runs" if "nothing was seen that would fail" in err else "runs; would fail on the card"
 
+    def _real_programs(self, corpus: Path) -> dict[str, dict[str, str]]:
+        target = f"{self._case.target}@{self._case.plugin}"
+        program = [str(self._environment.python), str(REAL_PROGRAMS), "--corpus", str(corpus), "--target", target]
+        out, err, code = self._environment.run(*program, "--plugin", self._plugin, packages=True)
+        if code:
+            print(f"{self.row.plugin}: {last_error(err, code)}", flush=True)
+        done = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+        return {each["name"]: each["results"] for each in done if not each["absent"]}
+
     def _tools(self) -> str:
         environment = self._environment
         with tempfile.TemporaryDirectory(prefix="matrix-tools-") as folder:
@@ -229,7 +243,15 @@ class Judged:
         return f"{count}: {', '.join(check.name for check in failed)}" if failed else count
 
 
-def measure(environment: Environment, cases: list[Case], *, port: int, judges: tuple[str, ...], tools: bool) -> None:
+def measure(
+    environment: Environment,
+    cases: list[Case],
+    *,
+    port: int,
+    judges: tuple[str, ...],
+    tools: bool,
+    corpus: Path | None,
+) -> None:
     """Run everything in one environment."""
     try:
         environment.make()
@@ -249,7 +271,8 @@ def measure(environment: Environment, cases: list[Case], *, port: int, judges: t
             except AbsentError as error:
                 skip(case, torch, python, str(error), (judge,))
                 continue
-            judged.run(on_cpu, port, tools=tools and case.target == "npu")
+            shipped = judge == "wheel" and case.place[1] == this_python()
+            judged.run(on_cpu, port, tools=tools and case.target == "npu", corpus=corpus if shipped else None)
             save([judged.row])
             seconds = time.monotonic() - started
             print(*case.place, case.target, case.plugin, judge, judged.row.results, f"{seconds:.0f} s", flush=True)
@@ -271,6 +294,7 @@ def main() -> None:
     parser.add_argument("--target", nargs="*", default=[], metavar="NAME", help="only these")
     parser.add_argument("--judge", choices=JUDGES, help="only this one")
     parser.add_argument("--no-tools", action="store_true", help="leave out the checks of benchmarks/torch_versions")
+    parser.add_argument("--corpus", type=Path, default=os.environ.get("TORCHFERRY_CORPUS"), help="for real programs")
     parser.add_argument("--keep", action="store_true", help="keep environments and torch's wheels")
     parser.add_argument("--pages", action="store_true", help="run nothing: write the pages from the results")
     parser.add_argument("--port", type=int, default=29400, help="the port that ranks meet at")
@@ -286,7 +310,8 @@ def main() -> None:
     judges = (options.judge,) if options.judge else JUDGES
     for (torch, python), cases in groupby([] if options.pages else wanted, lambda case: case.place):
         environment = Environment(options.cache.resolve(), torch, python)
-        measure(environment, list(cases), port=options.port, judges=judges, tools=not options.no_tools)
+        corpus = options.corpus.resolve() if options.corpus else None
+        measure(environment, list(cases), port=options.port, judges=judges, tools=not options.no_tools, corpus=corpus)
         if not options.keep:
             environment.remove()
     write_pages(load())

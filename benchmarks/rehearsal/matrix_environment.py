@@ -16,6 +16,41 @@ LIMIT = 1200
 """Seconds for one run, which may build the device first."""
 
 
+OF_THE_TIME = {
+    "2.1.0": {
+        "torchvision": "0.16.0", "transformers": "4.41.2", "tokenizers": "0.19.1", "huggingface-hub": "0.23.2",
+        "accelerate": "0.25.0", "diffusers": "0.25.0", "timm": "0.9.12", "opencv-python-headless": "4.8.1.78",
+        "scipy": "1.11.4", "pandas": "2.1.4",
+    },
+    "2.5.1": {
+        "torchvision": "0.20.1", "transformers": "4.46.3", "tokenizers": "0.20.3", "huggingface-hub": "0.26.2",
+        "accelerate": "1.1.1", "diffusers": "0.31.0", "timm": "1.0.12", "opencv-python-headless": "4.11.0.86",
+    },
+    "2.7.1": {
+        "torchvision": "0.22.1", "transformers": "4.52.4", "tokenizers": "0.21.1", "huggingface-hub": "0.32.4",
+        "accelerate": "1.7.0", "diffusers": "0.33.1", "timm": "1.0.15", "opencv-python-headless": "4.11.0.86",
+    },
+    "2.9.0": {
+        "torchvision": "0.24.0", "transformers": "4.57.1", "tokenizers": "0.22.1", "huggingface-hub": "0.35.3",
+        "accelerate": "1.11.0", "diffusers": "0.35.2", "timm": "1.0.20", "opencv-python-headless": "4.12.0.88",
+    },
+    "2.13.0": {
+        "torchvision": "0.28.0", "transformers": "5.23.0", "tokenizers": "0.23.3", "huggingface-hub": "2.4.0",
+        "accelerate": "1.15.0", "diffusers": "0.42.1", "timm": "1.0.31", "opencv-python-headless": "5.0.0.93",
+        "httpx2": "2.16.2", "httpcore2": "2.16.2", "h11": "0.16.0", "anyio": "4.16.0", "truststore": "0.10.5",
+        "typer": "0.29.2", "shellingham": "1.5.4",
+    },
+}  # fmt: skip
+"""For each torch whose real programs run: the libraries that people had with it."""
+
+_BESIDE = (
+    "pillow", "requests", "tqdm", "psutil", "regex", "urllib3", "certifi", "idna", "charset-normalizer", "matplotlib",
+    "contourpy", "cycler", "fonttools", "kiwisolver", "pyparsing", "python-dateutil", "pytz", "tzdata", "six",
+    "seaborn", "importlib-metadata", "zipp", "scipy", "pandas", "hf-xet", "einops",
+)  # fmt: skip
+"""What these and the programs import."""
+
+
 class AbsentError(Exception):
     """Something that a version needs cannot be had."""
 
@@ -46,6 +81,7 @@ class Environment:
     def __init__(self, cache: Path, torch: str, python: str) -> None:
         self.wheels = cache / "wheels"
         self.folder = cache / "environments" / f"python-{python}-torch-{torch}"
+        self.packages = cache / "packages" / self.folder.name
         self.python = self.folder / "bin" / "python"
         self.torch = torch
         self.tag = "cp" + python.replace(".", "")
@@ -82,6 +118,23 @@ class Environment:
             cuda_free.unpack(self.download("torch", self.torch), site_packages, release=release)
         (self.folder / "made").touch()
 
+    def add_packages(self) -> bool:
+        """Install the libraries of this torch's time in a folder of their own; return whether any are known.
+
+        Raises:
+            AbsentError: one of them cannot be had.
+        """
+        versions = OF_THE_TIME.get(self.torch, {})
+        if versions and not (self.packages / "made").exists():
+            wanted = [f"{name}=={version}" for name, version in versions.items()]
+            wanted += [name for name in _BESIDE if name not in versions]
+            self._pip("install", "--quiet", "--no-deps", "--only-binary=:all:", "--target", str(self.packages), *wanted)
+            (site_packages,) = (self.folder / "lib").glob("python*/site-packages")
+            if cuda_free.is_without_cuda(site_packages / "torch"):
+                cuda_free.replace_libraries(site_packages / "torch", (self.packages / "torchvision").glob("*.so"))
+            (self.packages / "made").touch()
+        return bool(versions)
+
     def download(self, name: str, version: str) -> Path:
         """Return the wheel of a package for this Python.
 
@@ -100,6 +153,7 @@ class Environment:
     def remove(self) -> None:
         """Remove the environment and torch's wheels."""
         shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.packages, ignore_errors=True)
         for wheel in self.wheels.glob(f"torch-{self.torch}-*{self.tag}-*.whl"):
             wheel.unlink()
 
@@ -109,14 +163,16 @@ class Environment:
             errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
             raise AbsentError((errors or ["pip failed"])[-1].removeprefix("ERROR: "))
 
-    def run(self, *words: str, folder: Path | None = None) -> tuple[str, str, int]:
-        """Run a command: what it printed, what it told, its exit code."""
+    def run(self, *words: str, folder: Path | None = None, packages: bool = False) -> tuple[str, str, int]:
+        """Run a command, with the libraries of the time if so asked: what it printed, what it told, its exit code."""
+        variables = {**self.variables, **({"PYTHONPATH": str(self.packages)} if packages else {})}
+        limit = LIMIT * (10 if packages else 1)
         try:
             done = subprocess.run(
-                words, capture_output=True, text=True, check=False, env=self.variables, cwd=folder, timeout=LIMIT
+                words, capture_output=True, text=True, check=False, env=variables, cwd=folder, timeout=limit
             )
         except subprocess.TimeoutExpired:
-            return "", f"not ended after {LIMIT} s", 124
+            return "", f"not ended after {limit} s", 124
         return done.stdout, done.stderr, done.returncode
 
     @cached_property

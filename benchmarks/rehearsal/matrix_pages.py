@@ -10,6 +10,11 @@ ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).with_name("matrix.json")
 PAGES = {language: ROOT / "docs" / language / "plugin-versions.md" for language in ("en", "zh")}
 BLOCK = ("<!-- measured: written by make matrix -->", "<!-- end -->")
+PROGRAMS_BLOCK = ("<!-- measured: real programs, written by make matrix -->", "<!-- end of real programs -->")
+WAYS = ("migrated", "run")
+CARD = "; would fail on the card: "
+"""Between what came of a program and what its summary marks."""
+
 
 PROGRAMS = ("start", "example", "cnn", "gpt", "amp", "ddp")
 TOOLS = "tools"
@@ -29,6 +34,7 @@ class Row:
         skipped: Why nothing ran; empty where something did.
         results: For each of `PROGRAMS`: "equal", "7 digits", or what went wrong; for `TOOLS` how many did what they are
             for, of all, and those that did not.
+        programs: For each real program: what came of it as each of `WAYS`.
     """
 
     package: str
@@ -38,6 +44,7 @@ class Row:
     judge: str
     skipped: str = ""
     results: dict[str, str] = field(default_factory=dict)
+    programs: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def name(self) -> tuple[object, ...]:
@@ -58,6 +65,7 @@ def save(rows: list[Row]) -> None:
     for row in rows:
         before = kept.get(str(row.name))
         row.results = {**(before.results if before else {}), **row.results}
+        row.programs = {**(before.programs if before else {}), **row.programs}
         kept[str(row.name)] = row
     ordered = sorted(kept.values(), key=lambda row: row.name)
     RESULTS.write_text(json.dumps([asdict(row) for row in ordered], indent=1) + "\n", encoding="utf-8")
@@ -66,10 +74,13 @@ def save(rows: list[Row]) -> None:
 _HEAD = ["torch", "Python"]
 WORDS: dict[str, dict[str, str]] = {
     "en": {"plugin": "plugin", "judge": "judge", "tools": "tools", "wheel": "the wheel", "simulated": "simulated"}
+    | {"program": "program"}
     | dict(zip(PROGRAMS, ["starts", "example", "CNN", "GPT", "float16", "two ranks"], strict=True)),
     "zh": {"plugin": "插件", "judge": "运行方式", "tools": "工具", "wheel": "官方 wheel", "simulated": "模拟插件"}
+    | {"program": "程序"}
     | dict(zip(PROGRAMS, ["启动", "示例", "CNN", "GPT", "float16", "双进程"], strict=True))
     | {"yes": "是", "runs": "可运行", "equal": "完全一致", "digits": "{} 位有效数字", "of float32": "（相对 float32）"}
+    | {CARD: "；在卡上会失败："}
     | {"not run: {}": "未运行：{}", "runs; would fail on the card": "可运行；在卡上会失败"},
 }
 
@@ -91,9 +102,30 @@ def table(rows: list[Row], language: str) -> str:
     return "\n".join(lines)
 
 
+def programs_table(rows: list[Row], language: str) -> str:
+    """Return what came of the real programs: a row for each, a column for each version; migrated, then unchanged."""
+    measured = [row for row in rows if row.programs]
+    names = list(dict.fromkeys(name for row in measured for name in row.programs))
+    head = [WORDS[language]["program"], *(f"{row.package} {row.plugin}" for row in measured)]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for name in names:
+        cells = [ways_in_words(row.programs.get(name, {}), language).replace("|", "\\|") for row in measured]
+        lines.append("| " + " | ".join([name, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def ways_in_words(ways: dict[str, str], language: str) -> str:
+    """Return what came of a program both ways, once where it is the same."""
+    said = [in_words(ways[way], language) for way in WAYS if way in ways]
+    return said[0] if len(set(said)) == 1 else "; ".join(said)
+
+
 def in_words(result: str, language: str) -> str:
     """Return a result in a language; what a program said itself stays as it is."""
     words = WORDS[language]
+    result, mark, places = result.partition(CARD)
+    if mark:
+        return in_words(result, language) + words.get(CARD, CARD) + places
     count, _, unit = result.partition(" ")
     if unit.startswith("digits"):
         digits = words.get("digits", "{} digits").format(count)
@@ -104,6 +136,7 @@ def in_words(result: str, language: str) -> str:
 def write_pages(rows: list[Row]) -> None:
     """Write the tables between the marks of the two pages."""
     for language, page in PAGES.items():
-        before, begin, rest = page.read_text(encoding="utf-8").partition(BLOCK[0])
-        _, end, after = rest.partition(BLOCK[1])
-        page.write_text(f"{before}{begin}\n\n{table(rows, language)}\n\n{end}{after}", encoding="utf-8")
+        for block, made in ((BLOCK, table(rows, language)), (PROGRAMS_BLOCK, programs_table(rows, language))):
+            before, begin, rest = page.read_text(encoding="utf-8").partition(block[0])
+            _, end, after = rest.partition(block[1])
+            page.write_text(f"{before}{begin}\n\n{made}\n\n{end}{after}", encoding="utf-8")

@@ -226,6 +226,8 @@ def test_addresses_first_and_memory_later(folder: Path) -> None:
         acl.aclrtMallocPhysical.argtypes = [p, size, p, ctypes.c_uint64]
         acl.aclrtMapMem.argtypes = [p, size, size, p, ctypes.c_uint64]
         core.ferry_memory_used.restype = number
+        early = p()
+        print(acl.aclrtReserveMemAddress(ctypes.byref(early), 512, 0, None, 1), acl.aclrtReleaseMemAddress(early))
         acl.aclrtSetDevice(1)
         address, handle, other = p(), p(), p()
         properties = (ctypes.c_uint32 * 16)(0, 0, 0, 1)
@@ -242,7 +244,8 @@ def test_addresses_first_and_memory_later(folder: Path) -> None:
         """,
     ).splitlines()
     bad = str(BAD_ARGUMENT)
-    assert out == ["0", "0 2", str(OUT_OF_MEMORY), f"0 {bad}", f"0 {bad}", "0", "b'\\x07'", "0 0", "0 0"]
+    assert out[0] == "0 0"  # addresses need no device
+    assert out[1:] == ["0", "0 2", str(OUT_OF_MEMORY), f"0 {bad}", f"0 {bad}", "0", "b'\\x07'", "0 0", "0 0"]
 
 
 def test_events_have_times(folder: Path) -> None:

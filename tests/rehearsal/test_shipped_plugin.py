@@ -10,16 +10,20 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.ranks import free_port
 from tests.warm_python import instead
+from torchferry import rehearsal
 from torchferry.core.errors import UsageError
 from torchferry.rehearsal.config import prepare
 
@@ -364,21 +368,52 @@ def test_the_installed_plugin_is_rehearsed_unasked_where_it_can_be(
     assert (shipped.version if shipped else "") == version
 
 
+@pytest.mark.parametrize(
+    ("name", "installed", "target", "card", "reason"),
+    [
+        ("torch_npu", "2.13.0", "npu@2.9.0", False, "the target names torch_npu 2.9.0, and the plugin is 2.13.0"),
+        ("torch_npu", "2.13.0", "npu", True, "this machine has a card (/dev/davinci0)"),
+        ("torch_npu", "2.9.0", "npu", False, "it does not load with torch 2.13.0+cpu; for torch 2.13.0 install torch-"),
+        ("torch_musa", "2.13.0", "musa", False, "the driver of musa is not simulated"),
+    ],
+    ids=["version", "card", "torch", "driver"],
+)
 def test_the_reason_is_told_where_the_installed_plugin_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, installed: str, target: str, card: bool, reason: str
 ) -> None:
-    an_installed_plugin(tmp_path, PLUGIN, "2.13.0", "of the vendor")
-    done = subprocess.run(
-        [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu@2.9.0", "--", sys.executable, "-c", ""],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**ENVIRONMENT, "PYTHONPATH": str(tmp_path)},
-        check=True,
-    )
-    assert (
-        "the simulated plugin is rehearsed: the target names torch_npu 2.9.0, and the plugin is 2.13.0" in done.stderr
-    )
+    an_installed_plugin(tmp_path, name, installed, "of the vendor")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("torchferry.rehearsal.driver.plugin.glob", lambda _: ["/dev/davinci0"] if card else [])
+    monkeypatch.setattr("torchferry.rehearsal.driver.plugin.torch_here", lambda: "2.13.0+cpu")
+    begun: list[Any] = []
+    monkeypatch.setattr("torchferry.rehearsal.begin", begun.append)
+    sentence = f"{name} {installed} is installed, and the simulated plugin is rehearsed: {reason}"
+    with pytest.warns(UserWarning, match=re.escape(sentence)):
+        rehearsal.enable(target)
+    assert begun[0].shipped is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rehearsal.enable(target, plugin="simulated")  # whoever asks for it need not be told
+
+
+def test_both_ways_to_start_a_rehearsal_tell_the_reason(tmp_path: Path) -> None:
+    an_installed_plugin(tmp_path, PLUGIN, "2.9.0", "of the vendor")
+    (tmp_path / "test_nothing.py").write_text("def test_nothing():\n    pass\n")
+    reason = "torch_npu 2.9.0 is installed, and the simulated plugin is rehearsed: "
+    for command in (
+        ("torchferry", "rehearse", "-t", "npu@2.13.0", "--", sys.executable, "-c", ""),
+        ("pytest", "-q", "-p", "no:cacheprovider", "--rehearse", "npu@2.13.0", str(tmp_path)),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**ENVIRONMENT, "PYTHONPATH": str(tmp_path)},
+            cwd=tmp_path,
+            check=True,
+        )
+        assert (done.stdout + done.stderr).count(reason) == 1
 
 
 @with_wheel

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 from torchferry.backends.installed import installed_version
 from torchferry.backends.registry import load
 from torchferry.shim import patch_tensors, redirect, torch_versions
+from torchferry.shim.devices import Devices
 from torchferry.shim.patches import Patches
 
 DEVICES: Any = SimpleNamespace(card="somecard", to_card={"cuda": "somecard"})
@@ -109,3 +110,33 @@ def test_dynamo_is_given_a_constant_by_either_name() -> None:
 
 def test_the_tested_torch_is_asked_itself() -> None:
     assert (torch_versions.VERSION < (2, 13)) == torch_versions.FORK_RNG_MEANS_CUDA
+
+
+class _Renamed(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return type(instance) is _OWN
+
+    def __eq__(cls, other: object) -> bool:
+        return other is _OWN
+
+    def __hash__(cls) -> int:
+        return hash(_OWN)
+
+
+_OWN: Any = torch.device
+
+
+class PluginDevice(metaclass=_Renamed):
+    """What some plugins put in the place of `torch.device`: it makes devices of torch's own class."""
+
+    def __new__(cls, *arguments: Any) -> Any:
+        return _OWN(*arguments)
+
+
+def test_a_plugin_that_replaces_the_class_of_devices_hides_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "device", PluginDevice)
+    backend: Any = SimpleNamespace(DEVICE_TYPE="meta", INTEGER_DEVICE=True)
+    devices = Devices(backend)
+    for named in ("cuda", "cuda:1", torch.device("cuda"), torch.device("cuda", 1)):
+        assert devices.of(named).type == "meta"
+    assert devices.of(torch.device("cpu")).type == "cpu"

@@ -163,12 +163,13 @@ def _native_dropout(input: torch.Tensor, p: float, train: bool | None) -> tuple[
 
 
 def reference() -> None:
-    """Let code that asks torch for the machine's accelerator find the CPU."""
-    torch.accelerator.is_available = lambda: True
-    torch.accelerator.device_count = lambda: 2
-    torch.accelerator.current_accelerator = lambda check_available=False: torch.device("cpu")
-    torch.accelerator.set_device_index = lambda device: None
-    torch.accelerator.current_device_index = lambda: 0
+    """Let code that asks torch for the machine's accelerator find the CPU; torch before 2.6 cannot be asked."""
+    if hasattr(torch, "accelerator"):
+        torch.accelerator.is_available = lambda: True
+        torch.accelerator.device_count = lambda: 2
+        torch.accelerator.current_accelerator = lambda check_available=False: torch.device("cpu")
+        torch.accelerator.set_device_index = lambda device: None
+        torch.accelerator.current_device_index = lambda: 0
     loader: Any = torch.utils.data.DataLoader
     made = loader.__init__
 

@@ -19,7 +19,7 @@ from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
 from torchferry.rehearsal.aggregate import collect
 from torchferry.rehearsal.config import prepare, verdicts
-from torchferry.rehearsal.driver.plugin import UNSAID, installed, why_not
+from torchferry.rehearsal.driver.plugin import UNSAID, not_taken
 from torchferry.rehearsal.launcher import run
 from torchferry.rehearsal.summary import document, lines, opening
 
@@ -84,24 +84,15 @@ def command(
             say("no target is named"),
             say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
         )
-    rehearsal = prepare(
-        wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card, fallback=fallback
-    )
+    rehearsal = prepare(wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card, fallback=fallback)
     click.echo(f"torchferry: {opening(rehearsal).render(lang)}", err=True)
     backend = rehearsal.resolved().backend
     for name in load_operators(backend).fallback_ignored:
         if name in os.environ:
             unread = say("{name} is set, and nothing is known to read it; --fallback names operators", name=name)
             click.echo(f"torchferry: {unread.render(lang)}", err=True)
-    own = installed(backend) if plugin == UNSAID and rehearsal.shipped is None else None
-    if own is not None:
-        reason = why_not(backend, own, wanted.partition("@")[2])
-        hint = say(
-            "{plugin} {version} is installed, and the simulated plugin is rehearsed: {reason}",
-            plugin=backend.PLUGIN,
-            version=own.version,
-            reason=reason or "",
-        )
+    hint = not_taken(rehearsal.resolved().backend, plugin, wanted.partition("@")[2])
+    if hint is not None:
         click.echo(f"torchferry: {hint.render(lang)}", err=True)
     with tempfile.TemporaryDirectory(prefix="torchferry-rehearsal-", ignore_cleanup_errors=True) as name:
         folder = Path(name)

@@ -62,12 +62,32 @@ def enable(
         profile: A TOML file that changes what is known of the card.
         faults: Faults such as `op=aten.addmm,kind=noise,scale=1e-2`.
         plugin: `installed` or the path of a wheel, for the vendor's own on a simulated driver; or `simulated`. Without
-            it, the plugin that is installed where this machine has no card, else the simulated one.
+            it, the plugin that is installed where this machine has no card, else the simulated one; a warning says
+            why an installed one is not taken.
         beside_card: Whether a card of this machine may be hidden by the simulated one.
 
     Raises:
         TorchferryError: something named does not exist, torch is too old, the device cannot be built, or this process
             already has another one.
+    """
+    import warnings
+
+    from torchferry.rehearsal.config import prepare
+    from torchferry.rehearsal.driver.plugin import not_taken
+
+    file = None if profile is None else Path(profile)
+    rehearsal = prepare(target, card, devices, file, faults, str(plugin), beside_card=beside_card)
+    hint = not_taken(rehearsal.resolved().backend, str(plugin), target.partition("@")[2])
+    if hint is not None:
+        warnings.warn(hint.render(), stacklevel=2)
+    return begin(rehearsal)
+
+
+def begin(rehearsal: Rehearsal) -> Session | ShippedSession:
+    """Put a rehearsal that was prepared into this process and its children, as `enable` does.
+
+    Raises:
+        TorchferryError: torch is too old, the device cannot be built, or this process already has another one.
     """
     import os
     import sys
@@ -75,10 +95,8 @@ def enable(
     from torchferry.core.errors import TorchferryError
     from torchferry.core.messages import say
     from torchferry.rehearsal import site
-    from torchferry.rehearsal.config import VARIABLE, prepare
+    from torchferry.rehearsal.config import VARIABLE
 
-    file = None if profile is None else Path(profile)
-    rehearsal = prepare(target, card, devices, file, faults, str(plugin), beside_card=beside_card)
     running = current()
     if running is not None:
         if running.rehearsal == rehearsal:

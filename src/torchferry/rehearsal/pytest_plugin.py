@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from torchferry.rehearsal.session import Session
 
 
+_HINT = pytest.StashKey[str]()
+"""Why the plugin that is installed is not rehearsed."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add our options."""
     group = parser.getgroup("torchferry", "rehearsal on a simulated card")
@@ -48,18 +52,21 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         _refuse_without_target(options)
         return
     from torchferry.core.errors import TorchferryError
-    from torchferry.rehearsal import enable
+    from torchferry.rehearsal import begin
+    from torchferry.rehearsal.config import prepare
+    from torchferry.rehearsal.driver.plugin import not_taken
 
+    profile = None if options.rehearse_profile is None else Path(options.rehearse_profile)
     try:
-        enable(
-            target,
-            card=options.rehearse_card,
-            devices=options.rehearse_devices,
-            profile=options.rehearse_profile,
-            plugin=options.rehearse_plugin,
+        rehearsal = prepare(
+            target, options.rehearse_card, options.rehearse_devices, profile, (), options.rehearse_plugin
         )
+        begin(rehearsal)
     except TorchferryError as error:
         raise pytest.UsageError("\n".join(error.lines())) from None
+    hint = not_taken(rehearsal.resolved().backend, options.rehearse_plugin, target.partition("@")[2])
+    if hint is not None:
+        early_config.stash[_HINT] = hint.render()
 
 
 def _refuse_without_target(options: argparse.Namespace) -> None:
@@ -71,10 +78,10 @@ def _refuse_without_target(options: argparse.Namespace) -> None:
             )
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say in the header that this is a rehearsal."""
     session = _session(config)
-    return None if session is None else f"torchferry: {_opening(session)}"
+    return [] if session is None else [f"torchferry: {line}" for line in _openings(config, session)]
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -97,7 +104,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
 
     terminalreporter.section("rehearsal")
     if config.getoption("verbose") < 0:  # then there was no header
-        terminalreporter.write_line(_opening(session))
+        for line in _openings(config, session):
+            terminalreporter.write_line(line)
     for line in lines(session.rehearsal, _account(), language(), int(exitstatus)):
         terminalreporter.write_line(line)
     if _strict_failure(config):
@@ -133,10 +141,10 @@ def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
-def _opening(session: Session | ShippedSession) -> str:
+def _openings(config: pytest.Config, session: Session | ShippedSession) -> list[str]:
     from torchferry.rehearsal.summary import opening
 
-    return opening(session.rehearsal).render()
+    return [opening(session.rehearsal).render(), *filter(None, [config.stash.get(_HINT, "")])]
 
 
 def _strict_failure(config: pytest.Config) -> bool:

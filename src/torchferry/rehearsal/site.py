@@ -37,6 +37,10 @@ def start():
 
 _STAND_IN = '''"""Stands in front of the vendor's package: the simulated driver comes first, then the package itself."""
 
+from torchferry.rehearsal.driver.plugin import answer_torch
+
+answer_torch(__name__)
+
 from torchferry.rehearsal.driver import session
 
 session.load(__name__, __file__)

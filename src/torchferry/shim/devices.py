@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MOST = 64
 """Devices of one machine that a device string may number."""
 
+_DEVICE = torch.device("cpu").__class__
+"""The class of every device: a plugin may have put a class of its own in the place of the name `torch.device`."""
+
 
 class Devices:
     """The devices of the card and the names that the program has for them.
@@ -52,7 +55,7 @@ class Devices:
     def of(self, device: Any) -> Any:
         """Return the card's device for one of CUDA; anything else as it is."""
         kind = device.__class__
-        if kind is str or kind is torch.device:
+        if kind is str or kind is _DEVICE:
             card_device = self.to_card.get(device)
             if card_device is None:
                 return device

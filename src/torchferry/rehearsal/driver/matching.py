@@ -75,6 +75,17 @@ def _torch_of(backend: type[Backend], plugin: tuple[int, ...]) -> set[tuple[int,
     return listed or ({plugin} if shares_numbers else set())
 
 
+def may_load(plugin: str, torch_version: str) -> bool:
+    """Whether a plugin is worth a try with a torch: the first two numbers are the same, or nobody can tell.
+
+    A plugin's library is compiled against the C++ of one minor version, which the next one changes.
+    """
+    try:
+        return Version(plugin).release[:2] == Version(torch_version).release[:2]
+    except InvalidVersion:
+        return True
+
+
 def what_fits(backend: type[Backend], plugin: str, torch_version: str) -> Message:
     """Return what to install, by the vendor's table: the plugin for this torch, or else the torch for this plugin."""
     fitting = Target(backend).for_torch(torch_version).version

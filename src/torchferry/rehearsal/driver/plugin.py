@@ -18,6 +18,7 @@ from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say
 from torchferry.rehearsal import build
+from torchferry.rehearsal.driver import matching
 from torchferry.rehearsal.driver.description import load_driver
 
 SIMULATED = "simulated"
@@ -56,6 +57,19 @@ def installed(backend: type[Backend]) -> Shipped | None:
         if distribution.metadata["Summary"] != SUMMARY:
             return Shipped(distribution.version)
     return None
+
+
+def answer_torch(package: str) -> None:
+    """Let torch find what it calls of a plugin that is being imported: it is there already, and there is nothing to do.
+
+    A program may import the plugin first. That imports torch, which looks for plugins and calls what their entry points
+    name; the package itself comes later.
+    """
+    module = sys.modules[package]
+    for entry_point in importlib.metadata.entry_points(group="torch.backends"):
+        name, _, attribute = entry_point.value.partition(":")
+        if name == package and attribute:
+            setattr(module, attribute, lambda: None)
 
 
 def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bool = False) -> Shipped | None:
@@ -122,7 +136,42 @@ def why_not(backend: type[Backend], present: Shipped, version: str = "") -> Mess
         return say("this machine has a card ({node}): the simulated driver would hide it", node=card)
     if version and version != present.version:
         return _another_version(backend, present, version)
+    torch_version = torch_here()
+    if torch_version and not matching.may_load(present.version, torch_version):
+        return say(
+            "it does not load with torch {torch}; {advice}",
+            torch=torch_version,
+            advice=matching.what_fits(backend, present.version, torch_version),
+        )
     return None
+
+
+def torch_here() -> str:
+    """Return the version of torch in this environment; empty where there is none."""
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def not_taken(backend: type[Backend], wanted: str, version: str = "") -> Message | None:
+    """Return a sentence that says why the installed plugin is not rehearsed; None where there is none, or it is.
+
+    Args:
+        backend: The target's backend.
+        wanted: As in `choose`.
+        version: The version that the target names; empty for any.
+    """
+    present = installed(backend) if wanted == UNSAID else None
+    reason = None if present is None else why_not(backend, present, version)
+    if present is None or reason is None:
+        return None
+    return say(
+        "{plugin} {version} is installed, and the simulated plugin is rehearsed: {reason}",
+        plugin=backend.PLUGIN,
+        version=present.version,
+        reason=reason,
+    )
 
 
 def _another_version(backend: type[Backend], present: Shipped, wanted: str) -> Message:

@@ -25,6 +25,7 @@ from torchferry.core.userlines import NOWHERE
 from torchferry.rehearsal import events, faults, observers, session, torch_versions
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver import building, matching
+from torchferry.rehearsal.driver.composed import COMPOSED, COMPOSED_WITHOUT_CPU
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
 from torchferry.rehearsal.driver.native import Machine, TakenOver, function_of
 from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
@@ -51,8 +52,8 @@ def start(name: str) -> ShippedSession:
     """
     if name not in _sessions:
         session.refuse_other_plugin(session.observe().resolved().backend)
-        spec = importlib.util.find_spec(name)
-        if name in sys.modules or spec is None or spec.origin is None:
+        spec = None if name in sys.modules else importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
             raise TorchferryError(say("{plugin} was imported before the rehearsal began", plugin=name))
         sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
@@ -85,6 +86,7 @@ def _load(name: str, stand_in: Path) -> None:
     operators.set_sink(observers.receive_native_event)
     _use_profile(operators, rehearsal)
     _add_references(backend, driver)
+    _compose()
     observers.watch_output()
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
     faults.install(list(rehearsal.faults), _Faults(machine, operators))
@@ -252,6 +254,21 @@ def _add_references(backend: type[Backend], driver: SimulatedDriver) -> None:
                 reference = _adapted(operator._schema, function)
                 for key in ("PrivateUse1", "AutogradPrivateUse1"):
                     _register(library, name, reference, key)
+
+
+def _compose() -> None:
+    """Compose operators that no kernel of the CPU computes on the plugin's memory; see `composed`."""
+    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+    _held.append(library)
+    known, has = set(torch._C._dispatch_get_all_op_names()), torch._C._dispatch_has_kernel_for_dispatch_key
+    lacking = {
+        (name, "PrivateUse1"): function
+        for name, function in COMPOSED_WITHOUT_CPU.items()
+        if f"aten::{name}" in known and not has(f"aten::{name}", "CPU")
+    }
+    for (name, key), function in {**COMPOSED, **lacking}.items():
+        if f"aten::{name}" in known and has(f"aten::{name}", key):
+            _register(library, name, function, key)
 
 
 def _formulas(file: Path) -> dict[str, Callable[..., Any]]:
