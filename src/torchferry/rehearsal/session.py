@@ -63,6 +63,11 @@ _FORMAT = "torch.channels_last"
 """A target whose table writes another format in its place refuses it."""
 
 
+def refuses_memory_formats(target: Target) -> bool:
+    """Return whether a plugin takes no memory format but the usual one, and lays out its results in that one too."""
+    return target.api(_FORMAT).use not in ("", _FORMAT)
+
+
 def current() -> Session | None:
     """Return the session of this process, or None when the device is not there (yet)."""
     return _session
@@ -102,7 +107,7 @@ def _start(rehearsal: Rehearsal) -> Session:
         backend.DISPATCH_KEY, profile.devices, visible, profile.keeps_parameter_identity, operator_modes.left_out
     )
     _imitate(native, profile, operator_modes, backend)
-    if target.api(_FORMAT).use not in ("", _FORMAT):
+    if refuses_memory_formats(target):
         native.refuse_memory_formats()
     autocast.register(native)
     native.set_sink(observers.receive_native_event)

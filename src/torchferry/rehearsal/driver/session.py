@@ -83,6 +83,8 @@ def _load(name: str, stand_in: Path) -> None:
     operators.use_functions(driver)
     operators.set_sink(observers.receive_native_event)
     _use_profile(operators, rehearsal)
+    if session.refuses_memory_formats(rehearsal.resolved()):
+        operators.refuse_memory_formats()
     _add_references(backend, driver)
     observers.watch_output()
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
@@ -301,8 +303,10 @@ def _note_exhaustion(backend: type[Backend], rehearsal: Rehearsal) -> None:
 
     own = getattr(sys.modules.get(backend.PLUGIN), "_C", None)
     attach = getattr(own, _OBSERVE_EXHAUSTION.format(device=backend.DEVICE_TYPE), None)
-    if attach is not None:
-        attach(note)
+    when_it_begins = getattr(getattr(torch, backend.DEVICE_TYPE, None), "_lazy_call", None)
+    if attach is not None and when_it_begins is not None:
+        # not now: it would begin the device's work, and what chooses a device only before that would leave all ranks on 0
+        when_it_begins(lambda: attach(note))
     else:
         events.recorder.at_end(lambda: _count_exhaustion(backend, rehearsal, kind, detail))
 

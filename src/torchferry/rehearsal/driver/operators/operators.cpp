@@ -355,6 +355,9 @@ class Takeover {
     if (has(handle, Key::CPU)) {
       return Service::kComputed;
     }
+    if (is_like(base) && has(handle, Key::CompositeExplicitAutograd)) {
+      return Service::kComposed;  // of the plugin's `empty_like`, which decides how it lies in memory
+    }
     if (has(handle, Key::CompositeExplicitAutograd) || has(handle, Key::CompositeExplicitAutogradNonFunctional)) {
       return Service::kComputed;
     }
@@ -556,6 +559,11 @@ FERRY_API void ferry_set_fault(const char* name, int kind, double scale, int64_t
 FERRY_API void ferry_set_rounding(int matmul_bits, int convolution_bits) {
   settings().matmul_bits = matmul_bits;
   settings().convolution_bits = convolution_bits;
+}
+
+// Call it once, when the operators have been taken over.
+FERRY_API void ferry_refuse_memory_formats() {
+  settings().one_order = true;
 }
 
 FERRY_API int64_t ferry_device_work() { return work::of_device.load(); }
