@@ -91,6 +91,7 @@ inline const std::unordered_set<std::string> kAnyDevice = {
     "aten::_to_copy",
     "aten::_nested_view_from_buffer",
     "aten::_nested_from_padded",
+    "aten::resize_as_",  // of the other tensor only the sizes are read
 };
 inline const std::unordered_set<std::string> kMovesOnly = {
     "aten::copy_",         "aten::_copy_from",   "aten::_to_copy",
