@@ -294,9 +294,11 @@ def test_faults_and_strict_work_as_with_the_simulated_plugin(tmp_path: Path) -> 
     script = """
         import torch
         print(torch.ones(3, device="npu").mul(2).isnan().sum().item())
+        print((torch.ones(2, 3, device="npu") + 1).stride())
     """
-    out, _, _ = rehearse(script, tmp_path, "--fault", "op=aten.mul.Tensor,kind=nan")
-    assert out.split()[-1] == "1"
+    faults = ("--fault", "op=aten.mul.Tensor,kind=nan", "--fault", "op=aten.add.Tensor,kind=stride")
+    out, _, _ = rehearse(script, tmp_path, *faults)
+    assert out.splitlines()[-2:] == ["1", "(1, 2)"]
     _, err, _ = rehearse("import torch\ntorch.empty(1 << 20, device='npu')", tmp_path, "--fault", "kind=oom", status=1)
     assert "out of memory" in err
     rehearse("import torch\nprint(torch.ones(2))", tmp_path, "--strict", status=1)

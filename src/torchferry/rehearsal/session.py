@@ -12,6 +12,7 @@ from torch.utils.backend_registration import rename_privateuse1_backend
 
 from torchferry.backends.base import Backend
 from torchferry.backends.operators import load_operators
+from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say

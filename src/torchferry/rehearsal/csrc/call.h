@@ -262,7 +262,7 @@ class Call {
     }
     if (!storage) {
       if (C10_UNLIKELY(settings().one_order.load(std::memory_order_relaxed) && !result.is_contiguous() &&
-                       !op_.keeps_order)) {
+                       !op_.keeps_order && !turns_round(op_))) {
         result = result.contiguous();
         implementation = result.unsafeGetTensorImpl();
         host = result.storage().unsafeGetStorageImpl();

@@ -305,7 +305,7 @@ def _note_exhaustion(backend: type[Backend], rehearsal: Rehearsal) -> None:
     attach = getattr(own, _OBSERVE_EXHAUSTION.format(device=backend.DEVICE_TYPE), None)
     when_it_begins = getattr(getattr(torch, backend.DEVICE_TYPE, None), "_lazy_call", None)
     if attach is not None and when_it_begins is not None:
-        # not now: it would begin the device's work, and what chooses a device only before that would leave all ranks on 0
+        # not now: that begins the device's work, and a device mesh gives each rank its device only before that
         when_it_begins(lambda: attach(note))
     else:
         events.recorder.at_end(lambda: _count_exhaustion(backend, rehearsal, kind, detail))

@@ -203,15 +203,18 @@ inline at::Tensor as_on_card(Operator& op, at::Tensor value) {
   if (C10_UNLIKELY(is_narrowed(value.scalar_type())) && !op.moves_only) {
     narrow_values(op, value);
   }
+  if (C10_UNLIKELY(!value.is_contiguous() && settings().one_order.load(std::memory_order_relaxed))) {
+    value = value.contiguous();
+  }
   return value;
 }
 
 // Memory of the plugin's for what a kernel made. Straight to the plugin's kernel: what lies before it in the dispatcher
 // looks for the device, which is known.
-inline at::Tensor empty_for(const at::Tensor& value, c10::Device device, bool in_order) {
+inline at::Tensor empty_for(const at::Tensor& value, c10::Device device) {
   constexpr auto key = c10::DispatchKeySet(kKey);
   const auto sizes = c10::fromIntArrayRefSlow(value.sizes());
-  if (C10_LIKELY(in_order)) {
+  if (C10_LIKELY(value.is_contiguous())) {  // for which the plugin has less to do
     return at::_ops::empty_memory_format::redispatch(key, sizes, value.scalar_type(), at::kStrided, device, nullopt,
                                                      nullopt);
   }
@@ -220,11 +223,9 @@ inline at::Tensor empty_for(const at::Tensor& value, c10::Device device, bool in
 }
 
 inline at::Tensor copied_to_device(const at::Tensor& value, c10::Device device) {
-  const bool in_order = value.is_contiguous();
-  const bool turned = !in_order && settings().one_order.load(std::memory_order_relaxed);
-  auto made = empty_for(value, device, in_order || turned);
+  auto made = empty_for(value, device);
   if (value.numel() != 0) {
-    if (C10_LIKELY(in_order || (!turned && value.is_non_overlapping_and_dense()))) {
+    if (C10_LIKELY(value.is_non_overlapping_and_dense())) {
       std::memcpy(made.unsafeGetTensorImpl()->mutable_data(), value.const_data_ptr(), value.nbytes());
     } else {
       cpu_alias(made).copy_(value);
