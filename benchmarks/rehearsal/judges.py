@@ -1,12 +1,14 @@
 """Real programs on both judges: the vendor's own plugin on the simulated driver, and the simulated plugin.
 
-    python benchmarks/rehearsal/judges.py --plugin installed|WHEEL [--corpus DIR] [--target TARGET] [NAME ...]
+    python benchmarks/rehearsal/judges.py --plugin installed|WHEEL [--corpus DIR] [--target TARGET]
+        [--keep DIR [--ways WAY ...]] [NAME ...]
     python benchmarks/rehearsal/judges.py --pages      # only write the pages anew from the results
 
 Runs every program of `realworld.py` that is there: once on the CPU, then migrated on each judge, and, as it is, under
 `torchferry run` and under the vendor's own redirect with the vendor's plugin. What each run kept must be what the CPU's
 kept, and the judges must say the same of what would fail on the card. Writes what it measured into `judges.json` beside
-this file and into `plugin-versions.md` of both languages. What is absent is skipped, and its last result stays.
+this file and into `plugin-versions.md` of both languages. What is absent is skipped, and its last result stays. With
+`--ways` only some of the ways are run again, beside the CPU's run that DIR has from before.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -78,7 +81,24 @@ def measure(case: Case, corpus: Path | None, plugin: str, folder: Path) -> Row:
     except (DifferentError, subprocess.TimeoutExpired) as error:
         row.results["cpu"] = str(error)
         return row
-    for name, (way, vendors) in RUNS.items():
+    return run(case, plugin, folder, row, tuple(RUNS))
+
+
+def measure_again(case: Case, plugin: str, folder: Path, ways: Sequence[str]) -> Row:
+    """Run a program in some of the ways, beside what the CPU's run left in the folder."""
+    row = next((row for row in load() if row.name == case.name), Row(case.name))
+    for name in ways:
+        for path in (folder / name, folder / f"{name}-program"):
+            shutil.rmtree(path, ignore_errors=True)
+        for table in (row.results, row.refused, row.seconds):
+            table.pop(name, None)
+    return run(case, plugin, folder, row, ways)
+
+
+def run(case: Case, plugin: str, folder: Path, row: Row, ways: Sequence[str]) -> Row:
+    """Run a program in these ways, and add what came of them."""
+    for name in ways:
+        way, vendors = RUNS[name]
         if way.rewritten and case.unchanged_alone:
             continue
         try:
@@ -154,6 +174,7 @@ def main() -> int:
     parser.add_argument("--target", default="npu")
     parser.add_argument("--corpus", type=Path, default=os.environ.get("TORCHFERRY_CORPUS"))
     parser.add_argument("--keep", type=Path, help="folder for the copies and outputs, in place of a temporary one")
+    parser.add_argument("--ways", nargs="+", choices=list(RUNS), help="run these alone, beside the CPU's run in --keep")
     parser.add_argument("--pages", action="store_true", help="run nothing: write the pages from the results")
     parser.add_argument("names", nargs="*", help="parts of the names of the programs that are wanted")
     options = parser.parse_args()
@@ -166,9 +187,12 @@ def main() -> int:
                 print(f"{case.name}: skipped: {reason}", flush=True)
                 continue
             folder = (options.keep or Path(place)) / case.name.replace(" ", "-").replace("/", "-")
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            row = measure(case, corpus, options.plugin, folder)
+            if options.ways and (folder / "cpu").is_dir():
+                row = measure_again(case, options.plugin, folder, options.ways)
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
+                row = measure(case, corpus, options.plugin, folder)
             save(row)
             wrong |= row.judges not in {"", "agree"} or not row.results.get("wheel", "0")[:1].isdigit()
             print(f"{row.name}: {row.results} {row.judges} {row.refused} {row.seconds}", flush=True)

@@ -156,6 +156,13 @@ def test_passes(case: str) -> None:
     assert not document["counts"]["fail"] + document["counts"]["warn"]
 
 
+def test_3_the_usual_order_is_no_error() -> None:
+    """Some plugins lay out every result in it, whatever the order of the input."""
+    contiguous = Wrong("exp", lambda out, args: out.contiguous())
+    document = found(lambda: torch.exp(half(3, 4).float().t()), contiguous)
+    assert document["first_failure"] is None, document
+
+
 def test_4_the_tolerance_that_was_given_hides_nothing() -> None:
     name, change, body = WRONG["4 small gradients that are gone"]
     document = found(body, Wrong(name, change), atol=1e-3, rtol=1e-3)

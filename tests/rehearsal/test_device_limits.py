@@ -294,6 +294,9 @@ def test_memory_formats_that_the_plugin_refuses() -> None:
         assert torch.zeros_like(x, memory_format=other).is_contiguous()
         y = torch.ones(1, 2, 3, 3).to(memory_format=other).to(device)
         assert y.is_contiguous(memory_format=other) and (y + 1).sum() == 36
+        # the plugin lays out what it computes in the usual order
+        assert (y + 1).is_contiguous() and torch.nn.Conv2d(2, 2, 1).to(device)(y).is_contiguous()
+        assert y.clone().stride() == torch.ones_like(y).stride() == y.stride()
         z = x.permute(0, 2, 3, 1).requires_grad_()
         z.contiguous().sum().backward()
         assert z.grad is not None

@@ -129,6 +129,33 @@ def test_it_trains_to_the_losses_of_the_cpu_in_every_digit(tmp_path: Path) -> No
 
 
 @with_wheel
+def test_results_lie_in_memory_as_the_plugin_lays_them_out(tmp_path: Path) -> None:
+    script = """
+        import torch, torch_npu
+        assert not torch.npu.is_initialized()  # a device mesh gives each rank its own device only before that
+        torch.manual_seed(0)
+        functions = torch.nn.functional
+        turned = torch.randn(2, 3, 4, 4).to("npu").permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+        weight = torch.randn(6, 3, 1, 1).to("npu").requires_grad_()
+        made = functions.conv2d(turned, weight)
+        like = (torch.zeros_like(turned), torch.ones_like(turned), turned.clone(), turned.half())
+        print([one.stride() == turned.stride() for one in like], made.is_contiguous(), (turned + 1).is_contiguous())
+        result = functions.silu(functions.gelu(made))  # gelu is refused in another order
+        result.sum().backward()
+        same = torch.nn.Parameter(weight.detach().cpu())
+        functions.silu(functions.gelu(functions.conv2d(turned.cpu().contiguous(), same))).sum().backward()
+        print(torch.allclose(weight.grad.cpu(), same.grad))
+        left, right = torch.randn(5, 3), torch.randn(5, 2)
+        # the plugin runs it on the CPU, and gives the result the sizes of a tensor there
+        solved = torch.linalg.lstsq(left.to("npu"), right.to("npu"), driver="gels").solution
+        print(solved.device, torch.equal(solved.cpu(), torch.linalg.lstsq(left, right, driver="gels").solution))
+    """
+    out, _, summary = rehearse(script, tmp_path)
+    assert out.splitlines()[:3] == ["[True, True, True, True] True True", "True", "npu:0 True"]
+    assert summary["operators"]["aten::silu_backward"] == 1  # type: ignore[index]
+
+
+@with_wheel
 def test_every_registration_of_the_plugin_is_computed_kept_or_refused(tmp_path: Path) -> None:
     script = """
         import torch, torch_npu
@@ -285,9 +312,11 @@ def test_faults_and_strict_work_as_with_the_simulated_plugin(tmp_path: Path) -> 
     script = """
         import torch
         print(torch.ones(3, device="npu").mul(2).isnan().sum().item())
+        print((torch.ones(2, 3, device="npu") + 1).stride())
     """
-    out, _, _ = rehearse(script, tmp_path, "--fault", "op=aten.mul.Tensor,kind=nan")
-    assert out.split()[-1] == "1"
+    faults = ("--fault", "op=aten.mul.Tensor,kind=nan", "--fault", "op=aten.add.Tensor,kind=stride")
+    out, _, _ = rehearse(script, tmp_path, *faults)
+    assert out.splitlines()[-2:] == ["1", "(1, 2)"]
     _, err, _ = rehearse("import torch\ntorch.empty(1 << 20, device='npu')", tmp_path, "--fault", "kind=oom", status=1)
     assert "out of memory" in err
     rehearse("import torch\nprint(torch.ones(2))", tmp_path, "--strict", status=1)

@@ -144,7 +144,7 @@ class Native:
         self._library.ferry_set_fallback_warns(int(warns))
 
     def refuse_memory_formats(self) -> None:
-        """Raise from now on where a memory format but the usual one is asked for."""
+        """Raise from now on where a memory format but the usual one is asked for; results lie in the usual one."""
         self._library.ferry_refuse_memory_formats()
 
     def set_others_fall_back(self, yes: bool) -> None:

@@ -13,6 +13,7 @@ from torch.utils.backend_registration import rename_privateuse1_backend
 
 from torchferry.backends.base import Backend
 from torchferry.backends.operators import load_operators
+from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
@@ -64,6 +65,11 @@ _FORMAT = "torch.channels_last"
 """A target whose table writes another format in its place refuses it."""
 
 
+def refuses_memory_formats(target: Target) -> bool:
+    """Return whether a plugin takes no memory format but the usual one, and lays out its results in that one too."""
+    return target.api(_FORMAT).use not in ("", _FORMAT)
+
+
 def current() -> Session | None:
     """Return the session of this process, or None when the device is not there (yet)."""
     return _session
@@ -103,7 +109,7 @@ def _start(rehearsal: Rehearsal) -> Session:
         backend.DISPATCH_KEY, profile.devices, visible, profile.keeps_parameter_identity, operator_modes.left_out
     )
     _imitate(native, profile, operator_modes, backend)
-    if target.api(_FORMAT).use not in ("", _FORMAT):
+    if refuses_memory_formats(target):
         native.refuse_memory_formats()
     autocast.register(native)
     native.set_sink(observers.receive_native_event)

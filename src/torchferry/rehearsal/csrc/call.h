@@ -261,6 +261,12 @@ class Call {
       }
     }
     if (!storage) {
+      if (C10_UNLIKELY(settings().one_order.load(std::memory_order_relaxed) && !result.is_contiguous() &&
+                       !op_.keeps_order && !turns_round(op_))) {
+        result = result.contiguous();
+        implementation = result.unsafeGetTensorImpl();
+        host = result.storage().unsafeGetStorageImpl();
+      }
       storage = new_storage(host, device_.index());
       // A fresh result is turned into a device tensor in place; one that a view operator made from an alias has no
       // autograd keys and is made anew below.

@@ -49,6 +49,7 @@ struct Operator {
   bool integers_widen = false;
   bool bool_widens = false;
   bool foreach = false;  // each result is of one tensor of the first list
+  bool keeps_order = false;  // its result lies in memory as it was asked for, or as its input does, on any card
   bool convolves = false;
   bool asks_for_grad = false;  // its kernel saves something for backward where an argument requires a gradient
   std::atomic<Mode> mode{Mode::kNative};
@@ -68,6 +69,11 @@ inline bool takes_dtype(const c10::Argument& argument) {
   return type->kind() == c10::TypeKind::ScalarTypeType;
 }
 
+// Whether an operator makes a tensor like another.
+inline bool is_like(const std::string& base) {
+  return base.size() > 5 && base.compare(base.size() - 5, 5, "_like") == 0;
+}
+
 namespace names {
 
 // These take CPU tensors beside device tensors, as on CUDA.
@@ -85,6 +91,7 @@ inline const std::unordered_set<std::string> kAnyDevice = {
     "aten::_to_copy",
     "aten::_nested_view_from_buffer",
     "aten::_nested_from_padded",
+    "aten::resize_as_",  // of the other tensor only the sizes are read
 };
 inline const std::unordered_set<std::string> kMovesOnly = {
     "aten::copy_",         "aten::_copy_from",   "aten::_to_copy",
@@ -98,6 +105,9 @@ inline const std::unordered_set<std::string> kMovesOnly = {
 inline const std::unordered_set<std::string> kPlacesValues = {
     "aten::fill",        "aten::full",       "aten::full_like", "aten::new_full",
     "aten::masked_fill", "aten::index_fill", "aten::scatter",   "aten::constant_pad_nd"};
+// So does what ends in `_like`.
+inline const std::unordered_set<std::string> kKeepsOrder = {"aten::clone", "aten::_to_copy", "aten::empty_strided",
+                                                            "aten::new_empty_strided", "aten::empty_permuted"};
 // The size of the result, or a Python number, depends on the data.
 inline const std::unordered_set<std::string> kSynchronises = {"aten::_local_scalar_dense",
                                                               "aten::nonzero",
@@ -191,6 +201,7 @@ class Operators {
     made.integers_widen = names::kIntegersWiden.count(made.base) != 0;
     made.bool_widens = names::kBoolWidens.count(made.base) != 0;
     made.foreach = made.base.rfind("aten::_foreach_", 0) == 0;
+    made.keeps_order = names::kKeepsOrder.count(made.base) != 0 || is_like(made.base);
     for (const auto* key : {&made.base, &made.full}) {
       if (auto mode = modes_.find(*key); mode != modes_.end() && (layout == Layout::kDense || mode->second.every)) {
         made.mode = mode->second.mode;

@@ -346,6 +346,7 @@ FERRY_API void ferry_set_rounding(int matmul_bits, int convolution_bits) {
 FERRY_API void ferry_set_fallback_warns(int warns) { ferry::settings().fallback_warns = warns != 0; }
 // Call it once, after the operators are registered.
 FERRY_API void ferry_refuse_memory_formats() {
+  ferry::settings().one_order = true;
   ferry::Quiet quiet;
   const c10::WarningUtils::WarningHandlerGuard no_override_warnings(&quiet);
   auto& device = ferry::library("aten", ferry::settings().key);

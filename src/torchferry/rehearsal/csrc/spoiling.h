@@ -14,6 +14,11 @@ namespace ferry {
 
 inline bool fault_is_due(const Operator& op) { return op.calls.load(std::memory_order_relaxed) > op.fault.after; }
 
+// Whether a fault gives the operator's results another layout.
+inline bool turns_round(const Operator& op) {
+  return op.faulty.load(std::memory_order_relaxed) && op.fault.kind == FaultKind::kStride;
+}
+
 inline void spoil_in_place(const Operator& op, at::Tensor& values) {
   if (!fault_is_due(op) || !c10::isFloatingType(values.scalar_type()) || values.numel() == 0) {
     return;

@@ -92,6 +92,7 @@ class TakenOver:
             "ferry_set_mode": (None, [text, number]),
             "ferry_set_fault": (None, [text, number, ctypes.c_double, ctypes.c_int64]),
             "ferry_set_rounding": (None, [number, number]),
+            "ferry_refuse_memory_formats": (None, []),
             "ferry_operators_used": (text, []),
             "ferry_device_work": (ctypes.c_int64, []),
         }
@@ -140,6 +141,10 @@ class TakenOver:
     def set_rounding(self, *, matmul: int, convolution: int) -> None:
         """Keep so many explicit mantissa bits of the float32 inputs of products and convolutions; 0 keeps all 23."""
         self._library.ferry_set_rounding(matmul, convolution)
+
+    def refuse_memory_formats(self) -> None:
+        """Lay out what operators make in the usual order, as a plugin that takes no other does."""
+        self._library.ferry_refuse_memory_formats()
 
     def served(self) -> list[tuple[str, str, str]]:
         """For each registration of the plugin's: the operator, the dispatch key, and how it is served."""

@@ -85,6 +85,8 @@ def _load(name: str, stand_in: Path) -> None:
     operators.use_functions(driver)
     operators.set_sink(observers.receive_native_event)
     _use_profile(operators, rehearsal)
+    if session.refuses_memory_formats(rehearsal.resolved()):
+        operators.refuse_memory_formats()
     _add_references(backend, driver)
     _compose()
     observers.watch_output()
@@ -339,8 +341,10 @@ def _note_exhaustion(backend: type[Backend], rehearsal: Rehearsal, machine: Mach
 
     own = getattr(sys.modules.get(backend.PLUGIN), "_C", None)
     attach = getattr(own, _OBSERVE_EXHAUSTION.format(device=backend.DEVICE_TYPE), None)
-    if attach is not None:
-        attach(note)
+    when_it_begins = getattr(getattr(torch, backend.DEVICE_TYPE, None), "_lazy_call", None)
+    if attach is not None and when_it_begins is not None:
+        # not now: that begins the device's work, and a device mesh gives each rank its device only before that
+        when_it_begins(lambda: attach(note))
     else:
         events.recorder.at_end(lambda: _count_exhaustion(backend, rehearsal, machine, kind, detail))
 

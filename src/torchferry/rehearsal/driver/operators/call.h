@@ -6,6 +6,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_ops.h>
 #include <ATen/ops/empty_strided_ops.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -202,14 +203,27 @@ inline at::Tensor as_on_card(Operator& op, at::Tensor value) {
   if (C10_UNLIKELY(is_narrowed(value.scalar_type())) && !op.moves_only) {
     narrow_values(op, value);
   }
+  if (C10_UNLIKELY(!value.is_contiguous() && settings().one_order.load(std::memory_order_relaxed))) {
+    value = value.contiguous();
+  }
   return value;
 }
 
+// Memory of the plugin's for what a kernel made. Straight to the plugin's kernel: what lies before it in the dispatcher
+// looks for the device, which is known.
+inline at::Tensor empty_for(const at::Tensor& value, c10::Device device) {
+  constexpr auto key = c10::DispatchKeySet(kKey);
+  const auto sizes = c10::fromIntArrayRefSlow(value.sizes());
+  if (C10_LIKELY(value.is_contiguous())) {  // for which the plugin has less to do
+    return at::_ops::empty_memory_format::redispatch(key, sizes, value.scalar_type(), at::kStrided, device, nullopt,
+                                                     nullopt);
+  }
+  return at::_ops::empty_strided::redispatch(key, sizes, c10::fromIntArrayRefSlow(value.strides()), value.scalar_type(),
+                                             at::kStrided, device, nullopt);
+}
+
 inline at::Tensor copied_to_device(const at::Tensor& value, c10::Device device) {
-  // straight to the plugin's kernel: what lies before it in the dispatcher looks for the device, which is known
-  auto made = at::_ops::empty_strided::redispatch(c10::DispatchKeySet(kKey), c10::fromIntArrayRefSlow(value.sizes()),
-                                                  c10::fromIntArrayRefSlow(value.strides()), value.scalar_type(),
-                                                  at::kStrided, device, nullopt);
+  auto made = empty_for(value, device);
   if (value.numel() != 0) {
     if (C10_LIKELY(value.is_non_overlapping_and_dense())) {
       std::memcpy(made.unsafeGetTensorImpl()->mutable_data(), value.const_data_ptr(), value.nbytes());

@@ -331,12 +331,13 @@ class Takeover {
     } else {
       watch(handle, name);
     }
-    if (kept || (!autograd && !(kernel && implicit))) {
+    const bool composed = implicit && !has(handle, Key::CPU);
+    if (kept || (!autograd && !(kernel && composed))) {
       return;
     }
     // What the plugin computes for autograd ends in operators of its own: PyTorch's own way is put back. Where it has
-    // a kernel for what PyTorch composes, a backward of its own would be asked for that the CPU has not.
-    if (implicit) {
+    // a kernel for what PyTorch composes on the CPU, a backward of its own would be asked for that the CPU has not.
+    if (composed || (implicit && !has(handle, Key::Autograd))) {
       serve(handle, name, Key::AutogradPrivateUse1, Service::kComposed);
     } else {
       serve(handle, name, Key::AutogradPrivateUse1,
@@ -354,6 +355,9 @@ class Takeover {
     }
     if (has(handle, Key::CPU)) {
       return Service::kComputed;
+    }
+    if (is_like(base) && has(handle, Key::CompositeExplicitAutograd)) {
+      return Service::kComposed;  // of the plugin's `empty_like`, which decides how it lies in memory
     }
     if (has(handle, Key::CompositeExplicitAutograd) || has(handle, Key::CompositeExplicitAutogradNonFunctional)) {
       return Service::kComputed;
@@ -557,6 +561,9 @@ FERRY_API void ferry_set_rounding(int matmul_bits, int convolution_bits) {
   settings().matmul_bits = matmul_bits;
   settings().convolution_bits = convolution_bits;
 }
+
+// Call it once, when the operators have been taken over.
+FERRY_API void ferry_refuse_memory_formats() { settings().one_order = true; }
 
 FERRY_API int64_t ferry_device_work() { return work::of_device.load(); }
 
