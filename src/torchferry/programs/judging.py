@@ -134,7 +134,8 @@ class _Judge:
             item.path for item in self.examined if item.kind in (Kind.YAML, Kind.JSON) and not ASIDE.search(item.path)
         ]
         self.modules = Modules(project, self._outlines(), SettingsFiles(project.root, self.settings))
-        self.uses = Uses(self.sources, self.modules)
+        classes = {path: noted.classes for path, noted in self.noted.items() if noted.classes is not None}
+        self.uses = Uses(self.sources, self.modules, classes)
         self.leads = Leads(self.sources, self.modules, self.uses)
         self.by_path = {item.path: item for item in self.examined}
         switches = {path: noted.switches for path, noted in self.noted.items() if noted.switches is not None}

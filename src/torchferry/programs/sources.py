@@ -156,6 +156,10 @@ def current(file: PythonFile, node: _Node) -> _Node:
         return node
     while found is not None and (type(found) is not type(node) or _place(found) != _place(node)):
         found = file.parents.get(found)
+    if found is None and isinstance(node, ast.Compare):  # a condition that was made of parts of the file
+        left, others = current(file, node.left), [current(file, part) for part in node.comparators]
+        if left is not node.left or any(new is not old for new, old in zip(others, node.comparators, strict=True)):
+            return ast.copy_location(ast.Compare(left, node.ops, others), node)
     return node if found is None else found
 
 

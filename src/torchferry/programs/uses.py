@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from weakref import WeakKeyDictionary
 
 from torchferry.core.record import NamedTuple
@@ -50,15 +50,25 @@ class Use(NamedTuple):
     option: str = ""
 
 
+ClassBases = tuple[tuple[str, tuple[str, ...]], ...]
+"""The names of the classes of a file, each with the last names of its bases."""
+
+
+def class_bases(file: PythonFile) -> ClassBases:
+    """Return the classes of a file with their bases, by their names."""
+    return tuple((owner.name, tuple(map(last_name, owner.bases))) for owner in file.classes)
+
+
 class Uses:
     """Finds where functions and classes are used, in all files of a project.
 
     Args:
         sources: The project's files.
         modules: Its imports.
+        classes: The classes of files in which they were looked for already, by the files.
     """
 
-    def __init__(self, sources: Sources, modules: Modules) -> None:
+    def __init__(self, sources: Sources, modules: Modules, classes: Mapping[str, ClassBases] | None = None) -> None:
         self.sources = sources
         self.modules = modules
         self.paths = sorted(sources.project.paths | sources.notebooks)
@@ -69,6 +79,7 @@ class Uses:
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
         self._own_classes: dict[str, bool] = {}
         self._bases: dict[str, set[str]] = {}
+        self._class_bases: dict[str, ClassBases] = dict(classes or {})
 
     def of(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> list[Use]:
         """Return where a function or class is spoken of, in any file of the project."""
@@ -137,12 +148,16 @@ class Uses:
     def _related(self, owner: ast.ClassDef) -> set[str]:
         """Return the names of the classes that are the class, its bases and those derived from it, by their names."""
         related = {owner.name} | {last_name(base) for base in owner.bases}
-        for path in sorted(self.sources.words.as_base(owner.name)):
-            loaded = self.sources.file(path)
-            for other in loaded[0].classes if loaded is not None else ():
-                if owner.name in {last_name(base) for base in other.bases}:
-                    related.add(other.name)
+        for path in self.sources.words.as_base(owner.name):
+            related.update(name for name, bases in self._classes_in(path) if owner.name in bases)
         return related
+
+    def _classes_in(self, path: str) -> ClassBases:
+        """Return the classes of a file: many questions ask for these alone, of more files than can be kept parsed."""
+        if path not in self._class_bases:
+            loaded = self.sources.file(path)
+            self._class_bases[path] = class_bases(loaded[0]) if loaded is not None else ()
+        return self._class_bases[path]
 
     def _may_be_of(
         self, file: PythonFile, names: Names, attribute: ast.Attribute, owner: str, related: set[str]
@@ -195,10 +210,9 @@ class Uses:
             for path in (
                 path for path in self.sources.words.holding(name) if f"class {name}" in self.sources.text(path)
             ):
-                loaded = self.sources.file(path)
-                for owner in loaded[0].classes if loaded is not None else ():
-                    if owner.name == name:
-                        todo += [last_name(base) for base in owner.bases]
+                for defined, bases in self._classes_in(path):
+                    if defined == name:
+                        todo += bases
         return found
 
     def _has_foreign_base(self, names: Names, owner: ast.ClassDef) -> bool:
