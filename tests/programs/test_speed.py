@@ -134,9 +134,10 @@ def test_what_a_text_says_of_a_name_is_what_its_pattern_says(question: str, patt
 @given(
     st.lists(st.text(st.sampled_from("ab_ ."), max_size=12), max_size=4), st.text(st.sampled_from("ab_"), min_size=1)
 )
-def test_a_part_of_a_word_is_found(texts: list[str], part: str) -> None:
+def test_the_beginning_of_a_word_is_found(texts: list[str], part: str) -> None:
     words = Words([str(number) for number in range(len(texts))], lambda path: texts[int(path)])
-    assert words.containing(part) == [str(number) for number, text in enumerate(texts) if part in text]
+    beginning = re.compile(rf"\b{part}").search
+    assert words.beginning(part) == [str(number) for number, text in enumerate(texts) if beginning(text) is not None]
 
 
 @given(st.text(st.sampled_from("ab.:,-\"' #\n{]\t"), max_size=60))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Location
@@ -157,10 +157,15 @@ def current(file: PythonFile, node: _Node) -> _Node:
     while found is not None and (type(found) is not type(node) or _place(found) != _place(node)):
         found = file.parents.get(found)
     if found is None and isinstance(node, ast.Compare):  # a condition that was made of parts of the file
-        left, others = current(file, node.left), [current(file, part) for part in node.comparators]
-        if left is not node.left or any(new is not old for new, old in zip(others, node.comparators, strict=True)):
-            return ast.copy_location(ast.Compare(left, node.ops, others), node)
+        return cast(_Node, _made_again(file, node))
     return node if found is None else found
+
+
+def _made_again(file: PythonFile, made: ast.Compare) -> ast.Compare:
+    """Return a comparison that stands in no file, with its parts as the file has them now."""
+    left, *others = (current(file, part) for part in (made.left, *made.comparators))
+    is_current = all(new is old for new, old in zip((left, *others), (made.left, *made.comparators), strict=True))
+    return made if is_current else ast.copy_location(ast.Compare(left, made.ops, others), made)
 
 
 def _place(node: ast.AST) -> tuple[int, ...]:
