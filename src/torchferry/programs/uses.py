@@ -174,8 +174,8 @@ class Uses:
         """Return the files that may look for something in a module by a computed name."""
         stem = _stem(module)
         if stem not in self._looking:
-            paths = self.sources.words.holding_any(_LOOKS_UP)
-            self._looking[stem] = frozenset(path for path in paths if stem in self.sources.text(path))
+            words = self.sources.words
+            self._looking[stem] = words.holding_any(_LOOKS_UP).intersection(words.holding(stem))
         return self._looking[stem]
 
     def _related(self, owner: ast.ClassDef) -> set[str]:
