@@ -20,7 +20,7 @@ from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.text import SourceText, UndecodableError
 
 _ROOM = KEPT
-"""Characters of the parsed files that are kept: the ways of all programs go through the same ones."""
+"""Nodes of the parsed files that are kept: the ways of all programs go through the same ones."""
 
 _NOTEBOOKS = 100
 """Parsed notebooks that are kept."""

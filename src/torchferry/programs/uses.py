@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from weakref import WeakKeyDictionary
 
@@ -174,8 +175,14 @@ class Uses:
         """Return the files that may look for something in a module by a computed name."""
         stem = _stem(module)
         if stem not in self._looking:
-            words = self.sources.words
-            self._looking[stem] = words.holding_any(_LOOKS_UP).intersection(words.holding(stem))
+            words, text = self.sources.words, self.sources.text
+            asked = re.compile(rf"\b{re.escape(stem)}(?:[\s)\\]|#[^\n]*)*,").search  # getattr(module, name)
+            own = frozenset(words.holding("__dict__"))
+            self._looking[stem] = frozenset(
+                path
+                for path in words.holding_any(_LOOKS_UP).intersection(words.holding(stem))
+                if path in own or asked(text(path)) is not None
+            )
         return self._looking[stem]
 
     def _related(self, owner: ast.ClassDef) -> set[str]:
