@@ -187,6 +187,9 @@ ON_PATH = "import sys\nsys.path.append({})\nimport {}\n"
 ASTRAY: dict[str, tuple[Files, str]] = {
     "a submodule on the path": (
         {".gitmodules": SUBMODULE, "train.py": ON_PATH.format("'net/'", "voice")}, "may be in the submodule net"),
+    "a submodule that the program puts on the path for others": (
+        {".gitmodules": SUBMODULE, "train.py": ON_PATH.format("'net'", "inner"), "inner.py": "import voice\n"},
+        "may be in the submodule net, which train.py adds"),
     "another case": ({"train.py": "from Nets.model import A\n", "nets/__init__.py": ""}, "but nets is"),
     "a file elsewhere": (
         {"train.py": "from voice import read\n", "net/__init__.py": "", "net/voice.py": READ},
@@ -196,6 +199,9 @@ FOREIGN: dict[str, Files] = {
     "a submodule that is not on the path": {
         ".gitmodules": SUBMODULE, "train.py": "import sys\nimport voice\nprint('net')\n"},
     "another submodule on the path": {".gitmodules": SUBMODULE, "train.py": ON_PATH.format("'nets'", "voice")},
+    "a submodule that another program puts on the path": {
+        ".gitmodules": SUBMODULE, "train.py": "import inner\n", "inner.py": "import voice\n",
+        "eval.py": ON_PATH.format("'net'", "inner")},
     "a package that a table knows": {".gitmodules": SUBMODULE, "train.py": ON_PATH.format("'net'", "timm")},
     "a file elsewhere with other names": {
         "train.py": "from voice import read\n", "net/__init__.py": "", "net/voice.py": "x = 1\n"},

@@ -36,6 +36,8 @@ def closure(root: Path, files: Files, start: str) -> tuple[set[str], Modules]:
          "models/__init__.py models/net.py"),
         ({"train.py": "import a.b.c\n", "a/__init__.py": "", "a/b/__init__.py": "import helper\n", "a/b/c.py": NET,
           "helper.py": ""}, "a/__init__.py a/b/__init__.py a/b/c.py helper.py"),
+        ({"train.py": "import a.b.c\n", "a/__init__.py": "import helper\n", "a/b/c.py": NET, "helper.py": ""},
+         "a/__init__.py a/b/c.py helper.py"),  # a folder without `__init__.py` in a package
         # a file that is no package has no modules below it, whatever its name is
         ({"tools/eval.py": "from model.test import Net\n", "lib/model.py": NET, "train.py": "import tools.eval\n"},
          "tools/eval.py"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,10 @@ from torchferry.programs.words import Words, words_of
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.registry import rules
 from torchferry.source import project
+from torchferry.source.names import Names
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
+from torchferry.source.text import SourceText
 from torchferry.source.tree import list_files
 
 
@@ -134,9 +137,10 @@ def test_what_a_text_says_of_a_name_is_what_its_pattern_says(question: str, patt
 @given(
     st.lists(st.text(st.sampled_from("ab_ ."), max_size=12), max_size=4), st.text(st.sampled_from("ab_"), min_size=1)
 )
-def test_a_part_of_a_word_is_found(texts: list[str], part: str) -> None:
+def test_the_beginning_of_a_word_is_found(texts: list[str], part: str) -> None:
     words = Words([str(number) for number in range(len(texts))], lambda path: texts[int(path)])
-    assert words.containing(part) == [str(number) for number, text in enumerate(texts) if part in text]
+    beginning = re.compile(rf"\b{part}").search
+    assert words.beginning(part) == [str(number) for number, text in enumerate(texts) if beginning(text) is not None]
 
 
 @given(st.text(st.sampled_from("ab.:,-\"' #\n{]\t"), max_size=60))
@@ -253,6 +257,54 @@ def test_a_verdict_does_not_depend_on_what_is_kept(tmp_path: Path, monkeypatch: 
     kept = judged(tmp_path, PROJECT)
     monkeypatch.setattr(sources, "_ROOM", 1)
     assert judged(tmp_path, PROJECT) == kept
+
+
+def test_a_tree_that_is_larger_than_what_is_kept_is_not_parsed_again_for_each_method(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which classes are derived from one is asked for each of its methods, of more files than stay parsed."""
+    methods = range(12)
+    files = {
+        "base.py": "import torch\nclass Base:\n"
+        + "".join(f"    def work{n}(self):\n        torch.cuda.get_gencode_flags()\n" for n in methods),
+        "train.py": "".join(f"import part{n}\n" for n in methods)
+        + "if __name__ == '__main__':\n"
+        + "".join(f"    part{n}.Part().start()\n" for n in methods),
+        **{
+            f"part{n}.py": "import torch\nfrom base import Base\n\nclass Part(Base):\n"
+            f"    def start(self):\n        self.work{n}()\n"
+            for n in methods
+        },
+    }
+    expected = judged(tmp_path, files)
+    assert expected["train.py"].verdict is Verdict.DECISIONS
+    parsed: Counter[str] = Counter()
+    whole = PythonFile.__init__
+
+    def init(self: PythonFile, path: str, *given: object) -> None:
+        parsed[path] += 1
+        whole(self, path, *given)  # type: ignore[arg-type]
+
+    examined = small(tmp_path, files, with_rules=True)
+    monkeypatch.setattr(PythonFile, "__init__", init)
+    monkeypatch.setattr(sources, "_ROOM", 1)
+    assert examined.judged() == expected
+    assert max(count for path, count in parsed.items() if path.startswith("part")) <= 2
+
+
+def test_nodes_of_an_earlier_parse_end_a_search() -> None:
+    text = SourceText("def run(size):\n    if size > 1:\n        import cupy\n")
+    before, after = PythonFile("a.py", text), PythonFile("a.py", text)
+    compared = before.functions[0].body[0].test  # type: ignore[attr-defined]
+    made = ast.copy_location(ast.Compare(compared.left, [ast.Eq()], [ast.Constant(2)]), compared.left)
+    found = sources.current(after, made)
+    assert isinstance(found.left, ast.Name)
+    assert found.left in after.parents
+    assert sources.current(before, made) is made
+    names = Names(after)
+    assert names.bindings(found.left) == after.arguments["size"]
+    assert names.bindings(compared.left) == []  # and not for ever
+    assert after.enclosing_function(compared.left) is None
 
 
 def test_a_decision_is_one_where_the_way_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

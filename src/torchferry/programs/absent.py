@@ -172,7 +172,7 @@ class Absent:
         top = module.partition(".")[0]
         if not top or top in sys.stdlib_module_names or top in self.compiled:
             return None
-        submodule = next((sub for sub in self.submodules if "sys.path" in text and _is_quoted(sub.path, text)), None)
+        submodule = self.added_in(text)
         if submodule is not None:
             return say(
                 "`{module}` may be in the submodule {path}, which this file adds to Python's path "
@@ -196,6 +196,31 @@ class Absent:
                     name=name,
                 )
         return None
+
+    def added_in(self, text: str) -> Submodule | None:
+        """Return the submodule that is not there and that a text adds to Python's path, or None."""
+        if "sys.path" not in text:
+            return None
+        return next((submodule for submodule in self.submodules if _is_quoted(submodule.path, text)), None)
+
+    def why_astray_after(self, external: External, program: str, submodule: Submodule) -> Message | None:
+        """Return why a package of which nobody knows may be the project's: the program adds where it may be found.
+
+        Args:
+            external: The import, in another file than the program's.
+            program: The file that is started.
+            submodule: What it adds to Python's path.
+        """
+        top = external.module.partition(".")[0]
+        if not top or top in sys.stdlib_module_names or top in self.compiled:
+            return None
+        return say(
+            "`{module}` may be in the submodule {path}, which {program} adds to Python's path "
+            "and which is not checked out; `git submodule update --init`",
+            module=external.module,
+            path=submodule.path,
+            program=program,
+        )
 
     def _is_module(self, folder: str, name: str) -> bool:
         """Whether a name of a folder, or of the root, is a module or a package that was read."""

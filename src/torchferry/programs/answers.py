@@ -8,7 +8,7 @@ of the program is taken down with the answer, and where another program says the
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 
 from torchferry.core.record import NamedTuple
@@ -61,6 +61,30 @@ class Told(NamedTuple):
     answer: Answer
     asked: frozenset[Parameter]
     consulted: dict[Parameter, Given | None]
+
+
+class Answers:
+    """The answers to one condition, by the parameters that it asked for, and by what was given to these.
+
+    A condition on a way is met with as many arguments as there are calls that lead to it.
+    """
+
+    __slots__ = ("_told",)
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[Parameter, ...], dict[tuple[Given | None, ...], Told]] = {}
+
+    def find(self, bound: Mapping[Parameter, Given]) -> Told | None:
+        """Return an answer that holds where some parameters are given, or None."""
+        for parameters, by_given in self._told.items():
+            told = by_given.get(tuple(map(bound.get, parameters)))
+            if told is not None:
+                return told
+        return None
+
+    def keep(self, told: Told) -> None:
+        """Keep an answer."""
+        self._told.setdefault(tuple(told.consulted), {}).setdefault(tuple(told.consulted.values()), told)
 
 
 class Question:

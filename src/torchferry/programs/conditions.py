@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from torchferry.backends import cuda
-from torchferry.programs.answers import Answer, Known, Question, SharedAnswers, Told, Truth
+from torchferry.programs.answers import Answer, Answers, Known, Question, SharedAnswers, Told, Truth
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.asked import is_there
 from torchferry.programs.constants import OwnConstants
@@ -89,7 +90,7 @@ class Conditions:
         self._callers: dict[str, tuple[str, ...]] = {}
         self._deriving: dict[str, tuple[str, ...]] = {}
         self._bound: Mapping[Parameter, Given] = {}
-        self._answers: dict[ast.expr, list[Told]] = {}
+        self._answers: defaultdict[ast.expr, Answers] = defaultdict(Answers)
         self._consulted: dict[Parameter, Given | None] = {}
         self._question = Question()
         self._asked: set[Parameter] = set()
@@ -108,22 +109,22 @@ class Conditions:
 
         The same conditions are met on many ways: an answer holds wherever the same is given to what it asks for.
         """
-        answers = self._answers.setdefault(test, [])
-        for answer, asked, consulted in answers:
-            if not consulted or self._is_given(consulted):
-                return answer, asked
+        answers = self._answers[test]
+        known = answers.find(self._bound)
+        if known is not None:
+            return known.answer, known.asked
         for question, known in self._shared.of(test):
             if self._is_given(known.consulted) and self._says(question):
                 self._parameters |= question.made
                 if not question.made:
-                    answers.append(known)
+                    answers.keep(known)
                 return known.answer, known.asked
         self._asked.clear()
         self._consulted = {}
         self._question = question = Question()
         told = Told(self.answer(file, names, test), frozenset(self._asked), self._consulted)
         if not question.made:  # an answer that looks into calls for the first time asks for more
-            answers.append(told)
+            answers.keep(told)
         self._shared.keep(test, question, told)
         return told.answer, told.asked
 

@@ -113,6 +113,20 @@ def reached_files(
     return _Judge(analysis, analysis.project, target).reached(programs, named)
 
 
+class _Findings(NamedTuple):
+    """What was found in a file, as programs are judged by it.
+
+    Attributes:
+        asking: What a person must decide in code, and no environment settles.
+        fixes: What a migration changes.
+        installs: What says that another build of a package must be installed.
+    """
+
+    asking: tuple[Finding, ...]
+    fixes: tuple[Finding, ...]
+    installs: tuple[Finding, ...]
+
+
 class _Judge:
     def __init__(
         self,
@@ -134,7 +148,8 @@ class _Judge:
             item.path for item in self.examined if item.kind in (Kind.YAML, Kind.JSON) and not ASIDE.search(item.path)
         ]
         self.modules = Modules(project, self._outlines(), SettingsFiles(project.root, self.settings))
-        self.uses = Uses(self.sources, self.modules)
+        classes = {path: noted.classes for path, noted in self.noted.items() if noted.classes is not None}
+        self.uses = Uses(self.sources, self.modules, classes)
         self.leads = Leads(self.sources, self.modules, self.uses)
         self.by_path = {item.path: item for item in self.examined}
         switches = {path: noted.switches for path, noted in self.noted.items() if noted.switches is not None}
@@ -156,6 +171,7 @@ class _Judge:
         )
         self._inner: dict[tuple[str, tuple[str, ...]], Judged | None] = {}
         self._fixed: dict[Program, frozenset[tuple[str, Location]]] = {}
+        self._grouped: dict[str, _Findings] = {}
         self._lacking: list[str] | None = None
         self._settings_files: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
 
@@ -327,6 +343,22 @@ class _Judge:
     def _findings(self, path: str) -> Sequence[Finding]:
         return self.by_path[path].findings if path in self.by_path else ()
 
+    def _grouped_findings(self, path: str) -> _Findings:
+        """Return what was found in a file by what it means to the programs that reach it."""
+        if path not in self._grouped:
+            item, findings = self.by_path.get(path), self._findings(path)
+            is_code = item is not None and item.kind in (Kind.PYTHON, Kind.NOTEBOOK)
+            self._grouped[path] = _Findings(
+                tuple(
+                    finding
+                    for finding in (findings if is_code else ())
+                    if _asks_a_person(finding) and not finding.lacks and not self.lacks.is_settled(finding)
+                ),
+                tuple(filter(_is_fix, findings)),
+                tuple(finding for finding in findings if finding.installs),
+            )
+        return self._grouped[path]
+
     def _node(self, place: Location) -> ast.AST | None:
         """Return the statement or expression at the place of a finding; None in notebooks and what is no Python."""
         return None if place.cell else self.sources.node(place)
@@ -392,8 +424,8 @@ class _Judge:
         """
         sure: set[str] = set()  # the nearest files come first, and one way that is surely taken is enough
         for path in closure:
-            for finding in self._findings(path):
-                if finding.installs and finding.installs not in sure:
+            for finding in self._grouped_findings(path).installs:
+                if finding.installs not in sure:
                     lack = Lack(finding.installs, finding.code, finding.location, finding.message, when=finding.when)
                     build = self._obstacle(reach, lack)
                     if build is not None and build.way.need is not Need.GUARDED:
@@ -423,12 +455,7 @@ class _Judge:
         looked = 0
         met: set[str] = set()
         for path in closure:
-            item = self.by_path.get(path)
-            if item is None or item.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
-                continue
-            for finding in item.findings:
-                if not _asks_a_person(finding) or finding.lacks or self.lacks.is_settled(finding):
-                    continue
+            for finding in self._grouped_findings(path).asking:
                 if finding.code in beside:
                     continue
                 looked += 1
@@ -469,8 +496,8 @@ class _Judge:
 
     def _fixes(self, live: Live, closure: Iterable[str], beside: Collection[str]) -> frozenset[tuple[str, Location]]:
         """Return what a migration changes in the code that a program comes to, also behind an option."""
-        places = [finding for path in closure for finding in self._findings(path) if _is_fix(finding)]
-        places = [finding for finding in places if finding.code not in beside]
+        fixes = (finding for path in closure for finding in self._grouped_findings(path).fixes)
+        places = [finding for finding in fixes if finding.code not in beside]
         imports = [finding for finding in places if finding.code == PLUGIN_IMPORT]
         reached = [f for f in places if f.code != PLUGIN_IMPORT and self._is_live(live, f)]
         if reached or len(imports) == len(places):  # the plugin is imported for the sake of what uses the device

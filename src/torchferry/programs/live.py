@@ -135,7 +135,7 @@ class Leads:
         if loaded is None:
             return
         file, names = loaded
-        for use in self._uses.of(file, names, current(file, self.units[piece])):
+        for use in self._uses.each(file, names, current(file, self.units[piece])):
             if use.place.node is not None:
                 table = self._table(use.place.path, use.place.node)
                 yield self.of(use.place.path, use.place.node)._replace(table=table)

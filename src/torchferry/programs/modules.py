@@ -155,9 +155,10 @@ class Modules:
             folder = folder.rpartition("/")[0]
         for _ in range(depth):
             init = f"{folder}/__init__.py"
-            if not folder or init not in self.project.paths:
-                break
-            around.append(init)
+            if init in self.project.paths:
+                around.append(init)
+            elif not folder or module.startswith("."):
+                break  # else a folder without the file is a package too, and those around it are imported all the same
             folder = folder.rpartition("/")[0]
         yield from reversed(around)
         yield own

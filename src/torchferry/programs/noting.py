@@ -12,6 +12,7 @@ from torchferry.programs.discovery import ASIDE
 from torchferry.programs.sources import LONGEST
 from torchferry.programs.starting import StartCommands, may_call_starter, start_calls
 from torchferry.programs.switches import Switch, may_define, switches_of
+from torchferry.programs.uses import ClassBases, class_bases
 from torchferry.rules.base import Context, PythonContext
 from torchferry.rules.file_result import Afterwards
 from torchferry.source.document import Document
@@ -26,6 +27,7 @@ class Noted(NamedTuple):
         switches: The options and fields that a Python file or a notebook defines, by their names.
         commands: The commands in a file that may start one of the project's.
         start_calls: The calls in a Python file or a notebook that may start one.
+        classes: The classes that one defines, with their bases.
         text: The code of a notebook.
         outline: What a notebook imports.
     """
@@ -33,6 +35,7 @@ class Noted(NamedTuple):
     switches: dict[str, list[Switch]] | None = None
     commands: tuple[Written, ...] | None = None
     start_calls: tuple[StartCommands, ...] | None = None
+    classes: ClassBases | None = None
     text: str | None = None
     outline: Outline | None = None
 
@@ -49,7 +52,7 @@ def note(data: bytes, document: Document, context: Context) -> Noted:
     if isinstance(context, PythonContext) and len(context.text) <= LONGEST:
         switches = switches_of(context.file) if may_define(context.text) else {}
         calls = start_calls(context.file, context.names) if may_call_starter(context.text) else ()
-        noted = noted._replace(switches=switches, start_calls=calls)
+        noted = noted._replace(switches=switches, start_calls=calls, classes=class_bases(context.file))
     if document.kind is Kind.NOTEBOOK:
         read = outline(document.path, context.text.encode("utf-8", "replace"))
         noted = noted._replace(text=context.text, outline=read)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Location
@@ -20,7 +20,7 @@ from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.text import SourceText, UndecodableError
 
 _ROOM = KEPT
-"""Characters of the parsed files that are kept: the ways of all programs go through the same ones."""
+"""Nodes of the parsed files that are kept: the ways of all programs go through the same ones."""
 
 _NOTEBOOKS = 100
 """Parsed notebooks that are kept."""
@@ -156,7 +156,16 @@ def current(file: PythonFile, node: _Node) -> _Node:
         return node
     while found is not None and (type(found) is not type(node) or _place(found) != _place(node)):
         found = file.parents.get(found)
+    if found is None and isinstance(node, ast.Compare):  # a condition that was made of parts of the file
+        return cast(_Node, _made_again(file, node))
     return node if found is None else found
+
+
+def _made_again(file: PythonFile, made: ast.Compare) -> ast.Compare:
+    """Return a comparison that stands in no file, with its parts as the file has them now."""
+    left, *others = (current(file, part) for part in (made.left, *made.comparators))
+    is_current = all(new is old for new, old in zip((left, *others), (made.left, *made.comparators), strict=True))
+    return made if is_current else ast.copy_location(ast.Compare(left, made.ops, others), made)
 
 
 def _place(node: ast.AST) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from torchferry.core.files import read_regular
 from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
-from torchferry.programs.absent import Absent
+from torchferry.programs.absent import Absent, Submodule
 from torchferry.programs.lacks import Lacks
 from torchferry.programs.model import Unread
 from torchferry.programs.modules import External, Modules
@@ -105,6 +105,7 @@ class UnreadParts:
         self._largest = largest
         self._faults: dict[str, Message | None] = {}
         self._reasons: dict[External, Message | None] = {}
+        self._added: dict[str, Submodule | None] = {}
         self._astray = _OfImports(modules, self._found_astrays)
         self._engines = _OfImports(modules, self._found_engines)
         self._frameworks = _OfImports(modules, self._found_frameworks)
@@ -162,7 +163,8 @@ class UnreadParts:
 
     def _absent_imports(self, reach: Reach, path: str) -> Iterator[Unread]:
         """Yield the imports of a file that lead to what belongs to the project and was not read."""
-        for external, why in (*self._absent.imports(path, self._modules), *self._astray(path)):
+        astray = self._astray(path) or self._added_by(reach.program.path, path)
+        for external, why in (*self._absent.imports(path, self._modules), *astray):
             loaded = self._sources.file(path) if not self._is_known(external.module) else None
             statement = import_at(loaded[0], external.line) if loaded is not None else None
             if statement is None:
@@ -176,15 +178,37 @@ class UnreadParts:
         reasons = ((external, self._why_astray(external)) for external in externals)
         return tuple((external, why) for external, why in reasons if why)
 
+    def _added_by(self, program: str, path: str) -> Iterator[tuple[External, Message]]:
+        """Yield the imports of a file that may mean what the program adds to Python's path before it comes there."""
+        submodule = self._submodule_added_by(program)
+        for external in self._modules.externals.get(path, ()) if submodule is not None else ():
+            if submodule is not None and self._is_foreign(external):
+                why = self._absent.why_astray_after(external, program, submodule)
+                if why is not None:
+                    yield external, why
+
+    def _submodule_added_by(self, program: str) -> Submodule | None:
+        """Return the submodule that is not there and that a program adds to Python's path, or None."""
+        if program not in self._added:
+            self._added[program] = self._absent.added_in(self._sources.text(program))
+        return self._added[program]
+
+    def _is_foreign(self, external: External) -> bool:
+        """Whether an import is of a package of which no table, no environment and no part of the project speaks."""
+        return not (
+            external.module.startswith(".")
+            or self._target.package_of_module(external.module) is not None
+            or self._absent.why(external) is not None
+            or self._lacks.installed.is_there(external.module)
+        )
+
     def _why_astray(self, external: External) -> Message | None:
         if external not in self._reasons:
             self._reasons[external] = self._found_astray(external)
         return self._reasons[external]
 
     def _found_astray(self, external: External) -> Message | None:
-        if external.module.startswith(".") or self._target.package_of_module(external.module) is not None:
-            return None
-        if self._absent.why(external) is not None or self._lacks.installed.is_there(external.module):
+        if not self._is_foreign(external):
             return None
         return self._absent.why_astray(external, self._modules, self._sources.text(external.importer))
 
@@ -258,11 +282,12 @@ class UnreadParts:
     def unverified(self, running: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield the packages that nobody has verified on the target, with where each is imported first."""
         seen: set[str] = set()
+        is_whole = not running or self._submodule_added_by(running[0]) is None
         for path in running:
             for package in self._packages(path):
                 if package.top not in seen:
                     seen.add(package.top)
-                    if package.name:
+                    if package.name and (is_whole or self._target.package_of_module(package.top) is not None):
                         yield package.name, package.place
 
     def _found_packages(self, path: str, externals: Sequence[External]) -> tuple[_Package, ...]:

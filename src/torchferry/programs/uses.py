@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from weakref import WeakKeyDictionary
 
 from torchferry.core.record import NamedTuple
@@ -50,15 +51,25 @@ class Use(NamedTuple):
     option: str = ""
 
 
+ClassBases = tuple[tuple[str, tuple[str, ...]], ...]
+"""The names of the classes of a file, each with the last names of its bases."""
+
+
+def class_bases(file: PythonFile) -> ClassBases:
+    """Return the classes of a file with their bases, by their names."""
+    return tuple((owner.name, tuple(map(last_name, owner.bases))) for owner in file.classes)
+
+
 class Uses:
     """Finds where functions and classes are used, in all files of a project.
 
     Args:
         sources: The project's files.
         modules: Its imports.
+        classes: The classes of files in which they were looked for already, by the files.
     """
 
-    def __init__(self, sources: Sources, modules: Modules) -> None:
+    def __init__(self, sources: Sources, modules: Modules, classes: Mapping[str, ClassBases] | None = None) -> None:
         self.sources = sources
         self.modules = modules
         self.paths = sorted(sources.project.paths | sources.notebooks)
@@ -69,18 +80,31 @@ class Uses:
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
         self._own_classes: dict[str, bool] = {}
         self._bases: dict[str, set[str]] = {}
+        self._looking: dict[str, frozenset[str]] = {}
+        self._taken: dict[str, frozenset[str]] = {}
+        self._class_bases: dict[str, ClassBases] = dict(classes or {})
 
     def of(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> list[Use]:
         """Return where a function or class is spoken of, in any file of the project."""
+        mentions = self._mentions.get((file.path, unit.lineno, unit.col_offset))
+        return [*self.each(file, names, unit)] if mentions is None else mentions
+
+    def each(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> Iterator[Use]:
+        """Yield the same, each while its file is at hand: further questions to it do not have it parsed again."""
         key = (file.path, unit.lineno, unit.col_offset)
-        if key not in self._mentions:
-            owner = file.parents.get(unit)
-            if isinstance(owner, ast.ClassDef) and not isinstance(unit, ast.ClassDef):
-                found = list(self._uses_of_method(file, names, owner, unit))
-            else:
-                found = list(self._uses_of_name(file, names, unit, set()))
-            self._mentions[key] = found
-        return self._mentions[key]
+        if key in self._mentions:
+            yield from self._mentions[key]
+            return
+        owner = file.parents.get(unit)
+        if isinstance(owner, ast.ClassDef) and not isinstance(unit, ast.ClassDef):
+            uses = self._uses_of_method(file, names, owner, unit)
+        else:
+            uses = self._uses_of_name(file, names, unit, set())
+        found: list[Use] = []
+        for use in uses:
+            found.append(use)
+            yield use
+        self._mentions[key] = found
 
     def _uses_of_method(self, file: PythonFile, names: Names, owner: ast.ClassDef, unit: FunctionNode) -> Iterator[Use]:
         name = unit.name
@@ -126,23 +150,54 @@ class Uses:
         return (
             path in words.as_attribute(name)
             or path in words.as_text(name)
-            or any(name in imported.names or "*" in imported.names for imported in self.modules.imports.get(path, ()))
+            or not self._names_taken(path).isdisjoint((name, "*"))
             or self._looks_up(path, file.path)
         )
 
+    def _names_taken(self, path: str) -> frozenset[str]:
+        """Return the names that a file takes from other modules; `*` for all of one."""
+        if path not in self._taken:
+            imports = self.modules.imports.get(path, ())
+            self._taken[path] = frozenset(name for imported in imports for name in imported.names)
+        return self._taken[path]
+
+    def _speaking_of(self, name: str, module: str) -> list[str]:
+        """Return the files that may speak of a function or class of a module, in order."""
+        holding = self.sources.words.holding(name)
+        looking = [path for path in self._looking_into(module) if name in self.sources.text(path)]
+        return sorted({*holding, *looking}) if looking else holding
+
     def _looks_up(self, path: str, module: str) -> bool:
         """Whether a file may look for something in a module by a computed name."""
-        return path in self.sources.words.holding_any(_LOOKS_UP) and _stem(module) in self.sources.text(path)
+        return path in self._looking_into(module)
+
+    def _looking_into(self, module: str) -> frozenset[str]:
+        """Return the files that may look for something in a module by a computed name."""
+        stem = _stem(module)
+        if stem not in self._looking:
+            words, text = self.sources.words, self.sources.text
+            asked = re.compile(rf"\b{re.escape(stem)}(?:[\s)\\]|#[^\n]*)*,").search  # getattr(module, name)
+            own = frozenset(words.holding("__dict__"))
+            self._looking[stem] = frozenset(
+                path
+                for path in words.holding_any(_LOOKS_UP).intersection(words.holding(stem))
+                if path in own or asked(text(path)) is not None
+            )
+        return self._looking[stem]
 
     def _related(self, owner: ast.ClassDef) -> set[str]:
         """Return the names of the classes that are the class, its bases and those derived from it, by their names."""
         related = {owner.name} | {last_name(base) for base in owner.bases}
-        for path in sorted(self.sources.words.as_base(owner.name)):
-            loaded = self.sources.file(path)
-            for other in loaded[0].classes if loaded is not None else ():
-                if owner.name in {last_name(base) for base in other.bases}:
-                    related.add(other.name)
+        for path in self.sources.words.as_base(owner.name):
+            related.update(name for name, bases in self._classes_in(path) if owner.name in bases)
         return related
+
+    def _classes_in(self, path: str) -> ClassBases:
+        """Return the classes of a file: many questions ask for these alone, of more files than can be kept parsed."""
+        if path not in self._class_bases:
+            loaded = self.sources.file(path)
+            self._class_bases[path] = class_bases(loaded[0]) if loaded is not None else ()
+        return self._class_bases[path]
 
     def _may_be_of(
         self, file: PythonFile, names: Names, attribute: ast.Attribute, owner: str, related: set[str]
@@ -195,10 +250,9 @@ class Uses:
             for path in (
                 path for path in self.sources.words.holding(name) if f"class {name}" in self.sources.text(path)
             ):
-                loaded = self.sources.file(path)
-                for owner in loaded[0].classes if loaded is not None else ():
-                    if owner.name == name:
-                        todo += [last_name(base) for base in owner.bases]
+                for defined, bases in self._classes_in(path):
+                    if defined == name:
+                        todo += bases
         return found
 
     def _has_foreign_base(self, names: Names, owner: ast.ClassDef) -> bool:
@@ -216,7 +270,7 @@ class Uses:
 
     def _is_own_class(self, name: str) -> bool:
         if name not in self._own_classes:
-            paths = self.sources.words.containing(name)
+            paths = self.sources.words.beginning(name)
             self._own_classes[name] = any(f"class {name}" in self.sources.text(path) for path in paths)
         return self._own_classes[name]
 
@@ -236,7 +290,7 @@ class Uses:
             yield Use(Place(file.path, unit), Need.CHOSEN, f"{name} ({file.path}:{unit.lineno})")
         registered = any("register" in last_name(node).lower() or _inner_names(node) for node in unit.decorator_list)
         top = parent is file.tree or not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        paths = self.sources.words.containing(name) if top else [file.path]
+        paths = self._speaking_of(name, file.path) if top else [file.path]
         for path in paths:
             loaded = self.sources.file(path) if self._may_use(path, name, file) else None
             if loaded is None:
@@ -332,7 +386,7 @@ class Uses:
     def _string_uses(self, other: PythonFile, name: str, registered: bool, file: PythonFile) -> Iterator[Use]:
         """Yield where a name is chosen as a text: `default="name"`, `type="name"`, `_target_="package.name"`."""
         text = other.source.text
-        for constant in self._strings(other, name):
+        for constant in self._strings(other, name) if self.sources.words.says(other.path, name) else ():
             dotted = constant.value != name
             parent = other.parents.get(constant)
             if isinstance(parent, (ast.List, ast.Tuple)) and _is_all(other, parent):

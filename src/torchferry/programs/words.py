@@ -7,7 +7,7 @@ rather than too little, and who asks looks at the syntax of what is left.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence, Set
 
@@ -59,10 +59,8 @@ class Words:
         self._storing: dict[str, frozenset[str]] = {}
         self._derived: dict[str, frozenset[str]] = {}
         self._holding_any: dict[frozenset[str], frozenset[str]] = {}
-        self._containing: dict[str, list[str]] = {}
-        self._all = b""
-        self._ends: list[int] = []
-        self._listed: list[bytes] = []
+        self._beginning: dict[str, list[str]] = {}
+        self._sorted: list[bytes] = []
 
     def holding(self, word: str) -> list[str]:
         """Return the files that hold an identifier, by itself and not as a part of another."""
@@ -74,26 +72,20 @@ class Words:
             self._holding_any[words] = frozenset(path for word in words for path in self.holding(word))
         return self._holding_any[words]
 
-    def containing(self, part: str) -> list[str]:
-        """Return the files that hold a text without blanks and signs, be it as a part of a longer word."""
-        if part not in self._containing:
+    def beginning(self, part: str) -> list[str]:
+        """Return the files that hold a word which begins with a text without blanks and signs."""
+        if part not in self._beginning:
             index = self._index()
-            if not self._ends:
-                self._all = b"\n".join(index)
-                end = -1
-                for word in index:
-                    end += len(word) + 1
-                    self._ends.append(end)
-                self._listed = list(index)
-            numbers: set[int] = set()
+            if not self._sorted:
+                self._sorted = sorted(index)
             sought = part.encode("utf-8", "surrogatepass")
-            at = self._all.find(sought)
-            while at >= 0:
-                place = bisect_right(self._ends, at)
-                numbers.update(index[self._listed[place]])
-                at = self._all.find(sought, self._ends[place])
-            self._containing[part] = [self.paths[number] for number in sorted(numbers)]
-        return self._containing[part]
+            numbers: set[int] = set()
+            at = bisect_left(self._sorted, sought)
+            while at < len(self._sorted) and self._sorted[at].startswith(sought):
+                numbers.update(index[self._sorted[at]])
+                at += 1
+            self._beginning[part] = [self.paths[number] for number in sorted(numbers)]
+        return self._beginning[part]
 
     def _index(self) -> dict[bytes, list[int]]:
         """Return the files, by their numbers, in which each word stands."""
@@ -105,23 +97,21 @@ class Words:
             self._files = dict(files)
         return self._files
 
-    def flagged(self, name: str) -> frozenset[str]:
+    def flagged(self, name: str) -> set[str]:
         """Return the files that may say a name with `-` in the place of some `_`, as options have it."""
         parts = name.split("_")
         found: set[str] = set()
         for end in range(1, len(parts)):
-            found.update(self.holding("_".join(parts[:end])))
-        for part in parts[1:]:
-            if found and part:
-                found.intersection_update(self.containing(part))
-        search = re.compile("[-_]".join(map(re.escape, parts))).search
-        return frozenset(self.holding(name)) | {path for path in found if search(self._text(path)) is not None}
+            before = self.holding("_".join(parts[:end]))
+            if before:  # behind the `-` a word begins, or another `-`
+                found.update({*before}.intersection(self.beginning(parts[end])) if parts[end] else before)
+        return found.union(self.holding(name))
 
     def declaring(self, name: str, among: Set[str] | None = None) -> frozenset[str]:
         """Return the files, or those of some, that may declare an option or a field: `"--name"`, `name: int`."""
-        flagged = self.flagged(name) if among is None else self.flagged(name) & among if among else frozenset[str]()
+        flagged = self.flagged(name) if among is None else self.flagged(name) & among if among else ()
         if not flagged:
-            return flagged
+            return frozenset()
         said = "[-_]".join(map(re.escape, name.split("_")))
         search = re.compile(rf"{said}(?:(?<=[\"'-]{said})[\"'/\\]|[\s\\)]*:)").search
         return frozenset(path for path in flagged if search(self._text(path)) is not None)
@@ -175,6 +165,10 @@ class Words:
         if path not in self._own_constants:
             self._own_constants[path] = frozenset(_OWN_CONSTANT.findall(self._text(path)))
         return self._own_constants[path]
+
+    def says(self, path: str, name: str) -> bool:
+        """Whether a file may hold a string that is the name, or ends with a dot and the name."""
+        return _is_text(self._text(path), name)
 
     def as_text(self, name: str) -> frozenset[str]:
         """Return the files that may hold a string that is the name, or ends with a dot and the name."""

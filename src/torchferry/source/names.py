@@ -144,9 +144,10 @@ class Names:
         while True:
             if scope in scopes and (first or not isinstance(scope, ast.ClassDef)):
                 return scope
-            if scope is self.file.tree:
+            around = self.file.scope(scope)
+            if around is scope:  # the module, or a node that is no part of this tree
                 return None
-            scope = self.file.scope(scope)
+            scope = around
             first = False
 
     def uses(self, identifier: str, scope: ast.AST) -> list[ast.Name]:
@@ -154,10 +155,15 @@ class Names:
         uses = self._uses.get((identifier, scope))
         if uses is None:
             uses = [name for name in self.file.names.get(identifier, ()) if isinstance(name.ctx, ast.Load)]
-            if scope is not self.file.tree or len(self._scopes(identifier)) > 1:
-                uses = [
-                    name for name in uses if self.variable_scope(identifier, self.file.scope(name)) is scope
-                ]  # else no other scope binds the name, so every use is of this one
+            scopes = self._scopes(identifier)
+            if scope is not self.file.tree or len(scopes) > 1:  # else every use is of this one
+                for inner in scopes:
+                    self._uses[identifier, inner] = []
+                for name in uses:
+                    owner = self.variable_scope(identifier, self.file.scope(name))
+                    if owner is not None:
+                        self._uses[identifier, owner].append(name)
+                return self._uses.setdefault((identifier, scope), [])
             self._uses[identifier, scope] = uses
         return uses
 

@@ -20,8 +20,9 @@ from torchferry.source.text import SourceText, UndecodableError, decode_python
 _PARSED = 24
 """How many parsed files are kept, so that memory does not grow with the project."""
 
-KEPT = 8_000_000
-"""Characters of the parsed files that are kept where questions come back to them."""
+KEPT = 1_500_000
+"""Nodes of the parsed files that are kept where questions come back to them: 700 MB, and 20 million characters of usual
+code. What is dropped is parsed again, and with it go all answers about its nodes."""
 
 _DEPTH = 8
 """How many re-exports are followed before giving up."""
@@ -80,7 +81,7 @@ class Project:
         return loaded
 
     def keep(self, room: int | None = KEPT) -> None:
-        """Keep parsed files as long as their texts have no more characters than this together.
+        """Keep parsed files as long as they have no more nodes than this together.
 
         For questions that come back to the same files again and again, and not in the order of the files. All texts are
         kept then. With None, only the latest ones are kept, as at first.
@@ -277,7 +278,7 @@ class Project:
 
 
 def _size(loaded: tuple[PythonFile, Names] | None) -> int:
-    return len(loaded[0].source.text) if loaded is not None else 0
+    return len(loaded[0].parents) if loaded is not None else 0
 
 
 _IMPORTED_WORD = lazy_regex(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import\b", re.MULTILINE)

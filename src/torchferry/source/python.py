@@ -190,11 +190,12 @@ class PythonFile:
     def enclosing_function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
         """Return the innermost function whose body holds `node`, or None."""
         scope = self.scope(node)
-        while scope is not self.tree:
-            if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return scope
-            scope = self.scope(scope)
-        return None
+        while not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            around = self.scope(scope)
+            if around is scope:  # the module, or a node that is no part of this tree
+                return None
+            scope = around
+        return scope
 
     def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
         """Return the innermost class whose body holds `node`, directly or in a method, or None."""
