@@ -17,6 +17,9 @@ from torchferry.core.record import NamedTuple
 
 _T = TypeVar("_T")
 
+LARGEST_LIST = 64 << 20
+"""Bytes of a list of operators."""
+
 
 class ListFormat(NamedTuple):
     """One kind of such files.
@@ -42,21 +45,34 @@ def read_list(path: Path, kind: ListFormat, parse: Callable[[dict[str, Any]], _T
     Raises:
         TorchferryError: it cannot be read, is no such file, is of another version, or is damaged.
     """
+    return parsed_list(read_document(path, kind.largest, kind.again), str(path), kind, parse)
+
+
+def read_document(path: Path, largest: int = LARGEST_LIST, again: Message | None = None) -> Any:
+    """Return what a file of JSON holds.
+
+    Args:
+        path: The file.
+        largest: Bytes that it may have.
+        again: How such a file is written again; None for one that somebody else writes.
+
+    Raises:
+        TorchferryError: it cannot be read, is too large, or is not JSON.
+    """
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            data = file.read(kind.largest + 1)
+            data = file.read(largest + 1)
     except OSError as error:
         raise TorchferryError(say("{path} cannot be read: {error}", path=path, error=error.strerror)) from None
-    if len(data) > kind.largest:
+    if len(data) > largest:
         raise TorchferryError(
-            say("{path} is larger than a list of operators: {size} B", path=path, size=size or len(data)), kind.again
+            say("{path} is larger than a list of operators: {size} B", path=path, size=size or len(data)), again
         )
     try:
-        document = json.loads(data)
+        return json.loads(data)
     except (ValueError, RecursionError):
-        raise TorchferryError(say("{path} is not JSON; it may be cut off", path=path), kind.again) from None
-    return parsed_list(document, str(path), kind, parse)
+        raise TorchferryError(say("{path} is not JSON; it may be cut off", path=path), again) from None
 
 
 def parsed_list(document: Any, path: str, kind: ListFormat, parse: Callable[[dict[str, Any]], _T]) -> _T:

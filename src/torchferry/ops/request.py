@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.ops.call_code import call_code
 from torchferry.ops.judging import COPIED, JudgedOperator, consequence, judge
+from torchferry.ops.listfile import read_document
 from torchferry.ops.lists import OperatorList
-from torchferry.ops.needs import FORMAT, LARGEST, OperatorNeed, RunNeeds, from_document
+from torchferry.ops.needs import FORMAT, OperatorNeed, RunNeeds, from_document
 
 LACKING, EXTENDED = "missing", "extended"
 """Kinds of requests: an interface that does not exist, and one whose results or dtypes do not suffice."""
@@ -72,7 +72,7 @@ def requested(path: Path, known: OperatorList, plugin: str, device: str, only: C
     if path.is_dir():
         found = _of_folder(path, known)
     else:
-        document = _document(path)
+        document = read_document(path)
         if isinstance(document, dict) and document.get("rehearsal") is True:
             found = _of_rehearsal(document, path, known)
         elif isinstance(document, dict) and document.get("format") == FORMAT:
@@ -134,20 +134,6 @@ def _chosen(items: Iterable[RequestItem], only: Collection[str]) -> tuple[Reques
     return tuple(item for item in items if not only or _is_named(item.need.name, only))
 
 
-def _document(path: Path) -> Any:
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
-    except OSError as error:
-        raise TorchferryError(say("{path} cannot be read: {error}", path=path, error=error.strerror)) from None
-    try:
-        if len(data) > LARGEST:
-            raise ValueError
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        raise TorchferryError(say("{path} is not JSON; it may be cut off", path=path)) from None
-
-
 _KINDS = {"missing-operator": LACKING, "fallback": LACKING, "missing-dtype": EXTENDED}
 
 
@@ -192,7 +178,7 @@ def _of_rehearsal(document: dict[str, Any], path: Path, known: OperatorList) -> 
 
 def _of_folder(folder: Path, known: OperatorList) -> Requested:
     """Return the operator of a folder that `compare --dump` or `nan --dump` wrote."""
-    document = _document(folder / "call.json")
+    document = read_document(folder / "call.json")
     try:
         name = f"{document['operator']}.{document['overload']}".rstrip(".")
         described = [
