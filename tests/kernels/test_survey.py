@@ -118,12 +118,24 @@ def test_after_a_port_the_project_is_judged_anew_and_undo_takes_all_back(tmp_pat
     made(root, {"csrc/ops.cu": OPS + "// more\n"})
     ran(*arguments, *builds)
     assert len(known_journals(root)) == 1
-    made(root, {"csrc/ops.cu": OPS})
     report = scanned(root, "musa")
     assert report["verdict"] in ("ready after fixes", "ready after work by hand")
     assert {program["verdict"] for program in report["programs"]} == {"fixes"}
     assert report["native"]["command"] == ""
     copy = root / "csrc_musa" / "ops.mu"
+    assert not any(file["differs"] for file in report["native"]["files"])
+    ported = copy.read_bytes()
+    copy.write_bytes(ported + b"#if CUDA_VERSION < 9000\n#endif\n")
+    edited = scanned(root, "musa")
+    (source,) = (file for file in edited["native"]["files"] if file["path"] == "csrc/ops.cu")
+    assert (source["differs"], source["kinds"]["version-guard"]) == (True, 1)
+    assert "version-guard" not in report["native"]["kinds"]
+    (finding,) = (finding for finding in edited["findings"] if finding["code"] == "EXT102")
+    assert (finding["grade"], finding["blocker"]) == ("manual", False)
+    copy.write_bytes(ported)
+    made(root, {"csrc/ops.cu": OPS})
+    changed = scanned(root, "musa")
+    assert [file["path"] for file in changed["native"]["files"] if file["differs"]] == ["csrc/ops.cu"]
     made(root, {"csrc_musa/left.cpp": "cudaFancyThing_t left;\n"})
     assert scanned(root, "musa")["native"]["command"] == ""  # a port is not ported again
     (root / "csrc_musa" / "left.cpp").unlink()

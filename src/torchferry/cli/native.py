@@ -58,4 +58,11 @@ def _judged_anew(finding: Finding, native: NativeSurvey) -> Finding:
             count=file.blocking,
         )
         return finding._replace(blocker=False, message=message)
-    return finding._replace(grade=Grade.NOTE, blocker=False, message=say("ported to {copy}", copy=file.copy))
+    message = say("ported to {copy}", copy=file.copy)
+    if file.differs:
+        message = say(
+            "ported to {copy}, which is not what a port writes now: it was edited, made with rules of your own, or the "
+            "original has changed since",
+            copy=file.copy,
+        )
+    return finding._replace(grade=Grade.NOTE, blocker=False, message=message)

@@ -153,7 +153,8 @@ def port_tree(
         allow_unsafe: Whether rules of the user are applied that change more than names.
         skip: Folders that are no part of the tree, such as the output.
         build_style: How build files of the tree itself are changed: one of `buildfiles.model.STYLES`.
-        only: The files to read, relative to the tree; None for all.
+        only: The files to read, relative to the tree, with files in the target's own kernel language; None for all
+            files, of which such ones are copied.
 
     Raises:
         TorchferryError: the folder cannot be read.
@@ -171,6 +172,7 @@ def port_tree(
     else:
         listing.add(root.name)
     judge = WordJudge(table, chosen.names, not drop_default_map)
+    own_suffixes = tuple(row.use for row in table.suffixes.values())
     known = frozenset(_suffixes_of(listing.paths))
     limit = min((each.shared_memory for each in table.limits if each.shared_memory), default=None)
     ported: dict[str, PortedText] = {}
@@ -180,7 +182,7 @@ def port_tree(
         data, mode = listing.read(path)
         if data is None:
             continue
-        after, new_path, source = data, path, is_source(path)
+        after, new_path, source = data, path, is_source(path) or (only is not None and path.endswith(own_suffixes))
         if source:
             new_path = _new_path(path, table) if not drop_default_map or ".cu" in chosen.names else path
             if b"\0" in data[:4096]:

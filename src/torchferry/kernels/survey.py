@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from torchferry.backends.build_facts import build_facts, extension_class
@@ -31,6 +31,10 @@ class SurveyedFile(NamedTuple):
         libraries: The libraries of CUDA that it calls.
         kinds: What a person has to look at: kinds of `review.kinds`, with how many places.
         copy: Where its port is; for a file that builds, itself where it builds for the target; empty for none.
+        differs: Whether the port is not what `torchferry port` would write now: it was edited, made with rules of the
+            user's, or the original has changed since.
+
+    What a person has to look at is that of the port where there is one.
     """
 
     path: str
@@ -39,6 +43,7 @@ class SurveyedFile(NamedTuple):
     libraries: tuple[str, ...]
     kinds: tuple[tuple[str, int], ...]
     copy: str
+    differs: bool = False
 
     @property
     def blocking(self) -> int:
@@ -98,8 +103,19 @@ def survey(root: Path, paths: Iterable[str], target: Target) -> NativeSurvey:
     ordered = sorted(paths)
     ported = port_tree(root, target, only=ordered, build_style="branch")
     device = target.backend.DEVICE_TYPE
-    built = {file.path for file in ported.files if not file.is_source and _builds_for(root, file.path, target)}
-    items = tuple(item for item in ported.items if item.path not in built)  # what it says is that it is done
+    copies: dict[str, str] = {}
+    for file in ported.files:
+        if not file.is_source and _builds_for(root, file.path, target):
+            copies[file.path] = file.path
+        elif copy := _port_of(root, file.path, file.new_path, device):
+            copies[file.path] = copy
+    items = [item for item in ported.items if item.path not in copies]
+    after = {file.path: file.after for file in ported.files}
+    differing = set()
+    for path, (data, of_copy) in _examined_copies(root, copies, target).items():
+        items += [item._replace(path=copies[path]) for item in of_copy]
+        if data != after[path] and copies[path] != path:
+            differing.add(path)
     counts: dict[str, Counter[str]] = {}
     for item in items:
         counts.setdefault(item.path, Counter())[item.kind] += 1
@@ -110,12 +126,30 @@ def survey(root: Path, paths: Iterable[str], target: Target) -> NativeSurvey:
             kernels[file.path],
             len(ported.launches.get(file.path, ())),
             tuple(sorted(ported.libraries.get(file.path, ()))),
-            tuple(sorted(counts.get(file.path, Counter()).items())),
-            file.path if file.path in built else _port_of(root, file.path, file.new_path, device),
+            tuple(sorted(counts.get(copies.get(file.path, file.path), Counter()).items())),
+            copies.get(file.path, ""),
+            file.path in differing,
         )
         for file in ported.files
     )
-    return NativeSurvey(target, files, items, ported.kernels, _command(root, files, ported))
+    items.sort(key=lambda item: item[:4])
+    return NativeSurvey(target, files, tuple(items), ported.kernels, _command(root, files, ported))
+
+
+def _examined_copies(
+    root: Path, copies: Mapping[str, str], target: Target
+) -> dict[str, tuple[bytes, list[ReviewItem]]]:
+    """Return what is left to people in the ports of sources, as they are now, by their original."""
+    real = Path(os.path.abspath(root))
+    sources = {path: copy for path, copy in copies.items() if is_source(path)}
+    named = {os.path.normpath(f"{real.name}/{copy}"): path for path, copy in sources.items()}
+    if not named:
+        return {}
+    examined = port_tree(real.parent, target, only=sorted(named))
+    left: dict[str, list[ReviewItem]] = {}
+    for item in examined.items:
+        left.setdefault(item.path, []).append(item)
+    return {named[file.path]: (file.before, left.get(file.path, [])) for file in examined.files}
 
 
 def _port_of(root: Path, path: str, new_path: str, device: str) -> str:
@@ -186,5 +220,7 @@ def file_line(file: SurveyedFile) -> Iterator[Message]:
         yield say("calls {libraries}", libraries=", ".join(file.libraries))
     if file.kinds:
         yield say("to look at: {kinds}", kinds=", ".join(f"{kind} {count}" for kind, count in file.kinds))
-    if file.copy:
+    if file.differs:
+        yield say("ported: {copy}, which is not what a port writes now", copy=file.copy)
+    elif file.copy:
         yield say("ported: {copy}", copy=file.copy)

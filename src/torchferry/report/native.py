@@ -66,6 +66,7 @@ def native_object(native: NativeSurvey, lang: str) -> dict[str, Any]:
                 "libraries": list(file.libraries),
                 "kinds": dict(file.kinds),
                 "ported": file.copy,
+                "differs": file.differs,
             }
             for file in native.files
         ],
