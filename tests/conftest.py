@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from importlib.util import find_spec
@@ -27,3 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=f"needs a card and one of {', '.join(plugins)}"))
         elif item.get_closest_marker("rehearsal") is None:
             item.add_marker(pytest.mark.pure)
+
+
+def pytest_collection_finish() -> None:
+    """Spare each collection of garbage the look at what all tests share: torch, the tests, and what they import."""
+    gc.collect()
+    gc.freeze()
