@@ -8,8 +8,12 @@ import tempfile
 from importlib.util import find_spec
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from torchferry.backends import registry
+
+settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no clock")  # how long an example takes says something of the machine alone
 
 
 def pytest_configure(config: pytest.Config) -> None:
