@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from importlib.util import find_spec
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from torchferry.backends import registry
+
+settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no clock")  # how long an example takes says something of the machine alone
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,3 +32,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=f"needs a card and one of {', '.join(plugins)}"))
         elif item.get_closest_marker("rehearsal") is None:
             item.add_marker(pytest.mark.pure)
+
+
+def pytest_collection_finish() -> None:
+    """Spare each collection of garbage the look at what all tests share: torch, the tests, and what they import."""
+    gc.collect()
+    gc.freeze()

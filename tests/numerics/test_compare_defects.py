@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from tests.numerics.wrong import Wrong, one_off, times  # noqa: E402
 from torchferry.numerics import CompareWithCPU, open_module_tracker  # noqa: E402
 from torchferry.numerics.compare import ComparisonFailed  # noqa: E402
 from torchferry.numerics.compare.snapshot import take  # noqa: E402
+from torchferry.numerics.compare.worker import Worker  # noqa: E402
 
 Body = Callable[[], object]
 
@@ -426,3 +429,28 @@ def test_31_disabled_costs_nothing() -> None:
         assert Tensor.record_stream is record_stream
         tool.step()
         assert not _get_current_dispatch_mode_stack()
+
+
+class Piece:
+    size = 1
+
+
+def test_a_fork_frees_nothing_of_what_its_parents_thread_has_yet_to_do() -> None:
+    goes_on = threading.Event()
+
+    def do(_: Piece) -> None:
+        goes_on.wait()
+
+    worker = Worker(do, most=10, background=True)
+    pieces = [Piece(), Piece()]
+    waiting = weakref.ref(pieces[1])
+    for piece in pieces:
+        worker.submit(piece, patient=True)
+    thread = worker._thread
+    assert thread is not None
+    worker.forget()  # as after a fork, where the locks of an allocator may be held for ever
+    del pieces, piece
+    assert waiting() is not None
+    worker.wait()  # for nothing
+    goes_on.set()
+    thread.join()

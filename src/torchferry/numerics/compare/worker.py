@@ -31,6 +31,7 @@ class Worker(Generic[Work]):
         self._most = most
         self._background = background
         self._waiting: deque[Work] = deque()
+        self._of_parent: deque[Work] = deque()
         self._size = 0
         self._busy = False
         self._changed = threading.Condition()
@@ -89,9 +90,14 @@ class Worker(Generic[Work]):
             thread.join()
 
     def forget(self) -> None:
-        """Drop what waits, in a fork: its thread is its parent's."""
+        """Do nothing of what waits, in a fork: its thread is its parent's.
+
+        What waits is kept. To free its tensors takes locks of their allocator, which the thread may have held when
+        the process forked: nobody gives them back here.
+        """
         self._changed = threading.Condition()
-        self._waiting.clear()
+        self._of_parent = self._waiting
+        self._waiting = deque()
         self._size, self._busy, self._thread = 0, False, None
 
     def _raise(self) -> None:
