@@ -46,6 +46,9 @@ int main(int argc, const char* argv[]) {
     const double difference = (result - wanted).abs().max().item<double>();
     std::cout << "ran on " << output.device() << ", largest difference from Python: " << difference << "\n";
     return difference <= 1e-5 ? 0 : 1;
+  } catch (const c10::Error& error) {
+    std::cerr << error.what_without_backtrace() << "\n";
+    return 1;
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 1;

@@ -122,9 +122,9 @@ def _lines(
             "{count} symbol that nothing defines", "{count} symbols that nothing defines", count=len(verdicts)
         )
         yield f"{shown(library.path)}: {count.render(lang)}"
-        here = architecture_of(Path("/proc/self/exe"))
-        if here and library.machine != here:
-            other = say("it is for {machine}, and this machine is {here}", machine=library.machine, here=here)
+        this_machine = architecture_of(Path("/proc/self/exe"))
+        if this_machine and library.machine != this_machine:
+            other = say("it is for {machine}, and this machine is {own}", machine=library.machine, own=this_machine)
             yield "  " + other.render(lang)
         for name, needed_by in explanation.loaded.missing:
             text = say("{name} is not found; {library} needs it", name=name, library=needed_by)

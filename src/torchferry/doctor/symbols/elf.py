@@ -60,7 +60,7 @@ def read_library(path: str | os.PathLike[str]) -> SharedLibrary:
             if os.fstat(stream.fileno()).st_size < 64:
                 raise _refused(name, _what(stream.read(64)))
             with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return _Reader(name, data).read()
+                return _LibraryReader(name, data).read()
     except OSError as error:
         raise TorchferryError(say("cannot read {path}: {error}", path=name, error=error.strerror or error)) from None
     except (struct.error, IndexError, OverflowError, ValueError):
@@ -91,7 +91,7 @@ def _what(begin: bytes) -> Message:
     return say("it does not begin as ELF does")
 
 
-class _Reader:
+class _LibraryReader:
     def __init__(self, path: str, data: mmap.mmap) -> None:
         self.path = path
         self.data = data

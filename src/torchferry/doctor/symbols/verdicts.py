@@ -133,12 +133,12 @@ def explain(
 ) -> tuple[SymbolVerdict, ...]:
     """Explain symbols; `library` is where they are undefined, if it is known."""
     readable = readable_names(symbols)
-    procedure = _Procedure(search, library, loaded)
+    procedure = _SymbolProcedure(search, library, loaded)
     verdicts = (procedure.verdict(symbol, readable[symbol]) for symbol in dict.fromkeys(symbols))
     return tuple(each for each in verdicts if each is not None)
 
 
-class _Procedure:
+class _SymbolProcedure:
     def __init__(self, search: SymbolSearch, library: SharedLibrary | None, loaded: Loaded | None) -> None:
         self.search = search
         self.library = library

@@ -40,7 +40,7 @@ class Lexeme(NamedTuple):
     start: int
 
 
-class Renaming(NamedTuple):
+class TokenChange(NamedTuple):
     """An identifier or a header that the port changed."""
 
     before: str
@@ -52,7 +52,7 @@ class AuditedFile(NamedTuple):
     """What the reader found in one file: what is wrong, and what was renamed."""
 
     problems: tuple[Message, ...]
-    renamed: frozenset[Renaming]
+    renamed: frozenset[TokenChange]
 
 
 class Audit:
@@ -76,14 +76,14 @@ class Audit:
     def compare(self, before: str, after: str) -> AuditedFile:
         """Compare two texts of one character a byte."""
         problems: list[Message] = []
-        renamed: set[Renaming] = set()
+        renamed: set[TokenChange] = set()
         for old, new in zip_longest(_lexemes(before), _lexemes(after)):
             if old is None or new is None or old.group != new.group:
                 where = _line(before, old.start if old is not None else len(before))
                 problems.append(say("line {line}: the tokens are others from here on", line=where))
                 break
             if old.text != new.text:
-                change = self._renaming(old, new)
+                change = self._change(old, new)
                 if change is not None and self._licensed(change):
                     renamed.add(change)
                 else:
@@ -108,16 +108,16 @@ class Audit:
         use = self.table.use_of(name)
         return use is not None and use != name
 
-    def _renaming(self, old: Lexeme, new: Lexeme) -> Renaming | None:
+    def _change(self, old: Lexeme, new: Lexeme) -> TokenChange | None:
         if old.group == "identifier":
-            return Renaming(old.text, new.text, is_header=False)
+            return TokenChange(old.text, new.text, is_header=False)
         if old.group == "include":
             first, second = _HEADER.search(old.text), _HEADER.search(new.text)
             if first and second and old.text[: first.start()] == new.text[: second.start()]:
-                return Renaming(first[1], second[1], is_header=True)
+                return TokenChange(first[1], second[1], is_header=True)
         return None
 
-    def _licensed(self, change: Renaming) -> bool:
+    def _licensed(self, change: TokenChange) -> bool:
         before, after = change.before, change.after
         if not change.is_header:
             if before in self.own:

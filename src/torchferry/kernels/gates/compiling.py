@@ -183,7 +183,7 @@ class FileCompiler:
         behind = [str(sides.original / folder) for folder in self._folders] if ported else []
         for folder in (*behind, str(sides.stand_ins.missing)):
             command += ["-Xcompiler", f"-idirafter,{folder}"] if self.tools.nvcc else ["-idirafter", folder]
-        return [*command, str(full)]
+        return [*command, os.path.abspath(full)]  # never an option, whatever the folder is called
 
     def _flags(self, *, ported: bool) -> Iterator[str]:
         if self.tools.torch is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say
-from torchferry.kernels.gates.audit import Audit, Renaming
+from torchferry.kernels.gates.audit import Audit, TokenChange
 from torchferry.kernels.gates.compiling import FileCompiler, Sides, Toolchain, toolchain
 from torchferry.kernels.gates.result import LEVELS, FileGate, GateRequest, GateResult, GateState, result_of
 from torchferry.kernels.gates.stand_ins import StandIns
@@ -80,7 +80,7 @@ def _chosen(ported: PortedTree, only: tuple[str, ...]) -> list[str]:
     return []
 
 
-def _tokens(ported: PortedTree, request: GateRequest) -> tuple[GateResult, frozenset[Renaming]]:
+def _tokens(ported: PortedTree, request: GateRequest) -> tuple[GateResult, frozenset[TokenChange]]:
     sources = [file for file in ported.files if file.is_source]
     if ported.rules.texts:
         reason = say("rules of --unsafe replace text wherever it stands: tokens cannot be compared")
@@ -88,7 +88,7 @@ def _tokens(ported: PortedTree, request: GateRequest) -> tuple[GateResult, froze
     paths = frozenset(file.new_path for file in ported.files)
     audit = Audit(table_of(ported.target), ported.rules.names, request.default_rules, paths)
     bad: list[FileGate] = []
-    renamed: set[Renaming] = set()
+    renamed: set[TokenChange] = set()
     passed = 0
     for file in sources:
         if b"\0" in file.before[:4096]:
@@ -103,7 +103,7 @@ def _tokens(ported: PortedTree, request: GateRequest) -> tuple[GateResult, froze
     return result_of("tokens", tuple(bad), passed), frozenset(renamed)
 
 
-def _sides(ported: PortedTree, request: GateRequest, renamed: frozenset[Renaming], folder: Path) -> Sides:
+def _sides(ported: PortedTree, request: GateRequest, renamed: frozenset[TokenChange], folder: Path) -> Sides:
     """Write the port and the stand-ins into a folder of their own."""
     table = table_of(ported.target)
     copy = folder / "port"

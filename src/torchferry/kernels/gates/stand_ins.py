@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from torchferry.kernels.gates.audit import Renaming
+from torchferry.kernels.gates.audit import TokenChange
 
 _OWN_TO_TORCH = "privateuse"
 """A part of names that every torch has for accelerators of others: they need no stand-in."""
@@ -66,7 +66,9 @@ class StandIns:
         self.headers = folder / "headers"
         self.names = folder / "names.h"
 
-    def write(self, renamed: Iterable[Renaming], macros: Container[str], own: Container[str], paths: set[str]) -> None:
+    def write(
+        self, renamed: Iterable[TokenChange], macros: Container[str], own: Container[str], paths: set[str]
+    ) -> None:
         """Write all of them.
 
         Args:
