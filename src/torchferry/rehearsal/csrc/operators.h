@@ -48,7 +48,7 @@ struct Operator {
   bool widens = false;         // computed in float32 where the input is half
   bool integers_widen = false;
   bool bool_widens = false;
-  bool foreach = false;  // each result is of one tensor of the first list
+  bool foreach = false;      // each result is of one tensor of the first list
   bool keeps_order = false;  // its result lies in memory as it was asked for, or as its input does, on any card
   bool convolves = false;
   bool asks_for_grad = false;  // its kernel saves something for backward where an argument requires a gradient
@@ -105,7 +105,7 @@ inline const std::unordered_set<std::string> kMovesOnly = {
 inline const std::unordered_set<std::string> kPlacesValues = {
     "aten::fill",        "aten::full",       "aten::full_like", "aten::new_full",
     "aten::masked_fill", "aten::index_fill", "aten::scatter",   "aten::constant_pad_nd"};
-// So does what ends in `_like`.
+// What ends in `_like` too.
 inline const std::unordered_set<std::string> kKeepsOrder = {"aten::clone", "aten::_to_copy", "aten::empty_strided",
                                                             "aten::new_empty_strided", "aten::empty_permuted"};
 // The size of the result, or a Python number, depends on the data.

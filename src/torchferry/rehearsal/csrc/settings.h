@@ -36,7 +36,7 @@ struct Settings {
   std::atomic<int> convolution_bits{0};  // the same of convolutions
   std::atomic<bool> fallback_warns{true};
   std::atomic<bool> others_fall_back{false};  // operators of other libraries run on the CPU
-  std::atomic<bool> one_order{false};  // operators lay out what they make in the usual order, whatever that of the inputs
+  std::atomic<bool> one_order{false};         // results lie in the usual order, whatever that of the inputs
 };
 
 inline Settings the_settings;  // not a local static: it is read in every call, and its guard would be too
