@@ -36,8 +36,8 @@ def _declare_torchvision() -> None:
     """Declare the operators that torchvision's Python looks for where its library does not load; none is called."""
     import torch
 
-    for name in ("nms", "roi_align", "_roi_align_backward", "roi_pool", "_roi_pool_backward", "ps_roi_align", "_ps_roi_align_backward",
-                 "ps_roi_pool", "_ps_roi_pool_backward", "deform_conv2d", "_deform_conv2d_backward", "qnms"):  # fmt: skip
+    pools = ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d")
+    for name in ("nms", "qnms", *pools, *(f"_{pool}_backward" for pool in pools)):
         if not hasattr(torch.ops.torchvision, name):
             torch.library.define(f"torchvision::{name}", "(Tensor x) -> Tensor")
 
@@ -158,8 +158,7 @@ def lightgcn() -> Any:
 
 
 MODELS: dict[str, Callable[[], Any]] = {
-    each.__name__: each
-    for each in (resnet50, vit, gpt2, llama, bert, t5, unet, wav2vec2, whisper, detr, gcn, lightgcn)
+    each.__name__: each for each in (resnet50, vit, gpt2, llama, bert, t5, unet, wav2vec2, whisper, detr, gcn, lightgcn)
 }
 
 
@@ -212,14 +211,14 @@ def predicted(target: str, version: str) -> dict[str, dict[str, str]]:
     kind = set_up(target, sorted(registered - known.autograd))
     natives = {f"aten::{each}" for each in registered | known.autograd}
     support: dict[str, dict[str, str]] = {}
-    for name in MODELS:
+    for name, make in MODELS.items():
         for training in (False, True):
             mode = OperatorMode(kind, natives.__contains__, fake=True)
             try:
                 with fake_tensors(kind):
                     mode.counts = False
                     with mode:
-                        model, inputs = MODELS[name]()
+                        model, inputs = make()
                     mode.counts = True
                     run = _fake_step(model, inputs, training=training)
                     with mode:

@@ -64,7 +64,12 @@ def rehearsed(folder: Path, target: str, *options: str, **variables: str) -> sub
     (folder / "program.py").write_text(ON_DEVICE.replace("NAME", target), encoding="utf-8")
     command = [sys.executable, "-m", "torchferry", "rehearse", "-t", target, *options, "--", sys.executable]
     return subprocess.run(
-        [*command, "program.py"], cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, **variables}
+        [*command, "program.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
     )
 
 

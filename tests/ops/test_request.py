@@ -107,7 +107,9 @@ def test_a_rehearsal_and_a_folder_of_a_call(tmp_path: Path) -> None:
         ("musa", json.dumps({**REHEARSAL, "events": [{}]}), (), "damaged"),
     ],
 )
-def test_what_cannot_be_asked_for(tmp_path: Path, target: str, text: str, arguments: tuple[str, ...], says: str) -> None:
+def test_what_cannot_be_asked_for(
+    tmp_path: Path, target: str, text: str, arguments: tuple[str, ...], says: str
+) -> None:
     (tmp_path / "f.json").write_text(text, encoding="utf-8")
     done = ask("-t", target, str(tmp_path / "f.json"), *arguments)
     assert isinstance(done.exception, TorchferryError)
@@ -130,7 +132,13 @@ def test_the_program_makes_the_call() -> None:
 
 @pytest.mark.parametrize(
     "described",
-    ["float32[2], x=__import__('os')", "float32[2]; import os", "float32[nested]", "float32[2], name='a\\'b'", "(a; b)"],
+    [
+        "float32[2], x=__import__('os')",
+        "float32[2]; import os",
+        "float32[nested]",
+        "float32[2], name='a\\'b'",
+        "(a; b)",
+    ],
 )
 def test_nothing_else_becomes_code(described: str) -> None:
     assert call_code(OperatorNeed("aten::add.Tensor", 1, shapes={described: 1}), "", "cpu") == ""

@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Write the request for missing operators that the target's vendor asks for, filled from a run.
 
-    RUN is what `ops trace`, `ops predict` or `rehearse --summary-file` wrote, or a folder of `compare --dump`. What only
-    a person knows is marked; nothing is sent.
+    RUN is what `ops trace`, `ops predict` or `rehearse --summary-file` wrote, or a folder of `compare --dump`. What
+    only a person knows is marked; nothing is sent.
 
     \b
     torchferry ops request -t NAME --model model.py:build -o request.md

@@ -84,9 +84,7 @@ def command(
             say("no target is named"),
             say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
         )
-    rehearsal = prepare(
-        wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card, fallback=fallback
-    )
+    rehearsal = prepare(wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card, fallback=fallback)
     click.echo(f"torchferry: {opening(rehearsal).render(lang)}", err=True)
     backend = rehearsal.resolved().backend
     for name in load_operators(backend).fallback_ignored:

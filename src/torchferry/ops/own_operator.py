@@ -23,6 +23,8 @@ from torchferry.rehearsal.build import compiler
 
 _SCHEMA = re.compile(r"(?P<space>[A-Za-z_]\w*)::(?P<name>[A-Za-z_]\w*)(?P<rest>\(.*)", re.DOTALL)
 
+_EXAMPLE = '"acme::scale(Tensor x, float by) -> Tensor"'
+
 _SCALARS = {"int": ("int64_t", "int64_t"), "float": ("double", "float"), "bool": ("bool", "bool")}
 """For each type of a schema: what the host takes, and what the kernel takes."""
 
@@ -100,7 +102,9 @@ def _parts(schema: str) -> _Parts:
     if match is None:
         raise UsageError(
             say("`{schema}` is no schema of an operator", schema=schema),
-            say("write it with its namespace, such as {example}", example='"acme::scale(Tensor x, float by) -> Tensor"'),
+            say(
+                "write it with its namespace, such as {example}", example='"acme::scale(Tensor x, float by) -> Tensor"'
+            ),
         )
     if match["space"] == "aten":
         raise UsageError(
@@ -144,7 +148,7 @@ def _parsed(text: str, schema: str) -> Any:
         raise UsageError(
             say("`{schema}` is no schema of an operator: {error}",
                 schema=schema, error=(str(error).splitlines() or ["?"])[0]),
-            say("write it with its namespace, such as {example}", example='"acme::scale(Tensor x, float by) -> Tensor"'),
+            say("write it with its namespace, such as {example}", example=_EXAMPLE),
         ) from None  # fmt: skip
 
 
@@ -447,9 +451,7 @@ _EXAMPLES = {"int": "2", "float": "0.5", "bool": "True"}
 
 def _test(parts: _Parts, backend: type[Backend]) -> str:
     kinds = dict(parts.scalars)
-    given = [
-        _EXAMPLES[kinds[name]] if name in kinds else "torch.randn(size, device=device)" for name in parts.order
-    ]
+    given = [_EXAMPLES[kinds[name]] if name in kinds else "torch.randn(size, device=device)" for name in parts.order]
     return _TEST.substitute(
         space=parts.space,
         name=parts.name,

@@ -80,7 +80,9 @@ def requested(path: Path, known: OperatorList, plugin: str, device: str, only: C
         else:
             raise TorchferryError(
                 say("{path} shows no operators", path=path),
-                say("write it with `ops trace`, `ops predict` or `rehearse --summary-file`, or name a folder of --dump"),
+                say(
+                    "write it with `ops trace`, `ops predict` or `rehearse --summary-file`, or name a folder of --dump"
+                ),
             )
     items = _chosen(found.items, only)
     if not items:

@@ -143,7 +143,15 @@ class Profile:
         names = {entry.name for entry in fields(Profile)}
         if not isinstance(values, dict) or values.keys() != names:
             raise ValueError(f"a profile has the keys {', '.join(sorted(names))}")
-        sets = ("missing_operators", "fallback_operators", "registered", "sparse", "sparse_compressed", "nested", "forced_fallback")
+        sets = (
+            "missing_operators",
+            "fallback_operators",
+            "registered",
+            "sparse",
+            "sparse_compressed",
+            "nested",
+            "forced_fallback",
+        )
         for name in sets:
             values[name] = None if values[name] is None else frozenset(values[name])
         for name in ("capability", "property_names", "none_properties", "unknown"):

@@ -80,7 +80,9 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kernel.write_text(f"#include <ATen/ops/tril.h>\n{kernel.read_text()}")
     own = folder / "own"
     assert new(own, "-t", "sdaa", SCHEMA).exit_code == 0
-    replaced(own / "scale.py", 'raise NotImplementedError("acme::scale has no CPU reference yet")', "return x * (by * n)")
+    replaced(
+        own / "scale.py", 'raise NotImplementedError("acme::scale has no CPU reference yet")', "return x * (by * n)"
+    )
     replaced(own / "scale.py", "    x, by, n = inputs", "    x, ctx.by, ctx.n = inputs")
     replaced(own / "scale.py", 'raise NotImplementedError("acme::scale has no gradient yet")',
              "return of_result * ctx.by * ctx.n, None, None")  # fmt: skip

@@ -54,7 +54,9 @@ def kernel_name(operator: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in words) + ("_" if in_place else "")
 
 
-def new_entries(chosen: ChosenOperators, operator: str, kind: str, key: str, stub: str, headers: Path) -> list[NewEntry]:
+def new_entries(
+    chosen: ChosenOperators, operator: str, kind: str, key: str, stub: str, headers: Path
+) -> list[NewEntry]:
     """Return the entries of an operator's group.
 
     Args:

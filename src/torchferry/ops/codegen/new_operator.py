@@ -79,9 +79,14 @@ def begin(
     files = {
         FUNCTIONS: _continued(folder / FUNCTIONS, added, entries, kind, root),
         test: opinfo_test(
-            root, [entry.operator for entry in entries], file=test, key=key, plugin=plugin, vendor=vendor,
+            root,
+            [entry.operator for entry in entries],
+            file=test,
+            key=key,
+            plugin=plugin,
+            vendor=vendor,
             lacking=lacking,
-        ).encode(),  # fmt: skip
+        ).encode(),
     }
     if skeleton:
         files[f"{root}.cpp"] = skeleton
