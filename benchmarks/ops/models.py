@@ -13,6 +13,7 @@ missing or forced, is unreported. Ends with 1 if there is one.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import re
@@ -44,9 +45,9 @@ def _declare_torchvision() -> None:
 
 def resnet50() -> Any:
     import torch
-    from torchvision.models import resnet50 as make
 
-    return make(num_classes=10), (torch.randn(2, 3, 64, 64),)
+    models = importlib.import_module("torchvision.models")
+    return models.resnet50(num_classes=10), (torch.randn(2, 3, 64, 64),)
 
 
 def vit() -> Any:
@@ -145,16 +146,16 @@ def detr() -> Any:
 
 def gcn() -> Any:
     import torch
-    from torch_geometric.nn import GCN
 
-    return GCN(8, 16, 2, 4), (torch.randn(20, 8), torch.randint(0, 20, (2, 60)))
+    graphs = importlib.import_module("torch_geometric.nn")
+    return graphs.GCN(8, 16, 2, 4), (torch.randn(20, 8), torch.randint(0, 20, (2, 60)))
 
 
 def lightgcn() -> Any:
     import torch
-    from torch_geometric.nn import LightGCN
 
-    return LightGCN(30, 16, 2), (torch.randint(0, 30, (2, 60)),)
+    graphs = importlib.import_module("torch_geometric.nn")
+    return graphs.LightGCN(30, 16, 2), (torch.randint(0, 30, (2, 60)),)
 
 
 MODELS: dict[str, Callable[[], Any]] = {
