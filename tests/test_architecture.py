@@ -58,7 +58,8 @@ WITH_TORCH = {
             "torch_versions",
         )
     ),
-    "torchferry.ops.codegen.generate",  # these two import torchgen, and it PyYAML
+    "torchferry.ops.codegen.generate",  # these three import torchgen, and it PyYAML
+    "torchferry.ops.codegen.new_operator",
     "torchferry.ops.codegen.registrations",
     *(
         f"torchferry.rehearsal.{name}"
