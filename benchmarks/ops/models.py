@@ -27,6 +27,8 @@ from typing import Any
 
 TARGETS = ("musa", "gcu", "npu")
 
+WHOLE = "all models, by the summary of the rehearsal"
+
 TRACED = ("gcn",)
 """Models whose results have as many values as their input says, which no prediction knows."""
 
@@ -304,7 +306,19 @@ def child(what: str, target: str, packages: str, wheel: str) -> Any:
         command = [sys.executable, __file__, "--child", what, "--target", target, "--out", str(out)]
         if what == "refused":
             options = ["--plugin", wheel] if wheel else ["--plugin", "simulated", "--profile", str(profile)]
-            command = [sys.executable, "-m", "torchferry", "rehearse", "-t", target, *options, "--", *command]
+            command = [
+                sys.executable,
+                "-m",
+                "torchferry",
+                "rehearse",
+                "-t",
+                target,
+                *options,
+                "--summary-file",
+                str(Path(folder) / "summary.json"),
+                "--",
+                *command,
+            ]
         environment = {**os.environ, "PYTHONPATH": packages, "HF_HUB_OFFLINE": "1"}
         if what == "predicted":
             environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
@@ -317,7 +331,12 @@ def child(what: str, target: str, packages: str, wheel: str) -> Any:
         for line in done.stderr.splitlines():
             if line.startswith(tuple(MODELS)):
                 print(line, file=sys.stderr)
-        return json.loads(out.read_text())
+        result = json.loads(out.read_text())
+        if what == "refused":
+            events = json.loads((Path(folder) / "summary.json").read_text())["events"]
+            kinds = ("fallback", "missing-operator")
+            result[WHOLE] = sorted({event["subject"] for event in events if event["kind"] in kinds})
+        return result
 
 
 def main() -> int:
@@ -340,10 +359,12 @@ def main() -> int:
         support = child("predicted", target, chosen.packages, wheel)
         really = child("refused", target, chosen.packages, wheel)
         print(f"\n{target}{' as shipped' if wheel else ''}: operators, missing, forced, refused there, unreported")
+        named: set[str] = set()
         for key, operators in support.items():
             operators = operators or dict(row.rsplit(" ", 1) for row in really.get(f"{key} traced", ()))
             counts = {kind: sum(each == kind for each in operators.values()) for kind in ("missing", "forced")}
             lost = {name.partition(".")[0] for name, kind in operators.items() if kind in counts}
+            named |= lost
             failed = [each for each in really[key] if each.startswith("ERROR")]
             unknown = [each for each in really[key] if each.partition(".")[0] not in lost and not failed]
             unreported += len(unknown) + len(failed)
@@ -351,6 +372,9 @@ def main() -> int:
                 f"{key:20} {len(operators):4} {counts['missing']:3} {counts['forced']:3} {len(really[key]):3} "
                 f"{len(unknown):3}  {' '.join(unknown or failed)}"
             )
+        beside = [each for each in really[WHOLE] if each.partition(".")[0] not in named]
+        unreported += len(beside)
+        print(f"{WHOLE}: {len(really[WHOLE])} refused or on the CPU, {len(beside)} unreported {' '.join(beside)}")
     print(f"\nunreported, or not run: {unreported}")
     return int(unreported > 0)
 
