@@ -59,7 +59,8 @@ WITH_TORCH = {
         )
     ),
     "torchferry.profiling.recorder",
-    "torchferry.ops.codegen.generate",  # these two import torchgen, and it PyYAML
+    "torchferry.ops.codegen.generate",  # these three import torchgen, and it PyYAML
+    "torchferry.ops.codegen.new_operator",
     "torchferry.ops.codegen.registrations",
     *(
         f"torchferry.rehearsal.{name}"

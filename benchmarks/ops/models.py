@@ -13,6 +13,7 @@ missing or forced, is unreported. Ends with 1 if there is one.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import re
@@ -26,6 +27,8 @@ from typing import Any
 
 TARGETS = ("musa", "gcu", "npu")
 
+WHOLE = "all models, by the summary of the rehearsal"
+
 TRACED = ("gcn",)
 """Models whose results have as many values as their input says, which no prediction knows."""
 
@@ -36,17 +39,17 @@ def _declare_torchvision() -> None:
     """Declare the operators that torchvision's Python looks for where its library does not load; none is called."""
     import torch
 
-    for name in ("nms", "roi_align", "_roi_align_backward", "roi_pool", "_roi_pool_backward", "ps_roi_align", "_ps_roi_align_backward",
-                 "ps_roi_pool", "_ps_roi_pool_backward", "deform_conv2d", "_deform_conv2d_backward", "qnms"):  # fmt: skip
+    pools = ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d")
+    for name in ("nms", "qnms", *pools, *(f"_{pool}_backward" for pool in pools)):
         if not hasattr(torch.ops.torchvision, name):
             torch.library.define(f"torchvision::{name}", "(Tensor x) -> Tensor")
 
 
 def resnet50() -> Any:
     import torch
-    from torchvision.models import resnet50 as make
 
-    return make(num_classes=10), (torch.randn(2, 3, 64, 64),)
+    models = importlib.import_module("torchvision.models")
+    return models.resnet50(num_classes=10), (torch.randn(2, 3, 64, 64),)
 
 
 def vit() -> Any:
@@ -145,21 +148,20 @@ def detr() -> Any:
 
 def gcn() -> Any:
     import torch
-    from torch_geometric.nn import GCN
 
-    return GCN(8, 16, 2, 4), (torch.randn(20, 8), torch.randint(0, 20, (2, 60)))
+    graphs = importlib.import_module("torch_geometric.nn")
+    return graphs.GCN(8, 16, 2, 4), (torch.randn(20, 8), torch.randint(0, 20, (2, 60)))
 
 
 def lightgcn() -> Any:
     import torch
-    from torch_geometric.nn import LightGCN
 
-    return LightGCN(30, 16, 2), (torch.randint(0, 30, (2, 60)),)
+    graphs = importlib.import_module("torch_geometric.nn")
+    return graphs.LightGCN(30, 16, 2), (torch.randint(0, 30, (2, 60)),)
 
 
 MODELS: dict[str, Callable[[], Any]] = {
-    each.__name__: each
-    for each in (resnet50, vit, gpt2, llama, bert, t5, unet, wav2vec2, whisper, detr, gcn, lightgcn)
+    each.__name__: each for each in (resnet50, vit, gpt2, llama, bert, t5, unet, wav2vec2, whisper, detr, gcn, lightgcn)
 }
 
 
@@ -212,14 +214,14 @@ def predicted(target: str, version: str) -> dict[str, dict[str, str]]:
     kind = set_up(target, sorted(registered - known.autograd))
     natives = {f"aten::{each}" for each in registered | known.autograd}
     support: dict[str, dict[str, str]] = {}
-    for name in MODELS:
+    for name, make in MODELS.items():
         for training in (False, True):
             mode = OperatorMode(kind, natives.__contains__, fake=True)
             try:
                 with fake_tensors(kind):
                     mode.counts = False
                     with mode:
-                        model, inputs = MODELS[name]()
+                        model, inputs = make()
                     mode.counts = True
                     run = _fake_step(model, inputs, training=training)
                     with mode:
@@ -304,7 +306,19 @@ def child(what: str, target: str, packages: str, wheel: str) -> Any:
         command = [sys.executable, __file__, "--child", what, "--target", target, "--out", str(out)]
         if what == "refused":
             options = ["--plugin", wheel] if wheel else ["--plugin", "simulated", "--profile", str(profile)]
-            command = [sys.executable, "-m", "torchferry", "rehearse", "-t", target, *options, "--", *command]
+            command = [
+                sys.executable,
+                "-m",
+                "torchferry",
+                "rehearse",
+                "-t",
+                target,
+                *options,
+                "--summary-file",
+                str(Path(folder) / "summary.json"),
+                "--",
+                *command,
+            ]
         environment = {**os.environ, "PYTHONPATH": packages, "HF_HUB_OFFLINE": "1"}
         if what == "predicted":
             environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
@@ -317,7 +331,12 @@ def child(what: str, target: str, packages: str, wheel: str) -> Any:
         for line in done.stderr.splitlines():
             if line.startswith(tuple(MODELS)):
                 print(line, file=sys.stderr)
-        return json.loads(out.read_text())
+        result = json.loads(out.read_text())
+        if what == "refused":
+            events = json.loads((Path(folder) / "summary.json").read_text())["events"]
+            kinds = ("fallback", "missing-operator")
+            result[WHOLE] = sorted({event["subject"] for event in events if event["kind"] in kinds})
+        return result
 
 
 def main() -> int:
@@ -340,10 +359,12 @@ def main() -> int:
         support = child("predicted", target, chosen.packages, wheel)
         really = child("refused", target, chosen.packages, wheel)
         print(f"\n{target}{' as shipped' if wheel else ''}: operators, missing, forced, refused there, unreported")
+        named: set[str] = set()
         for key, operators in support.items():
             operators = operators or dict(row.rsplit(" ", 1) for row in really.get(f"{key} traced", ()))
             counts = {kind: sum(each == kind for each in operators.values()) for kind in ("missing", "forced")}
             lost = {name.partition(".")[0] for name, kind in operators.items() if kind in counts}
+            named |= lost
             failed = [each for each in really[key] if each.startswith("ERROR")]
             unknown = [each for each in really[key] if each.partition(".")[0] not in lost and not failed]
             unreported += len(unknown) + len(failed)
@@ -351,6 +372,9 @@ def main() -> int:
                 f"{key:20} {len(operators):4} {counts['missing']:3} {counts['forced']:3} {len(really[key]):3} "
                 f"{len(unknown):3}  {' '.join(unknown or failed)}"
             )
+        beside = [each for each in really[WHOLE] if each.partition(".")[0] not in named]
+        unreported += len(beside)
+        print(f"{WHOLE}: {len(really[WHOLE])} refused or on the CPU, {len(beside)} unreported {' '.join(beside)}")
     print(f"\nunreported, or not run: {unreported}")
     return int(unreported > 0)
 

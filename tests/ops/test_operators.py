@@ -230,7 +230,7 @@ def test_a_run_that_ends_half_way_is_said_to_be_incomplete(tmp_path: Path, how: 
 @pytest.mark.parametrize(
     ("arguments", "text", "says"),
     [
-        (("report", "-t", "musa", "f.json"), '{"format": "torchferry operators", "version": 7}', "f.json has version 7"),
+        (("report", "-t", "musa", "f.json"), '{"format": "torchferry operators", "version": 7}', "has version 7"),
         (("report", "-t", "musa", "--table", "f.json"), '{"format": "torchferry operator list", "version": 7}',
          "f.json has version 7"),
         (("report", "-t", "musa", "--table", "f.json"), '{"format": "torchferry operators"}', "no list of a plugin"),

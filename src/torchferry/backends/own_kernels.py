@@ -51,15 +51,13 @@ def own_kernels(backend: type[DataOwner]) -> OwnKernels | None:
     file = DataFile(path)
     kernel = file.table("kernel")
     file.check_keys(kernel, frozenset(OwnKernels._fields), "[kernel]")
-    lists = ("includes", "hints")
-    texts = {key: file.text(kernel, key, "[kernel]") for key in OwnKernels._fields if key not in lists}
+    apart = ("includes", "hints", "source")
+    texts = {key: file.text(kernel, key, "[kernel]") for key in OwnKernels._fields if key not in apart}
     if not (texts["suffix"].startswith(".") and texts["qualifiers"] and texts["pointer"] and texts["launch"]):
         raise file.wrong("[kernel]: `suffix`, `qualifiers`, `pointer` and `launch` are needed")
     return OwnKernels(
-        **{
-            **texts,
-            "includes": file.texts(kernel, "includes", "[kernel]"),
-            "hints": file.texts(kernel, "hints", "[kernel]"),
-            "source": file.cited(kernel, "[kernel]"),
-        }
+        includes=file.texts(kernel, "includes", "[kernel]"),
+        hints=file.texts(kernel, "hints", "[kernel]"),
+        source=file.cited(kernel, "[kernel]"),
+        **texts,
     )

@@ -55,9 +55,7 @@ def request_facts(backend: type[DataOwner]) -> RequestFacts:
     language = file.text(table, "language", "[request]", "en")
     if form not in FORMS or language not in ("en", "zh"):
         raise file.wrong(f"[request]: `form` is one of {', '.join(FORMS)}, `language` is en or zh")
-    acceptance = Bilingual(
-        file.text(table, "acceptance", "[request]"), file.text(table, "acceptance_zh", "[request]")
-    )
+    acceptance = Bilingual(file.text(table, "acceptance", "[request]"), file.text(table, "acceptance_zh", "[request]"))
     return RequestFacts(
         form,
         language,

@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Write the request for missing operators that the target's vendor asks for, filled from a run.
 
-    RUN is what `ops trace`, `ops predict` or `rehearse --summary-file` wrote, or a folder of `compare --dump`. What only
-    a person knows is marked; nothing is sent.
+    RUN is what `ops trace`, `ops predict` or `rehearse --summary-file` wrote, or a folder of `compare --dump`. What
+    only a person knows is marked; nothing is sent.
 
     \b
     torchferry ops request -t NAME --model model.py:build -o request.md
@@ -63,18 +63,18 @@ def command(
             say("one run is asked for") if run else say("no run is named"),
             say("name a file of `ops trace`, `ops predict` or `rehearse --summary-file`, or a model with --model"),
         )
-    known = of_target(wanted, card) if table is None else of_dump(table, wanted, card)
+    listed = of_target(wanted, card) if table is None else of_dump(table, wanted, card)
     backend = wanted.backend
     if run is not None:
-        found = requested(run, known, backend.PLUGIN, backend.DEVICE_TYPE, operators)
+        asked = requested(run, listed, backend.PLUGIN, backend.DEVICE_TYPE, operators)
     else:
         from torchferry.ops.prediction import predicted
 
-        needs = predicted(model, wanted, training=not inference, natives=known)
-        found = of_run(needs, known, backend.PLUGIN, backend.DEVICE_TYPE, operators)
+        needs = predicted(model, wanted, training=not inference, natives=listed)
+        asked = of_run(needs, listed, backend.PLUGIN, backend.DEVICE_TYPE, operators)
     facts = request_facts(backend)
     lang = lang or facts.language
-    text = request_text(RequestText(found, known, facts, lang, wanted.title.render(lang), backend.DEVICE_TYPE))
+    text = request_text(RequestText(asked, listed, facts, lang, wanted.title.render(lang), backend.DEVICE_TYPE))
     write(text.rstrip("\n"), output_file)
     if facts.where:
         click.echo(f"torchferry: {say('hand it in at {place}', place=facts.where).render()}", err=True)

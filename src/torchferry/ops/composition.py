@@ -66,7 +66,8 @@ def derived_from(name: str) -> str:
         schema = torch._C._get_schema(family, each)
         plain = [(argument.name, str(argument.type)) for argument in schema.arguments if not argument.is_out]
         if len(plain) < len(schema.arguments) and plain == own:
-            return f"{family}.{each}" if each else family
+            form = f"{family}.{each}" if each else family
+            return "" if has_kernel(form, _KEYS[EXPLICIT]) else form  # such a form is made of this one instead
     return ""
 
 

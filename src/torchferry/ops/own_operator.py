@@ -23,6 +23,8 @@ from torchferry.rehearsal.build import compiler
 
 _SCHEMA = re.compile(r"(?P<space>[A-Za-z_]\w*)::(?P<name>[A-Za-z_]\w*)(?P<rest>\(.*)", re.DOTALL)
 
+_EXAMPLE = '"acme::scale(Tensor x, float by) -> Tensor"'
+
 _SCALARS = {"int": ("int64_t", "int64_t"), "float": ("double", "float"), "bool": ("bool", "bool")}
 """For each type of a schema: what the host takes, and what the kernel takes."""
 
@@ -146,7 +148,7 @@ def _parsed(text: str, schema: str) -> Any:
         raise UsageError(
             say("`{schema}` is no schema of an operator: {error}",
                 schema=schema, error=(str(error).splitlines() or ["?"])[0]),
-            say("write it with its namespace, such as {example}", example='"acme::scale(Tensor x, float by) -> Tensor"'),
+            say("write it with its namespace, such as {example}", example=_EXAMPLE),
         ) from None  # fmt: skip
 
 

@@ -88,6 +88,8 @@ def predict(file: Path, name: str, device: str, target: str, registered: list[st
         notes.append(
             f"{mode.made_up} numbers were read from tensors without values, such as by item(); the program got 1"
         )
+    if mode.unopened:
+        notes.append(f"what torch composes these of was not seen whole: {', '.join(sorted(mode.unopened))}")
     if _stepped:
         notes.append(_STEPS_AGAIN)
     return RunNeeds(

@@ -99,6 +99,8 @@ class OperatorMode(WholeMode):
         """Whether what is called now belongs to what is asked about: not what only builds a model."""
         self.made_up = 0
         """Numbers that a program read from fake tensors, in place of which it got another."""
+        self.unopened: set[str] = set()
+        """Composed operators that a fake tensor could not show the parts of."""
         self.on_count: Callable[[int], None] = lambda _: None
         """Called with the number of calls, at powers of two: for a process that may be killed."""
         self.attribution = Attribution()
@@ -141,9 +143,14 @@ class OperatorMode(WholeMode):
             try:
                 with self:
                     out = func._op_dk(kernel_key(name), *args, **kwargs)
+            except RuntimeError:
+                if not self._fake:
+                    raise
+                self.unopened.add(name)  # its kernel looks at memory, which a fake tensor has none of
+                out = None
             finally:
                 self._open.names.pop()
-            if self._fake and not all(isinstance(each, FakeTensor) for each in tensors(out)):
+            if self._fake and (out is None or not all(isinstance(each, FakeTensor) for each in tensors(out))):
                 out = func(*args, **kwargs)  # a kernel that calls no other, such as a view, knows no fake tensors
         else:
             out = func(*args, **kwargs)

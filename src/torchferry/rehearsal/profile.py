@@ -225,6 +225,7 @@ def make_profile(target: Target, card: str = "", devices: int = 0, file: Path | 
         dtypes={dtype: rule for dtype, rule in {**base.dtypes, **own.get("dtypes", {})}.items() if rule != NATIVE},
         fallback=fallback,
         missing_operators=own.get("missing", frozenset()),
+        fallback_operators=frozenset(),
         registered=registered,
         **layouts,
         operators_version=table.version,

@@ -171,7 +171,7 @@ def _modes(backend: type[Backend], profile: Profile) -> Modes:
         try:
             with_it = replace(profile, fallback_operators=profile.fallback_operators | {name.removeprefix("aten::")})
             found, profile = modes(with_it), with_it
-        except UsageError as error:
+        except UsageError as error:  # noqa: PERF203 - each name is judged by itself
             warnings.warn(f"{variable}: {error}", stacklevel=2)
     return found
 

@@ -86,7 +86,7 @@ def begin(
             plugin=plugin,
             vendor=vendor,
             lacking=lacking,
-        ).encode(),  # fmt: skip
+        ).encode(),
     }
     if skeleton:
         files[f"{root}.cpp"] = skeleton
