@@ -67,6 +67,7 @@ WITH_TORCH = {
             "cuda_leftovers",
             "device_module",
             "distributed",
+            "driver.composed",
             "driver.native",
             "driver.references",
             "driver.session",
