@@ -69,6 +69,7 @@ WITH_TORCH = {
             "cuda_leftovers",
             "device_module",
             "distributed",
+            "driver.composed",
             "driver.looking",
             "driver.native",
             "driver.references",

@@ -18,7 +18,7 @@ LIMIT = 1200
 
 OF_THE_TIME = {
     "2.1.0": {
-        "torchvision": "0.16.0", "transformers": "4.41.2", "tokenizers": "0.19.1", "huggingface-hub": "0.23.2",
+        "torchvision": "0.16.0", "transformers": "4.36.2", "tokenizers": "0.15.0", "huggingface-hub": "0.20.1",
         "accelerate": "0.25.0", "diffusers": "0.25.0", "timm": "0.9.12", "opencv-python-headless": "4.8.1.78",
         "scipy": "1.11.4", "pandas": "2.1.4",
     },
