@@ -64,6 +64,7 @@ def test_neither_a_toolkit_nor_growing_segments_change_a_loss(tmp_path: Path) ->
         *("--profile", str(card)),
         launcher=(),
         status=0,
+        warm=False,
         **half_a_toolkit(tmp_path),
         PYTORCH_NPU_ALLOC_CONF="expandable_segments:True",
     )

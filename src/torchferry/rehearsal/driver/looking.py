@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchferry.backends.base import Backend
 from torchferry.rehearsal.driver import building
-from torchferry.rehearsal.driver.description import load_driver
+from torchferry.rehearsal.driver.description import Queue, load_driver
 from torchferry.rehearsal.driver.native import Machine
 from torchferry.rehearsal.driver.plugin import Shipped, unpacked
 
@@ -31,7 +31,7 @@ def make_importable(wheel: Path, backend: type[Backend]) -> Shipped | None:
     plugin = unpacked(wheel, backend)
     folder = building.driver_folder(driver)
     Machine(folder, driver.libraries, devices=1, memory=_MEMORY)
-    if driver.queue is not None:
+    if isinstance(driver.queue, Queue):
         os.environ[driver.queue.variable] = driver.queue.off
     for home in driver.homes:
         os.environ[home] = str(folder)  # what is installed here, half or whole, is not asked
