@@ -244,7 +244,7 @@ torchferry.rehearsal.enable("npu", plugin={plugin!r})
 def test_a_process_that_cannot_take_the_plugin_says_why(
     tmp_path: Path, before: str, variables: dict[str, str], message: str
 ) -> None:
-    plugin = str(small_wheel(tmp_path, "", "2.13.0"))
+    plugin = str(small_wheel(tmp_path, "import torch; torch.utils.rename_privateuse1_backend('npu')", "2.13.0"))
     if variables:
         variables = {**variables, "TORCHFERRY_CACHE": str(tmp_path / "cache")}  # a library that was built would serve
     done = subprocess.run(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Finding, Grade, Stage
 from torchferry.core.messages import say, say_plural
 from torchferry.rules.analysis import Analysis
 
@@ -47,7 +47,7 @@ def _judged_anew(finding: Finding, native: NativeSurvey) -> Finding:
         return finding
     if finding.code in _BUILDS:
         message = say("builds for {target} too: {message}", target=native.target.title, message=finding.message)
-        return finding._replace(grade=Grade.NOTE, blocker=False, message=message)
+        return finding.regraded(Stage.PORT, Grade.NOTE, message)._replace(blocker=False)
     if finding.code not in _SOURCES:
         return finding
     if file.blocking:
@@ -65,4 +65,4 @@ def _judged_anew(finding: Finding, native: NativeSurvey) -> Finding:
             "original has changed since",
             copy=file.copy,
         )
-    return finding._replace(grade=Grade.NOTE, blocker=False, message=message)
+    return finding.regraded(Stage.PORT, Grade.NOTE, message)._replace(blocker=False)

@@ -42,6 +42,9 @@ class Stage(str, Enum):
     GROUP = "group"
     """Findings that change together are as cautious as the most cautious of them, or stay together."""
 
+    PORT = "port"
+    """The file has been ported to the target's kernel language."""
+
 
 class Regrading(NamedTuple):
     """What a step behind the rules made of a finding.

@@ -30,6 +30,7 @@ STAGE_TITLES = {
     Stage.ACCELERATOR: translatable("torch.accelerator offers less"),
     Stage.PATH: translatable("the project's module cannot be imported there"),
     Stage.GROUP: translatable("findings that change together"),
+    Stage.PORT: translatable("it is ported"),
 }
 """Why a grade was changed after the rules."""
 

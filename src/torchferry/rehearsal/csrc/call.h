@@ -217,6 +217,9 @@ class Call {
       return wide;
     }
     operands_.push_back({tensor, alias, at::Tensor(), writes});
+    if (C10_UNLIKELY(falls_back_) && !writes && !alias.is_non_overlapping_and_dense()) {
+      return alias.contiguous();  // as a copy to the CPU is; some kernels there read nothing else
+    }
     return C10_UNLIKELY(reads_fewer_bits(op_)) && dtype == at::kFloat && !writes ? round_mantissa(op_, alias) : alias;
   }
 
@@ -349,6 +352,7 @@ class Call {
                                   "' backend: the plugin does not register this operator [rehearsal]. Compute it on "
                                   "the CPU, or use operators that the plugin has.");
     }
+    falls_back_ = true;
     emit(Event::kFallback, op_.name);
     if (first && settings().fallback_warns) {
       TORCH_WARN("CAUTION: The operator '", op_.name, "' is not currently supported on the ", settings().title,
@@ -393,6 +397,7 @@ class Call {
   Operator& op_;
   c10::Device device_;
   bool placed_ = false;
+  bool falls_back_ = false;
   bool half_ = false;
   bool mixed_ = false;
   c10::ScalarType floating_ = c10::ScalarType::Undefined;

@@ -75,13 +75,14 @@ def _torch_of(backend: type[Backend], plugin: tuple[int, ...]) -> set[tuple[int,
     return listed or ({plugin} if shares_numbers else set())
 
 
-def may_load(plugin: str, torch_version: str) -> bool:
-    """Whether a plugin is worth a try with a torch: the first two numbers are the same, or nobody can tell.
+def may_load(backend: type[Backend], plugin: str, torch_version: str) -> bool:
+    """Whether a plugin is worth a try with a torch: it is for one of the same minor version, or nobody can tell.
 
     A plugin's library is compiled against the C++ of one minor version, which the next one changes.
     """
     try:
-        return Version(plugin).release[:2] == Version(torch_version).release[:2]
+        wanted = _torch_of(backend, Version(plugin).release)
+        return not wanted or Version(torch_version).release[:2] in {release[:2] for release in wanted}
     except InvalidVersion:
         return True
 

@@ -137,7 +137,7 @@ def why_not(backend: type[Backend], present: Shipped, version: str = "") -> Mess
     if version and version != present.version:
         return _another_version(backend, present, version)
     torch_version = torch_here()
-    if torch_version and not matching.may_load(present.version, torch_version):
+    if torch_version and not matching.may_load(backend, present.version, torch_version):
         return say(
             "it does not load with torch {torch}; {advice}",
             torch=torch_version,
