@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from unicodedata import east_asian_width
 
 import click
 
 from torchferry.cli.help_text import message_of
-from torchferry.core.messages import LOCALE, catalogue, say_plural, translatable
+from torchferry.core.messages import LOCALE, catalogue, display_width, say_plural, translatable
 
 _CLICK = (
     translatable("Usage:"),
@@ -181,9 +180,9 @@ class _Formatter(click.HelpFormatter):
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         rows = list(rows)
-        second = min(max((_columns(term) for term, _ in rows), default=0), col_max) + col_spacing
+        second = min(max((display_width(term) for term, _ in rows), default=0), col_max) + col_spacing
         for term, text in rows:
-            gap = second - _columns(term)
+            gap = second - display_width(term)
             begin = " " * self.current_indent
             below = "\n" + " " * (self.current_indent + second)
             lines = _wrapped(_chinese(text), max(self.width - second - 2, 10))
@@ -197,15 +196,11 @@ class _Context(click.Context):
     formatter_class = _Formatter
 
 
-def _columns(text: str) -> int:
-    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
-
-
 def _wrapped(text: str, width: int) -> list[str]:
     """Return the lines that a text takes."""
     lines, line = [], ""
     for token in _TOKEN.findall(" ".join(text.split())):
-        if line and _columns(line) + _columns(token.rstrip()) > width:
+        if line and display_width(line) + display_width(token.rstrip()) > width:
             lines.append(line.rstrip())
             line = ""
         line += token

@@ -31,6 +31,13 @@ def language() -> str:
     return "en"
 
 
+def display_width(text: str) -> int:
+    """Return the columns that a text takes on a terminal, where Chinese characters are two wide."""
+    from unicodedata import east_asian_width  # imported late: most commands need none of it
+
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
 class Bilingual(NamedTuple):
     """A text that the tables hold in both languages; without Chinese, the English one serves for both."""
 

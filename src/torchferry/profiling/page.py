@@ -14,7 +14,6 @@ from torchferry.profiling import flame
 from torchferry.profiling.comparison import MatchedRow, ProfiledRun, TraceComparison, rank_rows
 from torchferry.profiling.records import OPERATOR, RUNTIME, HostCall
 from torchferry.profiling.report import (
-    amount,
     headline,
     heads,
     interval_line,
@@ -24,6 +23,7 @@ from torchferry.profiling.report import (
     printable,
     share,
     signed,
+    size_text,
     verdict,
 )
 from torchferry.profiling.summary import PARTS, Summary
@@ -156,7 +156,7 @@ def _other_tables(summary: Summary, lang: str) -> list[str]:
     if summary.copies:
         body.append(heading(say("copies").render(lang)))
         copies = [
-            (printable(row.name), milliseconds(row.time / steps), amount(row.size), f"{row.calls / steps:.1f}")
+            (printable(row.name), milliseconds(row.time / steps), size_text(row.size), f"{row.calls / steps:.1f}")
             for row in summary.copies[:_MOST_ROWS]
         ]
         body.append(table(heads(lang, "", say("ms a step"), say("size"), say("calls a step")), copies))

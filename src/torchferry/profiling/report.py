@@ -6,11 +6,11 @@ import csv
 import io
 import json
 import statistics
-import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from torchferry.core.messages import Message, say, say_plural, translatable
+from torchferry.core.messages import Message, display_width, say, say_plural, translatable
+from torchferry.ops.report import amount
 from torchferry.profiling.comparison import MatchedRow, ProfiledRun, TraceComparison, rank_rows
 from torchferry.profiling.intervals import length, union
 from torchferry.profiling.records import COMMUNICATION, COMPUTE
@@ -49,28 +49,17 @@ def milliseconds(time: float) -> str:
     return f"{value:.{3 if abs(value) < 10 else 2 if abs(value) < 100 else 1}f}"
 
 
-def amount(size: int) -> str:
+def size_text(size: int) -> str:
     """Return a number of bytes as text: `12.3 MiB`; `?` for one that the trace does not say."""
-    if size < 0:
-        return "?"
-    value = float(size)
-    for unit in ("B", "KiB", "MiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} GiB"
-
-
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+    return "?" if size < 0 else amount(size)
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield rows as aligned text: the first column to the left, the others to the right."""
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = [row[0] + " " * (widths[0] - _width(row[0]))]
-        cells += [" " * (width - _width(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True)]
+        cells = [row[0] + " " * (widths[0] - display_width(row[0]))]
+        cells += [" " * (width - display_width(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True)]
         yield "  " + "  ".join(cells).rstrip()
 
 
@@ -276,7 +265,12 @@ def _other_tables(summary: Summary, top: int, lang: str) -> Iterator[str]:
         for copied in summary.copies[:top]:
             size = copied.size if copied.size < 0 else copied.size // steps
             rows.append(
-                [printable(copied.name), milliseconds(copied.time / steps), amount(size), f"{copied.calls / steps:.1f}"]
+                [
+                    printable(copied.name),
+                    milliseconds(copied.time / steps),
+                    size_text(size),
+                    f"{copied.calls / steps:.1f}",
+                ]
             )
         yield from _with_title(rows)
     if summary.peaks:
@@ -285,7 +279,7 @@ def _other_tables(summary: Summary, top: int, lang: str) -> Iterator[str]:
         for peak in summary.peaks:
             owner = say("host") if peak.device < 0 else say("device {number}", number=peak.device)
             taken = amount(peak.reserved) if peak.reserved > 0 else ""
-            rows.append([owner.render(lang), amount(peak.allocated), taken])
+            rows.append([owner.render(lang), size_text(peak.allocated), taken])
         yield from _with_title(rows)
 
 

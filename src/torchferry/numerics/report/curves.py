@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from torchferry.backends.acceptance import Limit
-from torchferry.core.messages import Message, say, say_in, say_plural
+from torchferry.core.messages import Message, display_width, say, say_in, say_plural
 from torchferry.numerics.curves.comparison import Compared, CurveComparison
 from torchferry.numerics.curves.curve import Key, shown
 from torchferry.numerics.curves.judging import UNDEFINED, Checked, percent
@@ -361,7 +361,7 @@ def _metric_lines(compared: Compared, lang: str, paint: Paint) -> Iterator[str]:
     head = ("", say("reference").render(lang), say("target").render(lang))
     measured = rows(compared, lang)
     drawn = list(_drawn(compared, lang))
-    width = max(map(_columns, [row[0] for row in (*table, *measured, *drawn)]))
+    width = max(map(display_width, [row[0] for row in (*table, *measured, *drawn)]))
     for title, left, other in (head, *table):
         yield f"  {_padded(title, width)}  {_before(left, 12)} {_before(other, 12)}".rstrip()
     for title, text in measured:
@@ -386,13 +386,9 @@ def _drawn(compared: Compared, lang: str) -> Iterator[tuple[str, str]]:
     yield title, sparkline(sizes, 0.0, largest)
 
 
-def _columns(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
-
-
 def _padded(text: str, width: int) -> str:
-    return text + " " * max(0, width - _columns(text))
+    return text + " " * max(0, width - display_width(text))
 
 
 def _before(text: str, width: int) -> str:
-    return " " * max(0, width - _columns(text)) + text
+    return " " * max(0, width - display_width(text)) + text
