@@ -12,7 +12,8 @@ import pytest
 
 from tests.cli.process import torchferry
 from torchferry.cli import cli, speaking
-from torchferry.cli.chinese_help import _columns, _wrapped, click_in_chinese
+from torchferry.cli.chinese_help import _wrapped, click_in_chinese
+from torchferry.core.messages import display_width
 
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
@@ -46,7 +47,9 @@ def test_every_help_is_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(path, word) for path, text in shown.items() for word in words if word in text] == []
     assert "环境变量：" in shown["torchferry"]
     assert "退出码：" in shown["torchferry"]
-    too_long = [line for text in shown.values() for line in text.split("\n") if _columns(line) > 78 and "。" in line]
+    too_long = [
+        line for text in shown.values() for line in text.split("\n") if display_width(line) > 78 and "。" in line
+    ]
     assert too_long == []
 
 
@@ -73,7 +76,7 @@ def test_english_help_is_as_before_after_a_chinese_one(monkeypatch: pytest.Monke
 )
 def test_lines_are_broken_where_chinese_may_be(text: str, width: int, lines: list[str]) -> None:
     assert _wrapped(text, width) == lines
-    assert all(_columns(line) <= width for line in lines)
+    assert all(display_width(line) <= width for line in lines)
 
 
 def test_wrong_use_is_told_in_the_users_language() -> None:
