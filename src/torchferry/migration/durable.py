@@ -6,8 +6,8 @@ Asked one after the other, the disk is most of what a migration waits for.
 from __future__ import annotations
 
 import os
-from collections import deque
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from threading import Thread
 from types import TracebackType
 
@@ -26,7 +26,7 @@ class Durable:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, Path]] = deque()
+        self._waiting: SimpleQueue[tuple[int, Path] | None] = SimpleQueue()
         self._threads: list[Thread] = []
         self._error: OSError | None = None
         self._given_up = False
@@ -36,11 +36,11 @@ class Durable:
 
     def take(self, descriptor: int, path: Path) -> None:
         """Make durable what is open as `descriptor`, which is closed in any case; `path` is for the message."""
-        if len(self._waiting) >= _MOST_OPEN:
+        if self._waiting.qsize() >= _MOST_OPEN:
             self._make(descriptor, path)
             return
-        self._waiting.append((descriptor, path))
-        if sum(thread.is_alive() for thread in self._threads) < _AT_ONCE:
+        self._waiting.put((descriptor, path))
+        if len(self._threads) < _AT_ONCE:
             thread = Thread(target=self._work)
             try:
                 thread.start()
@@ -53,24 +53,32 @@ class Durable:
     ) -> None:
         self._given_up = kind is not None
         try:
-            self._work()
+            self._rest()
         except BaseException:
             self._given_up = True
-            self._work()
+            self._rest()
             raise
         finally:
+            for _ in self._threads:
+                self._waiting.put(None)
             for thread in self._threads:
                 thread.join()
         if self._error is not None and kind is None:
             raise self._error
 
     def _work(self) -> None:
+        while (taken := self._waiting.get()) is not None:
+            self._make(*taken)
+
+    def _rest(self) -> None:
+        """Do what no thread has begun."""
         while True:
             try:
-                descriptor, path = self._waiting.popleft()
-            except IndexError:
+                taken = self._waiting.get_nowait()
+            except Empty:
                 return
-            self._make(descriptor, path)
+            if taken is not None:
+                self._make(*taken)
 
     def _make(self, descriptor: int, path: Path) -> None:
         try:
