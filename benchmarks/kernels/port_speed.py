@@ -92,6 +92,7 @@ def fresh(tree: Path, folder: Path) -> Path:
     """Return a new copy of the tree in an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(tree, folder / "csrc", ignore=shutil.ignore_patterns(".git"))
+    os.sync()  # or the copy would be written to the disk on the account of whoever makes its own files durable
     return folder / "csrc"
 
 
