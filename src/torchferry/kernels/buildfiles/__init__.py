@@ -5,26 +5,24 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
-from torchferry.kernels.buildfiles.cmake import port_cmake
 from torchferry.kernels.buildfiles.model import BuildSettings, PortedBuildFile, ReviewList
-from torchferry.kernels.buildfiles.other_files import port_manifest, port_pyproject, review_bazel, review_meson
-from torchferry.kernels.buildfiles.python_script import port_python
 from torchferry.kernels.review import ReviewItem
 from torchferry.source.text import SourceText, UndecodableError, apply_edits, decode_python, decode_text
 
 _PORTERS = (
-    (lazy_regex(r".+\.pyw?\Z"), port_python),
-    (lazy_regex(r"CMakeLists\.txt\Z|.+\.cmake(?:\.in)?\Z"), port_cmake),
-    (lazy_regex(r"pyproject\.toml\Z"), port_pyproject),
-    (lazy_regex(r"MANIFEST\.in\Z"), port_manifest),
-    (lazy_regex(r"meson\.build\Z|meson(?:_options\.txt|\.options)\Z"), review_meson),
-    (lazy_regex(r"(?:BUILD|WORKSPACE)(?:\.bazel)?\Z|MODULE\.bazel\Z|.+\.bzl\Z"), review_bazel),
+    (lazy_regex(r".+\.pyw?\Z"), "python_script", "port_python"),
+    (lazy_regex(r"CMakeLists\.txt\Z|.+\.cmake(?:\.in)?\Z"), "cmake", "port_cmake"),
+    (lazy_regex(r"pyproject\.toml\Z"), "other_files", "port_pyproject"),
+    (lazy_regex(r"MANIFEST\.in\Z"), "other_files", "port_manifest"),
+    (lazy_regex(r"meson\.build\Z|meson(?:_options\.txt|\.options)\Z"), "other_files", "review_meson"),
+    (lazy_regex(r"(?:BUILD|WORKSPACE)(?:\.bazel)?\Z|MODULE\.bazel\Z|.+\.bzl\Z"), "other_files", "review_bazel"),
 )
-"""What ports a file, by its name."""
+"""The module and the function that port a file, by its name; most trees of kernels have none, and import none."""
 
 MOST_BYTES = 8_000_000
 """Larger files are reported, and not read."""
@@ -32,12 +30,18 @@ MOST_BYTES = 8_000_000
 
 def is_build_file(path: str) -> bool:
     """Whether a file, by its name, may say how extensions are built."""
-    return _porter_of(path) is not None
+    name = path.rpartition("/")[2]
+    return any(pattern.match(name) for pattern, _, _ in _PORTERS)
 
 
 def _porter_of(path: str) -> Callable[[str, str, BuildSettings], PortedBuildFile] | None:
     name = path.rpartition("/")[2]
-    return next((porter for pattern, porter in _PORTERS if pattern.match(name)), None)
+    for pattern, module, function in _PORTERS:
+        if pattern.match(name):
+            porter: Callable[[str, str, BuildSettings], PortedBuildFile]
+            porter = getattr(importlib.import_module(f"{__name__}.{module}"), function)
+            return porter
+    return None
 
 
 def port_build_file(path: str, text: str, settings: BuildSettings) -> PortedBuildFile:
