@@ -11,6 +11,8 @@ from torchferry.cli.completion import target_option
 from torchferry.core import exitcodes
 from torchferry.core.messages import language, say
 from torchferry.profiling.recording import RecordingOptions, record
+from torchferry.rehearsal.config import prepare
+from torchferry.rehearsal.driver.plugin import UNSAID
 
 _COUNT = click.IntRange(0)
 
@@ -18,6 +20,7 @@ _COUNT = click.IntRange(0)
 @click.command("record", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @target_option()
 @click.option("--card", default="", metavar="NAME", help="Card of the target to simulate.")
+@click.option("--plugin", default=UNSAID, metavar="PLUGIN", help="As of `rehearse`: the path of the vendor's wheel.")
 @click.option("--skip-first", type=click.IntRange(1), default=1, show_default=True, help="Steps to leave out at first.")
 @click.option("--wait", type=_COUNT, default=1, show_default=True, help="Steps to leave out in each round.")
 @click.option("--warmup", type=_COUNT, default=1, show_default=True, help="Steps to warm the profiler up with.")
@@ -40,6 +43,7 @@ _COUNT = click.IntRange(0)
 def command(
     target: str,
     card: str,
+    plugin: str,
     skip_first: int,
     wait: int,
     warmup: int,
@@ -69,9 +73,7 @@ def command(
     options = RecordingOptions(skip_first, wait, warmup, active, repeat, modules, shapes, memory, stack, flops)
     rehearsal = None
     if target:
-        from torchferry.rehearsal.config import prepare
-
-        rehearsal = prepare(target, card, 0, None, ())
+        rehearsal = prepare(target, card, 0, None, (), plugin)
     recording = record(list(command), options, out, rehearsal)
     for note in recording.notes:
         click.echo(f"torchferry: {note.render(lang)}", err=True)
