@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from torchferry.core.messages import say, say_plural
 from torchferry.rules.analysis import Analysis
 
 if TYPE_CHECKING:
-    from torchferry.kernels.survey import NativeSurvey
+    from torchferry.kernels.survey import NativeSurvey, SurveyedFile
 
 _SOURCES = ("EXT102", "EXT103", "EXT104")
 _BUILDS = ("EXT101", "EXT105", "EXT108")
@@ -27,26 +28,26 @@ def with_survey(analysis: Analysis, root: Path, target: Target) -> tuple[Analysi
     from torchferry.kernels.survey import survey  # imported late: most projects have no C++
 
     native = survey(root, paths, target)
-    copies = {file.path for file in native.files if file.copy}
+    ported = native.ported
     examined = [
         item
-        if item.path not in copies
+        if item.path not in ported
         else item._replace(
-            findings=tuple(_judged_anew(finding, native) for finding in item.findings),
-            remaining=tuple(_judged_anew(finding, native) for finding in item.remaining),
+            findings=tuple(_judged_anew(finding, ported, target) for finding in item.findings),
+            remaining=tuple(_judged_anew(finding, ported, target) for finding in item.remaining),
         )
         for item in analysis.examined
     ]
     return analysis._replace(examined=examined), native
 
 
-def _judged_anew(finding: Finding, native: NativeSurvey) -> Finding:
+def _judged_anew(finding: Finding, ported: Mapping[str, SurveyedFile], target: Target) -> Finding:
     """Return a finding about a file as it is where the file is ported."""
-    file = native.copy_of(finding.location.path)
+    file = ported.get(finding.location.path)
     if file is None or finding.lacks or finding.grade is Grade.NOTE:
         return finding
     if finding.code in _BUILDS:
-        message = say("builds for {target} too: {message}", target=native.target.title, message=finding.message)
+        message = say("builds for {target} too: {message}", target=target.title, message=finding.message)
         return finding.regraded(Stage.PORT, Grade.NOTE, message)._replace(blocker=False)
     if finding.code not in _SOURCES:
         return finding

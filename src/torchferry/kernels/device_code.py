@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
@@ -59,6 +60,16 @@ class Kernel(NamedTuple):
     body: tuple[int, int]
     last_line: int = 0
     uses: tuple[tuple[str, int], ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Return the kernel as JSON holds it."""
+        return {
+            "name": self.name,
+            "path": self.path,
+            "line": self.line,
+            "signature": self.signature,
+            "uses": dict(self.uses),
+        }
 
 
 class Launch(NamedTuple):

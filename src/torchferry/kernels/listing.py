@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from torchferry import __version__
-from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.messages import Message, display_width, say, say_plural
 from torchferry.kernels.gates.result import GateResult, GateState, does_not_prove, proves, state_text
 from torchferry.kernels.ported_tree import PortedTree
 from torchferry.kernels.review import ReviewItem, ReviewKind, kinds
@@ -76,9 +76,9 @@ def table(ported: PortedTree, lang: str, commands: Iterable[tuple[Message, str]]
     rows += [(say("gate: {level}", level=gate.level), _gate(gate, lang)) for gate in ported.gates]
     rows += commands
     titles = [title.render(lang) for title, _ in rows]
-    width = max(map(_width, titles))
+    width = max(map(display_width, titles))
     for title, (_, value) in zip(titles, rows, strict=True):
-        yield f"{title}{' ' * (width - _width(title))}  {value}"
+        yield f"{title}{' ' * (width - display_width(title))}  {value}"
 
 
 def _gate(gate: GateResult, lang: str) -> str:
@@ -126,16 +126,7 @@ def document(ported: PortedTree, lang: str) -> dict[str, Any]:
         "files": len(ported.files),
         "sources": ported.sources,
         "changed_tokens": ported.changed,
-        "kernels": [
-            {
-                "name": kernel.name,
-                "path": kernel.path,
-                "line": kernel.line,
-                "signature": kernel.signature,
-                "uses": dict(kernel.uses),
-            }
-            for kernel in ported.kernels
-        ],
+        "kernels": [kernel.document() for kernel in ported.kernels],
         "launches": {path: len(launches) for path, launches in ported.launches.items()},
         "libraries": {path: sorted(names) for path, names in ported.libraries.items()},
         "by_hand": ported.by_hand,
@@ -148,21 +139,8 @@ def document(ported: PortedTree, lang: str) -> dict[str, Any]:
         ],
         "skipped": [{"path": path, "reason": reason.render(lang)} for path, reason in ported.skipped],
         "gates": [_gate_document(gate, lang) for gate in ported.gates],
-        "kinds": {
-            name: {"why": kind.why.render(lang), "action": kind.action.render(lang), "blocks": kind.blocks}
-            for name, kind in kinds().items()
-        },
-        "review": [
-            {
-                "path": item.path,
-                "line": item.line,
-                "column": item.column,
-                "kind": item.kind,
-                "message": item.message.render(lang),
-                "excerpt": item.excerpt,
-            }
-            for item in ported.items
-        ],
+        "kinds": {name: kind.document(lang) for name, kind in kinds().items()},
+        "review": [item.document(lang) for item in ported.items],
     }
 
 
@@ -260,8 +238,3 @@ def _visible(text: str) -> str:
     """Return a text without what a terminal would act on."""
     flat = text.replace("\t", " ").replace("\n", " ")
     return "".join(character if character.isprintable() else "\ufffd" for character in flat)
-
-
-def _width(text: str) -> int:
-    """Columns of a text on a terminal."""
-    return sum(2 if "\u2e80" <= character <= "\uffef" else 1 for character in text)

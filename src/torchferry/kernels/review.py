@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 
@@ -28,6 +30,10 @@ class ReviewItem(NamedTuple):
     message: Message
     excerpt: str
 
+    def document(self, lang: str) -> dict[str, Any]:
+        """Return the place as JSON holds it."""
+        return {**self._asdict(), "message": self.message.render(lang)}
+
 
 class ReviewKind(NamedTuple):
     """Places of one kind.
@@ -43,6 +49,10 @@ class ReviewKind(NamedTuple):
     why: Message
     action: Message
     blocks: bool = False
+
+    def document(self, lang: str) -> dict[str, Any]:
+        """Return the kind as JSON holds it, without its name."""
+        return {"why": self.why.render(lang), "action": self.action.render(lang), "blocks": self.blocks}
 
 
 def kinds() -> dict[str, ReviewKind]:

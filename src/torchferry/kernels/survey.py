@@ -79,9 +79,10 @@ class NativeSurvey(NamedTuple):
         """What a person has to look at, by kind."""
         return Counter(item.kind for item in self.items)
 
-    def copy_of(self, path: str) -> SurveyedFile | None:
-        """Return a file that is ported; None for one that is not."""
-        return next((file for file in self.files if file.path == path and file.copy), None)
+    @property
+    def ported(self) -> dict[str, SurveyedFile]:
+        """The files that are ported, by their path."""
+        return {file.path: file for file in self.files if file.copy}
 
     def headline(self) -> Message:
         """Return the survey in one sentence."""

@@ -48,16 +48,7 @@ def native_object(native: NativeSurvey, lang: str) -> dict[str, Any]:
         "summary": native.headline().render(lang),
         "command": native.command,
         "libraries": list(native.libraries),
-        "kernels": [
-            {
-                "name": kernel.name,
-                "path": kernel.path,
-                "line": kernel.line,
-                "signature": kernel.signature,
-                "uses": dict(kernel.uses),
-            }
-            for kernel in native.kernels
-        ],
+        "kernels": [kernel.document() for kernel in native.kernels],
         "files": [
             {
                 "path": file.path,
@@ -71,25 +62,9 @@ def native_object(native: NativeSurvey, lang: str) -> dict[str, Any]:
             for file in native.files
         ],
         "kinds": {
-            kind: {
-                "count": count,
-                "why": explained[kind].why.render(lang),
-                "action": explained[kind].action.render(lang),
-                "blocks": explained[kind].blocks,
-            }
-            for kind, count in sorted(native.kinds.items())
+            kind: {"count": count, **explained[kind].document(lang)} for kind, count in sorted(native.kinds.items())
         },
-        "review": [
-            {
-                "path": item.path,
-                "line": item.line,
-                "column": item.column,
-                "kind": item.kind,
-                "message": item.message.render(lang),
-                "excerpt": item.excerpt,
-            }
-            for item in native.items[:_MOST_ITEMS]
-        ],
+        "review": [item.document(lang) for item in native.items[:_MOST_ITEMS]],
     }
 
 
