@@ -29,10 +29,10 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project of one file that needs no change and one on which torchferry fails."""
     examine = Engine._examine
 
-    def failing(self: Engine, entry: Entry, rewrite: bool, whole: bool) -> FileResult:
+    def failing(self: Engine, entry: Entry, rewrite: bool, whole: bool, data: bytes | None) -> FileResult:
         if entry.path == "broken.py":
             raise RuntimeError("a fault of the test")
-        return examine(self, entry, rewrite, whole)
+        return examine(self, entry, rewrite, whole, data)
 
     monkeypatch.setattr(Engine, "_examine", failing)
     root = tmp_path / "project"

@@ -34,6 +34,8 @@ _COMMANDS = {
     "api": "Show what replaces a CUDA name on a target.",
     "backend": "Show the targets and what is known about them.",
     "rule": "Explain a rule, or list them all.",
+    "mcp": "Answer a coding agent over the Model Context Protocol.",
+    "lsp": "Show findings and offer fixes in an editor.",
 }
 """Names and one-line descriptions, so that `--help` need not import the commands."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,6 +26,7 @@ from torchferry.source.document import Document
 from torchferry.source.import_graph import ImportGraph
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
+from torchferry.source.outline import outline
 from torchferry.source.project import Project
 from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry, Listing
@@ -155,6 +157,55 @@ def analyse(
     ]
     largest = request.options.max_file_size
     return Analysis(examined, skipped, entries, run_remarks, request.listing.ignored, project, request.listing, largest)
+
+
+class FileExaminer:
+    """Examines single files of a project as an editor holds them, again and again.
+
+    What the other files say is asked for as it is on the disk. What only the whole project can tell, its programs and
+    what they reach, is left out; only whether a file is a program, which imports the plugin, is looked at.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._paths = [entry.path for entry in request.listing.entries if entry.kind is Kind.PYTHON]
+        self._imports: ImportGraph | None = None
+
+    def examine(self, entry: Entry, data: bytes, *, rewrite: bool = False) -> FileResult:
+        """Examine a file with these bytes.
+
+        Args:
+            entry: The file.
+            data: Its bytes; `before` of the result has them.
+            rewrite: Whether to apply the chosen fixes; `after` of the result is then what they make of it.
+        """
+        request = self._request._replace(rewrite=rewrite)
+        project = Project(request.root, self._paths)
+        engine = Engine(
+            request.root,
+            request.target,
+            request.rules,
+            options=request.options,
+            selection=request.selection,
+            project=project,
+            redirected=request.redirected,
+        )
+        item = engine.examine(entry, rewrite=rewrite, data=data)._replace(before=data)
+        if request.target.module or not item.uses_device or not _may_import(request, item):
+            return item
+        if not _is_imported_everywhere(request) and not _is_program(item, self._graph(project), request.entry_points):
+            return item
+        return _with_import(request, item, anyhow=False)
+
+    def _graph(self, project: Project) -> ImportGraph:
+        """Return who imports whom on the disk; it is asked for when a file may be a program."""
+        if self._imports is None:
+            outlines = []
+            for path in self._paths:
+                with contextlib.suppress(OSError):  # a scan of the project reports it
+                    outlines.append(outline(path, read_regular(self._request.root / path)))
+            self._imports = ImportGraph(project, outlines)
+        return self._imports
 
 
 def _users_of_exports(

@@ -81,16 +81,19 @@ class Engine:
                 for kind in rule.KINDS:
                     self._words[kind].add(word, rule)
 
-    def examine(self, entry: Entry, *, rewrite: bool = False, whole: bool = False) -> FileResult:
+    def examine(
+        self, entry: Entry, *, rewrite: bool = False, whole: bool = False, data: bytes | None = None
+    ) -> FileResult:
         """Examine a file.
 
         Args:
             entry: The file.
             rewrite: Whether to apply the chosen fixes (in memory) until nothing is left to apply.
             whole: Whether to show it to every rule, also to those whose words it does not hold.
+            data: Its bytes as they are to be, such as in an editor; None for those on the disk.
         """
         try:
-            examined = self._examine(entry, rewrite, whole)
+            examined = self._examine(entry, rewrite, whole, data)
             return examined if self._finish is None else self._finish(examined)
         except Exception:
             # A fault of one rule on one file must not end the run; it is reported and exits with 2.
@@ -98,9 +101,9 @@ class Engine:
 
             return FileResult(entry.path, entry.kind, failure=InternalFailure(entry.path, traceback.format_exc()))
 
-    def _examine(self, entry: Entry, rewrite: bool, whole: bool) -> FileResult:
+    def _examine(self, entry: Entry, rewrite: bool, whole: bool, data: bytes | None) -> FileResult:
         try:
-            data = read_regular(self.root / entry.path)
+            data = read_regular(self.root / entry.path) if data is None else data
         except OSError as error:
             return self._problem(entry, UnreadableFile.at(entry.path, say("cannot be read: {e}", e=error.strerror)))
         examined = FileResult(entry.path, entry.kind)

@@ -1,0 +1,1 @@
+"""torchferry for coding agents and editors: a server of the Model Context Protocol, and a language server."""

@@ -1,0 +1,49 @@
+"""The folders that an assistant may name: a path that leads out of them is refused, by whatever way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import say
+
+
+class Roots:
+    """Folders, links followed. What lies in them may be named, and nothing else."""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        """Take the folders.
+
+        Raises:
+            UsageError: one is no folder.
+        """
+        self.folders = tuple(dict.fromkeys(Path(folder).resolve() for folder in folders))
+        for folder in self.folders:
+            if not folder.is_dir():
+                raise UsageError(say("{path} is no folder", path=folder))
+
+    def place(self, text: str) -> Path:
+        """Return a path that an assistant names; one that is relative begins at the first folder.
+
+        Raises:
+            TorchferryError: it does not exist, or leads out of the folders.
+        """
+        if "\0" in text:
+            raise TorchferryError(say("a path holds a null character"))
+        try:
+            place = (self.folders[0] / text).resolve()
+            exists = place.exists()
+        except (OSError, RuntimeError) as error:
+            raise TorchferryError(say("{path} cannot be read: {error}", path=text, error=error)) from None
+        if not any(place.is_relative_to(folder) for folder in self.folders):
+            folders = ", ".join(map(str, self.folders))
+            raise TorchferryError(
+                say(
+                    "{path} is outside of the folders that this server may read: {folders}", path=text, folders=folders
+                ),
+                say("start the server with `--root` for another folder"),
+            )
+        if not exists:
+            raise TorchferryError(say("{path} does not exist", path=text))
+        return place

@@ -1,0 +1,45 @@
+"""`torchferry mcp`: answer a coding agent over the Model Context Protocol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from torchferry.cli.completion import target_option
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import language, say
+
+
+@click.command("mcp")
+@target_option()
+@click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder that the agent may name paths in; can be repeated. Default: the current folder.",
+)
+@click.option("--allow-write", is_flag=True, help="Let the agent apply fixes and undo them.")
+@click.option("--allow-run", is_flag=True, help="Let the agent run programs on the simulated card, with your rights.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the answers.")
+def command(target: str, roots: tuple[Path, ...], allow_write: bool, allow_run: bool, lang: str | None) -> None:
+    """Answer a coding agent over the Model Context Protocol, on standard input and output.
+
+    The agent can scan, explain rules and names, preview fixes, examine the machine and compare records. It can write
+    files and run programs only where you allow it.
+
+    \b
+    torchferry mcp --root ~/project -t NAME
+    """
+    try:
+        from torchferry.assistant.mcp_server import ServerSettings, make_server  # imported late: it needs an extra
+        from torchferry.assistant.roots import Roots
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "anyio", "pydantic"):
+            raise
+        raise TorchferryError(
+            say("`torchferry mcp` needs the package {name}", name="mcp"), say("pip install 'torchferry[mcp]'")
+        ) from None
+    settings = ServerSettings(Roots(roots or (Path(),)), target, allow_write, allow_run, lang or language())
+    make_server(settings).run("stdio")
