@@ -195,6 +195,9 @@ class Backend(DataOwner):
     DEVICE_GENERATOR: ClassVar[bool | Unknown] = UNKNOWN
     """Whether `torch.Generator(device=...)` works on the device."""
 
+    LOADS_TO_DEVICE: ClassVar[bool | Unknown] = UNKNOWN
+    """Whether `torch.load` puts tensors onto the device (`map_location`)."""
+
     SHARES_TENSORS_SINCE: ClassVar[str | None | Unknown] = UNKNOWN
     """First plugin version that sends device tensors to other processes (`torch.multiprocessing`) as shared memory;
     None for never."""

@@ -57,6 +57,7 @@ file = tempfile.NamedTemporaryFile(delete=False).name
 assert not torchs.is_initialized()
 dist.init_process_group("eccl", init_method=f"file://{file}", rank=0, world_size=1)
 assert dist.is_initialized() and dist.get_rank() == 0 and dist.get_backend() == "eccl"
+assert dist.barrier() is None and dist.barrier(async_op=True, device_ids=[0]).wait()
 assert not torchs.is_initialized()  # on the card torch's own module has no group
 try:
     torchs.get_rank()

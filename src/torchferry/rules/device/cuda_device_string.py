@@ -24,6 +24,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import portable_imports
+from torchferry.rules.device.load_onto_device import unloadable_locations
 from torchferry.rules.device.strings import literal_span, written_device
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.library.refused_device import is_refused
@@ -40,9 +41,11 @@ class CudaDeviceString(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each device string whose use is known."""
+        # LIB109 and DEV114 report these
+        unloadable = {part for location in unloadable_locations(context) for part in ast.walk(location)}
         for node in device_strings(context):
             trace = device_trace(context, node)
-            if trace.result is TraceResult.YES and not is_refused(context, node):  # LIB109
+            if trace.result is TraceResult.YES and not is_refused(context, node) and node not in unloadable:
                 yield self._report(context, node, trace)
 
     def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:

@@ -22,7 +22,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.source.names import assigned_value
 
-_LOADERS = {
+LOADERS = {
     "torch.load": 1,
     "torch.serialization.load": 1,
     "torch.jit.load": 1,
@@ -55,7 +55,7 @@ class LoadWithoutMapLocation(Rule):
                     name=name,
                 )
                 yield self.finding(context, context.file.span(call), message, Grade.NOTE)
-            position = _LOADERS.get(name)
+            position = LOADERS.get(name)
             if position is None or not _may_be_none(call, position):
                 continue
             if name in _OF_URLS and _is_saved_on_cpu(context, call):

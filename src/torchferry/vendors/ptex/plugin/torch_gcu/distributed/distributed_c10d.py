@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import torch as _torch
 import torch.distributed as _dist
 from torch.distributed import (
     GroupMember,
@@ -14,7 +15,6 @@ from torch.distributed import (
     all_reduce,
     all_to_all,
     all_to_all_single,
-    barrier,
     batch_isend_irecv,
     broadcast,
     destroy_process_group,
@@ -123,6 +123,20 @@ def new_group(
 ) -> Any:
     """Make a group of some processes; every process has to call it."""
     return _dist.new_group(ranks, timeout, None if backend is None else _eccl(backend), pg_options)
+
+
+def barrier(group: Any = GroupMember.WORLD, async_op: bool = False, device_ids: Any = None) -> Any:
+    """Wait until all processes of a group are here; as the plugin's own, it takes `device_ids` and looks at none."""
+    group = GroupMember.WORLD if group is None else group
+    if group is GroupMember.NON_GROUP_MEMBER:
+        return None
+    options = _dist.BarrierOptions()
+    options.device = _torch.device("xla")  # torch's own would ask which accelerator it knows, and this is none of them
+    work = group.barrier(options)
+    if async_op:
+        return work
+    work.wait()
+    return None
 
 
 def get_local_rank() -> int:
