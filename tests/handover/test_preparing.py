@@ -411,3 +411,47 @@ def test_addresses_and_templates() -> None:
     for wrong in ("{{b}}", "{% if a %}", "{% end %}"):
         with pytest.raises(ValueError, match=r".+"):
             fill(wrong, {"a": ""})
+
+
+def test_nothing_of_a_tree_becomes_code_of_a_script(tmp_path: Path) -> None:
+    hostile = 'a"""\nopen("hacked", "w")\n"""'
+    folder = project(tmp_path / "p", **{hostile: TRAINS})
+    assert "characters that are not written" in refusal(
+        folder, "--for", "tecorigin-modelzoo", "--domain", "NLP", "-o", tmp_path / "out"
+    )
+    (folder / f"{hostile}.py").unlink()
+    words = "'; touch hacked; $(touch hacked) `touch hacked` \\\" {0} %s"
+    text = (
+        "import argparse\np = argparse.ArgumentParser()\n"
+        f"p.add_argument('--data-path', help={words!r})\n"
+        f"p.add_argument('--x', dest={words!r}, default={words!r}, help={words!r}, choices=[{words!r}])\n"
+        "p.add_argument('--ste$(touch hacked)ps')\np.parse_args()\n"
+    )
+    project(folder, train=text + TRAINS.replace("loss.backward()", "print('ran') if 1 else loss.backward()"))
+    (folder / "README.md").write_text(f"{words} is what this project is all about, by its README.\n", encoding="utf-8")
+    for form, script, options in (
+        ("tecorigin-modelzoo", "PyTorch/contrib/NLP/M/run_scripts/test.sh", ["--domain", "NLP"]),
+        ("ascend-modelzoo", "PyTorch/contrib/nlp/M_for_PyTorch/test/train_testcase.sh", ["--domain", "nlp"]),
+        ("generic", "M/test.sh", []),
+    ):
+        out = tmp_path / form
+        assert handover(folder, "--for", form, "--model", "M", "-o", out, "-t", "npu", *options).exit_code == 0
+        for file in out.rglob("*.py"):
+            ast.parse(file.read_text(encoding="utf-8"))
+        path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        for name in ("python", "python3"):
+            wrapper = tmp_path / "bin" / name
+            wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
+            wrapper.chmod(0o755)
+        subprocess.run(
+            ["bash", out / script, *([] if form == "tecorigin-modelzoo" else ["--data_path=/d x"])],
+            env={"PATH": f"{tmp_path / 'bin'}{os.pathsep}{path}", "DATASET_PATH": "/d x"},
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert not list(tmp_path.rglob("hacked"))
+
+
+def test_a_commit_is_no_option_of_git(tmp_path: Path) -> None:
+    folder = project(tmp_path / "p", train=TRAINS)
+    assert "is no commit" in refusal(folder, "--for", "generic", "-o", tmp_path / "out", "--commit=--output=x")

@@ -33,10 +33,6 @@ class _PathOrCommand(click.Group):
             args = ["prepare", *args]
         return super().parse_args(ctx, args)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands that the help shows."""
-        return [name for name in super().list_commands(ctx) if name != "prepare"]
-
 
 @click.command("prepare")
 @click.argument("path", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -98,7 +94,7 @@ def prepare_command(
     target: str,
     lang: str | None,
 ) -> None:
-    """Prepare a ported model for a model zoo: its folders, start scripts, licence lines, README and pull request.
+    """Prepare folders, start scripts, licence lines, README and pull request. Short form: `handover [PATH]`.
 
     PATH is the ported project, which is read and not changed. Figures come from the evidence of `torchferry accept`;
     where one is missing, the text says so.
@@ -114,6 +110,7 @@ def prepare_command(
     from torchferry.handover.project_files import changed_files, git_source, project_files, without_secrets
     from torchferry.handover.request import HandoverRequest
     from torchferry.handover.writing import write_handover
+    from torchferry.report.text_format import printable
 
     lang = lang or language()
     form = form_of(form_name)
@@ -156,7 +153,7 @@ def prepare_command(
         remarks.insert(0, say("the evidence is of a project called {name}: is it of this one?", name=read.project))
     write_handover(prepared, out)
     for message in _summary(prepared, remarks, out, unsafe_fixes):
-        click.echo(message.render(lang))
+        click.echo(printable(message.render(lang)))
     sys.exit(exitcodes.CLEAN)
 
 
@@ -186,7 +183,14 @@ def _summary(prepared: PreparedHandover, remarks: Iterable[Message], out: Path, 
 
 @click.group("handover", cls=_PathOrCommand)
 def command() -> None:
-    """Prepare a ported model for a model zoo, and check a hand-over."""
+    """Prepare a ported model for a model zoo, and check it against the zoo's rules.
+
+    \b
+    torchferry handover . --for FORM --domain NAME -o DIR    write the hand-over into a new folder
+    torchferry handover check DIR                            say what is missing in it
+
+    `torchferry handover prepare --help` shows the options of the first.
+    """
 
 
 command.add_command(prepare_command)

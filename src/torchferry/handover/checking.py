@@ -97,14 +97,15 @@ def _judged(handed: HandedOver, rule: ZooRule) -> JudgedRule:
 def check_lines(checked: CheckedHandover, lang: str, verbose: bool = False) -> Iterator[str]:
     """Yield the result as text: counts, then what is missing, with place and remedy."""
     counts = {state: sum(judged.state is state for judged in checked.rules) for state in RuleState}
-    parts = [
-        say_plural("{count} rule kept", "{count} rules kept", count=counts[RuleState.KEPT]),
-        say_plural("{count} broken", "{count} broken", count=counts[RuleState.BROKEN]),
-        say_plural("{count} for a person", "{count} for a person", count=counts[RuleState.PERSON]),
-    ]
     place = checked.folder or "."
-    yield say("{folder} by {form}: {counts}", folder=_shown(place), form=checked.form,
-              counts=", ".join(part.render(lang) for part in parts)).render(lang)  # fmt: skip
+    yield say(
+        "{folder} by {form}: {kept}, {broken}, {person}",
+        folder=_shown(place),
+        form=checked.form,
+        kept=say_plural("{count} rule kept", "{count} rules kept", count=counts[RuleState.KEPT]),
+        broken=say_plural("{count} broken", "{count} broken", count=counts[RuleState.BROKEN]),
+        person=say_plural("{count} for a person", "{count} for a person", count=counts[RuleState.PERSON]),
+    ).render(lang)
     for state, title in _TITLES.items():
         judged = [each for each in checked.rules if each.state is state]
         if judged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from torchferry.source.project import Project
 _ASIDE = ("setup.py", "conftest.py", "hubconf.py", "export.py", "versioneer.py")
 _TRAINERS = frozenset({"fit", "train", "run"})
 _MOST = 12
+_SAFE = re.compile(r"[\w./+-]+\Z")
+"""Paths that stand in generated programs and shell scripts."""
 
 
 def choose_program(root: Path, files: ProjectFiles, named: str = "") -> str:
@@ -26,8 +29,19 @@ def choose_program(root: Path, files: ProjectFiles, named: str = "") -> str:
         named: What the user names; empty for the only one that trains.
 
     Raises:
-        UsageError: the named file is none of the project's Python files, or several programs, or none, may be meant.
+        UsageError: the named file is none of the project's Python files, or several programs, or none, may be meant; or
+            its name has characters that no generated script may hold.
     """
+    program = _chosen(root, files, named)
+    if not _SAFE.match(program):
+        raise UsageError(
+            say("`{name}` has characters that are not written into scripts", name=repr(program)[1:-1]),
+            say("rename the program: letters, digits, `_`, `.`, `+` and `-`"),
+        )
+    return program
+
+
+def _chosen(root: Path, files: ProjectFiles, named: str) -> str:
     python = [file.path for file in files.files if file.path.endswith(".py")]
     if named:
         path = named.replace("\\", "/").removeprefix("./")

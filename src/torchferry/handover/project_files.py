@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from torchferry.core.errors import TorchferryError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import read_regular
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
@@ -35,6 +36,8 @@ _FOREIGN = frozenset({".circleci", ".github", ".gitlab", ".idea", ".vscode"})
 """Folders with settings of forges and editors, which mean something in the project's own repository alone."""
 
 _MOST_FILES = 20_000
+
+_COMMIT = re.compile(r"\w[\w./@^~+-]*\Z")
 
 _LICENCE = ("license", "licence", "copying", "notice")
 
@@ -118,7 +121,12 @@ def changed_files(root: Path, original: Path | None, commit: str) -> frozenset[s
         root: The project's folder.
         original: A folder with the published files; None for none.
         commit: The published commit, where the project is in git; empty for the one that is checked out.
+
+    Raises:
+        UsageError: `commit` cannot be the name of one.
     """
+    if commit and not _COMMIT.match(commit):
+        raise UsageError(say("`{name}` is no commit", name=commit))
     changed: set[str] = set()
     told = False
     if original is not None:
