@@ -134,7 +134,10 @@ def test_arguments_are_found_in_what_the_program_imports(tmp_path: Path) -> None
     options = (
         "import argparse\ndef get():\n    p = argparse.ArgumentParser()\n    p.add_argument('--lr')\n    return p\n"
     )
-    folder = project(tmp_path, train="from lib.options import get\n" + TRAINS, lib__options=options, other=options)
+    own = "if __name__ == '__main__':\n    p.add_argument('--of-another-program')\n"
+    folder = project(
+        tmp_path, train="from lib.options import get\n" + TRAINS, lib__options=options + own, other=options
+    )
     found = arguments_of("train.py", opened(folder))
     assert [(argument.flag, argument.path) for argument in found.arguments] == [("--lr", "lib/options.py")]
 

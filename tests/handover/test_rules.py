@@ -102,6 +102,7 @@ BREAK: dict[str, Callable[[Path, ZooRule], object]] = {
     "gaps": _gap,
     "joined_paths": lambda folder, rule: append(model(folder) / "train.py", "PLACE = 'logs/' + __name__\n"),
     "levels": _level,
+    "licence": lambda folder, rule: append(model(folder) / "LICENSE", "GNU GENERAL PUBLIC LICENSE\n"),
     "lines": lambda folder, rule: edit(named(folder, rule), rule.texts("patterns")[0], "nothing"),
     "logged": lambda folder, rule: edit(model(folder) / "train.py", r"^ *zoo_log\.train.*\n", ""),
     "logged_validation": lambda folder, rule: append(model(folder) / "train.py", "Digits().eval()\n"),

@@ -120,7 +120,7 @@ def arguments_of(program: str, project: Project) -> ProgramArguments:
             if loaded is None:
                 continue
             tree = loaded[0].tree
-            for argument in _defined(tree, path):
+            for argument in _defined(tree, path, is_program=path == program):
                 if isinstance(argument, str):
                     unread.append(argument)
                 else:
@@ -172,11 +172,20 @@ def _imported(tree: ast.Module, path: str) -> Iterator[str]:
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-def _defined(tree: ast.Module, path: str) -> Iterator[ProgramArgument | str]:
+def asks_for_main(node: ast.stmt) -> bool:
+    """Whether a statement is `if __name__ == "__main__":`, which runs only in the program's own file."""
+    return isinstance(node, ast.If) and any(
+        isinstance(inner, ast.Name) and inner.id == "__name__" for inner in ast.walk(node.test)
+    )
+
+
+def _defined(tree: ast.Module, path: str, is_program: bool) -> Iterator[ProgramArgument | str]:
     """Yield the arguments that a file defines, in their order; a place, where one cannot be read."""
     calls = [
         node
-        for node in ast.walk(tree)
+        for statement in tree.body
+        if is_program or not asks_for_main(statement)
+        for node in ast.walk(statement)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument"
     ]
     for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):

@@ -114,6 +114,15 @@ def _changed_line(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
                 yield BrokenRule(say("the file was changed, and the line is missing"), handed.path_of(path), 1)
 
 
+def _licence(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
+    for path in handed.named("LICENSE*|LICENCE*|COPYING*"):
+        for pattern in rule.texts("never"):
+            match = re.search(pattern, handed.text(path) or "", re.IGNORECASE)
+            if match is not None:
+                line = (handed.text(path) or "").count("\n", 0, match.start()) + 1
+                yield BrokenRule(say("it is the {name}", name=match.group()), handed.path_of(path), line)
+
+
 def _never(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
     modules, calls = set(rule.texts("imports")), set(rule.texts("calls"))
     for path in handed.python:
@@ -410,6 +419,7 @@ CHECKS: dict[str, Check] = {
     "gaps": _gaps,
     "joined_paths": _joined_paths,
     "levels": _levels,
+    "licence": _licence,
     "lines": _lines,
     "logged": _logged,
     "logged_validation": _logged_validation,

@@ -15,7 +15,11 @@ _LANGUAGES = {
 }
 _SIGNS = {PYTHON: "#", C: "//"}
 
-_NOTICE = re.compile(r"copyright|licen[cs]ed under|spdx-license-identifier|all rights reserved", re.IGNORECASE)
+_NOTICE = re.compile(
+    r"copyright|licen[cs]ed under|spdx-license-identifier|all rights reserved"
+    r"|\b(?:[al]?gpl|mit|bsd|apache|mpl)\b[^\n]{0,30}\blicen[cs]e\b",
+    re.IGNORECASE,
+)
 _FIRST_LINES = re.compile(r"(?:#![^\n]*\n)?(?:[ \t\f]*#[^\n]*coding[:=][ \t]*[-\w.]+[^\n]*\n)?")
 _COMMENTS = {
     PYTHON: re.compile(r"(?:[ \t]*#[^\n]*\n)+"),

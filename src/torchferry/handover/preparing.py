@@ -19,6 +19,7 @@ from torchferry.handover.arguments import ProgramArguments, arguments_of, import
 from torchferry.handover.evidence import AcceptEvidence
 from torchferry.handover.licences import decoded, has_notice, language_of_comments, with_header, with_line
 from torchferry.handover.loss_lines import LogLine, import_edit, loss_lines
+from torchferry.handover.programs import starts_processes
 from torchferry.handover.project_files import LeftOut, ProjectFile
 from torchferry.handover.record import FileOrigin, HandoverRecord, RecordedFile
 from torchferry.handover.request import HandoverFacts, HandoverRequest
@@ -73,6 +74,11 @@ def prepare(request: HandoverRequest) -> PreparedHandover:
     project = Project(request.root, (path for path in contents if path.endswith(".py")))
     arguments = arguments_of(request.program, project)
     remarks = list(_argument_remarks(request, arguments))
+    if starts_processes(project, request.program):
+        remarks.append(
+            say("{program} starts processes of its own: start it once for each machine, not with torchrun",
+                program=request.program)
+        )  # fmt: skip
 
     renamed = _renamed(form, contents)
     edited: dict[str, SourceText] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.handover.arguments import imported_paths
+from torchferry.handover.arguments import asks_for_main, imported_paths
 from torchferry.handover.project_files import ProjectFiles
 from torchferry.source.project import Project
 
@@ -50,7 +50,9 @@ def _chosen(root: Path, files: ProjectFiles, named: str) -> str:
         return path
     project = Project(root, python)
     programs = [path for path in python if _is_program(project, path)]
-    training = [path for path in programs if _goes_backward(project, path)]
+    training = [
+        path for path in programs if path.rpartition("/")[2].startswith("train") or _goes_backward(project, path)
+    ]
     candidates = training or [path for path in programs if _trains(project, path)] or programs
     if len(candidates) == 1:
         return candidates[0]
@@ -74,13 +76,7 @@ def _is_program(project: Project, path: str) -> bool:
     if name in _ASIDE or name.startswith("test_") or "tests/" in f"{path}/" or name == "__init__.py":
         return False
     loaded = project.file(path)
-    return loaded is not None and any(_asks_for_main(node) for node in loaded[0].tree.body)
-
-
-def _asks_for_main(node: ast.stmt) -> bool:
-    return isinstance(node, ast.If) and any(
-        isinstance(inner, ast.Name) and inner.id == "__name__" for inner in ast.walk(node.test)
-    )
+    return loaded is not None and any(asks_for_main(node) for node in loaded[0].tree.body)
 
 
 def _trains(project: Project, program: str) -> bool:
@@ -99,3 +95,14 @@ def _called(tree: ast.Module) -> Iterator[bool]:
             owner = node.func.value
             is_trainer = isinstance(owner, ast.Name) and "trainer" in owner.id.lower()
             yield node.func.attr == "backward" or (is_trainer and node.func.attr in _TRAINERS)
+
+
+def starts_processes(project: Project, program: str) -> bool:
+    """Whether a program, or what it imports from the project, starts processes of its own with `spawn`."""
+    for path in imported_paths(program, project):
+        loaded = project.file(path)
+        if loaded is not None:
+            file = loaded[0]
+            if any(isinstance(file.parents.get(node), ast.Call) for node in file.attributes.get("spawn", ())):
+                return True
+    return False

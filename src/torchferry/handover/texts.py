@@ -170,7 +170,9 @@ def _levels(evidence: AcceptEvidence | None, lang: str) -> dict[str, str]:
     needs_card = gap(say("`torchferry accept` on the card, or --set"), lang)
     person = gap(say("--set level_migration, level_tuning, level_speed"), lang)
     return {
-        "level_gpu": "OK" if has_baseline else "NOK",
+        "level_gpu": "OK"
+        if has_baseline
+        else gap(say("figure of CUDA: `baseline.metrics` of torchferry.accept.toml"), lang),
         "level_migration": person,
         "level_function": "OK" if on_card and evidence is not None and evidence.seconds is not None else needs_card,
         "level_precision": "OK" if accepted and any(each.measured for each in evidence.metrics) else needs_card,  # type: ignore[union-attr]
