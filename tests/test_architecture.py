@@ -123,6 +123,7 @@ MAY_IMPORT = {
     "programs": {"core", "backends", "source", "rules", "installed"},
     "migration": {"core", "backends", "source", "rules"},
     "report": {"core", "backends", "source", "rules", "installed", "programs", "migration", "kernels"},
+    "handover": {"core", "backends", "source", "migration"},
     "shim": {"core", "backends"},
     "rehearsal": {"core", "backends", "shim"},
     "doctor": {"core", "backends"},
@@ -133,7 +134,8 @@ MAY_IMPORT = {
     "assistant": {"core", "backends", "source", "rules", "report"},
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
-        *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling", "assistant"),
+        *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling"),
+        *("assistant", "handover"),
     },
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and asks its

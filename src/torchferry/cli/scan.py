@@ -15,8 +15,9 @@ from torchferry.cli.native import with_survey
 from torchferry.cli.options import output_options, selection_options
 from torchferry.cli.output import progress, tell, write_report
 from torchferry.cli.settings import settings_lines, settle
+from torchferry.cli.writing import write
 from torchferry.core import exitcodes
-from torchferry.core.errors import TorchferryError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.installed.model import Inspected
 from torchferry.migration.remarks import remarks
@@ -57,6 +58,9 @@ from torchferry.rules.analysis import analyse
 @click.option(
     "--kept", "list_mentions", is_flag=True, help="List every CUDA word that stays without a finding, and why."
 )
+@click.option(
+    "--plan", is_flag=True, help="Print the way to an accepted port instead: phases, counts, commands; text or json."
+)
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
 def command(
     choices: Choices,
@@ -69,6 +73,7 @@ def command(
     rehearse_seconds: float,
     reproduction: Path | None,
     list_mentions: bool,
+    plan: bool,
     exit_zero: bool,
 ) -> None:
     """Report what a CUDA project needs to run on another accelerator.
@@ -80,6 +85,11 @@ def command(
     from standard input. The report shows the verdict, counts, what blocks, and every place with what to do there.
     """
     lang = choices.lang
+    if plan and (output_format not in ("text", "json") or choices.only or choices.home is not None):
+        raise UsageError(
+            say("--plan is about a whole project, and is text or json"),
+            say("name the project's folder, and no other form than text or json"),
+        )
     environment = None
     if python is not None:
         from torchferry.installed.environment import environment_of
@@ -124,7 +134,12 @@ def command(
     shown_remarks = (*remarks(setting.root, setting.target, analysis, ignored=not judged.unlooked), *judged.remarks)
     report = report_of(analysis, setting.target, setting.name, remarks=shown_remarks, programs=judged.programs)
     report = report._replace(packages=packages, unlooked=judged.unlooked, partial=judged.partial, native=native)
-    if output_format == "text" and output_file is None:
+    if plan:
+        from torchferry.report.plan import plan_json, plan_of, plan_text  # imported late: few scans ask for it
+
+        phases = plan_of(report, str(choices.paths[0]), str(setting.target))
+        write((plan_json if output_format == "json" else plan_text)(report, phases, lang), output_file)
+    elif output_format == "text" and output_file is None:
         if verbose:
             for line in settings_lines(setting.config, choices):
                 click.echo(line)
@@ -134,7 +149,7 @@ def command(
             write_report(report, output_format, lang, None, verbose)
     else:
         write_report(report, output_format, lang, output_file)
-    if list_mentions or verbose:
+    if (list_mentions or verbose) and not plan:
         for word in report.mentions:
             reason = say(word.kind.value).render(lang)
             click.echo(f"{printable(str(word.location))} {printable(word.word)}  [{reason}]")

@@ -1,0 +1,174 @@
+"""Judge a hand-over by the rules of its form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+
+from torchferry import __version__
+from torchferry.backends.handover_forms import ZooRule
+from torchferry.core.messages import say, say_plural, translatable
+from torchferry.core.record import NamedTuple
+from torchferry.handover.checks import CHECKS, BrokenRule
+from torchferry.handover.handed_over import HandedOver
+
+KIND = "torchferry handover check"
+SCHEMA = 1
+
+_MOST_PLACES = 8
+"""Places of one rule in the text; JSON has them all."""
+
+
+class RuleState(str, Enum):
+    """What became of a rule."""
+
+    KEPT = "kept"
+    BROKEN = "broken"
+    ADVICE = "advice"
+    """Broken, and only a piece of advice."""
+
+    PERSON = "person"
+    """Only a person can judge it: it counts as neither kept nor broken."""
+
+
+_TITLES = {
+    RuleState.BROKEN: translatable("Missing:"),
+    RuleState.ADVICE: translatable("Advice:"),
+    RuleState.PERSON: translatable("For a person:"),
+}
+
+
+class JudgedRule(NamedTuple):
+    """A rule, what became of it, and where it is broken."""
+
+    rule: ZooRule
+    state: RuleState
+    places: tuple[BrokenRule, ...] = ()
+
+
+class CheckedHandover(NamedTuple):
+    """What a check found.
+
+    Attributes:
+        root: The folder that was checked.
+        form: The form's name.
+        folder: The model's folder below it.
+        rules: Every rule of the form, in its order.
+    """
+
+    root: str
+    form: str
+    folder: str
+    rules: tuple[JudgedRule, ...]
+
+    @property
+    def broken(self) -> list[JudgedRule]:
+        """The rules that are required and broken."""
+        return [judged for judged in self.rules if judged.state is RuleState.BROKEN]
+
+
+def check_handover(root: Path, form: str = "") -> CheckedHandover:
+    """Check a folder that is handed over.
+
+    Args:
+        root: The folder of a hand-over, a clone of the zoo, or the model's folder in it.
+        form: The form; empty for the one that the hand-over names.
+
+    Raises:
+        UsageError: the folder or the form does not exist, or no form is named.
+        TorchferryError: its record is damaged.
+    """
+    handed = HandedOver(root, form)
+    rules = tuple(_judged(handed, rule) for rule in handed.form.rules)
+    return CheckedHandover(str(root), handed.form.name, handed.folder, rules)
+
+
+def _judged(handed: HandedOver, rule: ZooRule) -> JudgedRule:
+    if rule.level == "person":
+        return JudgedRule(rule, RuleState.PERSON)
+    places = tuple(CHECKS[rule.check](handed, rule))
+    if not places:
+        return JudgedRule(rule, RuleState.KEPT)
+    return JudgedRule(rule, RuleState.ADVICE if rule.level == "advice" else RuleState.BROKEN, places)
+
+
+def check_lines(checked: CheckedHandover, lang: str, verbose: bool = False) -> Iterator[str]:
+    """Yield the result as text: counts, then what is missing, with place and remedy."""
+    counts = {state: sum(judged.state is state for judged in checked.rules) for state in RuleState}
+    place = checked.folder or "."
+    yield say(
+        "{folder} by {form}: {kept}, {broken}, {person}",
+        folder=_shown(place),
+        form=checked.form,
+        kept=say_plural("{count} rule kept", "{count} rules kept", count=counts[RuleState.KEPT]),
+        broken=say_plural("{count} broken", "{count} broken", count=counts[RuleState.BROKEN]),
+        person=say_plural("{count} for a person", "{count} for a person", count=counts[RuleState.PERSON]),
+    ).render(lang)
+    for state, title in _TITLES.items():
+        judged = [each for each in checked.rules if each.state is state]
+        if judged:
+            yield ""
+            yield say(title).render(lang)
+            for each in judged:
+                yield from _rule_lines(each, lang, verbose)
+    if verbose:
+        yield ""
+        yield say("Kept:").render(lang)
+        for each in checked.rules:
+            if each.state is RuleState.KEPT:
+                yield from _rule_lines(each, lang, verbose)
+
+
+def _rule_lines(judged: JudgedRule, lang: str, verbose: bool) -> Iterator[str]:
+    rule = judged.rule
+    yield f"  {rule.code}  {rule.text.render(lang)}"
+    for broken in judged.places[:_MOST_PLACES]:
+        where = f"{_shown(broken.path)}:{broken.line}" if broken.line else _shown(broken.path)
+        yield f"      {where + ': ' if where else ''}{_shown(broken.message.render(lang))}"
+    if len(judged.places) > _MOST_PLACES:
+        yield f"      {say('... and {count} more', count=len(judged.places) - _MOST_PLACES).render(lang)}"
+    if judged.places and rule.remedy.render(lang):
+        yield f"      {say('to do: {remedy}', remedy=rule.remedy).render(lang)}"
+    if verbose:
+        yield f"      {say('source: {source}', source=rule.source).render(lang)}"
+
+
+def _shown(text: str) -> str:
+    """Return a text of a tree that is not trusted without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def check_json(checked: CheckedHandover, lang: str) -> str:
+    """Return the result as JSON."""
+    document = {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "torchferry": __version__,
+        "folder": checked.root,
+        "form": checked.form,
+        "model_folder": checked.folder,
+        "rules": [
+            {
+                "code": judged.rule.code,
+                "level": judged.rule.level,
+                "state": judged.state.value,
+                "text": judged.rule.text.render(lang),
+                "remedy": judged.rule.remedy.render(lang),
+                "source": judged.rule.source,
+                "places": [
+                    {"path": place.path, "line": place.line, "message": place.message.render(lang)}
+                    for place in judged.places
+                ],
+            }
+            for judged in checked.rules
+        ],
+        "counts": {state.value: sum(judged.state is state for judged in checked.rules) for state in RuleState},
+    }
+    return json.dumps(document, ensure_ascii=False, indent=1)
+
+
+def codes(rules: Iterable[JudgedRule]) -> list[str]:
+    """Return the codes of rules."""
+    return [judged.rule.code for judged in rules]

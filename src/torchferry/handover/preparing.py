@@ -1,0 +1,295 @@
+"""Put a hand-over together: the project's files, the zoo's folders, licence lines, start scripts, texts.
+
+Nothing is written here, and nothing of the project is run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from torchferry.backends.handover_forms import HandoverForm, ZooFile, roles
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
+from torchferry.handover.addresses import SOURCES, PublicAddress, public_addresses
+from torchferry.handover.arguments import ProgramArguments, arguments_of, imported_paths
+from torchferry.handover.evidence import AcceptEvidence
+from torchferry.handover.licences import decoded, has_notice, language_of_comments, with_header, with_line
+from torchferry.handover.loss_lines import LogLine, import_edit, loss_lines
+from torchferry.handover.programs import starts_processes
+from torchferry.handover.project_files import LeftOut, ProjectFile
+from torchferry.handover.record import FileOrigin, HandoverRecord, RecordedFile
+from torchferry.handover.request import HandoverFacts, HandoverRequest
+from torchferry.handover.run_scripts import start_parameters
+from torchferry.handover.templates import fill
+from torchferry.handover.texts import template_values
+from torchferry.migration.journal import digest
+from torchferry.source.project import Project
+from torchferry.source.text import SourceText, apply_edits
+
+_MODEL = re.compile(r"[A-Za-z0-9][\w.+-]*\Z")
+_README = re.compile(r"readme(?:\.(?:md|rst|txt))?\Z", re.IGNORECASE)
+
+
+class PreparedFile(NamedTuple):
+    """A file of a hand-over: its path below the folder, its bytes, its permission bits, and whose it is."""
+
+    path: str
+    data: bytes
+    mode: int
+    origin: FileOrigin
+
+
+class PreparedHandover(NamedTuple):
+    """A hand-over, before it is written.
+
+    Attributes:
+        files: The files.
+        record: What is recorded of them.
+        remarks: What the user should know.
+        left_out: Files that are not handed over.
+        log_lines: Lines for the zoo's logger: those that were inserted, or that `--unsafe-fixes` inserts.
+    """
+
+    files: tuple[PreparedFile, ...]
+    record: HandoverRecord
+    remarks: tuple[Message, ...]
+    left_out: tuple[LeftOut, ...]
+    log_lines: tuple[LogLine, ...]
+
+
+def prepare(request: HandoverRequest) -> PreparedHandover:
+    """Return a hand-over.
+
+    Raises:
+        UsageError: the model's name or domain does not fit the form.
+    """
+    form = request.form
+    model = _model_folder(form, request.model)
+    folder = form.layout.format(domain=_domain(form, request.domain), model=model)
+    contents = {file.path: file for file in request.files.files}
+    project = Project(request.root, (path for path in contents if path.endswith(".py")))
+    arguments = arguments_of(request.program, project)
+    remarks = list(_argument_remarks(request, arguments))
+    if starts_processes(project, request.program):
+        remarks.append(
+            say("{program} starts processes of its own: start it once for each machine, not with torchrun",
+                program=request.program)
+        )  # fmt: skip
+
+    renamed = _renamed(form, contents)
+    edited: dict[str, SourceText] = {}
+    log_lines: tuple[LogLine, ...] = ()
+    if form.logger is not None:
+        log_lines = tuple(loss_lines(imported_paths(request.program, project), project, form.logger))
+        if not log_lines:
+            remarks.append(say("no print of a loss was found in {program}: nothing is logged", program=request.program))
+        elif request.unsafe:
+            edited = _with_log_lines(request, project, log_lines)
+    origins: dict[str, FileOrigin] = {}
+    prepared: list[PreparedFile] = []
+    own_data: dict[str, bytes] = {}
+    undecoded: list[str] = []
+    for path, file in contents.items():
+        origin = _origin(request, path, path in edited)
+        data = edited[path].encode(edited[path].text) if path in edited else file.data
+        language = language_of_comments(path)
+        if origin is not FileOrigin.UNCHANGED and language and (form.own_header or form.changed_line):
+            source = decoded(data, path)
+            if source is None:
+                undecoded.append(path)
+            elif origin is FileOrigin.OWN and form.own_header and not has_notice(source.text):
+                data = source.encode(with_header(source, form.own_header, language, request.year))
+            elif form.changed_line:
+                origin = FileOrigin.CHANGED
+                data = source.encode(with_line(source, form.changed_line, language, request.year))
+        origins[path] = origin
+        own_data[path] = data
+        prepared.append(PreparedFile(f"{folder}/{renamed.get(path, path)}", data, file.mode, origin))
+    if undecoded:
+        remarks.append(
+            say("not decodable, so that no licence line was added: {names}", names=", ".join(sorted(undecoded)[:5]))
+        )
+    if request.changed is None and form.changed_line:
+        remarks.append(
+            say("which files were changed is not known: there is no migration's journal and no git; name the original "
+                "with --original")
+        )  # fmt: skip
+    if not request.files.licences:
+        remarks.append(say("the project has no licence file: ask its authors before anything is handed over"))
+
+    facts = HandoverFacts(
+        model,
+        _identifier(model),
+        folder,
+        start_parameters(form, arguments, roles()),
+        arguments,
+        tuple(sorted(path for path, origin in origins.items() if origin is FileOrigin.CHANGED)),
+        tuple(_addresses(contents, own_data)),
+        request.files.licences,
+        _overview(contents),
+    )
+    values = template_values(request, facts)
+    present = {file.path for file in prepared}
+    for wanted in form.files:
+        made = _written(request, wanted, facts, values)
+        if made is None:
+            continue
+        if made.path in present:
+            remarks.append(say("{path} is the project's own, and stays", path=made.path))
+            continue
+        prepared.append(made)
+    _add_requirements(request, folder, prepared, remarks)
+    record = HandoverRecord(
+        form.name, model, request.domain, folder, request.program, _verdict(request.evidence),
+        tuple(RecordedFile(file.path, file.origin, digest(file.data)) for file in prepared),
+        tuple(left.path for left in request.files.left_out),
+    )  # fmt: skip
+    return PreparedHandover(tuple(prepared), record, tuple(remarks), request.files.left_out, log_lines)
+
+
+def _verdict(evidence: AcceptEvidence | None) -> str:
+    return "" if evidence is None else "rehearsal" if evidence.rehearsal else evidence.verdict
+
+
+def _model_folder(form: HandoverForm, name: str) -> str:
+    if not _MODEL.match(name):
+        raise UsageError(
+            say("`{name}` cannot be the name of a model's folder", name=name),
+            say("name it with --model, in letters, digits, `_`, `.`, `+` and `-`"),
+        )
+    around = form.model.split("{name}")
+    return name if name.startswith(around[0]) and name.endswith(around[-1]) else form.model.format(name=name)
+
+
+def _domain(form: HandoverForm, domain: str) -> str:
+    if "{domain}" not in form.layout:
+        return ""
+    if not domain or not all(_MODEL.match(part) for part in domain.split("/")):
+        raise UsageError(
+            say("the model's domain is needed") if not domain else say("`{name}` is no domain", name=domain),
+            say("name it with --domain; the zoo has {names}", names=", ".join(form.domains)),
+        )
+    return domain
+
+
+def _identifier(model: str) -> str:
+    return re.sub(r"\W+", "_", model).strip("_").lower() or "model"
+
+
+def _renamed(form: HandoverForm, contents: Mapping[str, ProjectFile]) -> dict[str, str]:
+    """Return the project's files that get another name, since the zoo's README takes theirs."""
+    taken = {file.path.lower() for file in form.files if not file.outside and _README.match(file.path)}
+    return {
+        path: f"{path.rpartition('.')[0] or path}_original{os.path.splitext(path)[1]}"
+        for path in contents
+        if path.lower() in taken
+    }
+
+
+def _origin(request: HandoverRequest, path: str, is_edited: bool) -> FileOrigin:
+    name = path.rpartition("/")[2]
+    if any(fnmatchcase(path, pattern) or fnmatchcase(name, pattern) for pattern in request.own):
+        return FileOrigin.OWN
+    return FileOrigin.CHANGED if is_edited or path in (request.changed or ()) else FileOrigin.UNCHANGED
+
+
+def _with_log_lines(request: HandoverRequest, project: Project, lines: Sequence[LogLine]) -> dict[str, SourceText]:
+    """Return the texts with the lines for the logger."""
+    logger = request.form.logger
+    assert logger is not None
+    texts: dict[str, SourceText] = {}
+    for path in {line.path for line in lines}:
+        loaded = project.file(path)
+        assert loaded is not None
+        file = loaded[0]
+        edits = [edit for line in lines if line.path == path for edit in line.edits]
+        text = apply_edits(file.source.text, [import_edit(file, logger), *edits])
+        texts[path] = SourceText(text, file.source.encoding, file.source.bom)
+    return texts
+
+
+def _argument_remarks(request: HandoverRequest, arguments: ProgramArguments) -> list[Message]:
+    remarks = []
+    if not arguments.arguments:
+        if arguments.otherwise:
+            remarks.append(
+                say("{program} takes its settings with {names}, which is not read: the start script passes on what it "
+                    "is given", program=request.program, names=", ".join(arguments.otherwise))
+            )  # fmt: skip
+        else:
+            remarks.append(
+                say("{program} has no arguments that can be read: the start script passes on what it is given",
+                    program=request.program)
+            )  # fmt: skip
+    if arguments.unread:
+        remarks.append(
+            say("arguments that only a run knows are passed on as they are: {places}",
+                places=", ".join(arguments.unread[:5]))
+        )  # fmt: skip
+    return remarks
+
+
+def _addresses(contents: Mapping[str, ProjectFile], data: Mapping[str, bytes]) -> list[PublicAddress]:
+    seen: dict[tuple[str, str], PublicAddress] = {}
+    for path in contents:
+        source = decoded(data[path], path) if path.endswith(SOURCES) else None
+        for address in () if source is None else public_addresses(path, source.text):
+            seen.setdefault((path, address.address), address)
+    return list(seen.values())
+
+
+def _overview(contents: Mapping[str, ProjectFile]) -> str:
+    """Return the first paragraph of the project's README that is text."""
+    file = next((file for path, file in contents.items() if _README.match(path)), None)
+    source = None if file is None else decoded(file.data, file.path)
+    if source is None:
+        return ""
+    for paragraph in re.split(r"\n[ \t]*\n", source.text.replace("\r\n", "\n")):
+        line = " ".join(paragraph.split())
+        if re.match(r"[^\W_]", line) and len(line) > 30 and not re.match(r"[=~-]{3}", paragraph.partition("\n")[2]):
+            return line[:1000].replace("{{", "{ {")
+    return ""
+
+
+def _written(
+    request: HandoverRequest, wanted: ZooFile, facts: HandoverFacts, values: Mapping[str, str]
+) -> PreparedFile | None:
+    """Return a file from its template; None where it is not asked for."""
+    asked = {
+        "": True,
+        "dockerfile": request.dockerfile,
+        "logger": request.unsafe and request.form.logger is not None,
+        "addresses": bool(facts.addresses),
+    }
+    if not asked[wanted.when]:
+        return None
+    program_folder = request.program.rpartition("/")[0]
+    path = wanted.path.format(model_id=facts.model_id, program_folder=f"{program_folder}/" if program_folder else "")
+    text = fill(request.form.template(wanted.template, request.lang), values)
+    if wanted.header and request.form.own_header:
+        text = with_header(SourceText(text), request.form.own_header, language_of_comments(path), request.year)
+    mode = 0o755 if path.endswith(".sh") else 0o644
+    full = path if wanted.outside else f"{facts.folder}/{path}"
+    return PreparedFile(full, text.encode("utf-8"), mode, FileOrigin.GENERATED)
+
+
+def _add_requirements(
+    request: HandoverRequest, folder: str, prepared: list[PreparedFile], remarks: list[Message]
+) -> None:
+    """Add the zoo's logger to the requirements, which are made where the project has none."""
+    wanted = "" if request.form.logger is None else request.form.logger.requirement
+    path = f"{folder}/requirements.txt"
+    number = next((number for number, file in enumerate(prepared) if file.path == path), None)
+    if number is None:
+        remarks.append(say("the project has no requirements.txt: name its packages in the one that was written"))
+        text = f"{wanted}\n" if wanted else ""
+        heading = say("packages that the model needs, one a line").render(request.lang)
+        prepared.append(PreparedFile(path, f"# {heading}\n{text}".encode(), 0o644, FileOrigin.GENERATED))
+    elif wanted and wanted.encode() not in prepared[number].data:
+        file = prepared[number]
+        data = file.data + (b"" if file.data.endswith(b"\n") or not file.data else b"\n") + f"{wanted}\n".encode()
+        prepared[number] = file._replace(data=data, origin=FileOrigin.CHANGED)

@@ -1,0 +1,108 @@
+"""Which program of a project trains the model that is handed over."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
+from torchferry.handover.arguments import asks_for_main, imported_paths
+from torchferry.handover.project_files import ProjectFiles
+from torchferry.source.project import Project
+
+_ASIDE = ("setup.py", "conftest.py", "hubconf.py", "export.py", "versioneer.py")
+_TRAINERS = frozenset({"fit", "train", "run"})
+_MOST = 12
+_SAFE = re.compile(r"[\w./+-]+\Z")
+"""Paths that stand in generated programs and shell scripts."""
+
+
+def choose_program(root: Path, files: ProjectFiles, named: str = "") -> str:
+    """Return the program that is handed over.
+
+    Args:
+        root: The project's folder.
+        files: Its files.
+        named: What the user names; empty for the only one that trains.
+
+    Raises:
+        UsageError: the named file is none of the project's Python files, or several programs, or none, may be meant; or
+            its name has characters that no generated script may hold.
+    """
+    program = _chosen(root, files, named)
+    if not _SAFE.match(program):
+        raise UsageError(
+            say("`{name}` has characters that are not written into scripts", name=repr(program)[1:-1]),
+            say("rename the program: letters, digits, `_`, `.`, `+` and `-`"),
+        )
+    return program
+
+
+def _chosen(root: Path, files: ProjectFiles, named: str) -> str:
+    python = [file.path for file in files.files if file.path.endswith(".py")]
+    if named:
+        path = named.replace("\\", "/").removeprefix("./")
+        if path not in python:
+            raise UsageError(say("{path} is no Python file of the project", path=named))
+        return path
+    project = Project(root, python)
+    programs = [path for path in python if _is_program(project, path)]
+    training = [
+        path for path in programs if path.rpartition("/")[2].startswith("train") or _goes_backward(project, path)
+    ]
+    candidates = training or [path for path in programs if _trains(project, path)] or programs
+    if len(candidates) == 1:
+        return candidates[0]
+    if not candidates:
+        raise UsageError(
+            say("no Python program was found in {root}", root=root), say("name the one that trains with --program")
+        )
+    raise UsageError(
+        say("several programs may be the model's: {names}", names=_listed(candidates)),
+        say("name the one that trains with --program"),
+    )
+
+
+def _listed(paths: Iterable[str]) -> str:
+    every = list(paths)
+    return ", ".join(every[:_MOST]) + (f" (+{len(every) - _MOST})" if len(every) > _MOST else "")
+
+
+def _is_program(project: Project, path: str) -> bool:
+    name = path.rpartition("/")[2]
+    if name in _ASIDE or name.startswith("test_") or "tests/" in f"{path}/" or name == "__init__.py":
+        return False
+    loaded = project.file(path)
+    return loaded is not None and any(asks_for_main(node) for node in loaded[0].tree.body)
+
+
+def _trains(project: Project, program: str) -> bool:
+    """Whether a program, or what it imports from the project, goes backward or starts a trainer."""
+    return any(_goes_backward(project, path) for path in imported_paths(program, project))
+
+
+def _goes_backward(project: Project, path: str) -> bool:
+    loaded = project.file(path)
+    return loaded is not None and any(_called(loaded[0].tree))
+
+
+def _called(tree: ast.Module) -> Iterator[bool]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = node.func.value
+            is_trainer = isinstance(owner, ast.Name) and "trainer" in owner.id.lower()
+            yield node.func.attr == "backward" or (is_trainer and node.func.attr in _TRAINERS)
+
+
+def starts_processes(project: Project, program: str) -> bool:
+    """Whether a program, or what it imports from the project, starts processes of its own with `spawn`."""
+    for path in imported_paths(program, project):
+        loaded = project.file(path)
+        if loaded is not None:
+            file = loaded[0]
+            if any(isinstance(file.parents.get(node), ast.Call) for node in file.attributes.get("spawn", ())):
+                return True
+    return False

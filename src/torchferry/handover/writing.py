@@ -1,0 +1,135 @@
+"""Write a hand-over into a folder of its own: whole, or not at all, and never over what was not written here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import Message, say
+from torchferry.handover.preparing import PreparedHandover
+from torchferry.handover.record import NAME, HandoverRecord, read_record
+from torchferry.migration.directory import Directory
+from torchferry.migration.journal import digest
+from torchferry.migration.signing import signer
+
+_MOST = 5
+
+
+def write_handover(prepared: PreparedHandover, out: Path) -> None:
+    """Write a hand-over.
+
+    The folder appears under its name when it is complete. One that an earlier hand-over wrote, and nobody has changed
+    since, is replaced.
+
+    Args:
+        prepared: The hand-over.
+        out: Its folder.
+
+    Raises:
+        TorchferryError: the folder holds something else, or cannot be written.
+    """
+    earlier = _earlier(out)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".torchferry", dir=out.parent))
+    except OSError as error:
+        raise _unwritable(out, error) from None
+    try:
+        partial.chmod(0o755)
+        for file in prepared.files:
+            path = partial / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "wb") as opened:
+                opened.write(file.data)
+                os.fchmod(opened.fileno(), file.mode)
+        _sign(partial, prepared.record)
+        if earlier is not None:
+            _remove(out, earlier)
+        elif out.exists():
+            out.rmdir()
+        os.replace(partial, out)
+    except BaseException as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise _unwritable(out, error) from None
+        raise
+
+
+def _sign(folder: Path, record: HandoverRecord) -> None:
+    """Write the record, signed for the folder, which keeps its inode when it is renamed."""
+    document = record.document()
+    with Directory.open(folder) as top:
+        signatures = signer(folder, top, create=True).signatures(document)
+    text = json.dumps({**document, "signatures": signatures}, indent=1, ensure_ascii=False) + "\n"
+    (folder / NAME).write_bytes(text.encode("utf-8"))
+
+
+def _earlier(out: Path) -> HandoverRecord | None:
+    """Return the record of the hand-over that a folder holds; None for an empty folder, or for none.
+
+    Raises:
+        TorchferryError: it holds something else, or was changed.
+    """
+    if not os.path.lexists(out):
+        return None
+    if out.is_symlink() or not out.is_dir():
+        raise _refused(out, say("it is no folder"))
+    present = dict(_files(out))
+    if not present:
+        return None
+    read = read_record(out)
+    if read is None:
+        raise _refused(out, say("torchferry did not write it"))
+    record, document = read
+    signatures = document.pop("signatures", None)
+    with Directory.open(out) as top:
+        problem = signer(out, top).problem(document, signatures)
+    if problem is not None:
+        raise _refused(out, problem)
+    recorded = {file.path: file.sha256 for file in record.files}
+    changed = sorted(
+        {path for path in recorded.keys() | present.keys() if recorded.get(path) != present.get(path)} - {NAME}
+    )
+    if changed:
+        named = ", ".join(changed[:_MOST]) + (f" (+{len(changed) - _MOST})" if len(changed) > _MOST else "")
+        raise _refused(out, say("it was changed since: {names}", names=named))
+    return record
+
+
+def _files(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield every file below a folder with its SHA-256; what is no regular file has none."""
+    for top, folders, names in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(top, name))]
+        for name in (*names, *links):
+            full = os.path.join(top, name)
+            path = os.path.relpath(full, folder).replace(os.sep, "/")
+            is_file = stat.S_ISREG(os.lstat(full).st_mode)
+            yield path, digest(Path(full).read_bytes()) if is_file else ""
+
+
+def _remove(out: Path, record: HandoverRecord) -> None:
+    """Remove what an earlier hand-over wrote; a folder with anything else in it stays, and is an error."""
+    with Directory.open(out) as top:
+        for path in (*(file.path for file in record.files), NAME):
+            with top.parent(path) as parent:
+                parent.remove(path.rpartition("/")[2])
+    for folder, _, _ in os.walk(out, topdown=False):
+        os.rmdir(folder)
+
+
+def _refused(out: Path, reason: Message) -> TorchferryError:
+    return TorchferryError(
+        say("`{out}` already exists: {reason}", out=out, reason=reason),
+        say("name another folder with --out, or move it away; nothing was touched"),
+    )
+
+
+def _unwritable(out: Path, error: OSError) -> TorchferryError:
+    return TorchferryError(say("cannot write {path}: {error}", path=out, error=error.strerror or error))
