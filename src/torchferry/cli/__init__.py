@@ -26,6 +26,7 @@ _COMMANDS = {
     "nan": "Run a command and find its first NaN or infinity.",
     "compare": "Find where numbers differ from the CPU's, or from another machine's.",
     "profile": "Say where the time of a run goes, and where it differs from another machine's.",
+    "advise": "Say what would make a program faster on a target, with evidence.",
     "ops": "Say which operators a program needs, and which of them a target has.",
     "replay": "Run a saved call of an operator again, and judge it.",
     "doctor": "Check this machine for a target's cards, with a command that fixes each failure.",

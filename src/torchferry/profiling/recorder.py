@@ -180,6 +180,7 @@ class StepRecorder:
     def _settings(self) -> dict[str, Any]:
         """Return what a comparison must know of this process."""
         settings: dict[str, Any] = {
+            "program": os.path.basename(sys.argv[0]),
             "torch": str(torch.__version__),
             "python": platform.python_version(),
             "host": platform.node(),

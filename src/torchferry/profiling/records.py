@@ -28,6 +28,7 @@ class HostCall(NamedTuple):
         sequence: Number that an operator of the forward shares with its backward; -1 without one.
         forward_thread: The thread of the forward as the profiler numbers it; 0 in the forward itself.
         correlation: Number that a call of the driver shares with the work that it started; 0 without one.
+        layout: Of a convolution, `channels_last` or `contiguous` where its first input is one of them and not both.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class HostCall(NamedTuple):
     sequence: int = -1
     forward_thread: int = 0
     correlation: int = 0
+    layout: str = ""
 
 
 class DeviceWork(NamedTuple):
