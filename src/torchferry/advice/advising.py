@@ -71,13 +71,17 @@ def advise(
         programs = programs[:_MOST_PROGRAMS]
     if measured is not None:
         programs = _of_trace(programs, measured)
-    if not programs:
+    trainers = code.library_trainers()
+    if trainers:
         remarks.append(
             say(
-                "no training step was found: no loop or function here calls backward; what a library's trainer does in "
-                "a step can only be seen in a trace"
+                "the steps of {libraries} are in these libraries ({place}): only a trace shows what happens in them",
+                libraries=", ".join(sorted(trainers)),
+                place=next(iter(trainers.values())),
             )
         )
+    elif not programs:
+        remarks.append(say("no training step was found: nothing here calls backward and steps an optimizer"))
     found: list[Advice] = []
     for program in programs or [TrainingProgram(code, (), ())]:
         asked = Asked(program, measured, target, findings)
@@ -120,7 +124,8 @@ def _of_measured(measured: MeasuredRun | None, code: TrainingCode) -> Iterator[M
     """Yield what a reader must know of the trace."""
     if measured is None:
         yield say(
-            "nothing was measured: all of this is from the code alone; `torchferry profile -- COMMAND` records a trace, "
+            "nothing was measured: all of this is from the code alone; `torchferry profile -- COMMAND` records a "
+            "trace, "
             "and --trace takes it"
         )
         return
@@ -136,8 +141,10 @@ def _of_measured(measured: MeasuredRun | None, code: TrainingCode) -> Iterator[M
         )
         if unknown and len(unknown) == len(measured.module_classes):
             yield say_plural(
-                "nothing here is called {names}, as the outermost module of the trace is: is it a trace of this program?",
-                "nothing here is called {names}, as the outermost modules of the trace are: is it a trace of this program?",
+                "nothing here is called {names}, as the outermost module of the trace is: is it a trace of this "
+                "program?",
+                "nothing here is called {names}, as the outermost modules of the trace are: is it a trace of this "
+                "program?",
                 count=len(unknown),
                 names=", ".join(map(printable, unknown[:_MOST_CLASSES])),
             )

@@ -54,13 +54,15 @@ def bucket_size(asked: Asked) -> Iterator[Advice]:
         "bucket-size",
         say("hide communication behind computing: try other buckets of gradients"),
         say(
-            "the device only communicates in this time; larger buckets need fewer collectives, smaller ones begin earlier"
+            "the device only communicates in this time; larger buckets need fewer collectives, smaller ones begin "
+            "earlier"
         ),
         tuple(place_of(call.file, call.node) for call in calls),
         asked.figure(exposed, say("collectives beside which nothing is computed")),
         asked.effect("bucket_size"),
         (),
         say(
-            "DistributedDataParallel(..., bucket_cap_mb=50, gradient_as_bucket_view=True); the default is 25 MB; `torchferry profile show` names the slowest rank, for which the others wait"
+            "DistributedDataParallel(..., bucket_cap_mb=50, gradient_as_bucket_view=True); the default is 25 MB; "
+            "`torchferry profile show` names the slowest rank, for which the others wait"
         ),
     )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from torchferry.advice.asked import WORTH, Asked
-from torchferry.advice.model import Advice, Figure, ProposedEdit
+from torchferry.advice.model import Advice, CodePlace, Figure, ProposedEdit
 from torchferry.advice.training_code import CodeCall, Loop, TrainingProgram, edited, place_of
 from torchferry.backends.card_table import described
 from torchferry.backends.unknown import Unknown
@@ -16,7 +16,9 @@ from torchferry.ops.report import amount
 
 _LOADER = "torch.utils.data.DataLoader"
 _POSITIONS = {"num_workers": 5, "pin_memory": 7}
-_NOT_TRAINING = re.compile(r"(?:^|_|\b)(?:val|valid|validation|eval|test|testing|infer|inference|demo|predict)", re.I)
+_NOT_TRAINING = re.compile(
+    r"(?:^|_|\b)(?:val|valid|validation|eval|test|testing|infer|inference|demo|predict|sample(?!r))", re.I
+)
 _WORKERS = "4"
 """Workers that an edit proposes to begin with."""
 
@@ -25,9 +27,14 @@ _EMPTY_ENOUGH = 0.5
 
 
 def training_loaders(program: TrainingProgram) -> list[CodeCall]:
-    """Return the loaders that may feed a step: those that the names around them call otherwise are left out."""
+    """Return the loaders that feed a step: those over which it loops, else those that no name calls otherwise."""
+    calls = program.calls_of(_LOADER, "torch.utils.data.dataloader.DataLoader")
+    looped = _looped_over(program)
+    feeding = [call for call in calls if not looped.isdisjoint(_targets(call))]
+    if feeding:
+        return feeding
     loaders = []
-    for call in program.calls_of(_LOADER, "torch.utils.data.dataloader.DataLoader"):
+    for call in calls:
         names = list(_targets(call))
         function = call.file.enclosing_function(call.node)
         names += [function.name] if function is not None else []
@@ -37,6 +44,19 @@ def training_loaders(program: TrainingProgram) -> list[CodeCall]:
         if not any(_NOT_TRAINING.search(name) for name in names):
             loaders.append(call)
     return loaders
+
+
+def _looped_over(program: TrainingProgram) -> set[str]:
+    """Return the names over which steps loop, and the loops around them: `for batch in tqdm(train_loader)`."""
+    names: set[str] = set()
+    for step in program.steps:
+        node: ast.AST | None = step.node
+        while node is not None:
+            if isinstance(node, (ast.For, ast.AsyncFor)):
+                names.update(each.id for each in ast.walk(node.iter) if isinstance(each, ast.Name))
+                names.update(each.attr for each in ast.walk(node.iter) if isinstance(each, ast.Attribute))
+            node = step.file.parents.get(node)
+    return names
 
 
 def _targets(call: CodeCall) -> Iterator[str]:
@@ -86,19 +106,22 @@ def loader_workers(asked: Asked) -> Iterator[Advice]:
     figure = asked.figure(loading, say("waits for the next batch")) if asked.timed is not None else None
     loaders = training_loaders(asked.program)
     few: list[CodeCall] = []
+    options: list[CodePlace] = []
     edits: list[ProposedEdit] = []
     for call in loaders:
         given = _argument(call, "num_workers")
         value = 0 if given is None and not call.is_open else asked.program.value_of(call, given)
         if isinstance(value, int) and value <= 1:
             few.append(call)
+            if isinstance(given, ast.Attribute) and (option := asked.program.option(given.attr)) is not None:
+                options.append(place_of(option.file, option.node))
             edits += _with_argument(call, "num_workers", _WORKERS)
     if few:
         yield Advice(
             "loader-workers",
             say("let worker processes load the data"),
             say("without workers, or with one, the step waits while a batch is read and put together"),
-            tuple(place_of(call.file, call.node) for call in few),
+            (*(place_of(call.file, call.node) for call in few), *dict.fromkeys(options)),
             figure,
             asked.effect("loader_workers"),
             tuple(edits),
@@ -215,7 +238,8 @@ def batch_size(asked: Asked) -> Iterator[Advice]:
         "batch-size",
         say("try a larger batch"),
         say(
-            "a larger batch gives the device more work for each start of an operator; the learning rate may have to follow"
+            "a larger batch gives the device more work for each start of an operator; the learning rate may have to "
+            "follow"
         ),
         (),
         Figure(

@@ -9,6 +9,7 @@ from torchferry.advice.asked import WORTH, Asked
 from torchferry.advice.model import Advice, CodePlace, Figure, ProposedEdit
 from torchferry.advice.training_code import CodeCall, Function, TrainingProgram, edited, place_of
 from torchferry.backends.performance import PerformanceFact
+from torchferry.core.finding import Finding
 from torchferry.core.messages import say
 from torchferry.profiling.report import milliseconds, printable
 from torchferry.source.flow.syntax import last_name, string_value
@@ -54,7 +55,8 @@ def attention(asked: Asked) -> Iterator[Advice]:
         asked.effect("attention", fact),
         (),
         say(
-            "what is added to the scores becomes `attn_mask`, dropout `dropout_p` while training; a factor that is not a number is multiplied into the queries"
+            "what is added to the scores becomes `attn_mask`, dropout `dropout_p` while training; a factor that is "
+            "not a number is multiplied into the queries"
         ),
     )
 
@@ -113,14 +115,7 @@ def _number(node: ast.expr) -> int | None:
 def without_flash(asked: Asked) -> Iterator[Advice]:
     """Say what plain attention costs where a package of CUDA's attention kernels cannot come along."""
     fact = next(iter(asked.facts_about("without_flash")), None)
-    found = [finding for finding in asked.findings if finding.lacks in _FLASH_PACKAGES]
-    found += [
-        finding
-        for finding in asked.findings
-        if not finding.lacks
-        and finding.code.startswith("DEP")
-        and any(name in finding.snippet for name in _FLASH_PACKAGES)
-    ]
+    found = [finding for finding in asked.findings if _is_about_flash(finding) and _belongs(asked.program, finding)]
     if not found:
         return
     places = dict.fromkeys(CodePlace(each.location.path, each.location.line, each.snippet) for each in found)
@@ -130,7 +125,8 @@ def without_flash(asked: Asked) -> Iterator[Advice]:
         "without-flash-attention",
         say("replace the attention kernels of CUDA by the target's, not by the plain formula"),
         say(
-            "these packages do not come along; attention by its formula is slower and takes memory with the square of the length"
+            "these packages do not come along; attention by its formula is slower and takes memory with the square "
+            "of the length"
         ),
         tuple(places),
         None,
@@ -138,6 +134,22 @@ def without_flash(asked: Asked) -> Iterator[Advice]:
         (),
         say("use {name}", name=use or "torch.nn.functional.scaled_dot_product_attention"),
     )
+
+
+def _is_about_flash(finding: Finding) -> bool:
+    if finding.lacks:
+        return finding.lacks in _FLASH_PACKAGES
+    return finding.code.startswith("DEP") and any(name in finding.snippet for name in _FLASH_PACKAGES)
+
+
+def _belongs(program: TrainingProgram, finding: Finding) -> bool:
+    """Return whether a place is in a program or in the list of what it requires; an image for CUDA is of no concern."""
+    path = finding.location.path
+    if path.endswith((".py", ".ipynb")):
+        return path in program.paths or not program.steps
+    folder = path.rpartition("/")[0]
+    inside = not folder or any(step.file.path.startswith(f"{folder}/") for step in program.steps)
+    return inside and path.endswith((".txt", ".toml", ".cfg", ".yml", ".yaml", ".in"))
 
 
 def fused_optimizer(asked: Asked) -> Iterator[Advice]:
@@ -155,6 +167,8 @@ def fused_optimizer(asked: Asked) -> Iterator[Advice]:
     edits: list[ProposedEdit] = []
     refused: set[str] = set()
     for fact in asked.facts_about("fused_optimizer"):
+        if fact.unless and asked.program.says(fact.unless):
+            continue
         of_fact = [call for call in asked.program.calls if _plain_name(call.name) in fact.replaces]
         if of_fact:
             used.append(fact)
@@ -193,7 +207,11 @@ def _plain_name(name: str) -> str:
 
 
 def _renamed(call: CodeCall, fact: PerformanceFact) -> Iterator[ProposedEdit]:
-    if call.is_open or (fact.arguments and any(name not in fact.arguments for name in call.keywords)):
+    if (
+        call.is_open
+        or not call.is_direct
+        or (fact.arguments and any(name not in fact.arguments for name in call.keywords))
+    ):
         return
     if not fact.arguments or len(call.node.args) > 2:
         return
@@ -316,7 +334,8 @@ def cpu_fallback(asked: Asked) -> Iterator[Advice]:
             asked.effect("cpu_fallback"),
             (),
             say(
-                "write it with operators that the plugin has, or compute it once and not in each step; `torchferry ops` says what the plugin has"
+                "write it with operators that the plugin has, or compute it once and not in each step; `torchferry "
+                "ops` says what the plugin has"
             ),
         )
 
@@ -355,6 +374,7 @@ def slow_operator(asked: Asked) -> Iterator[Advice]:
         asked.effect("slow_operator"),
         (),
         say(
-            "`torchferry profile show TRACE --by shape` says for which shapes; report it to the vendor with `torchferry ops request`"
+            "`torchferry profile show TRACE --by shape` says for which shapes; report it to the vendor with "
+            "`torchferry ops request`"
         ),
     )

@@ -230,7 +230,8 @@ def layout_lost(asked: Asked) -> Iterator[Advice]:
         "layout-lost",
         say("keep channels_last through the whole model"),
         say(
-            "an operation on the way returns its result in another order, and each convolution behind it starts from that"
+            "an operation on the way returns its result in another order, and each convolution behind it starts from "
+            "that"
         ),
         tuple(dict.fromkeys(places)),
         Figure(
@@ -245,6 +246,7 @@ def layout_lost(asked: Asked) -> Iterator[Advice]:
         asked.effect("channels_last"),
         (),
         say(
-            "look for .contiguous(), .view(), .reshape() or einops before this module, and for parameters that were added after the model was converted"
+            "look for .contiguous(), .view(), .reshape() or einops before this module, and for parameters that were "
+            "added after the model was converted"
         ),
     )

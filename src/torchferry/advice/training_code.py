@@ -1,7 +1,8 @@
 """The training steps of a project, the files that belong to them, and what these say of precision, layout and devices.
 
 A step is the innermost loop that calls both `backward` and the optimizer's `step`; where there is none, the function
-that calls `backward`, and the loops that call this function. To it belong the files that the programs with a step import.
+that calls `backward`, and the loops that call this function. To it belong the files that the
+programs with a step use.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torchferry.programs.modules import Modules
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.outline import Outline
-from torchferry.source.project import Project
+from torchferry.source.project import Project, absolute_module
 from torchferry.source.python import PythonFile
 
 Loop = (ast.For, ast.AsyncFor, ast.While)
@@ -28,6 +29,10 @@ StepNode: TypeAlias = ast.For | ast.AsyncFor | ast.While | ast.FunctionDef | ast
 _BACKWARD = frozenset({"backward", "manual_backward"})
 _RANKS = ("rank", "main_process", "master", "is_main", "is_primary")
 """Parts of names that tell whether a process is the first one: it runs what stands behind them in every step."""
+
+_LIGHTNING = ("lightning", "pytorch_lightning", "fastai", "keras")
+_TRAINERS = ("transformers", "trl", "composer", "sentence_transformers", "mmengine", "ignite", "detectron2")
+"""Libraries that have a training loop of their own; of the latter only some programs use it."""
 
 _COMMON = frozenset({"__init__", "forward", "main", "run", "step", "train", "update"})
 """Names of functions that many classes have: who calls one of them by its name alone cannot be told."""
@@ -73,6 +78,16 @@ class CodeCall(NamedTuple):
         return {keyword.arg: keyword.value for keyword in self.node.keywords if keyword.arg is not None}
 
     @property
+    def is_direct(self) -> bool:
+        """Return whether the name of what is called is imported, and not chosen elsewhere and held in a variable."""
+        root: ast.AST = self.node.func
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        return isinstance(root, ast.Name) and all(
+            isinstance(binding, ast.alias) for binding in self.names.bindings(root)
+        )
+
+    @property
     def is_open(self) -> bool:
         """Return whether more arguments are unpacked into the call, so that nobody can tell which are missing."""
         return any(keyword.arg is None for keyword in self.node.keywords) or any(
@@ -101,8 +116,9 @@ class TrainingCode:
         self.named = frozenset(
             path for path in project.paths if any(path == name or path.startswith(f"{name}/") for name in only)
         )
-        paths = self._reached(self.named) if only else project.paths
-        self.steps = tuple(self._find_steps(sorted(paths)))
+        self.steps = tuple(self._find_steps(sorted(self.named or project.paths)))
+        if only and not self.steps:
+            self.steps = tuple(self._find_steps(sorted(self._reached(self.named))))
 
     def _find_steps(self, paths: Sequence[str]) -> Iterator[TrainingStep]:
         for path in paths:
@@ -170,11 +186,40 @@ class TrainingCode:
         return given - {""}
 
     def _reached(self, paths: Iterable[str]) -> set[str]:
-        """Return files and every file that one of them imports, directly or not."""
+        """Return files and every file that they use, directly or not.
+
+        Of a package that takes up names from its modules, only the modules of the names that are imported are used.
+        """
         reached: set[str] = set()
-        for path in paths:
-            reached.update(self.modules.closure(path))
+        seen: set[tuple[str, str]] = set()
+        todo = [(path, "") for path in paths]
+        while todo:
+            path, name = todo.pop()
+            if (path, name) in seen or (path, "") in seen:
+                continue
+            seen.add((path, name))
+            reached.add(path)
+            for imported in self.modules.imports.get(path, ()):
+                taken = imported.names
+                if name:
+                    taken = tuple(each for each in taken if each == name) or ((name,) if "*" in taken else ())
+                    if not taken:
+                        continue
+                elif imported.indented and path.endswith("__init__.py"):
+                    continue  # what only some of a package's users ask for
+                todo += self._files_of(imported.module, taken, path)
         return reached
+
+    def _files_of(self, module: str, names: tuple[str, ...], importer: str) -> Iterator[tuple[str, str]]:
+        """Yield the files that an import means, each with the one name that is taken from it; empty for all."""
+        absolute = absolute_module(module, importer)
+        path = self.modules.find(absolute, importer)
+        for name in names or ("",):
+            inner = self.modules.find(f"{absolute}.{name}", importer) if name else None
+            if inner is not None:
+                yield inner, ""
+            elif path is not None:
+                yield path, name if path.endswith("__init__.py") else ""
 
     def _reaching(self, path: str) -> set[str]:
         """Return a file and every file that imports it, directly or not."""
@@ -185,6 +230,17 @@ class TrainingCode:
                     reaching.add(edge.importer)
                     todo.append(edge.importer)
         return reaching
+
+    def library_trainers(self) -> dict[str, CodePlace]:
+        """Return the libraries of which a trainer is used, whose steps are not in this code, with the first place."""
+        found: dict[str, CodePlace] = {}
+        for path in sorted(self.named or self.modules.externals):
+            for external in self.modules.externals.get(path, ()) if not ASIDE.search(path) else ():
+                library = external.module.partition(".")[0]
+                trains = library in _LIGHTNING or any(name.endswith("Trainer") for name in external.names)
+                if library in (*_LIGHTNING, *_TRAINERS) and trains:
+                    found.setdefault(library, CodePlace(path, external.line, external.module))
+        return found
 
     def programs(self) -> Iterator[TrainingProgram]:
         """Yield what belongs together: the steps of one file, and the files of the programs that come there."""
@@ -272,7 +328,12 @@ class TrainingProgram:
 
     def default_of(self, name: str) -> ast.expr | None:
         """Return the default of the option that a program reads as `args.<name>`; None where no option has one."""
-        for file, _ in self.files:
+        option = self.option(name)
+        return None if option is None else option.keywords.get("default")
+
+    def option(self, name: str) -> CodeCall | None:
+        """Return the call of `add_argument` that makes the option which a program reads as `args.<name>`."""
+        for file, names in self.files:
             for attribute in file.attributes.get("add_argument", ()):
                 call = file.parents.get(attribute)
                 if not isinstance(call, ast.Call) or call.func is not attribute:
@@ -284,7 +345,7 @@ class TrainingProgram:
                 if isinstance(destination, ast.Constant):
                     named = [str(destination.value)]
                 if name in named:
-                    return keywords.get("default")
+                    return CodeCall(file, names, call, "add_argument")
         return None
 
     def value_of(self, call: CodeCall, node: ast.expr | None, depth: int = 4) -> object:

@@ -173,11 +173,10 @@ def polling(asked: Asked) -> Iterator[Advice]:
         tool = registry.load(name).SMI
         if not isinstance(tool, Unknown) and tool:
             tools.add(tool)
-    places = []
+    places: list[CodePlace] = []
     for step in asked.program.steps:
-        for node in nodes_of_each_step(step):
-            if isinstance(node, ast.Call) and _asks_driver(step.names, node, tools):
-                places.append(place_of(step.file, node))
+        asking = (node for node in nodes_of_each_step(step) if _asks_driver(step.names, node, tools))
+        places += [place_of(step.file, node) for node in asking]
     if places:
         yield Advice(
             "polling",
@@ -193,7 +192,9 @@ def polling(asked: Asked) -> Iterator[Advice]:
         )
 
 
-def _asks_driver(names: Names, call: ast.Call, tools: set[str]) -> bool:
+def _asks_driver(names: Names, call: ast.AST, tools: set[str]) -> bool:
+    if not isinstance(call, ast.Call):
+        return False
     called = names.qualified(call.func) or ""
     if called.startswith(_STARTS):
         words = [word for node in ast.walk(call) if (text := string_value(node)) is not None for word in text.split()]

@@ -14,6 +14,7 @@ They are rows of `performance.toml`, in the folder of a backend or in `common`::
     up_to = 3.0                                # or the most alone, where nothing else is published
     measured = "ResNet-50 on an Acme A1"       # what was measured, with measured_zh; needed beside `speed`
     note = "it takes more memory"              # with note_zh
+    unless = ["fully_shard"]                   # names of code beside which it does not work, or nobody knows
     helps = false                              # absent: true. It is known to be of no use there
     source = "SRC"
 
@@ -66,6 +67,7 @@ _KEYS = frozenset(
         "note",
         "note_zh",
         "helps",
+        "unless",
         "source",
     }
 )
@@ -85,6 +87,7 @@ class PerformanceFact(NamedTuple):
         measured: What was measured.
         note: What else is to be known.
         helps: Whether it helps at all.
+        unless: Names of code beside which it does not work, or nobody knows whether it does.
     """
 
     about: str
@@ -96,6 +99,7 @@ class PerformanceFact(NamedTuple):
     measured: Bilingual = Bilingual("")
     note: Bilingual = Bilingual("")
     helps: bool = True
+    unless: tuple[str, ...] = ()
 
 
 def performance_facts(backend: type[Backend]) -> tuple[PerformanceFact, ...]:
@@ -138,6 +142,7 @@ def _fact(file: DataFile, row: dict[str, Any]) -> PerformanceFact:
         Bilingual(file.text(row, "measured", about), file.text(row, "measured_zh", about)),
         Bilingual(file.text(row, "note", about), file.text(row, "note_zh", about)),
         row.get("helps", True) is True,
+        file.texts(row, "unless", about),
     )
 
 
