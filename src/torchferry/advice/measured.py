@@ -7,7 +7,7 @@ from functools import cached_property
 from torchferry.core.record import NamedTuple
 from torchferry.profiling.comparison import ProfiledRun
 from torchferry.profiling.reading import DTYPES_AFTER
-from torchferry.profiling.records import ANNOTATION
+from torchferry.profiling.records import ANNOTATION, FALLBACK_PREFIX
 from torchferry.profiling.summary import TimeRow
 
 PRODUCTS = (
@@ -74,14 +74,45 @@ class MeasuredRun:
 
     @cached_property
     def products(self) -> dict[str, float]:
-        """Nanoseconds of a step in matrix products and convolutions, by the dtypes of their inputs."""
+        """Nanoseconds of a step in matrix products and convolutions, by the dtypes of their inputs.
+
+        Of products inside of a product only the outer one counts: what a device computes in is its own affair.
+        """
+        trace, links, window = self.summary.trace, self.summary.links, self.summary.window
+        outermost: dict[int, int] = {}
+
+        def product_of(index: int) -> int:
+            found = -1
+            while index >= 0:
+                if trace.calls[index].name in PRODUCTS:
+                    found = index
+                index = links.operator[index]
+            return found
+
         times: dict[str, float] = {}
-        for row in self.summary.rows("shape"):
-            if row.name in PRODUCTS:
-                _, _, dtypes = row.detail.partition(DTYPES_AFTER)
-                if dtypes:
-                    times[dtypes] = times.get(dtypes, 0.0) + self.time_of(row)
+        for index, call in enumerate(trace.calls):
+            if call.name in PRODUCTS and window[0] <= call.start < window[1] and product_of(index) == index:
+                outermost[index] = 0 if self.summary.on_device else call.end - call.start
+        for number, work in enumerate(trace.work):
+            index = product_of(links.started_by[number])
+            if index in outermost:
+                outermost[index] += work.end - work.start
+        for index, time in outermost.items():
+            _, _, dtypes = trace.calls[index].detail.partition(DTYPES_AFTER)
+            if dtypes:
+                times[dtypes] = times.get(dtypes, 0.0) + time / self.steps
         return times
+
+    @cached_property
+    def fallback_places(self) -> dict[str, tuple[str, ...]]:
+        """For each operator that the simulated card gave to the CPU, the places `file:line` that called it."""
+        places: dict[str, dict[str, None]] = {}
+        for call in self.summary.trace.calls:
+            if call.kind == ANNOTATION and call.name.startswith(FALLBACK_PREFIX):
+                name, _, place = call.name.removeprefix(FALLBACK_PREFIX).partition("#")
+                if place:
+                    places.setdefault(name, {})[place] = None
+        return {name: tuple(found) for name, found in places.items()}
 
     @property
     def float32_products(self) -> float | None:

@@ -329,7 +329,7 @@ def cpu_fallback(asked: Asked) -> Iterator[Advice]:
             "cpu-fallback",
             say("keep {name} on the card", name=printable(name)),
             say("the plugin has no kernel for it: inputs are copied to the CPU and results back, and the device waits"),
-            tuple(_callers(asked.program, name)),
+            tuple(_places(asked, name)),
             Figure(count, share),
             asked.effect("cpu_fallback"),
             (),
@@ -338,6 +338,23 @@ def cpu_fallback(asked: Asked) -> Iterator[Advice]:
                 "ops` says what the plugin has"
             ),
         )
+
+
+def _places(asked: Asked, operator: str) -> Iterator[CodePlace]:
+    """Yield where the trace says that an operator was called; else where the code may call it."""
+    assert asked.measured is not None
+    told = asked.measured.fallback_places.get(operator, ())
+    found = False
+    for file, _ in asked.program.files:
+        lines = file.source.text.split("\n")
+        for place in told:
+            name, _, line = place.rpartition(":")
+            number = int(line) if line.isdecimal() and len(line) < 8 else 0
+            if file.path.rpartition("/")[2] == name and 0 < number <= len(lines):
+                found = True
+                yield CodePlace(file.path, number, lines[number - 1].strip())
+    if not found:
+        yield from _callers(asked.program, operator)
 
 
 def _callers(program: TrainingProgram, operator: str) -> Iterator[CodePlace]:

@@ -20,6 +20,7 @@ from torchferry.profiling.records import (
     COPY,
     FILL,
     MODULE,
+    MODULE_PREFIX,
     OPERATOR,
     PYTHON,
     RUNTIME,
@@ -29,9 +30,6 @@ from torchferry.profiling.records import (
     MemoryEvent,
     RankTrace,
 )
-
-MODULE_PREFIX = "nn.Module: "
-"""How `torch.profiler` names the forward of a module in `with_stack`."""
 
 DTYPES_AFTER = " | "
 """What stands between the shapes and the dtypes of an operator in `HostCall.detail`."""

@@ -14,6 +14,12 @@ OPERATOR, ANNOTATION, RUNTIME, MODULE, PYTHON = "operator", "annotation", "runti
 """Kinds of calls on the host: operators of torch, ranges that a program marked, calls into the driver's libraries, the
 forward of modules, and Python functions."""
 
+MODULE_PREFIX = "nn.Module: "
+"""How `torch.profiler` names the forward of a module in `with_stack`."""
+
+FALLBACK_PREFIX = "torchferry fall back: "
+"""How a recorder marks an operator that the simulated card gave to the CPU, with `#file:line` behind its name."""
+
 
 class HostCall(NamedTuple):
     """Something that a thread of the host did.

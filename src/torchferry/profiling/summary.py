@@ -29,6 +29,7 @@ from torchferry.profiling.records import (
     COMMUNICATION,
     COMPUTE,
     COPY,
+    FALLBACK_PREFIX,
     FILL,
     OPERATOR,
     RUNTIME,
@@ -448,6 +449,8 @@ def _fallbacks(trace: RankTrace, links: Links, window: Interval) -> tuple[tuple[
         if call.name == _COPY_TO_CPU and outer >= 0 and outer not in seen and _within(call.start, window):
             seen.add(outer)
             counts[trace.calls[outer].name] += 1
+        elif call.kind == ANNOTATION and call.name.startswith(FALLBACK_PREFIX) and _within(call.start, window):
+            counts[call.name.removeprefix(FALLBACK_PREFIX).partition("#")[0]] += 1
     return tuple(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
