@@ -3,8 +3,8 @@
     python benchmarks/profiling/planted.py [--out FOLDER] [--only TEXT]
 
 Prints a Markdown table: for each slowdown and model the first thing that `profile compare` says of the run beside the
-clean one, the first piece of advice, and whether these are right. Everything runs on the CPU; what needs a card on which
-an operator is missing is rehearsed. One run of each: the slowdowns are large, and no time is claimed.
+clean one, the first piece of advice, and whether these are right. Everything runs on the CPU; what needs a card that
+lacks an operator is rehearsed. One run of each: the slowdowns are large, and no time is claimed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from planted_programs import MODELS, SLOWDOWNS, PlantedModel, Slowdown, program
+from benchmarks.profiling.planted_programs import MODELS, SLOWDOWNS, PlantedModel, Slowdown, program
 
 _TARGET = "npu"
 

@@ -30,7 +30,7 @@ _STEPS = """
 
 def main():
     model = Model().to(DEVICE)#MODEL_LAYOUT#
-    loader = DataLoader(Data(), batch_size=BATCH, num_workers=2, pin_memory=DEVICE != "cpu", persistent_workers=True)
+    loader = DataLoader(Data(), batch_size=BATCH, num_workers=2, prefetch_factor=8, persistent_workers=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
     for inputs, labels in loader:
         inputs = inputs.to(DEVICE, non_blocking=True)#INPUT_LAYOUT#
@@ -51,6 +51,7 @@ _LAST = ".to(memory_format=torch.channels_last)"
 
 _CNN = """
 BATCH = 8
+IMAGES, LABELS = torch.randn(BATCH, 3, 32, 32), torch.randn(BATCH, 16, 8, 8)
 
 
 class Data(Dataset):
@@ -58,7 +59,7 @@ class Data(Dataset):
         return 10 * BATCH
 
     def __getitem__(self, index):
-        return torch.randn(3, 32, 32), torch.randn(16, 8, 8)
+        return IMAGES[index % BATCH], LABELS[index % BATCH]
 
 
 class Conv(nn.Module):
@@ -99,6 +100,7 @@ class Model(nn.Module):
 
 _GPT = """
 BATCH = 4
+TOKENS = torch.randint(0, 512, (BATCH, 65))
 
 
 class Data(Dataset):
@@ -106,8 +108,7 @@ class Data(Dataset):
         return 10 * BATCH
 
     def __getitem__(self, index):
-        tokens = torch.randint(0, 512, (65,))
-        return tokens[:-1], tokens[1:]
+        return TOKENS[index % BATCH, :-1], TOKENS[index % BATCH, 1:]
 
 
 class Block(nn.Module):
@@ -148,6 +149,7 @@ class Model(nn.Module):
 
 _UNET = """
 BATCH = 8
+IMAGES, LABELS = torch.randn(BATCH, 3, 16, 16), torch.rand(BATCH, 1)
 
 
 class Data(Dataset):
@@ -155,7 +157,7 @@ class Data(Dataset):
         return 10 * BATCH
 
     def __getitem__(self, index):
-        return torch.randn(3, 16, 16), torch.rand(1)
+        return IMAGES[index % BATCH], LABELS[index % BATCH]
 
 
 class Block(nn.Module):
@@ -265,12 +267,12 @@ SLOWDOWNS = (
         "the host waits in the step",
         (("        optimizer.step()\n", "        optimizer.step()\n        log(loss.item())\n"),
          ("\n\ndef main", "\n\ndef log(value):\n    time.sleep(0.05)\n\n\ndef main")),
-        "numbers of tensors",
+        "numbers read",
         "host-wait",
     ),
     Slowdown(
         "no workers, slow data",
-        (("num_workers=2, ", ""), (", persistent_workers=True", ""),
+        (("num_workers=2, ", ""), ("prefetch_factor=8, ", ""), (", persistent_workers=True", ""),
          ("    def __getitem__(self, index):\n", "    def __getitem__(self, index):\n        time.sleep(0.01)\n")),
         "data loading",
         "loader-workers",

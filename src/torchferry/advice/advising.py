@@ -13,7 +13,7 @@ from torchferry.advice.training_code import TrainingCode, TrainingProgram, place
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.finding import Finding
-from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.messages import Message, say
 from torchferry.profiling.report import notes, printable
 
 PIECES: tuple[Callable[[Asked], Iterator[Advice]], ...] = (
@@ -63,8 +63,7 @@ def advise(
     if len(programs) > _MOST_PROGRAMS:
         remarks.append(
             say(
-                "{count} files have training steps; the first {most} were looked at: name one",
-                count=len(programs),
+                "there are more training steps than in the first {most} files, and only these were looked at: name a file",
                 most=_MOST_PROGRAMS,
             )
         )
@@ -140,12 +139,8 @@ def _of_measured(measured: MeasuredRun | None, code: TrainingCode) -> Iterator[M
             if not any(text is not None and name in text.text for text in texts)
         )
         if unknown and len(unknown) == len(measured.module_classes):
-            yield say_plural(
-                "nothing here is called {names}, as the outermost module of the trace is: is it a trace of this "
-                "program?",
-                "nothing here is called {names}, as the outermost modules of the trace are: is it a trace of this "
-                "program?",
-                count=len(unknown),
+            yield say(
+                "the trace begins with modules called {names}, and nothing here is called so: is it of this program?",
                 names=", ".join(map(printable, unknown[:_MOST_CLASSES])),
             )
 

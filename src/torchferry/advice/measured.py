@@ -73,13 +73,13 @@ class MeasuredRun:
         return sum(row.host for row in self.summary.rows() if row.name == name) / self.steps
 
     @cached_property
-    def products(self) -> dict[str, float]:
-        """Nanoseconds of a step in matrix products and convolutions, by the dtypes of their inputs.
+    def product_times(self) -> dict[int, int]:
+        """Nanoseconds of each product and convolution, by the index of the call.
 
         Of products inside of a product only the outer one counts: what a device computes in is its own affair.
         """
         trace, links, window = self.summary.trace, self.summary.links, self.summary.window
-        outermost: dict[int, int] = {}
+        times: dict[int, int] = {}
 
         def product_of(index: int) -> int:
             found = -1
@@ -89,16 +89,21 @@ class MeasuredRun:
                 index = links.operator[index]
             return found
 
-        times: dict[str, float] = {}
         for index, call in enumerate(trace.calls):
             if call.name in PRODUCTS and window[0] <= call.start < window[1] and product_of(index) == index:
-                outermost[index] = 0 if self.summary.on_device else call.end - call.start
+                times[index] = 0 if self.summary.on_device else call.end - call.start
         for number, work in enumerate(trace.work):
             index = product_of(links.started_by[number])
-            if index in outermost:
-                outermost[index] += work.end - work.start
-        for index, time in outermost.items():
-            _, _, dtypes = trace.calls[index].detail.partition(DTYPES_AFTER)
+            if index in times:
+                times[index] += work.end - work.start
+        return times
+
+    @cached_property
+    def products(self) -> dict[str, float]:
+        """Nanoseconds of a step in matrix products and convolutions, by the dtypes of their inputs."""
+        times: dict[str, float] = {}
+        for index, time in self.product_times.items():
+            _, _, dtypes = self.summary.trace.calls[index].detail.partition(DTYPES_AFTER)
             if dtypes:
                 times[dtypes] = times.get(dtypes, 0.0) + time / self.steps
         return times
@@ -208,11 +213,13 @@ class LostLayout(NamedTuple):
         module: The module of the first one; empty where the trace does not say.
         lost: Convolutions of a step with contiguous inputs.
         kept: Convolutions of a step with inputs in channels_last.
+        time: Nanoseconds of a step in those that have lost it.
     """
 
     module: str
     lost: float
     kept: float
+    time: float
 
 
 def lost_layout(measured: MeasuredRun) -> LostLayout | None:
@@ -230,4 +237,7 @@ def lost_layout(measured: MeasuredRun) -> LostLayout | None:
             module = summary.links.module.get(index, "")
             break
     kept, lost = counts.get("channels_last", 0), counts.get("contiguous", 0)
-    return LostLayout(module, lost / measured.steps, kept / measured.steps)
+    time = sum(
+        each for index, each in measured.product_times.items() if summary.trace.calls[index].layout == "contiguous"
+    )
+    return LostLayout(module, lost / measured.steps, kept / measured.steps, time / measured.steps)

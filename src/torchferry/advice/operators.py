@@ -95,7 +95,7 @@ def _is_product(node: ast.AST) -> bool:
 
 def _turns(product: ast.AST) -> bool:
     """Return whether an operand of a product is transposed in its last two dimensions, as keys are."""
-    for node in ast.walk(product):
+    for node in _operands(product):
         if isinstance(node, ast.Attribute) and node.attr in ("mT", "T"):
             return True
         if isinstance(node, ast.Call) and last_name(node.func) in ("transpose", "permute", "swapaxes"):
@@ -104,6 +104,17 @@ def _turns(product: ast.AST) -> bool:
         if isinstance(node, ast.Call) and last_name(node.func) == "einsum":
             return True
     return False
+
+
+def _operands(product: ast.AST) -> Iterator[ast.AST]:
+    """Yield what stands in a product, but not what stands in a product or softmax inside of it."""
+    yield product
+    todo = list(ast.iter_child_nodes(product))
+    while todo:
+        node = todo.pop()
+        if not (_is_product(node) or (isinstance(node, ast.Call) and last_name(node.func) == "softmax")):
+            yield node
+            todo.extend(ast.iter_child_nodes(node))
 
 
 def _number(node: ast.expr) -> int | None:
@@ -270,9 +281,9 @@ def compile_backend(asked: Asked) -> Iterator[Advice]:
         yield Advice(
             "compile-backend",
             say("name the backend of torch.compile: {name}", name=fact.use),
-            say("torch's own backend generates code for CUDA; {note}", note=fact.note)
+            say("the default, inductor, is not the backend that the plugin brings; {note}", note=fact.note)
             if fact.note.en
-            else say("torch's own backend generates code for CUDA"),
+            else say("the default, inductor, is not the backend that the plugin brings"),
             tuple(place_of(call.file, call.node) for call in unnamed),
             figure,
             asked.effect("compile", fact),
@@ -312,7 +323,7 @@ def cpu_fallback(asked: Asked) -> Iterator[Advice]:
     for name, calls in summary.fallbacks:
         time = asked.measured.total_of(name)
         count = say(
-            "{name} went to the CPU {count} times a step",
+            "{name} went to the CPU: {count} a step",
             name=printable(name),
             count=f"{calls / asked.measured.steps:g}",
         )

@@ -134,13 +134,13 @@ def float32_switch(asked: Asked) -> Iterator[Advice]:
     edits = () if variable else tuple(_behind_imports(program, fact.use))
     yield Advice(
         "float32-switch",
-        say("allow {setting}", setting=setting),
+        say("set {setting}", setting=fact.use),
         say("products of float32 then run on the card's matrix units; {note}", note=fact.note),
         _steps(program),
         figure,
         asked.effect("float32_switch"),
         edits,
-        say("set {setting}; compare the training curve: fewer bits of the mantissa are kept", setting=fact.use),
+        say("compare the training curve, for mantissas lose bits; beside mixed precision it is of little use"),
     )
 
 
@@ -241,7 +241,8 @@ def layout_lost(asked: Asked) -> Iterator[Advice]:
                 kept=f"{lost.kept:g}",
                 lost=f"{lost.lost:g}",
                 module=printable(lost.module) or "?",
-            )
+            ),
+            asked.measured.share(lost.time),
         ),
         asked.effect("channels_last"),
         (),

@@ -32,7 +32,9 @@ def host_waits(asked: Asked) -> Iterator[Advice]:
         if calls == 0:
             return  # the trace shows that there are none
         if asked.timed is None:
-            figure = Figure(say("a step waits for the device {count} times", count=f"{calls:g}"))
+            figure = Figure(
+                say("numbers read from tensors, or waits for the device: {count} a step", count=f"{calls:g}")
+            )
         else:
             idle = asked.timed.part("idle")
             share = asked.timed.share(idle)
@@ -40,8 +42,8 @@ def host_waits(asked: Asked) -> Iterator[Advice]:
                 return  # nothing is lost while the host waits
             figure = Figure(
                 say(
-                    "the host reads numbers of tensors, or waits for the device, {count} times a step; outside of "
-                    "operators pass {time} ms of a step of {step} ms ({share} %)",
+                    "numbers read from tensors, or waits for the device: {count} a step; outside of operators pass "
+                    "{time} ms of a step of {step} ms ({share} %)",
                     count=f"{calls:g}",
                     time=f"{idle / 1e6:.1f}",
                     step=f"{asked.timed.step / 1e6:.1f}",

@@ -36,7 +36,7 @@ def _causes(comparison: TraceComparison) -> Iterator[Message]:
     for name, calls in target.fallbacks:
         if name not in before:
             yield say(
-                "{name} goes to the CPU in the target alone, {count} times a step",
+                "{name} goes to the CPU in the target alone: {count} a step",
                 name=printable(name),
                 count=_of_step(target, calls),
             )
@@ -45,8 +45,8 @@ def _causes(comparison: TraceComparison) -> Iterator[Message]:
     waiting = [sum(row.calls for row in summary.waits) / max(len(summary.steps), 1) for summary in (base, target)]
     if waits[1] >= waits[0] + 0.5 or waiting[1] >= 2 * waiting[0] + 1:
         yield say(
-            "the host reads numbers of tensors {base} times a step in the base, {target} times in the target, and "
-            "calls for the device to be done {base_calls} and {target_calls} times",
+            "numbers read from tensors: {base} a step in the base, {target} in the target; calls that wait for the "
+            "device: {base_calls} and {target_calls}",
             base=f"{waits[0]:g}",
             target=f"{waits[1]:g}",
             base_calls=f"{waiting[0]:g}",
@@ -55,7 +55,7 @@ def _causes(comparison: TraceComparison) -> Iterator[Message]:
     operator = slowest_operator(comparison)
     if is_slower and operator is not None:
         yield say(
-            "{name} takes {time} ms more ({base} -> {target} ms a step)",
+            "{name}: {time} ms a step ({base} -> {target})",
             name=printable(operator.name),
             time=signed(operator.difference),
             base=milliseconds(operator.base or 0.0),
