@@ -63,7 +63,7 @@ def advise(
     if len(programs) > _MOST_PROGRAMS:
         remarks.append(
             say(
-                "there are more training steps than in the first {most} files, and only these were looked at: name a file",
+                "only the first {most} of the files with training steps were looked at: name a file",
                 most=_MOST_PROGRAMS,
             )
         )

@@ -98,13 +98,17 @@ class MeasuredRun:
                 times[index] += work.end - work.start
         return times
 
-    @cached_property
-    def products(self) -> dict[str, float]:
-        """Nanoseconds of a step in matrix products and convolutions, by the dtypes of their inputs."""
+    def products(self, *, convolutions: bool = True) -> dict[str, float]:
+        """Return the nanoseconds of a step in matrix products, by the dtypes of their inputs.
+
+        Args:
+            convolutions: Whether convolutions count too.
+        """
         times: dict[str, float] = {}
         for index, time in self.product_times.items():
-            _, _, dtypes = self.summary.trace.calls[index].detail.partition(DTYPES_AFTER)
-            if dtypes:
+            call = self.summary.trace.calls[index]
+            _, _, dtypes = call.detail.partition(DTYPES_AFTER)
+            if dtypes and (convolutions or "convolution" not in call.name):
                 times[dtypes] = times.get(dtypes, 0.0) + time / self.steps
         return times
 
@@ -119,12 +123,16 @@ class MeasuredRun:
                     places.setdefault(name, {})[place] = None
         return {name: tuple(found) for name, found in places.items()}
 
-    @property
-    def float32_products(self) -> float | None:
-        """Return the nanoseconds of a step in products of float32; None where the trace says no dtypes."""
-        if not self.products:
+    def float32_products(self, *, convolutions: bool = True) -> float | None:
+        """Return the nanoseconds of a step in products of float32; None where the trace says no dtypes.
+
+        Args:
+            convolutions: Whether convolutions count too.
+        """
+        if not self.products():
             return None
-        return sum(time for dtypes, time in self.products.items() if "float" in dtypes.split(","))
+        products = self.products(convolutions=convolutions)
+        return sum(time for dtypes, time in products.items() if "float" in dtypes.split(","))
 
     @property
     def plain_attention(self) -> float:

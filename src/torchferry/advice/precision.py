@@ -35,11 +35,11 @@ def _steps(program: TrainingProgram) -> tuple[CodePlace, ...]:
     return tuple(place_of(step.file, step.node) for step in program.steps)
 
 
-def _float32(asked: Asked) -> tuple[bool, Figure | None]:
+def _float32(asked: Asked, *, convolutions: bool = True) -> tuple[bool, Figure | None]:
     """Return whether products may be in float32, and what the trace says of them."""
     if asked.measured is None:
         return True, None
-    time = asked.measured.float32_products
+    time = asked.measured.float32_products(convolutions=convolutions)
     if time is None:
         return asked.timed is None, None
     if asked.timed is None:
@@ -47,7 +47,8 @@ def _float32(asked: Asked) -> tuple[bool, Figure | None]:
     share = asked.timed.share(time)
     if share is None or share < WORTH:
         return False, None
-    return True, asked.figure(time, say("products and convolutions of float32"))
+    said = say("products and convolutions of float32") if convolutions else say("matrix products of float32")
+    return True, asked.figure(time, said)
 
 
 def mixed_precision(asked: Asked) -> Iterator[Advice]:
@@ -123,7 +124,7 @@ def mixed_dtype(asked: Asked) -> Iterator[Advice]:
 def float32_switch(asked: Asked) -> Iterator[Advice]:
     """Advise the vendor's shorter format of float32 products, where float32 is what the program computes in."""
     fact = asked.own_fact("float32_switch")
-    is_float32, figure = _float32(asked)
+    is_float32, figure = _float32(asked, convolutions=fact is None or fact.convolutions)
     if fact is None or not is_float32 or not (asked.program.steps or figure):
         return
     program = asked.program

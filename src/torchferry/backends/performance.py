@@ -15,6 +15,7 @@ They are rows of `performance.toml`, in the folder of a backend or in `common`::
     measured = "ResNet-50 on an Acme A1"       # what was measured, with measured_zh; needed beside `speed`
     note = "it takes more memory"              # with note_zh
     unless = ["fully_shard"]                   # names of code beside which it does not work, or nobody knows
+    convolutions = false                       # absent: true. A switch of products alone, not of convolutions
     helps = false                              # absent: true. It is known to be of no use there
     source = "SRC"
 
@@ -67,6 +68,7 @@ _KEYS = frozenset(
         "note",
         "note_zh",
         "helps",
+        "convolutions",
         "unless",
         "source",
     }
@@ -87,6 +89,7 @@ class PerformanceFact(NamedTuple):
         measured: What was measured.
         note: What else is to be known.
         helps: Whether it helps at all.
+        convolutions: Whether a switch of products concerns convolutions too.
         unless: Names of code beside which it does not work, or nobody knows whether it does.
     """
 
@@ -99,6 +102,7 @@ class PerformanceFact(NamedTuple):
     measured: Bilingual = Bilingual("")
     note: Bilingual = Bilingual("")
     helps: bool = True
+    convolutions: bool = True
     unless: tuple[str, ...] = ()
 
 
@@ -142,6 +146,7 @@ def _fact(file: DataFile, row: dict[str, Any]) -> PerformanceFact:
         Bilingual(file.text(row, "measured", about), file.text(row, "measured_zh", about)),
         Bilingual(file.text(row, "note", about), file.text(row, "note_zh", about)),
         row.get("helps", True) is True,
+        row.get("convolutions", True) is True,
         file.texts(row, "unless", about),
     )
 
