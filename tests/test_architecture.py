@@ -135,7 +135,9 @@ MAY_IMPORT = {
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
         *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling"),
+        *("advice",),
         *("assistant", "handover"),
+    "advice": {"core", "backends", "source", "rules", "programs", "ops", "profiling"},
     },
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and asks its

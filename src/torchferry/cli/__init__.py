@@ -27,6 +27,7 @@ _COMMANDS = {
     "compare": "Find where numbers differ from the CPU's, or from another machine's.",
     "profile": "Say where the time of a run goes, and where it differs from another machine's.",
     "handover": "Prepare a ported model for a model zoo, and check it against the zoo's rules.",
+    "advise": "Say what would make a program faster on a target, with evidence.",
     "ops": "Say which operators a program needs, and which of them a target has.",
     "replay": "Run a saved call of an operator again, and judge it.",
     "doctor": "Check this machine for a target's cards, with a command that fixes each failure.",

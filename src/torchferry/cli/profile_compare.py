@@ -12,6 +12,7 @@ from torchferry.cli.writing import write
 from torchferry.core import exitcodes
 from torchferry.core.messages import language, say
 from torchferry.profiling import report
+from torchferry.profiling.causes import causes
 from torchferry.profiling.comparison import compare
 from torchferry.profiling.page import comparison_page
 
@@ -69,11 +70,11 @@ def command(
         click.echo(say("run both with the same work, or compare all the same with --force").render(lang), err=True)
         sys.exit(exitcodes.FINDINGS)
     if output_format == "json":
-        text = report.json_text(report.comparison_document(comparison))
+        text = report.json_text(report.comparison_document(comparison, causes(comparison)))
     elif output_format == "csv":
         text = report.comparison_csv(comparison)
     elif output_format == "html":
         text = comparison_page(comparison, lang)
     else:
-        text = "\n".join(report.compare_lines(comparison, top, lang))
+        text = "\n".join(report.compare_lines(comparison, top, lang, causes(comparison)))
     write(text, output_file)

@@ -20,6 +20,7 @@ from torchferry.profiling.records import (
     COPY,
     FILL,
     MODULE,
+    MODULE_PREFIX,
     OPERATOR,
     PYTHON,
     RUNTIME,
@@ -30,14 +31,12 @@ from torchferry.profiling.records import (
     RankTrace,
 )
 
-MODULE_PREFIX = "nn.Module: "
-"""How `torch.profiler` names the forward of a module in `with_stack`."""
-
 DTYPES_AFTER = " | "
 """What stands between the shapes and the dtypes of an operator in `HostCall.detail`."""
 
 _INSTANT, _ARROW = ("i", "I"), ("s", "f")
 _MEMORY = "[memory]"
+_CONVOLUTION = "aten::convolution"
 _NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_]?(\d{1,6})(?!\d)")
 _TRACE_FILES = (".pt.trace.json", ".pt.trace.json.gz")
 _DEPTH = 4
@@ -224,6 +223,7 @@ class _EventReader:
                     _detail(arguments),
                     _number(arguments.get("Sequence number")),
                     _number(arguments.get("Fwd thread id"), 0),
+                    layout=_layout(arguments) if name == _CONVOLUTION else "",
                 )
             )
         elif kind == RUNTIME:
@@ -432,6 +432,19 @@ def _detail(arguments: dict[str, Any]) -> str:
     if isinstance(types, list) and any(types):
         text += DTYPES_AFTER + ",".join(sorted({str(kind) for kind in types if kind and kind not in _NO_TENSOR}))
     return text
+
+
+def _layout(arguments: dict[str, Any]) -> str:
+    """Return the layout of a convolution's first input, which torch 2.2 and newer write as its strides."""
+    shapes, strides = arguments.get("Input Dims"), arguments.get("Input Strides")
+    if not (isinstance(shapes, list) and isinstance(strides, list) and shapes and strides):
+        return ""
+    shape, stride = shapes[0], strides[0]
+    if not (isinstance(shape, list) and isinstance(stride, list) and len(shape) == len(stride) and len(shape) > 3):
+        return ""
+    if not all(isinstance(number, int) for number in (*shape, *stride)) or shape[1] == 1 or max(shape[2:]) == 1:
+        return ""  # both at once
+    return "channels_last" if stride[1] == 1 else "contiguous" if stride[-1] == 1 else ""
 
 
 def _message_size(arguments: dict[str, Any]) -> int:

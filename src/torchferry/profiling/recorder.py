@@ -23,7 +23,8 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torchferry.device.manager import DeviceManager
 from torchferry.numerics.framework.launcher import ProcessTool, rank
 from torchferry.numerics.framework.steps import Steps
-from torchferry.profiling.reading import MODULE_PREFIX
+from torchferry.profiling.records import FALLBACK_PREFIX, MODULE_PREFIX
+from torchferry.rehearsal import events
 
 
 class ModuleRanges:
@@ -86,6 +87,7 @@ class StepRecorder:
         self._files: list[str] = []
         self._ended = 0
         self._recording = False
+        self._fallbacks: dict[events.EventKey, int] = {}
         self._problem = ""
 
     def start(self) -> None:
@@ -105,6 +107,8 @@ class StepRecorder:
         if self._problem:
             return
         try:
+            if self._options["rehearsal"]:
+                self._mark_fallbacks()
             if self._profiler is None:
                 self._begin()
             else:
@@ -161,6 +165,18 @@ class StepRecorder:
             else:
                 self._modules.stop()
 
+    def _mark_fallbacks(self) -> None:
+        """Leave in the step which operators the simulated card gave to the CPU: its kernels look alike."""
+        for key, count in events.recorder.counts().items():
+            if key.kind != "fallback":
+                continue
+            times = count.times - self._fallbacks.get(key, 0)
+            self._fallbacks[key] = count.times
+            place = f"{os.path.basename(key.place.file)}:{key.place.line}" if key.place.line else ""
+            for _ in range(times if self._recording else 0):
+                with torch.profiler.record_function(f"{FALLBACK_PREFIX}{key.subject}#{place}"):
+                    pass
+
     def _stop(self) -> None:
         if self._modules is not None:
             self._modules.stop()
@@ -180,6 +196,7 @@ class StepRecorder:
     def _settings(self) -> dict[str, Any]:
         """Return what a comparison must know of this process."""
         settings: dict[str, Any] = {
+            "program": os.path.basename(sys.argv[0]),
             "torch": str(torch.__version__),
             "python": platform.python_version(),
             "host": platform.node(),

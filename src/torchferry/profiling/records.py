@@ -14,6 +14,12 @@ OPERATOR, ANNOTATION, RUNTIME, MODULE, PYTHON = "operator", "annotation", "runti
 """Kinds of calls on the host: operators of torch, ranges that a program marked, calls into the driver's libraries, the
 forward of modules, and Python functions."""
 
+MODULE_PREFIX = "nn.Module: "
+"""How `torch.profiler` names the forward of a module in `with_stack`."""
+
+FALLBACK_PREFIX = "torchferry fall back: "
+"""How a recorder marks an operator that the simulated card gave to the CPU, with `#file:line` behind its name."""
+
 
 class HostCall(NamedTuple):
     """Something that a thread of the host did.
@@ -28,6 +34,7 @@ class HostCall(NamedTuple):
         sequence: Number that an operator of the forward shares with its backward; -1 without one.
         forward_thread: The thread of the forward as the profiler numbers it; 0 in the forward itself.
         correlation: Number that a call of the driver shares with the work that it started; 0 without one.
+        layout: Of a convolution, `channels_last` or `contiguous` where its first input is one of them and not both.
     """
 
     kind: str
@@ -39,6 +46,7 @@ class HostCall(NamedTuple):
     sequence: int = -1
     forward_thread: int = 0
     correlation: int = 0
+    layout: str = ""
 
 
 class DeviceWork(NamedTuple):

@@ -350,8 +350,8 @@ def summary_csv(run: ProfiledRun, by: str) -> str:
 # Two runs.
 
 
-def compare_lines(comparison: TraceComparison, top: int, lang: str) -> Iterator[str]:
-    """Yield two runs side by side, as text."""
+def compare_lines(comparison: TraceComparison, top: int, lang: str, causes: Sequence[Message] = ()) -> Iterator[str]:
+    """Yield two runs side by side, as text, with what makes the difference (`profiling/causes.py`)."""
     for title, run in ((say("base"), comparison.base), (say("target"), comparison.target)):
         yield say("{side}: {headline}", side=title, headline=headline(run, run.first)).render(lang)
         for note in notes(run):
@@ -363,6 +363,7 @@ def compare_lines(comparison: TraceComparison, top: int, lang: str) -> Iterator[
     yield ""
     yield from _waterfall(comparison, lang)
     yield verdict(comparison).render(lang)
+    yield from (f"  {cause.render(lang)}" for cause in causes)
     yield interval_line(comparison).render(lang)
     for title, matched in ((say("operators of torch"), comparison.operators), (say("modules"), comparison.modules)):
         if matched:
@@ -449,7 +450,7 @@ def share(comparison: TraceComparison, difference: float) -> str:
     return f"{100 * difference / whole:.0f}" if abs(whole) > 0.005 * comparison.base.step else ""
 
 
-def comparison_document(comparison: TraceComparison) -> dict[str, Any]:
+def comparison_document(comparison: TraceComparison, causes: Sequence[Message] = ()) -> dict[str, Any]:
     """Return a comparison in values that JSON has; times are nanoseconds of a step."""
     return {
         "format": COMPARISON_FORMAT,
@@ -461,6 +462,7 @@ def comparison_document(comparison: TraceComparison) -> dict[str, Any]:
         "not_compared": [reason.render("en") for reason in comparison.unjudged],
         "step": {"base": comparison.base.step, "target": comparison.target.step, "interval": comparison.interval},
         "parts": [row._asdict() for row in comparison.parts],
+        "causes": [cause.render("en") for cause in causes],
         "operators": [row._asdict() for row in comparison.operators],
         "modules": [row._asdict() for row in comparison.modules],
         "settings": [{"name": name, "base": base, "target": target} for name, base, target in comparison.settings],

@@ -17,13 +17,24 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from torchferry.core.record import NamedTuple
 from torchferry.profiling.intervals import Interval, Intervals, cut, difference, intersection, length, union
 from torchferry.profiling.linking import Links, is_data_loading, is_step, link
-from torchferry.profiling.records import COMMUNICATION, COMPUTE, COPY, FILL, OPERATOR, RUNTIME, RankTrace
+from torchferry.profiling.records import (
+    ANNOTATION,
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    FALLBACK_PREFIX,
+    FILL,
+    OPERATOR,
+    RUNTIME,
+    RankTrace,
+)
 
 PARTS = ("compute", "communication", "copies", "data", "idle")
 """The parts of a step's time, in the order of the table above."""
@@ -224,11 +235,30 @@ def summarise(trace: RankTrace) -> Summary:
         _waits(trace, links, window),
         _copies(trace, window),
         _fallbacks(trace, links, window),
-        sum(1 for call in trace.calls if call.name == _READS_A_NUMBER and _within(call.start, window)),
+        _numbers_read(trace, window),
         _peaks(trace),
         (len(unlinked), sum(work.end - work.start for work in unlinked)),
         early,
     )
+
+
+def _numbers_read(trace: RankTrace, window: Interval) -> int:
+    """Return how often the host read a number of a tensor in the steps.
+
+    An optimizer reads the count of its own steps, and a loader its seed: these are on the CPU, and nobody waits.
+    """
+    aside = union(
+        (call.start, call.end)
+        for call in trace.calls
+        if call.kind == ANNOTATION and (call.name.startswith("Optimizer.step#") or is_data_loading(call))
+    )
+    starts = [start for start, _ in aside]
+    count = 0
+    for call in trace.calls:
+        if call.name == _READS_A_NUMBER and _within(call.start, window):
+            at = bisect_right(starts, call.start) - 1
+            count += at < 0 or call.start >= aside[at][1]
+    return count
 
 
 def _within(time: int, window: Interval) -> bool:
@@ -419,6 +449,8 @@ def _fallbacks(trace: RankTrace, links: Links, window: Interval) -> tuple[tuple[
         if call.name == _COPY_TO_CPU and outer >= 0 and outer not in seen and _within(call.start, window):
             seen.add(outer)
             counts[trace.calls[outer].name] += 1
+        elif call.kind == ANNOTATION and call.name.startswith(FALLBACK_PREFIX) and _within(call.start, window):
+            counts[call.name.removeprefix(FALLBACK_PREFIX).partition("#")[0]] += 1
     return tuple(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 

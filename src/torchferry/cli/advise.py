@@ -1,0 +1,103 @@
+"""`torchferry advise`: what would make a program faster on the target, with evidence for each piece of advice."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from torchferry.advice import report
+from torchferry.advice.advising import advise, require_same_program
+from torchferry.advice.measured import MeasuredRun
+from torchferry.advice.training_code import TrainingCode
+from torchferry.cli.choices import Choices
+from torchferry.cli.completion import target_option
+from torchferry.cli.judging import within_project
+from torchferry.cli.output import progress
+from torchferry.cli.profile_options import file_option, lang_option, open_shown
+from torchferry.cli.settings import settle
+from torchferry.cli.writing import write
+from torchferry.core import env, exitcodes
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import language, say
+from torchferry.rules.analysis import analyse
+from torchferry.rules.file_result import Selection
+from torchferry.rules.registry import rules
+
+_ABOUT_ATTENTION = ("ATT101", "DEP")
+"""Rules whose findings say that a package of attention kernels does not come along."""
+
+
+@click.command("advise")
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@target_option()
+@click.option(
+    "--trace",
+    type=click.Path(exists=True, path_type=Path),
+    help="Trace of a run of the program, or the folder that `torchferry profile` wrote.",
+)
+@click.option("--force", is_flag=True, help="Take a trace that names another program.")
+@click.option("--check", is_flag=True, help="Exit with 1 if there is anything to advise.")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Files to leave out; can be repeated.")
+@click.option(
+    "-f",
+    "--output-format",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    help="Form of the report.",
+)
+@file_option
+@lang_option
+@click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Number of processes that read files.")
+def command(
+    paths: tuple[Path, ...],
+    target: str,
+    trace: Path | None,
+    force: bool,
+    check: bool,
+    exclude: tuple[str, ...],
+    output_format: str,
+    output_file: Path | None,
+    lang: str | None,
+    jobs: int | None,
+) -> None:
+    """Say what would make a program faster on the target: where, on what evidence, with which effect, by which edit.
+
+    PATHS are the project's folder, or its programs; nothing is written in it. With a trace, what takes the largest
+    share of a step comes first, and what the trace contradicts is left out. Without one, all advice is from the code
+    alone.
+
+    \b
+    torchferry advise --target NAME .
+    torchferry advise --target NAME --trace profile train.py
+    """
+    lang = lang or language()
+    choices = Choices(paths or (Path("."),), target, (), (), exclude, lang, jobs or env.jobs(), None, None, False, None)
+    choices = within_project(choices)
+    setting = settle(choices._replace(paths=(choices.root,), around=None), rewrite=False)
+    attention = [rule for rule in rules() if rule.CODE.startswith(_ABOUT_ATTENTION)]
+    request = setting.request._replace(rules=attention, selection=Selection())
+    with progress(len(request.listing.entries)) as advance:
+        analysis = analyse(request, advance)
+    if analysis.project is None or not analysis.project.paths:
+        raise UsageError(say("{path} has no Python file", path=setting.root))
+    code = TrainingCode(
+        analysis.project, [item.outline for item in analysis.examined if item.outline is not None], choices.only
+    )
+    measured = None
+    if trace is not None:
+        measured = MeasuredRun(open_shown(trace))
+        if not force:
+            require_same_program(code, measured)
+    counsel = advise(code, setting.target, analysis.findings, measured)
+    if output_format == "json":
+        text = report.json_text(counsel, setting.target)
+    elif output_format == "markdown":
+        text = report.markdown(counsel, setting.target, lang)
+    else:
+        text = "\n".join(report.text_lines(counsel, setting.target, lang))
+    write(text, output_file)
+    for failure in analysis.failures:
+        raise TorchferryError(say("{path}: internal error", path=failure.path))
+    sys.exit(exitcodes.FINDINGS if check and counsel.advice else exitcodes.CLEAN)
