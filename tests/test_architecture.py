@@ -58,6 +58,7 @@ WITH_TORCH = {
             "torch_versions",
         )
     ),
+    "torchferry.acceptance.watch",
     "torchferry.profiling.recorder",
     "torchferry.ops.codegen.generate",  # these three import torchgen, and it PyYAML
     "torchferry.ops.codegen.new_operator",
@@ -130,9 +131,13 @@ MAY_IMPORT = {
     "numerics": {"core", "backends"},
     "ops": {"core", "backends", "rehearsal", "numerics", "migration"},
     "profiling": {"core", "backends", "rehearsal", "numerics", "ops", "device"},
+    "acceptance": {
+        *("core", "backends", "source", "migration", "report", "rehearsal", "doctor", "device", "numerics"),
+    },
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
         *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling"),
+        "acceptance",
     },
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and asks its
