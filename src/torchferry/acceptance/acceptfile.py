@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.acceptance.gates import STAGES
-from torchferry.acceptance.tables import Choice, Kind, Shape, TableReader
+from torchferry.acceptance.tables import CheckedFile, Choice, Shape, ValueKind
 from torchferry.acceptance.units import duration, shell_word, size, words
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
@@ -220,8 +220,8 @@ class AcceptFile:
         return self.path.parent
 
 
-_TEXT, _NUMBER, _WHOLE = Kind.TEXT, Kind.NUMBER, Kind.WHOLE
-_RUN = Shape({"command": Kind.COMMAND, "folder": Kind.INSIDE, "time-limit": Kind.DURATION}, ("command",))
+_TEXT, _NUMBER, _WHOLE = ValueKind.TEXT, ValueKind.NUMBER, ValueKind.WHOLE
+_RUN = Shape({"command": ValueKind.COMMAND, "folder": ValueKind.INSIDE, "time-limit": ValueKind.DURATION}, ("command",))
 
 _METRIC = Shape(
     {
@@ -233,30 +233,30 @@ _METRIC = Shape(
         "log-unit": Choice(UNITS),
         "of": Choice(("last", "best")),
         "runs": Choice(RUNS, several=True),
-        "log": Kind.INSIDE,
-        "pattern": Kind.PATTERN,
+        "log": ValueKind.INSIDE,
+        "pattern": ValueKind.PATTERN,
     },
     ("name", "value", "direction"),
 )
 
 _GATES = Shape(
     {
-        "migration": Shape({"style": Choice(STYLES), "allow": Kind.TEXTS}),
+        "migration": Shape({"style": Choice(STYLES), "allow": ValueKind.TEXTS}),
         "curve": Shape(
             {
                 "metric": _TEXT,
                 "rule": _TEXT,
                 "rtol": _NUMBER,
                 "from-step": _WHOLE,
-                "partial": Kind.TRUTH,
+                "partial": ValueKind.TRUTH,
                 "runs": Choice(RUNS, several=True),
-                "log": Kind.INSIDE,
+                "log": ValueKind.INSIDE,
             }
         ),
         "outputs": Shape(
             {
                 "kind": Choice(KINDS),
-                "folder": Kind.INSIDE,
+                "folder": ValueKind.INSIDE,
                 "reference": _TEXT,
                 "pattern": _TEXT,
                 "psnr": _NUMBER,
@@ -268,7 +268,7 @@ _GATES = Shape(
             ("kind", "folder", "reference"),
             several=True,
         ),
-        "memory": Shape({"peak": Kind.SIZE, "growth-per-step": Kind.SIZE, "growth-per-1000-steps": _NUMBER}),
+        "memory": Shape({"peak": ValueKind.SIZE, "growth-per-step": ValueKind.SIZE, "growth-per-1000-steps": _NUMBER}),
         "speed": Shape(
             {
                 "metric": _TEXT,
@@ -276,13 +276,18 @@ _GATES = Shape(
                 "at-least": _NUMBER,
                 "seconds-per-step": _NUMBER,
                 "from-step": _WHOLE,
-                "log": Kind.INSIDE,
+                "log": ValueKind.INSIDE,
             },
             ("at-least",),
         ),
-        "logs": Shape({"log": Kind.INSIDE, "lines": Kind.PATTERNS}, ("lines",)),
+        "logs": Shape({"log": ValueKind.INSIDE, "lines": ValueKind.PATTERNS}, ("lines",)),
         "documents": Shape(
-            {"required": Kind.TEXTS, "readme": Kind.INSIDE, "commands": Kind.TEXTS, "time-limit": Kind.DURATION}
+            {
+                "required": ValueKind.TEXTS,
+                "readme": ValueKind.INSIDE,
+                "commands": ValueKind.TEXTS,
+                "time-limit": ValueKind.DURATION,
+            }
         ),
         "not-judged": Shape(dict.fromkeys(STAGES, _TEXT)),
     }
@@ -297,8 +302,8 @@ _FILE = Shape(
         "baseline": Shape(
             {
                 "device": _TEXT,
-                "date": Kind.DATE,
-                "versions": Kind.NAMED_TEXTS,
+                "date": ValueKind.DATE,
+                "versions": ValueKind.NAMED_TEXTS,
                 "log": _TEXT,
                 "metrics": _METRIC.many(),
             }
@@ -317,7 +322,7 @@ def read(path: Path) -> AcceptFile:
         UsageError: it cannot be read, is not TOML, has a key that does not exist, a value that does not fit, or a
             baseline of which nobody can say where it was measured; the message has the line.
     """
-    reader = TableReader(path)
+    reader = CheckedFile(path)
     document = reader.checked(_FILE)
     if document["schema"] != SCHEMA:
         raise reader.error(
@@ -365,7 +370,7 @@ def _memory(table: Mapping[str, Any]) -> MemoryTerms:
     )
 
 
-def _documents(reader: TableReader, table: Mapping[str, Any]) -> DocumentTerms:
+def _documents(reader: CheckedFile, table: Mapping[str, Any]) -> DocumentTerms:
     for number, text in enumerate(table.get("commands", ()), 1):
         unfit = shell_word(text)
         if unfit is not None:
@@ -379,7 +384,7 @@ def _documents(reader: TableReader, table: Mapping[str, Any]) -> DocumentTerms:
     return terms if limit is None else DocumentTerms(terms.required, terms.readme, terms.commands, duration(str(limit)))
 
 
-def _baseline(reader: TableReader, table: Mapping[str, Any]) -> Baseline:
+def _baseline(reader: CheckedFile, table: Mapping[str, Any]) -> Baseline:
     metrics = tuple(_terms(Metric, entry) for entry in table.get("metrics", ()))
     for number, metric in enumerate(metrics):
         if metric.direction == ABOUT and metric.tolerance <= 0:

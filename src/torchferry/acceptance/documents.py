@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from torchferry.acceptance.acceptfile import DocumentTerms, RunCommand
-from torchferry.acceptance.gates import Gate, Judge
+from torchferry.acceptance.gates import Gate, GateMaker
 from torchferry.acceptance.judging import end_of
 from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.acceptance.units import words
@@ -25,7 +25,7 @@ def documents(situation: Situation) -> list[Gate]:
     terms = situation.file.documents
     if terms is None:
         raise UnjudgedError(say("the accept file states nothing in [gates.documents]"))
-    judge = Judge("documents")
+    judge = GateMaker("documents")
     root = situation.file.root
     gates = [_present(judge, root, name) for name in terms.required]
     if terms.commands:
@@ -35,7 +35,7 @@ def documents(situation: Situation) -> list[Gate]:
     return gates
 
 
-def _present(judge: Judge, root: Path, name: str) -> Gate:
+def _present(judge: GateMaker, root: Path, name: str) -> Gate:
     wanted = say("there, and not empty")
     try:
         status = os.stat(root / name)
@@ -46,7 +46,7 @@ def _present(judge: Judge, root: Path, name: str) -> Gate:
     return judge.held(good, name, measured, wanted)
 
 
-def _commands(situation: Situation, terms: DocumentTerms, judge: Judge) -> list[Gate]:
+def _commands(situation: Situation, terms: DocumentTerms, judge: GateMaker) -> list[Gate]:
     root = situation.file.root
     try:
         text = _plain(read_text(root / terms.readme, LARGEST_SETTINGS, errors="replace"))

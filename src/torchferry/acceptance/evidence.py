@@ -19,7 +19,7 @@ from typing import Any
 
 from torchferry import __version__
 from torchferry.acceptance.gates import Gate, GateStatus
-from torchferry.acceptance.runs import SAMPLE_STEP, Run
+from torchferry.acceptance.runs import SAMPLE_STEP, AcceptanceRun
 from torchferry.acceptance.situation import Situation
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST, open_regular, read_text
@@ -105,7 +105,7 @@ def _gate(gate: Gate) -> dict[str, Any]:
     }
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: AcceptanceRun) -> dict[str, Any]:
     times = run.step_seconds(1)
     process = run.stepped
     return {
@@ -234,7 +234,7 @@ def _replace(new: Path, out: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def write(folder: Path, found: dict[str, Any], page: str, runs: Sequence[Run]) -> None:
+def write(folder: Path, found: dict[str, Any], page: str, runs: Sequence[AcceptanceRun]) -> None:
     """Write the document, the page and the steps of the runs into the folder where evidence is gathered.
 
     Raises:

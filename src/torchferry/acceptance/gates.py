@@ -79,7 +79,7 @@ class Gate:
 _NOTHING = say("-")
 
 
-class Judge:
+class GateMaker:
     """Makes the gates of one stage."""
 
     def __init__(self, stage: str, run: str = "") -> None:

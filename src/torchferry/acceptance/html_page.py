@@ -8,7 +8,7 @@ from typing import Any
 
 from torchferry.acceptance.gates import Gate, GateStatus
 from torchferry.acceptance.report import headline, rows
-from torchferry.acceptance.runs import SAMPLE_DEVICE, SAMPLE_HOST, SAMPLE_STEP, Run
+from torchferry.acceptance.runs import SAMPLE_DEVICE, SAMPLE_HOST, SAMPLE_STEP, AcceptanceRun
 from torchferry.acceptance.situation import Situation
 from torchferry.acceptance.units import readable
 from torchferry.core.messages import Message, say
@@ -109,7 +109,7 @@ def _facts(found: dict[str, Any], lang: str) -> list[tuple[str, str]]:
     return [(title.render(lang), value) for title, value in facts if value.strip()]
 
 
-def _memory(run: Run, lang: str) -> list[str]:
+def _memory(run: AcceptanceRun, lang: str) -> list[str]:
     """Return the curves of memory by step."""
     drawn: list[str] = []
     for column, title in ((SAMPLE_DEVICE, say("memory of the device")), (SAMPLE_HOST, say("memory of the process"))):

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchferry.acceptance.acceptfile import NAME, SCHEMA
+from torchferry.acceptance.metrics import find_values
 from torchferry.acceptance.units import words
+from torchferry.core.errors import UsageError
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.record import NamedTuple
 from torchferry.doctor.masking import masked
@@ -44,7 +46,23 @@ _CARD = re.compile(r"\b((?:NVIDIA |Tesla |GeForce )+[\w -]{2,40}?)(?=[,)\n(;|\]]
 _DATE = re.compile(r"\b(20\d\d-[01]\d-[0-3]\d)\b")
 
 _LESS = ("loss", "error", "wer", "cer", "perplexity", "ppl", "mae", "mse", "rmse", "fid")
-_NO_RESULT = frozenset({"lr", "learning rate", "time", "eta", "epoch", "memory", "grad norm", "momentum", "seed"})
+_NO_RESULT = frozenset(
+    {
+        "cuda",
+        "gpu",
+        "npu",
+        "rank",
+        "lr",
+        "learning rate",
+        "time",
+        "eta",
+        "epoch",
+        "memory",
+        "grad norm",
+        "momentum",
+        "seed",
+    }
+)
 _FAST = re.compile(
     r"(?:it|img|imgs|images|samples|tokens|frames|fps|ips)(?:/s|/sec|_per_sec(?:ond)?)?\Z|throughput", re.I
 )
@@ -71,6 +89,7 @@ class LoggedMetric(NamedTuple):
     last: float
     best: float
     less: bool
+    unit: str = ""
 
 
 class LoggedRun(NamedTuple):
@@ -159,7 +178,11 @@ def logged(path: Path, shown: str) -> LoggedRun:
             speed = speed or points.metric
             continue
         less = any(word in name.split() or name.endswith(word) for word in _LESS)
-        metrics.append(LoggedMetric(points.metric, values[-1], min(values) if less else max(values), less))
+        try:
+            unit = "%" if any(value.percent for value in find_values(path, points.metric)) else ""
+        except UsageError:
+            unit = ""
+        metrics.append(LoggedMetric(points.metric, values[-1], min(values) if less else max(values), less, unit))
     head = "\n".join(line.text for line, _ in zip(lines(path), range(400), strict=False))
     card, when, torch, cuda = _CARD.search(head), _DATE.search(head), _TORCH.search(head), _CUDA.search(head)
     return LoggedRun(
@@ -185,6 +208,7 @@ def text(found: Facts, log: LoggedRun | None) -> str:
         "",
         "[source]",
         f"url = {_toml(found.url)}",
+        "# the one that was migrated",
         f"commit = {_toml(found.commit)}",
         f"licence = {_toml(found.licence)}",
         '# "named" (by whoever asked for it), "official", "third-party" or "personal"',
@@ -229,6 +253,7 @@ def text(found: Facts, log: LoggedRun | None) -> str:
         "# psnr = 30",
         "# ssim = 0.9",
         "",
+        "# no growth: less than both of these",
         "[gates.memory]",
         '# peak = "30 GiB"',
         'growth-per-step = "1 MiB"',
@@ -282,6 +307,8 @@ def _baseline(log: LoggedRun | None) -> Iterator[str]:
         yield f"{mark}[[baseline.metrics]]"
         yield f"{mark}name = {_toml(metric.name)}"
         yield f"{mark}value = {metric.last!r}   # the last; the best is {metric.best!r}"
+        if metric.unit:
+            yield f'{mark}unit = "{metric.unit}"'
         yield f'{mark}direction = "{"<=" if metric.less else ">="}"'
         yield f"{mark}tolerance = 0.0"
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from statistics import fmean
 
 from torchferry.acceptance.acceptfile import CurveTerms, Metric, SpeedTerms
-from torchferry.acceptance.gates import Gate, Judge
-from torchferry.acceptance.metrics import Bound, find_values
+from torchferry.acceptance.gates import Gate, GateMaker
+from torchferry.acceptance.metrics import MetricBound, find_values
 from torchferry.acceptance.metrics import judge as judge_metric
-from torchferry.acceptance.runs import SAMPLE_DEVICE, SAMPLE_HOST, SAMPLE_STEP, Run
+from torchferry.acceptance.runs import SAMPLE_DEVICE, SAMPLE_HOST, SAMPLE_STEP, AcceptanceRun
 from torchferry.acceptance.situation import Situation, UnjudgedError, is_fresh, needed_run
-from torchferry.acceptance.trends import FLAT, GROWS, LEAST_STEPS, SETTLED, Estimate, Growth, growth, ratio
+from torchferry.acceptance.trends import FLAT, GROWS, LEAST_STEPS, SETTLED, Estimate, MemoryGrowth, growth, ratio
 from torchferry.acceptance.units import readable
 from torchferry.backends.acceptance import find as find_rule
 from torchferry.core.errors import TorchferryError
@@ -39,9 +39,9 @@ _MOST_NAMED = 3
 
 
 def loads(situation: Situation) -> list[Gate]:
-    """Judge whether the model was on the device, and whether what was loaded into it fitted."""
+    """GateMaker whether the model was on the device, and whether what was loaded into it fitted."""
     run = needed_run(situation)
-    judge = Judge("loads", run.name)
+    judge = GateMaker("loads", run.name)
     wanted = situation.target.backend.DEVICE_TYPE
     models = [model for process in run.processes for model in process.get("models", ())]
     if not models:
@@ -84,9 +84,9 @@ def loads(situation: Situation) -> list[Gate]:
 
 
 def runs(situation: Situation) -> list[Gate]:
-    """Judge whether the command ran to its end, and on the device."""
+    """GateMaker whether the command ran to its end, and on the device."""
     run = needed_run(situation)
-    judge = Judge("runs", run.name)
+    judge = GateMaker("runs", run.name)
     measured = say(
         "exit code {code} after {seconds} s", code="-" if run.code is None else run.code, seconds=f"{run.seconds:.0f}"
     )
@@ -126,7 +126,7 @@ def runs(situation: Situation) -> list[Gate]:
     return gates
 
 
-def end_of(run: Run) -> Message:
+def end_of(run: AcceptanceRun) -> Message:
     """Return why a run did not end well."""
     if run.problem is not None:
         return run.problem
@@ -152,9 +152,9 @@ def numbers(situation: Situation) -> list[Gate]:
     return gates
 
 
-def _metric(situation: Situation, run: Run, metric: Metric) -> Gate:
-    judge = Judge("numbers", run.name)
-    bound = Bound(
+def _metric(situation: Situation, run: AcceptanceRun, metric: Metric) -> Gate:
+    judge = GateMaker("numbers", run.name)
+    bound = MetricBound(
         metric.direction,
         metric.value,
         metric.tolerance,
@@ -213,7 +213,7 @@ def _logged_unit(situation: Situation, metric: Metric) -> str:
     return close[0] if len(close) == 1 else ""
 
 
-def _unwritten(log: Path, run: Run) -> Message | None:
+def _unwritten(log: Path, run: AcceptanceRun) -> Message | None:
     """Return why a log does not count as this run's; None where it does."""
     try:
         fresh = log == run.log or (log.is_file() and is_fresh(log, run))
@@ -222,8 +222,8 @@ def _unwritten(log: Path, run: Run) -> Message | None:
     return None if fresh else say("the run did not write {path}", path=log.name)
 
 
-def _curve(situation: Situation, run: Run, terms: CurveTerms) -> Gate:
-    judge = Judge("numbers", run.name)
+def _curve(situation: Situation, run: AcceptanceRun, terms: CurveTerms) -> Gate:
+    judge = GateMaker("numbers", run.name)
     wanted = say("as the baseline's, by the rule {rule}", rule=terms.rule or OWN)
     if situation.kind not in terms.runs:
         reason = say("the accept file says that the {run} run does not reach it", run=situation.kind)
@@ -275,9 +275,9 @@ def _curve(situation: Situation, run: Run, terms: CurveTerms) -> Gate:
 
 
 def memory(situation: Situation) -> list[Gate]:
-    """Judge the peak, and whether memory grows from step to step."""
+    """GateMaker the peak, and whether memory grows from step to step."""
     run = needed_run(situation)
-    judge = Judge("memory", run.name)
+    judge = GateMaker("memory", run.name)
     return [
         _peak(situation, run, judge),
         _growth(situation, run, judge, SAMPLE_DEVICE, "growth"),
@@ -285,7 +285,7 @@ def memory(situation: Situation) -> list[Gate]:
     ]
 
 
-def _peak(situation: Situation, run: Run, judge: Judge) -> Gate:
+def _peak(situation: Situation, run: AcceptanceRun, judge: GateMaker) -> Gate:
     limit = situation.file.memory.peak
     if run.peak is None:
         return judge.unjudged("peak", say("nobody tells the memory of the device"))
@@ -297,7 +297,7 @@ def _peak(situation: Situation, run: Run, judge: Judge) -> Gate:
     )
 
 
-def _growth(situation: Situation, run: Run, judge: Judge, column: int, part: str) -> Gate:
+def _growth(situation: Situation, run: AcceptanceRun, judge: GateMaker, column: int, part: str) -> Gate:
     found = memory_growth(situation, run, column)
     if found is None:
         return judge.unjudged(
@@ -332,7 +332,7 @@ def _growth(situation: Situation, run: Run, judge: Judge, column: int, part: str
     return judge.unjudged(part, reason, measured, wanted)
 
 
-def memory_growth(situation: Situation, run: Run, column: int = SAMPLE_DEVICE) -> Growth | None:
+def memory_growth(situation: Situation, run: AcceptanceRun, column: int = SAMPLE_DEVICE) -> MemoryGrowth | None:
     """Return how the memory of a run grows; None where nothing was seen of it."""
     rows = [row for row in run.rows() if row[column] >= 0]
     if not rows:
@@ -352,7 +352,7 @@ def _limit(situation: Situation, peak: float, column: int) -> float:
 
 def speed(situation: Situation) -> list[Gate]:
     """Hold the speed against the baseline's; never on a rehearsal."""
-    judge = Judge("speed", situation.kind)
+    judge = GateMaker("speed", situation.kind)
     terms = situation.file.speed
     if situation.rehearsal is not None:
         return [judge.unjudged("", say("a rehearsal runs on this machine's CPU and says nothing of the card's speed"))]
@@ -381,7 +381,7 @@ def speed(situation: Situation) -> list[Gate]:
     ]
 
 
-def _metered(situation: Situation, run: Run, terms: SpeedTerms) -> Estimate | Message:
+def _metered(situation: Situation, run: AcceptanceRun, terms: SpeedTerms) -> Estimate | Message:
     """Return the ratio by a metric of both logs, such as images a second."""
     if not situation.file.baseline.log:
         return say("the accept file states no `log` of the baseline")
@@ -400,7 +400,7 @@ def _metered(situation: Situation, run: Run, terms: SpeedTerms) -> Estimate | Me
     return _ratio(own, base) if terms.better == "higher" else _ratio(base, own)
 
 
-def _timed(run: Run, terms: SpeedTerms) -> Estimate | Message:
+def _timed(run: AcceptanceRun, terms: SpeedTerms) -> Estimate | Message:
     """Return the ratio by the time of the steps."""
     if not terms.seconds_per_step:
         return say("the accept file states neither a `metric` nor `seconds-per-step` in [gates.speed]")
@@ -431,7 +431,7 @@ def losses(log: Path) -> dict[str, list[float]]:
     }
 
 
-def unsteady(run: Run) -> Message | None:
+def unsteady(run: AcceptanceRun) -> Message | None:
     """Return what a run shows against its being stable, by its log: a NaN, or workers that were started again."""
     for name, values in losses(run.log).items():
         for number, value in enumerate(values, 1):
@@ -449,9 +449,9 @@ def unsteady(run: Run) -> Message | None:
 
 
 def stability(situation: Situation) -> list[Gate]:
-    """Judge whether the run shows a NaN or a restart."""
+    """GateMaker whether the run shows a NaN or a restart."""
     run = needed_run(situation)
-    judge = Judge("stability", run.name)
+    judge = GateMaker("stability", run.name)
     wrong = unsteady(run)
     values = sum(map(len, losses(run.log).values()))
     wanted = say("no NaN, no restart")
@@ -463,7 +463,7 @@ def stability(situation: Situation) -> list[Gate]:
 
 def errors(situation: Situation) -> list[Gate]:
     """Take an operator away that the run uses: the program has to end with an error that names it."""
-    judge = Judge("errors", "errors")
+    judge = GateMaker("errors", "errors")
     if situation.rehearsal is None:
         raise UnjudgedError(say("an operator can be taken away on the simulated card only: use --rehearse"))
     run = needed_run(situation)
@@ -514,7 +514,7 @@ def logs(situation: Situation) -> list[Gate]:
     if terms is None:
         raise UnjudgedError(say("the accept file states no lines in [gates.logs]"))
     run = needed_run(situation)
-    judge = Judge("logs", run.name)
+    judge = GateMaker("logs", run.name)
     log = situation.log_of(run, terms.log)
     stale = _unwritten(log, run)
     if stale is not None:
@@ -527,7 +527,7 @@ def logs(situation: Situation) -> list[Gate]:
     return list(_lines_found(judge, counts, terms.lines))
 
 
-def _lines_found(judge: Judge, counts: dict[str, int], wanted: object) -> Iterator[Gate]:
+def _lines_found(judge: GateMaker, counts: dict[str, int], wanted: object) -> Iterator[Gate]:
     texts = dict(wanted) if isinstance(wanted, dict) else {}
     for name, count in counts.items():
         yield judge.held(

@@ -29,8 +29,8 @@ _WHOLE_ROWS = frozenset({"all", "mean", "average", "avg", "overall", "total", "s
 """How the row of a table is called that stands for all the others."""
 
 _RATIOS = re.compile(
-    r"(?:m|f\d?w)?iou|[am]?acc(?:uracy)?|top ?[15]|acc@?\d|prec(?:ision)?@?\d?|recall|m?ap(?:@.*|\d*)(?: ?(?:50|75|95))*|"
-    r"f1|dice|auc|auroc|[wc]er|exact match|hit ?rate|pq|jaccard|bbox m?ap.*|segm m?ap.*|r@\d+|mrr|ndcg.*",
+    r"(?:m|f\d?w)?iou|[am]?acc(?:uracy)?|top ?[15]|acc@?\d|prec(?:ision)?@?\d?|recall|m?ap(?:@.*|\d*)(?: ?\d\d)*|"
+    r"f1|dice|auc|auroc|[wc]er|exact match|hit ?rate|pq|jaccard|bbox m?ap.*|segm m?ap.*|r@\d+|ndcg.*",
     re.IGNORECASE,
 )
 """Metrics that are shares of a whole: these alone are read as percent or as a share. A loss is neither."""
@@ -45,7 +45,7 @@ class LoggedValue(NamedTuple):
     percent: bool = False
 
 
-class Bound(NamedTuple):
+class MetricBound(NamedTuple):
     """What a metric is held against.
 
     Attributes:
@@ -113,7 +113,7 @@ class MetricVerdict(NamedTuple):
     reason: Message | None = None
 
 
-def judge(path: Path, metric: str, bound: Bound, pattern: str = "", form: str = "auto") -> MetricVerdict:
+def judge(path: Path, metric: str, bound: MetricBound, pattern: str = "", form: str = "auto") -> MetricVerdict:
     """Hold a metric of a log against a bound.
 
     Raises:
@@ -162,7 +162,7 @@ def judge(path: Path, metric: str, bound: Bound, pattern: str = "", form: str = 
     return MetricVerdict(bound.keeps(value), value, unit, len(values), note if converted else None)
 
 
-def _unit_of(metric: str, bound: Bound) -> str:
+def _unit_of(metric: str, bound: MetricBound) -> str:
     """Return what the bound is: a percentage, a share, or a plain number."""
     if bound.unit:
         return bound.unit
@@ -174,7 +174,7 @@ def _unit_of(metric: str, bound: Bound) -> str:
     return "%" if abs(bound.value) > 1 else "share"
 
 
-def _readings(values: Sequence[LoggedValue], unit: str, bound: Bound) -> dict[str, list[LoggedValue]]:
+def _readings(values: Sequence[LoggedValue], unit: str, bound: MetricBound) -> dict[str, list[LoggedValue]]:
     """Return the values in the bound's unit, by what those of the log may be; the likelier first."""
     finite = [value for value in values if math.isfinite(value.number)]
     if bound.log_unit:
@@ -201,7 +201,7 @@ def _times(number: float, factor: float) -> float:
     return float(f"{number * factor:.12g}")
 
 
-def _of(values: Sequence[LoggedValue], bound: Bound) -> float:
+def _of(values: Sequence[LoggedValue], bound: MetricBound) -> float:
     """Return the value that counts."""
     if bound.of == "last":
         return values[-1].number
@@ -394,8 +394,8 @@ __all__ = [
     "AT_LEAST",
     "AT_MOST",
     "FORMATS",
-    "Bound",
     "LoggedValue",
+    "MetricBound",
     "MetricVerdict",
     "find_values",
     "judge",

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchferry.acceptance.acceptfile import OutputTerms
-from torchferry.acceptance.gates import Gate, Judge
-from torchferry.acceptance.runs import Run
+from torchferry.acceptance.gates import Gate, GateMaker
+from torchferry.acceptance.runs import AcceptanceRun
 from torchferry.acceptance.situation import Situation, UnjudgedError, is_fresh, needed_run
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_text
@@ -54,8 +54,8 @@ def outputs(situation: Situation) -> list[Gate]:
     return [_folder(situation, run, terms) for terms in situation.file.outputs]
 
 
-def _folder(situation: Situation, run: Run, terms: OutputTerms) -> Gate:
-    judge = Judge("outputs", run.name)
+def _folder(situation: Situation, run: AcceptanceRun, terms: OutputTerms) -> Gate:
+    judge = GateMaker("outputs", run.name)
     wanted = _wanted(terms)
     reference = situation.file.root / terms.reference
     if not reference.is_dir():
@@ -96,7 +96,7 @@ def _wanted(terms: OutputTerms) -> Message:
     return say("the same lines")
 
 
-def _pair(run: Run, own: Path, reference: Path, terms: OutputTerms) -> PairVerdict:
+def _pair(run: AcceptanceRun, own: Path, reference: Path, terms: OutputTerms) -> PairVerdict:
     compare: Callable[[Path, Path, OutputTerms], PairVerdict] = {
         "image": _images,
         "array": _arrays,

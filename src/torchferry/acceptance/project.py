@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from torchferry.acceptance.gates import Gate, Judge
+from torchferry.acceptance.gates import Gate, GateMaker
 from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.core import config
 from torchferry.core.errors import TorchferryError
@@ -30,7 +30,7 @@ _MOST_NAMED = 5
 
 def environment(situation: Situation) -> list[Gate]:
     """Ask the doctor, on a rehearsal inside of it: what needs a card is skipped there, and says so."""
-    judge = Judge("environment")
+    judge = GateMaker("environment")
     report = _own(situation, "doctor", "-t", situation.target.name, inside=True)
     counts = report["counts"]
     measured = say(
@@ -52,7 +52,7 @@ def environment(situation: Situation) -> list[Gate]:
 
 def migration(situation: Situation) -> list[Gate]:
     """Look at the tree: which files were changed, whether CUDA is left, whether old paths are."""
-    judge = Judge("migration")
+    judge = GateMaker("migration")
     terms = situation.file.migration
     report = _scanned(situation)
     left = [
@@ -158,7 +158,7 @@ def _is_hexadecimal(text: str) -> bool:
 
 def syntax(situation: Situation) -> list[Gate]:
     """Compile every Python file of the tree, without running any."""
-    judge = Judge("syntax")
+    judge = GateMaker("syntax")
     root = situation.file.root
     entries = [entry for entry in list_files(root, situation.ignored).entries if entry.kind is Kind.PYTHON]
     broken = [place for entry in entries if (place := _broken(root, entry.path))]

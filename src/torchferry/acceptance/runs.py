@@ -32,7 +32,7 @@ SAMPLE_STEP, SAMPLE_SECONDS, SAMPLE_DEVICE, SAMPLE_HOST = range(4)
 
 
 @dataclass(frozen=True)
-class Run:
+class AcceptanceRun:
     """A command that ran.
 
     Attributes:
@@ -134,7 +134,7 @@ def run(
     *,
     seconds: float | None = None,
     watched: bool = True,
-) -> Run:
+) -> AcceptanceRun:
     """Run a command.
 
     Args:
@@ -171,7 +171,7 @@ def run(
         if heard.error is not None:
             raise heard.error
         outcome = launcher.outcome(-1 if code is None else code, tool) if watched else None
-        return Run(
+        return AcceptanceRun(
             name,
             command.words,
             command.folder,

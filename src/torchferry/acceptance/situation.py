@@ -11,7 +11,7 @@ from typing import Any
 from torchferry.acceptance import runs
 from torchferry.acceptance.acceptfile import AcceptFile, RunCommand
 from torchferry.acceptance.gates import Gate
-from torchferry.acceptance.runs import Run
+from torchferry.acceptance.runs import AcceptanceRun
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
 from torchferry.rehearsal.config import Rehearsal
@@ -44,10 +44,10 @@ class Situation:
     soak_seconds: float = 0.0
     soak_state: Path | None = None
     ignored: tuple[str, ...] = ()
-    made: list[Run] = field(default_factory=list)
+    made: list[AcceptanceRun] = field(default_factory=list)
     migration: dict[str, Any] = field(default_factory=dict)
     metrics: list[dict[str, Any]] = field(default_factory=list)
-    _main: Run | None = None
+    _main: AcceptanceRun | None = None
 
     @property
     def kind(self) -> str:
@@ -65,7 +65,7 @@ class Situation:
         """What a run is on, for messages."""
         return say("the card") if self.rehearsal is None else say("the simulated card")
 
-    def main(self) -> Run | None:
+    def main(self) -> AcceptanceRun | None:
         """Return the run that is judged, made when it is first asked for; None where the file states no command.
 
         Raises:
@@ -75,7 +75,7 @@ class Situation:
             self._main = self.run(self.kind, self.command)
         return self._main
 
-    def run(self, name: str, command: RunCommand, root: Path | None = None, **options: Any) -> Run:
+    def run(self, name: str, command: RunCommand, root: Path | None = None, **options: Any) -> AcceptanceRun:
         """Run a command, with its log among the evidence; `options` as of `runs.run`.
 
         Raises:
@@ -93,7 +93,7 @@ class Situation:
         self.made = [each for each in self.made if each.name != name] + [done]
         return done
 
-    def log_of(self, run: Run, name: str) -> Path:
+    def log_of(self, run: AcceptanceRun, name: str) -> Path:
         """Return the log that a gate reads: what the run printed, or a file in its folder."""
         return run.where / name if name else run.log
 
@@ -106,7 +106,7 @@ class UnjudgedError(Exception):
         self.reason = reason
 
 
-def needed_run(situation: Situation) -> Run:
+def needed_run(situation: Situation) -> AcceptanceRun:
     """Return the run that is judged.
 
     Raises:
@@ -122,7 +122,7 @@ def needed_run(situation: Situation) -> Run:
     return run
 
 
-def is_fresh(path: Path, run: Run) -> bool:
+def is_fresh(path: Path, run: AcceptanceRun) -> bool:
     """Whether a file was written by a run, and not before it; two seconds allow for the clocks of file systems."""
     from datetime import datetime, timezone
 

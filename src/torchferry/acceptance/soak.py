@@ -13,9 +13,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from torchferry.acceptance.gates import Gate, Judge
+from torchferry.acceptance.gates import Gate, GateMaker
 from torchferry.acceptance.judging import end_of, memory_growth, unsteady
-from torchferry.acceptance.runs import Run
+from torchferry.acceptance.runs import AcceptanceRun
 from torchferry.acceptance.situation import Situation
 from torchferry.acceptance.trends import GROWS
 from torchferry.core import env
@@ -42,7 +42,7 @@ def soak(situation: Situation) -> list[Gate]:
     Raises:
         KeyboardInterrupt: it was interrupted; what was passed is kept.
     """
-    judge = Judge("stability", "soak")
+    judge = GateMaker("stability", "soak")
     wanted = say("{time} without an error, a restart, a NaN or growth", time=_shown(situation.soak_seconds))
     if not situation.soak_seconds:
         return [judge.unjudged("soak", say("no --soak was asked for"))]
@@ -78,7 +78,7 @@ def soak(situation: Situation) -> list[Gate]:
     return [judge.held(not problem, "soak", measured, wanted, say("{problem}", problem=problem))]
 
 
-def _entry(run: Run, left: float, limit: float, situation: Situation) -> dict[str, Any]:
+def _entry(run: AcceptanceRun, left: float, limit: float, situation: Situation) -> dict[str, Any]:
     """Return what is kept of a pass; one that the clock of the soak ended has passed."""
     by_clock = run.code is None and run.problem is None and left <= limit
     problem: Message | None = None

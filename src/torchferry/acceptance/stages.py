@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from torchferry.acceptance import documents, judging, outputs, project, soak
-from torchferry.acceptance.gates import STAGES, Gate, Judge
+from torchferry.acceptance.gates import STAGES, Gate, GateMaker
 from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
@@ -16,7 +16,7 @@ def _stability(situation: Situation) -> list[Gate]:
     try:
         return [*judging.stability(situation), *gates]
     except UnjudgedError as error:
-        return [Judge("stability").unjudged("run", error.reason), *gates]
+        return [GateMaker("stability").unjudged("run", error.reason), *gates]
 
 
 _JUDGES: dict[str, Callable[[Situation], list[Gate]]] = {
@@ -38,7 +38,7 @@ assert tuple(_JUDGES) == STAGES
 
 
 def judge(situation: Situation, stages: Iterable[str]) -> list[Gate]:
-    """Judge stages.
+    """GateMaker stages.
 
     Raises:
         OSError: evidence could not be kept.
@@ -48,12 +48,12 @@ def judge(situation: Situation, stages: Iterable[str]) -> list[Gate]:
     for stage in stages:
         reason = situation.file.left_out.get(stage)
         if reason is not None:
-            gates.append(Judge(stage).unjudged("", say("the accept file leaves it out: {reason}", reason=reason)))
+            gates.append(GateMaker(stage).unjudged("", say("the accept file leaves it out: {reason}", reason=reason)))
             continue
         try:
             gates += _JUDGES[stage](situation)
         except UnjudgedError as error:
-            gates.append(Judge(stage).unjudged("", error.reason))
+            gates.append(GateMaker(stage).unjudged("", error.reason))
         except TorchferryError as error:
-            gates.append(Judge(stage).red("", say("-"), say("it can be judged"), error.message))
+            gates.append(GateMaker(stage).red("", say("-"), say("it can be judged"), error.message))
     return gates

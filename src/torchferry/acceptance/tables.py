@@ -22,7 +22,7 @@ _HEADER = re.compile(r"\s*\[(\[)?\s*([^\]]+?)\s*\](?(1)\])\s*(?:#.*)?\Z")
 _KEY = re.compile(r"\s*((?:\"[^\"]*\"|[\w.-]+)+)\s*=")
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """What a value is, in the words of an error."""
 
     TEXT = translatable("text")
@@ -52,7 +52,7 @@ class Choice:
 class Shape:
     """The keys of a table, those of them that must be there, and whether it is a list of such tables."""
 
-    keys: Mapping[str, Kind | Choice | Shape]
+    keys: Mapping[str, ValueKind | Choice | Shape]
     needed: tuple[str, ...] = ()
     several: bool = False
 
@@ -61,7 +61,7 @@ class Shape:
         return replace(self, several=True)
 
 
-class TableReader:
+class CheckedFile:
     """Reads a file and says what is wrong in it, with the line.
 
     Raises:
@@ -154,38 +154,38 @@ class TableReader:
         )
 
 
-def _fits(value: Any, kind: Kind) -> bool:
+def _fits(value: Any, kind: ValueKind) -> bool:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind is Kind.NUMBER:
+    if kind is ValueKind.NUMBER:
         return number and math.isfinite(value)
-    if kind is Kind.WHOLE:
+    if kind is ValueKind.WHOLE:
         return number and isinstance(value, int) and value >= 0
-    if kind is Kind.TRUTH:
+    if kind is ValueKind.TRUTH:
         return isinstance(value, bool)
-    if kind is Kind.DATE:
+    if kind is ValueKind.DATE:
         return isinstance(value, date) or (
             isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", value) is not None
         )
-    if kind is Kind.TEXTS:
+    if kind is ValueKind.TEXTS:
         return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-    if kind is Kind.NAMED_TEXTS:
+    if kind is ValueKind.NAMED_TEXTS:
         return isinstance(value, dict) and all(isinstance(entry, str) for entry in value.values())
-    if kind is Kind.PATTERNS:
+    if kind is ValueKind.PATTERNS:
         return isinstance(value, dict) and bool(value) and all(_is_pattern(entry) for entry in value.values())
-    if kind is Kind.COMMAND:
+    if kind is ValueKind.COMMAND:
         return _is_command(value)
-    if kind in (Kind.DURATION, Kind.SIZE):
-        read = duration if kind is Kind.DURATION else size
+    if kind in (ValueKind.DURATION, ValueKind.SIZE):
+        read = duration if kind is ValueKind.DURATION else size
         try:
             return (number or isinstance(value, str)) and read(str(value)) >= 0
         except ValueError:
             return False
     if not isinstance(value, str):
         return False
-    if kind is Kind.INSIDE:
+    if kind is ValueKind.INSIDE:
         path = PurePosixPath(value)
         return not path.is_absolute() and ".." not in path.parts and "\0" not in value
-    if kind is Kind.PATTERN:
+    if kind is ValueKind.PATTERN:
         return _is_pattern(value) and "value" in re.compile(value).groupindex
     return True
 

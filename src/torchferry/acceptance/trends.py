@@ -66,7 +66,7 @@ def _means(values: Sequence[float]) -> list[float]:
     return [fmean(values[edges[part] : edges[part + 1]]) for part in range(PARTS)]
 
 
-class Growth(NamedTuple):
+class MemoryGrowth(NamedTuple):
     """What a row of sizes tends to.
 
     Attributes:
@@ -86,14 +86,16 @@ class Growth(NamedTuple):
 FLAT, GROWS, SETTLED, UNCLEAR, SHORT = "flat", "grows", "settled", "unclear", "short"
 
 
-def growth(steps: Sequence[float], sizes: Sequence[float], limit: float) -> Growth:
-    """Judge whether sizes grow by `limit` bytes a step.
+def growth(steps: Sequence[float], sizes: Sequence[float], limit: float) -> MemoryGrowth:
+    """GateMaker whether sizes grow by `limit` bytes a step.
 
     Looked at is the last half of the steps, and at least `LEAST_STEPS` of them: what fills a cache at the beginning is
     no leak. What grew over them and was flat over their last quarter may be either, and is `settled`.
     """
     if not steps or steps[-1] - steps[0] + 1 < LEAST_STEPS or len(steps) < 2 * PARTS:
-        return Growth(SHORT, None, int(min(steps, default=0)), int(max(steps, default=0)), max(sizes, default=0.0))
+        return MemoryGrowth(
+            SHORT, None, int(min(steps, default=0)), int(max(steps, default=0)), max(sizes, default=0.0)
+        )
     first = min(steps[len(steps) // 2], steps[-1] - LEAST_STEPS + 1)
     begin = next(index for index, step in enumerate(steps) if step >= first)
     if len(steps) - begin < 2 * PARTS:
@@ -108,4 +110,4 @@ def growth(steps: Sequence[float], sizes: Sequence[float], limit: float) -> Grow
         rise = fmean(up[late + (len(up) - late) // 2 :]) - fmean(up[late : late + (len(up) - late) // 2])
         wide = (across[-1] - across[late]) / 2
         kind = GROWS if rise > limit * wide else SETTLED
-    return Growth(kind, measured, int(across[0]), int(across[-1]), max(sizes))
+    return MemoryGrowth(kind, measured, int(across[0]), int(across[-1]), max(sizes))

@@ -114,9 +114,9 @@ def command(
     with evidence.gathered(out) as folder:
         situation.folder = folder
         gates = stages.judge(situation, chosen)
-        found = evidence.document(situation, gates, chosen, partial=bool(only))
-        page = html_page.page(situation, found, gates, bool(only), lang)
-        evidence.write(folder, found, page, situation.made)
+        document = evidence.document(situation, gates, chosen, partial=bool(only))
+        page = html_page.page(situation, document, gates, bool(only), lang)
+        evidence.write(folder, document, page, situation.made)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for text in report.lines(situation, gates, lang, bool(only), _paint if coloured else _plain):
         click.echo(text, color=coloured)

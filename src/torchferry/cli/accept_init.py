@@ -46,10 +46,10 @@ def command(log: Path | None, file: Path, lang: str | None) -> None:
     if log is not None:
         shown = os.path.relpath(log, root) if log.absolute().is_relative_to(root) else str(log.absolute())
         logged = initial.logged(log, shown)
-    found = initial.facts(root)
+    facts = initial.facts(root)
     try:
         with file.open("x", encoding="utf-8") as written:
-            written.write(initial.text(found, logged))
+            written.write(initial.text(facts, logged))
     except OSError as error:
         raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
     click.echo(printable(say("wrote {path}", path=file).render(lang)))

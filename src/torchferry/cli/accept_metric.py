@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from torchferry.acceptance.metrics import ABOUT, AT_LEAST, AT_MOST, FORMATS, Bound, judge
+from torchferry.acceptance.metrics import ABOUT, AT_LEAST, AT_MOST, FORMATS, MetricBound, judge
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
@@ -57,7 +57,7 @@ def command(
     if about is not None and not tolerance:
         raise UsageError(say("--about needs --tolerance"))
     ((direction, text),) = stated
-    bound = Bound(direction, *_number(text), log_unit=log_unit or "", of=of)._replace(tolerance=tolerance)
+    bound = MetricBound(direction, *_number(text), log_unit=log_unit or "", of=of)._replace(tolerance=tolerance)
     _check_pattern(pattern)
     verdict = judge(log, metric, bound, pattern, log_format)
     word = say("MET") if verdict.met else say("NOT MET")
