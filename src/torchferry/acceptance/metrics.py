@@ -8,17 +8,19 @@ or a share, with different verdicts, is an error: one of the two readings would 
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.numerics.curves.reading import FORMATS, Wanted
+from torchferry.numerics.curves.reading import FORMATS, Wanted, form_of
 from torchferry.numerics.curves.reading import read as read_curves
-from torchferry.numerics.curves.records import beginning, lines, plain
+from torchferry.numerics.curves.records import beginning, lines, plain, samples_of
 
 AT_LEAST, AT_MOST, ABOUT = ">=", "<=", "±"
 
@@ -231,9 +233,8 @@ def find_values(path: Path, metric: str, pattern: str = "", form: str = "auto") 
     """
     if pattern:
         return list(_by_pattern(path, re.compile(pattern)))
-    found = [] if form in ("csv", "json", "tensorboard") else list(_in_text(path, plain(metric)))
-    if found:
-        return found
+    if path.is_file() and (form_of(path) if form == "auto" else form) == "text":
+        return list(_in_text(path, plain(metric)))
     log = read_curves(path, Wanted((plain(metric),), form=form))
     ranks = log.points.get(plain(metric), {})
     if not ranks:
@@ -270,8 +271,6 @@ def _named(metric: str) -> re.Pattern[str]:
 
 def _in_text(path: Path, metric: str) -> Iterator[LoggedValue]:
     """Yield the values that lines of text and tables have."""
-    if b"\0" in beginning(path, 4096):
-        return
     named = _named(metric)
     word = metric.rsplit(" ", 1)[-1]
     table: _Table | None = None
@@ -286,7 +285,11 @@ def _in_text(path: Path, metric: str) -> Iterator[LoggedValue]:
                 continue
             yield from table.values(metric, path)
             table = None
-        if word not in text.lower() or '{"' in text:
+        if word not in text.lower():
+            continue
+        record = _record(text)
+        if record is not None:
+            yield from (LoggedValue(sample.value) for sample in samples_of(record) if plain(sample.metric) == metric)
             continue
         matches = [match for match in named.finditer(text) if not line.cut or match.end() < len(text)]
         if matches:
@@ -296,6 +299,18 @@ def _in_text(path: Path, metric: str) -> Iterator[LoggedValue]:
         table = _Table.begun_by(text, metric)
     if table is not None:
         yield from table.values(metric, path)
+
+
+def _record(text: str) -> dict[str, Any] | None:
+    """Return the JSON object of a line; None where it has none."""
+    begin = text.find('{"')
+    if begin < 0:
+        return None
+    try:
+        record, _ = json.JSONDecoder().raw_decode(text[begin:])
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
 
 
 class _Table:
