@@ -21,9 +21,11 @@ from torchferry import __version__
 from torchferry.acceptance.gates import Gate, GateStatus
 from torchferry.acceptance.runs import SAMPLE_STEP, AcceptanceRun
 from torchferry.acceptance.situation import Situation
+from torchferry.acceptance.units import hidden
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST, open_regular, read_text
 from torchferry.core.messages import say
+from torchferry.doctor.masking import masked
 from torchferry.source.git import git, is_in_repository
 
 SCHEMA = 1
@@ -61,7 +63,7 @@ def document(situation: Situation, gates: Sequence[Gate], stages: Sequence[str],
             "card": "" if rehearsal is None else rehearsal.profile.card,
         },
         "project": _project(situation),
-        "source": {key: file.source.get(key, "") for key in ("url", "commit", "licence", "priority")},
+        "source": {key: masked(file.source.get(key, "")) for key in ("url", "commit", "licence", "priority")},
         "model": {key: file.model.get(key, "") for key in ("name", "variant")},
         "data": {key: file.data.get(key, "") for key in ("name", "split", "where")},
         "baseline": {
@@ -110,7 +112,7 @@ def _run(run: AcceptanceRun) -> dict[str, Any]:
     process = run.stepped
     return {
         "name": run.name,
-        "command": list(run.command),
+        "command": hidden(run.command),
         "folder": run.folder,
         "started": run.started,
         "seconds": round(run.seconds, 3),

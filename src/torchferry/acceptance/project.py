@@ -27,6 +27,9 @@ from torchferry.source.tree import list_files
 _SECONDS = 1800.0
 _MOST_NAMED = 5
 
+_START = "import sys; sys.path[:] = filter(None, sys.path); from torchferry.__main__ import main; main()"
+"""Starts torchferry as its script does: with `-m`, Python would look into the project's folder for modules first."""
+
 
 def environment(situation: Situation) -> list[Gate]:
     """Ask the doctor, on a rehearsal inside of it: what needs a card is skipped there, and says so."""
@@ -194,7 +197,7 @@ def _own(situation: Situation, *words: str, inside: bool = False) -> dict[str, A
     with tempfile.TemporaryDirectory(prefix="torchferry-accept-", ignore_cleanup_errors=True) as name:
         environment = {**os.environ, "TORCHFERRY_LANG": "en"}
         output = Path(name, "report.json")
-        command = [sys.executable, "-m", "torchferry", *words, "-f", "json"]
+        command = [sys.executable, "-c", _START, *words, "-f", "json"]
         if words[0] != "doctor":
             command += ["-o", str(output)]
         if inside and situation.rehearsal is not None:

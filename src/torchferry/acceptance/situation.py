@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from torchferry.acceptance import runs
 from torchferry.acceptance.acceptfile import AcceptFile, RunCommand
 from torchferry.acceptance.gates import Gate
 from torchferry.acceptance.runs import AcceptanceRun
+from torchferry.acceptance.units import typed
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
 from torchferry.rehearsal.config import Rehearsal
@@ -86,7 +86,7 @@ class Situation:
         interruptible = options.pop("interruptible", False)
         logs = self.folder / "logs"
         logs.mkdir(exist_ok=True)
-        self.tell(say("running {command}", command=" ".join(map(shlex.quote, command.words))))
+        self.tell(say("running {command}", command=typed(command.words)))
         done = runs.run(name, command, root or self.file.root, logs / f"{name}.log", **options)
         if done.signalled and not interruptible:
             raise KeyboardInterrupt

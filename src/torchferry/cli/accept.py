@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from torchferry.acceptance import acceptfile, evidence, html_page, report, stage
 from torchferry.acceptance.gates import STAGES, GateStatus
 from torchferry.acceptance.situation import Situation
 from torchferry.acceptance.soak import state_file
-from torchferry.acceptance.units import duration
+from torchferry.acceptance.units import duration, typed, words
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
 from torchferry.cli import accept_init, accept_metric
@@ -156,11 +155,11 @@ def _commands(situation: Situation, chosen: tuple[str, ...]) -> list[Message]:
     command = situation.command
     root = situation.file.root
     if command is not None and set(chosen) - {"environment", "migration", "syntax", "documents"}:
-        words = " ".join(map(shlex.quote, command.words))
-        shown.append(say("will run in {folder}: {command}", folder=root / command.folder, command=words))
+        shown.append(say("will run in {folder}: {command}", folder=root / command.folder, command=typed(command.words)))
     documents = situation.file.documents
     if documents is not None and "documents" in chosen:
-        shown += [say("will run in a clean copy: {command}", command=text) for text in documents.commands]
+        commands = [typed(words(text)) for text in documents.commands]
+        shown += [say("will run in a clean copy: {command}", command=text) for text in commands]
     return shown
 
 
