@@ -75,6 +75,7 @@ def test_documents_logs_and_what_is_not_judged(project: Path) -> None:
     assert gates == {
         "logs.loss": "green",
         "logs.throughput": "red",
+        "documents.source": "not-judged",
         "documents.README.md": "green",
         "documents.LICENSE": "red",
         "documents.command-1": "green",

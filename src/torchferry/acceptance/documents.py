@@ -15,6 +15,7 @@ from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.acceptance.units import words
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import say
+from torchferry.doctor.masking import masked
 from torchferry.migration.copy import write_copy
 from torchferry.source.git import git, is_in_repository
 from torchferry.source.tree import NEVER_ENTERED
@@ -27,12 +28,32 @@ def documents(situation: Situation) -> list[Gate]:
         raise UnjudgedError(say("the accept file states nothing in [gates.documents]"))
     judge = GateMaker("documents")
     root = situation.file.root
-    gates = [_present(judge, root, name) for name in terms.required]
+    gates = [_provenance(situation, judge), *(_present(judge, root, name) for name in terms.required)]
     if terms.commands:
         gates += _commands(situation, terms, judge)
     else:
         gates.append(judge.unjudged("commands", say("the accept file names no command of the README")))
     return gates
+
+
+def _provenance(situation: Situation, judge: GateMaker) -> Gate:
+    """Return whether the file says what was migrated: source, variant and data, as Tecorigin's guide asks first."""
+    file = situation.file
+    tables = (
+        ("source", file.source, ("url", "commit", "licence", "priority")),
+        ("model", file.model, ("name", "variant")),
+        ("data", file.data, ("name",)),
+    )
+    missing = [f"{name}.{key}" for name, table, keys in tables for key in keys if not table.get(key)]
+    if missing:
+        return judge.unjudged("source", say("the accept file does not say {names}", names=", ".join(missing)))
+    measured = say(
+        "{url}, {variant}, {data}",
+        url=masked(file.source["url"]),
+        variant=file.model["variant"],
+        data=file.data["name"],
+    )
+    return judge.green("source", measured, say("source, variant and data are stated"))
 
 
 def _present(judge: GateMaker, root: Path, name: str) -> Gate:

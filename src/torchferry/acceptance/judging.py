@@ -14,7 +14,7 @@ from torchferry.acceptance.gates import Gate, GateMaker
 from torchferry.acceptance.metrics import MetricBound, find_values
 from torchferry.acceptance.metrics import judge as judge_metric
 from torchferry.acceptance.runs import SAMPLE_DEVICE, SAMPLE_HOST, SAMPLE_STEP, AcceptanceRun
-from torchferry.acceptance.situation import Situation, UnjudgedError, is_fresh, needed_run
+from torchferry.acceptance.situation import BASELINE, Situation, UnjudgedError, is_fresh, needed_run
 from torchferry.acceptance.trends import FLAT, GROWS, LEAST_STEPS, SETTLED, Estimate, MemoryGrowth, growth, ratio
 from torchferry.acceptance.units import readable
 from torchferry.backends.acceptance import find as find_rule
@@ -163,7 +163,7 @@ def _metric(situation: Situation, run: AcceptanceRun, metric: Metric) -> Gate:
         metric.of,
     )
     wanted = bound.text(metric.unit)
-    if situation.kind not in metric.runs:
+    if situation.kind not in (*metric.runs, BASELINE):
         return judge.unjudged(
             metric.name,
             say("the accept file says that the {run} run does not reach it", run=situation.kind),
@@ -225,7 +225,7 @@ def _unwritten(log: Path, run: AcceptanceRun) -> Message | None:
 def _curve(situation: Situation, run: AcceptanceRun, terms: CurveTerms) -> Gate:
     judge = GateMaker("numbers", run.name)
     wanted = say("as the baseline's, by the rule {rule}", rule=terms.rule or OWN)
-    if situation.kind not in terms.runs:
+    if situation.kind not in (*terms.runs, BASELINE):
         reason = say("the accept file says that the {run} run does not reach it", run=situation.kind)
         return judge.unjudged("curve", reason, wanted=wanted)
     if not situation.file.baseline.log:

@@ -264,7 +264,7 @@ def _named(metric: str) -> re.Pattern[str]:
     name = r"[\s._/\-]{0,3}".join(map(re.escape, metric.split()))
     return re.compile(
         rf"(?<![\w./@-])['\"]?{name}(?:\([\w ]{{1,20}}\))?['\"]?(?:\s{{0,16}}(?:[:=|：＝]|->)|\s{{1,16}}is\s|(?=\s))"
-        rf"\s{{0,24}}['\"]?(?:tensor\(\[?)?(?P<value>{_NUMBER})(?!\d|\d*\s?%\|.{{0,200}}\[)\s?(?P<percent>%)?(?![\w.]|[:/]\d|-\d)",
+        rf"\s{{0,24}}['\"]?(?:tensor\(\[?)?(?P<value>{_NUMBER})(?!\d|\s?%\|[^|]{{0,200}}(?:\[|\|\s{{0,4}}\d{{1,9}}/\d))\s?(?P<percent>%)?(?![\w.]|[:/]\d|-\d)",
         re.IGNORECASE,
     )
 

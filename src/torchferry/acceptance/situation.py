@@ -16,7 +16,7 @@ from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
 from torchferry.rehearsal.config import Rehearsal
 
-TARGET, REHEARSAL = "target", "rehearsal"
+BASELINE, TARGET, REHEARSAL = "baseline", "target", "rehearsal"
 
 
 @dataclass
@@ -29,6 +29,8 @@ class Situation:
         rehearsal: The simulated card; None on the card's machine.
         folder: Where evidence is gathered.
         tell: Says what is done.
+        ignored: Names of files and folders of ours, which are not the project's.
+        reproducing: Whether the baseline's own command is run, to see that its figures come again.
         soak_seconds: How long the soak is to take; 0 for none.
         soak_state: The file in which the state of a soak outlives an interruption.
         made: The runs that were made, in their order.
@@ -44,6 +46,7 @@ class Situation:
     soak_seconds: float = 0.0
     soak_state: Path | None = None
     ignored: tuple[str, ...] = ()
+    reproducing: bool = False
     made: list[AcceptanceRun] = field(default_factory=list)
     migration: dict[str, Any] = field(default_factory=dict)
     metrics: list[dict[str, Any]] = field(default_factory=list)
@@ -51,7 +54,9 @@ class Situation:
 
     @property
     def kind(self) -> str:
-        """Which run is judged: `target` or `rehearsal`."""
+        """Which run is judged: `baseline`, `target` or `rehearsal`."""
+        if self.reproducing:
+            return BASELINE
         return TARGET if self.rehearsal is None else REHEARSAL
 
     @property
@@ -115,7 +120,7 @@ def needed_run(situation: Situation) -> AcceptanceRun:
     run = situation.main()
     if run is None:
         raise UnjudgedError(
-            say("the accept file states no command [runs.{name}]", name="target")
+            say("the accept file states no command [runs.{name}]", name=situation.kind)
             if situation.rehearsal is None
             else say("the accept file states no command [runs.rehearsal] or [runs.target]")
         )

@@ -26,6 +26,7 @@ from torchferry.rehearsal.config import Rehearsal, prepare
 from torchferry.rehearsal.driver.plugin import UNSAID
 from torchferry.report.text_format import printable
 
+_OF_BASELINE = ("numbers", "outputs", "logs")
 _COLOURS = {"green": {"fg": "green"}, "red": {"fg": "red", "bold": True}, "not-judged": {"fg": "yellow"}}
 
 
@@ -53,6 +54,7 @@ _COLOURS = {"green": {"fg": "green"}, "red": {"fg": "red", "bold": True}, "not-j
     show_default=True,
     help="Folder for the evidence; it must not exist, or be evidence of an earlier run.",
 )
+@click.option("--baseline", is_flag=True, help="Run the baseline's command here: do its metrics come again?")
 @click.option("--show", is_flag=True, help="Print the commands that would run, and run nothing.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 @click.pass_context
@@ -67,6 +69,7 @@ def command(
     soak: str,
     file: Path,
     out: Path,
+    baseline: bool,
     show: bool,
     lang: str | None,
 ) -> None:
@@ -95,7 +98,14 @@ def command(
         )
     accepted = acceptfile.read(file)
     resolved, rehearsal = _target(target or load(file.absolute().parent).target, rehearse, card, devices, plugin)
-    chosen = tuple(stage for stage in STAGES if not only or stage in only)
+    if baseline and (rehearse or soak or set(only) - set(_OF_BASELINE)):
+        raise UsageError(
+            say(
+                "--baseline runs the baseline's command on this machine; it judges {stages}",
+                stages=", ".join(_OF_BASELINE),
+            )
+        )
+    chosen = tuple(stage for stage in (_OF_BASELINE if baseline else STAGES) if not only or stage in only)
     situation = Situation(
         file=accepted,
         target=resolved,
@@ -104,20 +114,22 @@ def command(
         tell=lambda message: tell(printable(f"torchferry: {message.render(lang)}")),
         soak_seconds=_seconds(soak),
         ignored=(out.name, file.name),
+        reproducing=baseline,
     )
     situation.soak_state = state_file(situation)
     for line in _commands(situation, chosen):
         (click.echo if show else tell)(printable(line.render(lang)))
     if show:
         return
+    partial = bool(only) or baseline
     with evidence.gathered(out) as folder:
         situation.folder = folder
         gates = stages.judge(situation, chosen)
-        document = evidence.document(situation, gates, chosen, partial=bool(only))
-        page = html_page.page(situation, document, gates, bool(only), lang)
+        document = evidence.document(situation, gates, chosen, partial=partial)
+        page = html_page.page(situation, document, gates, partial, lang)
         evidence.write(folder, document, page, situation.made)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    for text in report.lines(situation, gates, lang, bool(only), _paint if coloured else _plain):
+    for text in report.lines(situation, gates, lang, partial, _paint if coloured else _plain):
         click.echo(text, color=coloured)
     click.echo(printable(say("the evidence is in {path}", path=out).render(lang)))
     red = any(gate.status is GateStatus.RED for gate in gates)
