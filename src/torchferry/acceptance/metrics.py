@@ -26,6 +26,9 @@ AT_LEAST, AT_MOST, ABOUT = ">=", "<=", "±"
 
 _NUMBER = r"[+-]?(?:\d{1,30}(?:,\d{3})*(?:\.\d{0,40})?(?:[eE][+-]?\d{1,4})?|\.\d{1,40}|nan|inf(?:inity)?)"
 _VALUE = re.compile(rf"(?P<value>{_NUMBER})\s?(?P<percent>%)?(?![\w.]|/\d)", re.IGNORECASE)
+_NO_BAR = r"(?!\d|\s?%\|[^|]{0,200}(?:\[|\|\s{0,4}\d{1,9}/\d))"
+"""The percentage of a progress bar, `100%|####| 4/4`, is no value."""
+
 _RULE = re.compile(r"\s*\|?[\s|:+=-]{3,}\|?\s*\Z")
 _WHOLE_ROWS = frozenset({"all", "mean", "average", "avg", "overall", "total", "summary"})
 """How the row of a table is called that stands for all the others."""
@@ -264,7 +267,7 @@ def _named(metric: str) -> re.Pattern[str]:
     name = r"[\s._/\-]{0,3}".join(map(re.escape, metric.split()))
     return re.compile(
         rf"(?<![\w./@-])['\"]?{name}(?:\([\w ]{{1,20}}\))?['\"]?(?:\s{{0,16}}(?:[:=|：＝]|->)|\s{{1,16}}is\s|(?=\s))"
-        rf"\s{{0,24}}['\"]?(?:tensor\(\[?)?(?P<value>{_NUMBER})(?!\d|\s?%\|[^|]{{0,200}}(?:\[|\|\s{{0,4}}\d{{1,9}}/\d))\s?(?P<percent>%)?(?![\w.]|[:/]\d|-\d)",
+        rf"\s{{0,24}}['\"]?(?:tensor\(\[?)?(?P<value>{_NUMBER}){_NO_BAR}\s?(?P<percent>%)?(?![\w.]|[:/]\d|-\d)",
         re.IGNORECASE,
     )
 
