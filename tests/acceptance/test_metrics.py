@@ -15,7 +15,7 @@ from torchferry.core.errors import UsageError
 
 TEXT = "epoch 1 mIoU: 84.10\nepoch 2 mIoU: 85.01\nepoch 3 mIoU: 84.97 %\n"
 YOLO = (
-    "                 Class     Images  Instances          P          R      mAP50   mAP50-95: 100%|██████████| 4/4 00:01\r"
+    "       Class     Images  Instances          P          R      mAP50  mAP50-95: 100%|████| 4/4 00:01\r"
     "                 Class     Images  Instances          P          R      mAP50   mAP50-95: 100%|####| 4/4 [00:01]\n"
     "                   all        128        929      0.669       0.661      0.712      0.475\n"
     "                person         61        254       0.80        0.7        0.8        0.5\n"

@@ -260,7 +260,7 @@ def _curve(situation: Situation, run: AcceptanceRun, terms: CurveTerms) -> Gate:
     worst = max(comparison.metrics, key=lambda each: each.measures.mean_relative or 0.0)
     relative = worst.measures.mean_relative
     measured = say(
-        "{metric}: mean relative error {error} over {steps} steps",
+        "{metric}: mean relative error {error}, steps compared: {steps}",
         metric=worst.choice.title,
         error="-" if relative is None else f"{relative:.3g}",
         steps=len(worst.pairing.keys) - worst.start,
@@ -309,7 +309,7 @@ def _growth(situation: Situation, run: AcceptanceRun, judge: GateMaker, column: 
     limit = _limit(situation, found.peak, column)
     wanted = say("less than {size} a step", size=readable(limit))
     if found.slope is None:
-        reason = say("{steps} steps were seen, and {needed} are needed", steps=found.last, needed=LEAST_STEPS)
+        reason = say("steps that were seen: {steps}; needed: {needed}", steps=found.last, needed=LEAST_STEPS)
         return judge.unjudged(part, reason, wanted=wanted)
     measured = say(
         "{slope} a step, 95 % between {low} and {high} (steps {first} to {last})",
@@ -325,7 +325,10 @@ def _growth(situation: Situation, run: AcceptanceRun, judge: GateMaker, column: 
         reason = say("memory grows with every step: something keeps tensors")
         return judge.red(part, measured, wanted, reason, found.slope.value, limit)
     reason = (
-        say("it grew and then stopped; {needed} steps without growth are needed to call it flat", needed=LEAST_STEPS)
+        say(
+            "it grew and then stopped; to call it flat, so many steps without growth are needed: {needed}",
+            needed=LEAST_STEPS,
+        )
         if found.kind == SETTLED
         else say("the interval is too wide; more steps make it narrower")
     )

@@ -272,5 +272,7 @@ def _texts(own: Path, reference: Path, terms: OutputTerms) -> PairVerdict:
         if line.rstrip() != other.rstrip():
             return PairVerdict(False, say("line {number} differs: {line}", number=number, line=line.strip()[:80]), 1.0)
     if len(first) != len(second):
-        return PairVerdict(False, say("{own} lines, the reference has {other}", own=len(first), other=len(second)), 1.0)
+        return PairVerdict(
+            False, say("length in lines: {own}, that of the reference: {other}", own=len(first), other=len(second)), 1.0
+        )
     return PairVerdict(True, say("the same"), 0.0)

@@ -37,7 +37,7 @@ def environment(situation: Situation) -> list[Gate]:
     report = _own(situation, "doctor", "-t", situation.target.name, inside=True)
     counts = report["counts"]
     measured = say(
-        "{ok} checks ok, {failures} failed, {warnings} warnings, {unknown} unknown, {skipped} skipped",
+        "checks of the doctor: {ok} ok, {failures} failed, {warnings} warned, {unknown} unknown, {skipped} skipped",
         ok=counts["ok"],
         failures=counts["failure"],
         warnings=counts["warning"],
@@ -168,7 +168,7 @@ def syntax(situation: Situation) -> list[Gate]:
     if not entries:
         raise UnjudgedError(say("the project has no Python file"))
     measured = say(
-        "{good} of {count} Python files compile with Python {version}",
+        "Python files that compile with Python {version}: {good} of {count}",
         good=len(entries) - len(broken),
         count=len(entries),
         version=".".join(map(str, sys.version_info[:2])),
