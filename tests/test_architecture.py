@@ -58,6 +58,7 @@ WITH_TORCH = {
             "torch_versions",
         )
     ),
+    "torchferry.acceptance.watch",
     "torchferry.profiling.recorder",
     "torchferry.ops.codegen.generate",  # these three import torchgen, and it PyYAML
     "torchferry.ops.codegen.new_operator",
@@ -138,6 +139,10 @@ MAY_IMPORT = {
         *("advice",),
         *("assistant", "handover"),
     "advice": {"core", "backends", "source", "rules", "programs", "ops", "profiling"},
+    "acceptance": {
+        *("core", "backends", "source", "migration", "report", "rehearsal", "doctor", "device", "numerics"),
+    },
+        "acceptance",
     },
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and asks its

@@ -155,7 +155,7 @@ def test_links_of_a_copy(tmp_path: Path) -> None:
     for name, target in links.items():
         (root / name).symlink_to(target)
     shutil.copytree(root, copy, symlinks=True)
-    settling._mend_links(root, copy)
+    settling.mend_links(root, copy)
     found = {name: os.path.realpath(copy / name) for name in links}
     assert found == {
         "own": str(copy / "file"),

@@ -24,6 +24,7 @@ _COMMANDS = {
     "rehearse": "Run a command on a simulated card, on the CPU.",
     "run": "Run an unchanged CUDA program on another accelerator.",
     "nan": "Run a command and find its first NaN or infinity.",
+    "accept": "Judge whether a migrated project is accepted, and keep the evidence.",
     "compare": "Find where numbers differ from the CPU's, or from another machine's.",
     "profile": "Say where the time of a run goes, and where it differs from another machine's.",
     "handover": "Prepare a ported model for a model zoo, and check it against the zoo's rules.",

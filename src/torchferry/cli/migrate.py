@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -22,6 +22,9 @@ from torchferry.migration.plan import Plan, plan
 from torchferry.migration.preconditions import check_not_migrated
 from torchferry.migration.transaction import Write, apply, exclusive
 from torchferry.rules.analysis import analyse
+
+if TYPE_CHECKING:
+    from torchferry.report.summary import MigrationOutput
 
 STYLES = ("native", "portable", "shim")
 """The target's own API in place of CUDA's; one that leads to whichever device is there; or one import that redirects
@@ -65,6 +68,20 @@ CUDA's, and nothing else."""
 )
 @click.option("--allow-dirty", is_flag=True, help="Write even if there are uncommitted changes.")
 @click.option("--rewrite-documents", is_flag=True, help="Rewrite commands in README files too.")
+@click.option(
+    "--rehearse",
+    default="",
+    metavar="COMMAND",
+    help="Then run this command on the simulated card, in a copy: it fills the last line of the table.",
+)
+@click.option(
+    "--rehearse-seconds",
+    type=click.FloatRange(1),
+    default=600,
+    show_default=True,
+    metavar="N",
+    help="Time limit of that run, in seconds.",
+)
 @output_options
 def command(
     choices: Choices,
@@ -80,6 +97,8 @@ def command(
     device_module: str,
     allow_dirty: bool,
     rewrite_documents: bool,
+    rehearse: str,
+    rehearse_seconds: float,
     output_format: str,
     output_file: Path | None,
     quiet: bool,
@@ -93,6 +112,16 @@ def command(
     """
     lang, seen = choices.lang, choices.seen
     ways = [bool(diff), bool(check), patch_file is not None, out is not None, bool(suffix)]
+    if rehearse:
+        unwritten = diff or check or patch_file is not None or overlay is not None or choices.home is not None
+        if unwritten or output_format != "text" or output_file is not None:
+            raise UsageError(
+                say("--rehearse runs what was written, and its outcome is in the table"),
+                say("use it without --diff, --check, --patch, --overlay, `-` and another form of the report"),
+            )
+        from torchferry.cli.migrate_rehearsal import words_of  # imported late: most migrations run nothing
+
+        words_of(rehearse)  # what is no command is said before anything is written
     if sum(ways) > 1:
         raise UsageError(say("--diff, --check, --patch, --out and --suffix exclude each other; name one"))
     if overlay is not None:
@@ -130,6 +159,7 @@ def command(
             if planned.writes:
                 _tell_unknown(apply(tree, planned.writes, setting.target.journal_key), setting.root, lang)
             written = migrated.MigrationOutput("in place", setting.root)
+            written = _tested(setting, written, rehearse, rehearse_seconds, lang)
             migrated.finish(setting, planned, judged, written, shown, choices)
     setting = settle(choices, rewrite=True)
     setting, planned = _plan(setting)
@@ -156,7 +186,17 @@ def command(
     else:
         planned = planned._replace(writes=_write_beside(setting, planned, suffix, lang))
         written = migrated.MigrationOutput("beside", setting.root)
+    written = _tested(setting, written, rehearse, rehearse_seconds, lang)
     migrated.finish(setting, planned, judged, written, shown, choices, changes_count=check)
+
+
+def _tested(setting: RunSettings, written: MigrationOutput, command: str, seconds: float, lang: str) -> MigrationOutput:
+    """Run the command that is to be rehearsed, if there is one; it says what happened."""
+    if not command:
+        return written
+    from torchferry.cli.migrate_rehearsal import device_test
+
+    return written._replace(device_test=device_test(setting, written, command, seconds, lang))
 
 
 def _rewrite_standard_input(choices: Choices) -> NoReturn:

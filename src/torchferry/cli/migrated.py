@@ -74,7 +74,8 @@ def finish(
     else:
         write_report(report, form, lang, file)
         warn(report, lang)
-    sys.exit(status(planned, changes_count))
+    failed = written.device_test is not None and not written.device_test.good
+    sys.exit(status(planned, changes_count) or (exitcodes.FINDINGS if failed else exitcodes.CLEAN))
 
 
 def judge(setting: RunSettings, choices: Choices, planned: Plan, shown: Shown, *, writing: bool) -> Verdicts:

@@ -238,9 +238,9 @@ class _Copy:
         planned = plan(setting.root, analyse(request._replace(rewrite=True, account=False, selection=selection)))
         self.writes = {write.path: write for write in planned.writes}
         self.setting = setting
-        _refuse_large(self.root, folder.parent)
+        refuse_large(self.root, folder.parent)
         write_copy(setting.root, folder, planned.writes, NEVER_ENTERED)
-        _mend_links(self.root, folder)
+        mend_links(self.root, folder)
 
     def run(self, asked: Asked, static: Judged, rehearsal: Rehearsal, seconds: float) -> Run:
         """Run a command in the copy and judge its program by what was seen."""
@@ -411,7 +411,7 @@ def _failure(end: End, place: str) -> Message:
     return say("it would go wrong at {place}: {kind} ({what})", place=at, kind=end.kind, what=end.subject)
 
 
-def _refuse_large(root: Path, place: Path) -> None:
+def refuse_large(root: Path, place: Path) -> None:
     """Refuse a tree whose copy would fill the disk."""
     size = 0
     for folder, names, files in os.walk(root):
@@ -432,7 +432,7 @@ def _refuse_large(root: Path, place: Path) -> None:
         )
 
 
-def _mend_links(root: Path, folder: Path) -> None:
+def mend_links(root: Path, folder: Path) -> None:
     """Let links of a copy that led out of the tree lead where they led, and those into the tree into the copy."""
     for place, names, files in os.walk(folder):
         for name in (*names, *files):

@@ -16,6 +16,7 @@ from types import FrameType
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
 
 _MOMENT = 3.0
 """Seconds for helpers that end when they notice that their parent is gone, such as multiprocessing's."""
@@ -52,10 +53,42 @@ def run_aside(command: list[str], environment: dict[str, str], folder: Path, sec
     Raises:
         UsageError: there is no such command.
     """
-    program = _command(command, folder)
     last = bytearray()
+
+    def keep(data: bytes) -> None:
+        last.extend(data)
+        del last[:-_LAST]
+
+    end = run_logged(command, environment, folder, seconds, keep)
+    return end.code, bytes(last).decode("utf-8", "replace")
+
+
+class CommandEnd(NamedTuple):
+    """How a command ended: its exit code, None where the time ended it, and whether a signal to us went to it."""
+
+    code: int | None
+    signalled: bool
+
+
+def run_logged(
+    command: list[str], environment: dict[str, str], folder: Path, seconds: float, heard: Callable[[bytes], None]
+) -> CommandEnd:
+    """Run a command in a folder, with no input and for a limited time. Otherwise as `run`.
+
+    Args:
+        command: The command.
+        environment: Its variables.
+        folder: Where it runs.
+        seconds: How long it may take.
+        heard: Called in a thread with each part of what it prints, both streams in one.
+
+    Raises:
+        UsageError: there is no such command.
+    """
+    program = _command(command, folder)
     code: int | None = None
-    with _forwarded() as started:
+    signalled: list[int] = []
+    with _forwarded(signalled) as started:
         process = started(
             subprocess.Popen(
                 program,
@@ -68,22 +101,21 @@ def run_aside(command: list[str], environment: dict[str, str], folder: Path, sec
             )
         )
         assert process.stdout is not None
-        reader = threading.Thread(target=_keep_last, args=(process.stdout.fileno(), last), daemon=True)
+        reader = threading.Thread(target=_pass_on, args=(process.stdout.fileno(), heard), daemon=True)
         reader.start()
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = _exit_code(process.wait(seconds))
     _end_group(process.pid, 0.0 if code is None else _MOMENT)
     process.wait()
     reader.join(_GRACE)  # what has left the group may hold the pipe for ever
-    return code, bytes(last).decode("utf-8", "replace")
+    return CommandEnd(code, bool(signalled))
 
 
-def _keep_last(descriptor: int, last: bytearray) -> None:
-    """Read a pipe to its end and keep the last of it."""
+def _pass_on(descriptor: int, heard: Callable[[bytes], None]) -> None:
+    """Read a pipe to its end and pass on what comes."""
     with contextlib.suppress(OSError):
         while data := os.read(descriptor, 65536):
-            last += data
-            del last[:-_LAST]
+            heard(data)
 
 
 def _with_ours(environment: dict[str, str]) -> dict[str, str]:
@@ -113,15 +145,20 @@ def _command(command: list[str], folder: Path | None = None) -> list[str]:
 
 
 @contextlib.contextmanager
-def _forwarded() -> Iterator[Callable[[subprocess.Popen[bytes]], subprocess.Popen[bytes]]]:
+def _forwarded(
+    received: list[int] | None = None,
+) -> Iterator[Callable[[subprocess.Popen[bytes]], subprocess.Popen[bytes]]]:
     """Send what we are sent to a command: it is in a session of its own, so that its children can be found.
 
-    Yields what is to be called with the command's process; what came before it was known is sent then.
+    Yields what is to be called with the command's process; what came before it was known is sent then. `received` takes
+    the signals.
     """
     processes: list[subprocess.Popen[bytes]] = []
     waiting: list[int] = []
 
     def forward(number: int, frame: FrameType | None) -> None:
+        if received is not None and frame is not None:
+            received.append(number)
         if not processes:
             waiting.append(number)
             return

@@ -19,16 +19,25 @@ _MOST = 40
 """Findings that are listed; the rest is counted, and `torchferry scan` lists it."""
 
 
+class DeviceTest(NamedTuple):
+    """How a migrated program ran on the simulated card: whether well, in words, and the command."""
+
+    good: bool
+    outcome: Message
+    command: str
+
+
 class MigrationOutput(NamedTuple):
     """How a migration was written: `in place`, `copy`, `beside`, `patch` or `nothing`, where, and in which style.
 
-    The device module is named where it is not the usual one.
+    The device module is named where it is not the usual one; the test on the device, where one was asked for.
     """
 
     way: str
     place: Path
     style: str = "native"
     device_module: str = ""
+    device_test: DeviceTest | None = None
 
 
 def summary(
@@ -48,6 +57,10 @@ def summary(
         yield printable(remark.render(lang))
     yield ""
     yield from _table(fixed, writes, target, written, lang)
+    test = written.device_test
+    if test is not None and test.good and report.verdict is ProjectVerdict.READY:
+        yield ""
+        yield say("Ready on the simulated card; the card itself is still to be tried.").render(lang)
     yield from blocker_lines(report, lang)
     yield from failure_lines(report, lang)
     if written.way == "nothing" and fixed:
@@ -151,9 +164,16 @@ def _table(
             ),
         ),
     ]
+    test = written.device_test
+    if test is None:
+        device = say("not tested: that needs the card, or --rehearse COMMAND")
+    else:
+        device = say("`{command}`: {outcome}", command=test.command, outcome=test.outcome)
+    rows.append((say_in("row", "device"), test is not None and test.good, device))
     width = max(len(title.render(lang)) for title, _, _ in rows)
     for title, good, text in rows:
-        yield f"  {'✓' if good else '-'} {title.render(lang):{width}}  {text.render(lang)}"
+        mark = "✓" if good else "✗" if test is not None and text is device else "-"
+        yield f"  {mark} {title.render(lang):{width}}  {printable(text.render(lang))}"
 
 
 def _next(

@@ -169,7 +169,7 @@ def _readers(file: Path, wanted: Wanted) -> list[Series]:
     """Return the readers to try, the likeliest first; the next one is asked where one finds nothing."""
     if wanted.patterns:
         return [PatternReader(wanted.patterns, wanted.pattern_metric)]
-    form = wanted.form if wanted.form != "auto" else _form(file)
+    form = wanted.form if wanted.form != "auto" else form_of(file)
     if form == "tensorboard":
         return [EventReader()]
     if form == "csv":
@@ -183,7 +183,8 @@ def _readers(file: Path, wanted: Wanted) -> list[Series]:
     return [TextLogReader()] if wanted.every else [TextLogReader("loss"), TextLogReader()]
 
 
-def _form(file: Path) -> str:
+def form_of(file: Path) -> str:
+    """Return which of `FORMATS` a file has, by its beginning and its name."""
     head = beginning(file)
     if is_event_file(head):
         return "tensorboard"

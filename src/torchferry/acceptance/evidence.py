@@ -1,0 +1,346 @@
+"""`evidence/`: what was found, as JSON with a schema, a page for people, and the logs; written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import platform
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from torchferry import __version__
+from torchferry.acceptance.gates import Gate, GateStatus
+from torchferry.acceptance.runs import SAMPLE_STEP, AcceptanceRun
+from torchferry.acceptance.situation import Situation
+from torchferry.acceptance.units import hidden
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.files import LARGEST, open_regular, read_text
+from torchferry.core.messages import say
+from torchferry.doctor.masking import masked
+from torchferry.source.git import git, is_in_repository
+
+SCHEMA = 1
+KIND = "torchferry accept"
+FILE = "evidence.json"
+PAGE = "index.html"
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def verdict(gates: Sequence[Gate], partial: bool) -> str:
+    """Return `rejected`, `incomplete` or `accepted`."""
+    if any(gate.status is GateStatus.RED for gate in gates):
+        return "rejected"
+    if partial or not any(gate.status is GateStatus.GREEN for gate in gates):
+        return "incomplete"
+    return "accepted"
+
+
+def document(situation: Situation, gates: Sequence[Gate], stages: Sequence[str], partial: bool) -> dict[str, Any]:
+    """Return what evidence.json holds, in English, without the list of files."""
+    file, target, rehearsal = situation.file, situation.target, situation.rehearsal
+    return {
+        "schema": SCHEMA,
+        "kind": KIND,
+        "torchferry": __version__,
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "rehearsal": rehearsal is not None,
+        "verdict": verdict(gates, partial),
+        "target": {
+            "name": target.name,
+            "version": target.version,
+            "title": target.title.render("en"),
+            "plugin": target.backend.PLUGIN,
+            "card": "" if rehearsal is None else rehearsal.profile.card,
+        },
+        "project": _project(situation),
+        "source": {key: masked(file.source.get(key, "")) for key in ("url", "commit", "licence", "priority")},
+        "model": {key: file.model.get(key, "") for key in ("name", "variant")},
+        "data": {key: file.data.get(key, "") for key in ("name", "split", "where")},
+        "baseline": {
+            "device": file.baseline.device,
+            "date": file.baseline.date,
+            "versions": dict(file.baseline.versions),
+            "log": file.baseline.log,
+            "metrics": [
+                {
+                    "name": metric.name,
+                    "value": metric.value,
+                    "unit": metric.unit,
+                    "direction": metric.direction,
+                    "tolerance": metric.tolerance,
+                    "of": metric.of,
+                }
+                for metric in file.baseline.metrics
+            ],
+        },
+        "versions": _versions(situation),
+        "stages": list(stages),
+        "runs": [_run(run) for run in situation.made],
+        "metrics": situation.metrics,
+        "migration": situation.migration,
+        "gates": [_gate(gate) for gate in gates],
+        "counts": {status.value: sum(gate.status is status for gate in gates) for status in GateStatus},
+    }
+
+
+def _gate(gate: Gate) -> dict[str, Any]:
+    return {
+        "stage": gate.stage,
+        "gate": gate.name,
+        "status": gate.status.value,
+        "measured": gate.measured.render("en"),
+        "wanted": gate.wanted.render("en"),
+        "reason": "" if gate.reason is None else gate.reason.render("en"),
+        "value": gate.value,
+        "limit": gate.limit,
+        "run": gate.run,
+    }
+
+
+def _run(run: AcceptanceRun) -> dict[str, Any]:
+    times = run.step_seconds(1)
+    process = run.stepped
+    return {
+        "name": run.name,
+        "command": hidden(run.command),
+        "folder": run.folder,
+        "started": run.started,
+        "seconds": round(run.seconds, 3),
+        "exit_code": run.code,
+        "log": f"logs/{run.log.name}",
+        "dropped_bytes": run.dropped,
+        "steps": 0 if process is None else process["steps"],
+        "step_kind": "" if process is None else process["kind"],
+        "seconds_per_step": sum(times) / len(times) if times else None,
+        "peak_memory": run.peak,
+    }
+
+
+def _project(situation: Situation) -> dict[str, Any]:
+    root = situation.file.root
+    inside = is_in_repository(root)
+    commit = (git(root, "rev-parse", "HEAD") or "").strip() if inside else ""
+    status = (
+        git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", reads_contents=True) if inside else ""
+    )
+    return {
+        "name": root.resolve().name,
+        "commit": commit,
+        "changed": bool(status),
+        "accept_file": situation.file.path.name,
+        "accept_sha256": hashlib.sha256(situation.file.path.read_bytes()).hexdigest(),
+    }
+
+
+def _versions(situation: Situation) -> dict[str, str]:
+    plugin = situation.target.backend.PLUGIN
+    versions = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
+    for name in ("torch", "numpy"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    if situation.rehearsal is not None:
+        versions[plugin] = f"{situation.rehearsal.profile.version} (simulated)"
+    else:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[plugin] = metadata.version(plugin)
+    return versions
+
+
+# --- writing ---
+
+
+@contextlib.contextmanager
+def gathered(out: Path) -> Iterator[Path]:
+    """Yield a new folder beside `out` in which evidence is gathered; at the end of the block it takes that place.
+
+    Where the block ends with an error, nothing of it is left, and `out` is as it was.
+
+    Raises:
+        UsageError: `out` is there, and no evidence that we wrote.
+        TorchferryError: the folder cannot be written.
+    """
+    if is_link_or_other(out):
+        raise UsageError(
+            say("`{out}` is there and is not evidence that torchferry wrote", out=out),
+            say("name a folder that does not exist with -o, or remove this one yourself"),
+        )
+    new: Path | None = None
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".torchferry", dir=out.parent))
+        yield new
+        new.chmod(0o755)
+        if is_link_or_other(out):  # it may have come while the runs took hours
+            raise UsageError(say("`{out}` is there and is not evidence that torchferry wrote", out=out))
+        _replace(new, out)
+    except OSError as error:
+        raise TorchferryError(
+            say(
+                "the evidence could not be written whole, so nothing was written: {error}",
+                error=error.strerror or error,
+            ),
+            say("the old evidence, if there was some, is as it was"),
+        ) from None
+    finally:
+        if new is not None:
+            shutil.rmtree(new, ignore_errors=True)
+
+
+def is_link_or_other(out: Path) -> bool:
+    """Whether something stands at a path that may not be replaced: anything but an empty folder or evidence of ours."""
+    if out.is_symlink():
+        return True
+    if not out.exists():
+        return False
+    if not out.is_dir():
+        return True
+    if not any(out.iterdir()):
+        return False
+    try:
+        found = json.loads(read_text(out / FILE))
+    except (OSError, ValueError, RecursionError):
+        return True
+    if not isinstance(found, dict) or found.get("kind") != KIND or (out / FILE).is_symlink():
+        return True
+    listed = {entry.get("path") for entry in found.get("files", ()) if isinstance(entry, dict)} | {FILE}
+    return any(
+        path.is_symlink() or (not path.is_dir() and path.relative_to(out).as_posix() not in listed)
+        for path in out.rglob("*")
+    )  # somebody put a file of their own there
+
+
+def _replace(new: Path, out: Path) -> None:
+    """Put the new folder in the place of the old one."""
+    old: Path | None = None
+    if out.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".old", dir=out.parent))
+        os.rename(out, old / "evidence")
+    try:
+        os.rename(new, out)
+    except OSError:
+        if old is not None:
+            os.rename(old / "evidence", out)
+            old.rmdir()
+        raise
+    if old is not None:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def write(folder: Path, found: dict[str, Any], page: str, runs: Sequence[AcceptanceRun]) -> None:
+    """Write the document, the page and the steps of the runs into the folder where evidence is gathered.
+
+    Raises:
+        OSError: something cannot be written.
+    """
+    for run in runs:
+        rows = run.rows()
+        if rows:
+            steps = folder / "steps"
+            steps.mkdir(exist_ok=True)
+            keys = ("step", "seconds", "device_bytes", "process_bytes")
+            text = "".join(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows)
+            assert SAMPLE_STEP == 0
+            (steps / f"{run.name}.jsonl").write_text(text, encoding="utf-8")
+    (folder / PAGE).write_bytes(page.encode("utf-8", "backslashreplace"))
+    found["files"] = [
+        {"path": path.relative_to(folder).as_posix(), "sha256": _digest(path), "bytes": path.stat().st_size}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    ]
+    (folder / FILE).write_text(as_text(found), encoding="utf-8")
+    for path in (*folder.rglob("*"), folder):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)  # a full disk says so now, and not when the folder has its name
+        finally:
+            os.close(descriptor)
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """Return the document as JSON text that is valid UTF-8 and holds no NaN."""
+    text = json.dumps(_finite(found), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return value
+
+
+def _digest(path: Path) -> str:
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _by_parts(file)
+
+
+def _by_parts(file: Any) -> str:
+    digest = hashlib.sha256()
+    while part := file.read(1 << 20):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+# --- reading ---
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Return the evidence in a folder, which may come from anybody.
+
+    Raises:
+        UsageError: there is none, it has another schema, or its files are not those that it lists.
+    """
+    try:
+        found = json.loads(read_text(folder / FILE, LARGEST))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(
+            say("{path} is not evidence of `torchferry accept`: {error}", path=folder / FILE, error=error)
+        ) from None
+    if not isinstance(found, dict) or found.get("kind") != KIND or found.get("schema") != SCHEMA:
+        raise UsageError(say("{path} is not evidence of this version of `torchferry accept`", path=folder / FILE))
+    for key, kind in (
+        ("gates", list),
+        ("runs", list),
+        ("files", list),
+        ("counts", dict),
+        ("target", dict),
+        ("source", dict),
+        ("model", dict),
+        ("data", dict),
+        ("baseline", dict),
+        ("versions", dict),
+        ("metrics", list),
+        ("verdict", str),
+        ("date", str),
+    ):
+        if not isinstance(found.get(key), kind):
+            raise UsageError(say("{path} has no `{key}`", path=folder / FILE, key=key))
+    for entry in found["files"]:
+        name = str(entry.get("path", "")) if isinstance(entry, dict) else ""
+        parts = PurePosixPath(name)
+        try:
+            same = (
+                bool(name)
+                and not parts.is_absolute()
+                and ".." not in parts.parts
+                and not any((folder / part).is_symlink() for part in (parts, *parts.parents))
+                and _digest(folder / name) == entry["sha256"]
+            )
+        except (OSError, KeyError):
+            same = False
+        if not same:
+            raise UsageError(say("{path} is not the file that the evidence lists", path=folder / name))
+    return found

@@ -1,0 +1,422 @@
+"""One metric of one log held against a bound: in any kind of log, as percent or as a share.
+
+What `torchferry compare curves` reads is read by the same readers. Besides, text and Markdown tables are read, with the
+metric in the head or in the first column, and the sign `%` behind a value is heeded. A figure that may be a percentage
+or a share, with different verdicts, is an error: one of the two readings would be a silent mistake.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
+from torchferry.numerics.curves.reading import FORMATS, Wanted, form_of
+from torchferry.numerics.curves.reading import read as read_curves
+from torchferry.numerics.curves.records import beginning, lines, plain, samples_of
+
+AT_LEAST, AT_MOST, ABOUT = ">=", "<=", "±"
+
+_NUMBER = r"[+-]?(?:\d{1,30}(?:,\d{3})*(?:\.\d{0,40})?(?:[eE][+-]?\d{1,4})?|\.\d{1,40}|nan|inf(?:inity)?)"
+_VALUE = re.compile(rf"(?P<value>{_NUMBER})\s?(?P<percent>%)?(?![\w.]|/\d)", re.IGNORECASE)
+_NO_BAR = r"(?!\d|\s?%\|[^|]{0,200}(?:\[|\|\s{0,4}\d{1,9}/\d))"
+"""The percentage of a progress bar, `100%|####| 4/4`, is no value."""
+
+_RULE = re.compile(r"\s*\|?[\s|:+=-]{3,}\|?\s*\Z")
+_WHOLE_ROWS = frozenset({"all", "mean", "average", "avg", "overall", "total", "summary"})
+"""How the row of a table is called that stands for all the others."""
+
+_RATIOS = re.compile(
+    r"(?:m|f\d?w)?iou|[am]?acc(?:uracy)?|top ?[15]|acc@?\d|prec(?:ision)?@?\d?|recall|m?ap(?:@.*|\d*)(?: ?\d\d)*|"
+    r"f1|dice|auc|auroc|[wc]er|exact match|hit ?rate|pq|jaccard|bbox m?ap.*|segm m?ap.*|r@\d+|ndcg.*",
+    re.IGNORECASE,
+)
+"""Metrics that are shares of a whole: these alone are read as percent or as a share. A loss is neither."""
+
+_MOST_NAMES = 5
+
+
+class LoggedValue(NamedTuple):
+    """One value of a log: the number as it stands there, and whether `%` stands behind it."""
+
+    number: float
+    percent: bool = False
+
+
+class MetricBound(NamedTuple):
+    """What a metric is held against.
+
+    Attributes:
+        direction: `>=`, `<=` or `±`.
+        value: In `unit`.
+        tolerance: How much worse it may be (`±`: how far away), in `unit`.
+        unit: `%`, `share`, or empty: found out by the name and the size of the value.
+        log_unit: That of the log's values, or empty: found out.
+        of: `last` or `best` of the log's values.
+    """
+
+    direction: str
+    value: float
+    tolerance: float = 0.0
+    unit: str = ""
+    log_unit: str = ""
+    of: str = "last"
+
+    @property
+    def limit(self) -> float:
+        """The least or the largest value that is accepted; of `±`, the middle."""
+        if self.direction == AT_LEAST:
+            return self.value - self.tolerance
+        return self.value + self.tolerance if self.direction == AT_MOST else self.value
+
+    def keeps(self, value: float) -> bool:
+        """Whether a value in the bound's unit is accepted; NaN never is."""
+        if self.direction == AT_LEAST:
+            return value >= self.limit
+        if self.direction == AT_MOST:
+            return value <= self.limit
+        return abs(value - self.value) <= self.tolerance
+
+    def text(self, unit: str) -> Message:
+        """Return the bound as people read it."""
+        sign = " %" if unit == "%" else ""
+        if self.direction == ABOUT:
+            return say("{value} ± {tolerance}", value=f"{self.value:g}", tolerance=f"{self.tolerance:g}{sign}")
+        if self.tolerance:
+            return say(
+                "{direction} {limit} ({value}, tolerance {tolerance})",
+                direction=self.direction,
+                limit=f"{self.limit:.10g}{sign}",
+                value=f"{self.value:g}",
+                tolerance=f"{self.tolerance:g}",
+            )
+        return say("{direction} {limit}", direction=self.direction, limit=f"{self.limit:g}{sign}")
+
+
+class MetricVerdict(NamedTuple):
+    """How a metric stands.
+
+    Attributes:
+        met: Whether the bound is kept.
+        value: The value that counted, in the bound's unit; None where the log has none.
+        unit: `%`, `share` or empty.
+        values: How many values the log has.
+        reason: Why it is not met, or how the value was read; None where there is nothing to say.
+    """
+
+    met: bool
+    value: float | None
+    unit: str
+    values: int
+    reason: Message | None = None
+
+
+def judge(path: Path, metric: str, bound: MetricBound, pattern: str = "", form: str = "auto") -> MetricVerdict:
+    """Hold a metric of a log against a bound.
+
+    Raises:
+        UsageError: it can be read in two ways with different verdicts.
+        TorchferryError: the log cannot be read.
+    """
+    values = find_values(path, metric, pattern, form)
+    if not values:
+        near = nearest(metric, names_of(path, form))
+        reason = (
+            say(
+                "`{metric}` never appears in {path}; the nearest names there: {names}",
+                metric=metric,
+                path=path.name,
+                names=", ".join(near),
+            )
+            if near
+            else say(
+                "`{metric}` never appears in {path}, and nothing else with a value does", metric=metric, path=path.name
+            )
+        )
+        return MetricVerdict(False, None, _unit_of(metric, bound), 0, reason)
+    unit = _unit_of(metric, bound)
+    shared = unit in ("%", "share")
+    readings = _readings(values, unit, bound) if shared else {"": values}
+    verdicts = {name: _of(reading, bound) for name, reading in readings.items()}
+    outcomes = {bound.keeps(value) for value in verdicts.values()}
+    if len(outcomes) > 1:
+        raise UsageError(
+            say(
+                "`{metric}` in {path} may be a percentage or a share: {value} is {met} as the one and {not_met} as the "
+                "other",
+                metric=metric,
+                path=path.name,
+                value=f"{_of(values, bound):g}",
+                met=say("accepted"),
+                not_met=say("refused"),
+            ),
+            say("say which the log has: --log-unit % or --log-unit share (`log-unit` in the accept file)"),
+        )
+    name, value = next(iter(verdicts.items()))
+    if math.isnan(value):
+        return MetricVerdict(False, value, unit, len(values), say("the value is NaN"))
+    converted = shared and name != unit
+    note = say("read as a share of 1") if name == "share" else say("read as a percentage")
+    return MetricVerdict(bound.keeps(value), value, unit, len(values), note if converted else None)
+
+
+def _unit_of(metric: str, bound: MetricBound) -> str:
+    """Return what the bound is: a percentage, a share, or a plain number."""
+    if bound.unit:
+        return bound.unit
+    if bound.log_unit:
+        return "%" if abs(bound.value) > 1 else "share"
+    last = plain(metric)
+    if not any(_RATIOS.fullmatch(text) for text in (last, last.rsplit(" ", 1)[-1])):
+        return ""
+    return "%" if abs(bound.value) > 1 else "share"
+
+
+def _readings(values: Sequence[LoggedValue], unit: str, bound: MetricBound) -> dict[str, list[LoggedValue]]:
+    """Return the values in the bound's unit, by what those of the log may be; the likelier first."""
+    finite = [value for value in values if math.isfinite(value.number)]
+    if bound.log_unit:
+        possible = [bound.log_unit]
+    elif any(value.percent for value in finite):
+        possible = ["%"]
+    elif any(value.number > 1 for value in finite):
+        possible = ["%"]
+        if any(0 < value.number <= 1 for value in finite) and bound.of == "last" and values[-1].number <= 1:
+            possible.append("share")  # some are above 1 and the one that counts is not: two units may be mixed
+    elif unit == "share":
+        possible = ["share"]
+    else:
+        possible = ["share", "%"]
+    factors = {("%", "share"): 0.01, ("share", "%"): 100.0}
+    return {
+        name: [value._replace(number=_times(value.number, factors.get((name, unit), 1.0))) for value in values]
+        for name in possible
+    }
+
+
+def _times(number: float, factor: float) -> float:
+    """Return a product as people compute it: 0.8512 as a percentage is 85.12, not 85.11999."""
+    return float(f"{number * factor:.12g}")
+
+
+def _of(values: Sequence[LoggedValue], bound: MetricBound) -> float:
+    """Return the value that counts."""
+    if bound.of == "last":
+        return values[-1].number
+    numbers = [value.number for value in values if not math.isnan(value.number)]
+    if not numbers:
+        return math.nan
+    if bound.direction == ABOUT:
+        return min(numbers, key=lambda number: abs(number - bound.value))
+    return max(numbers) if bound.direction == AT_LEAST else min(numbers)
+
+
+# --- finding values ---
+
+
+def find_values(path: Path, metric: str, pattern: str = "", form: str = "auto") -> list[LoggedValue]:
+    """Return the values of a metric in the order of the log.
+
+    Args:
+        path: The log.
+        metric: Its name; `val_mIoU`, `val/mIoU` and `val mIoU` are one.
+        pattern: An expression with a group `value` that finds it instead.
+        form: One of `FORMATS` of the curves.
+
+    Raises:
+        UsageError: a table has it for several rows, and none for all.
+        TorchferryError: the log cannot be read.
+    """
+    if pattern:
+        return list(_by_pattern(path, re.compile(pattern)))
+    if path.is_file() and (form_of(path) if form == "auto" else form) == "text":
+        return list(_in_text(path, plain(metric)))
+    log = read_curves(path, Wanted((plain(metric),), form=form))
+    ranks = log.points.get(plain(metric), {})
+    if not ranks:
+        return []
+    rank = min(ranks, key=lambda each: -1 if each is None else each)
+    return [LoggedValue(value) for value in ranks[rank].values]
+
+
+def _by_pattern(path: Path, pattern: re.Pattern[str]) -> Iterator[LoggedValue]:
+    for line in lines(path):
+        for match in pattern.finditer(line.text):
+            number = _value_at(match["value"] or "")
+            if number is not None:
+                behind = line.text[match.end("value") : match.end("value") + 2].strip()
+                yield number._replace(percent=number.percent or behind.startswith("%"))
+
+
+def _value_at(text: str) -> LoggedValue | None:
+    match = _VALUE.match(text.strip())
+    if match is None:
+        return None
+    return LoggedValue(float(match["value"].replace(",", "")), match["percent"] is not None)
+
+
+def _named(metric: str) -> re.Pattern[str]:
+    """Return the expression for a metric with its value behind it on one line."""
+    name = r"[\s._/\-]{0,3}".join(map(re.escape, metric.split()))
+    return re.compile(
+        rf"(?<![\w./@-])['\"]?{name}(?:\([\w ]{{1,20}}\))?['\"]?(?:\s{{0,16}}(?:[:=|：＝]|->)|\s{{1,16}}is\s|(?=\s))"
+        rf"\s{{0,24}}['\"]?(?:tensor\(\[?)?(?P<value>{_NUMBER}){_NO_BAR}\s?(?P<percent>%)?(?![\w.]|[:/]\d|-\d)",
+        re.IGNORECASE,
+    )
+
+
+def _in_text(path: Path, metric: str) -> Iterator[LoggedValue]:
+    """Yield the values that lines of text and tables have."""
+    named = _named(metric)
+    word = metric.rsplit(" ", 1)[-1]
+    table: _Table | None = None
+    for line in lines(path):
+        text = line.text
+        if table is not None:
+            value = table.row(text)
+            if value is not None:
+                table.rows.append(value)
+                continue
+            if not table.rows and _RULE.match(text):
+                continue
+            yield from table.values(metric, path)
+            table = None
+        if word not in text.lower():
+            continue
+        record = _record(text)
+        if record is not None:
+            yield from (LoggedValue(sample.value) for sample in samples_of(record) if plain(sample.metric) == metric)
+            continue
+        matches = [match for match in named.finditer(text) if not line.cut or match.end() < len(text)]
+        if matches:
+            for match in matches[:1]:  # an average behind the value is no new value
+                yield LoggedValue(float(match["value"].replace(",", "")), match["percent"] is not None)
+            continue
+        table = _Table.begun_by(text, metric)
+    if table is not None:
+        yield from table.values(metric, path)
+
+
+def _record(text: str) -> dict[str, Any] | None:
+    """Return the JSON object of a line; None where it has none."""
+    begin = text.find('{"')
+    if begin < 0:
+        return None
+    try:
+        record, _ = json.JSONDecoder().raw_decode(text[begin:])
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+class _Table:
+    """A table of a text log: one head with the metric in a column, then rows with as many cells."""
+
+    def __init__(self, column: int, width: int, bars: bool) -> None:
+        self._column, self._width, self._bars = column, width, bars
+        self.rows: list[tuple[str, LoggedValue]] = []
+
+    @classmethod
+    def begun_by(cls, text: str, metric: str) -> _Table | None:
+        """Return the table whose head a line is; None where it is none."""
+        bars = text.count("|") >= 2 and ":" not in text.split("|", 1)[0]
+        cells = _cells(text, bars)
+        for index, cell in enumerate(cells):
+            if plain(cell.rstrip(":").rstrip("%")) == metric:
+                last = next((at for at, each in enumerate(cells) if each.endswith(":") and not bars), len(cells) - 1)
+                width = last + 1  # behind a head that ends with a colon goes on a progress bar
+                return cls(index, width, bars) if index < width and width > 1 else None
+        return None
+
+    def row(self, text: str) -> tuple[str, LoggedValue] | None:
+        """Return the name of a row and its value; None for a line that is no row."""
+        cells = _cells(text, self._bars)
+        if len(cells) != self._width:
+            return None
+        value = _value_at(cells[self._column])
+        return None if value is None else (cells[0], value)
+
+    def values(self, metric: str, path: Path) -> Iterator[LoggedValue]:
+        """Yield the values: of the row for all, else of each row where these are numbered.
+
+        Raises:
+            UsageError: the rows are named, and none stands for all.
+        """
+        for name, value in self.rows:
+            if plain(name.strip("*")) in _WHOLE_ROWS:
+                yield value
+                return
+        if len(self.rows) > 1 and self._column and any(_value_at(name) is None for name, _ in self.rows):
+            raise UsageError(
+                say(
+                    "{path} has `{metric}` for {rows}, and no row for all",
+                    path=path.name,
+                    metric=metric,
+                    rows=", ".join(name for name, _ in self.rows[:_MOST_NAMES]),
+                ),
+                say("name the row with a pattern: --pattern 'ROW .*?(?P<value>[0-9.]+)'"),
+            )
+        yield from (value for _, value in self.rows)
+
+
+def _cells(text: str, bars: bool) -> list[str]:
+    if bars:
+        return [cell.strip() for cell in text.strip().strip("|").split("|")]
+    return text.split()
+
+
+def names_of(path: Path, form: str = "auto") -> list[str]:
+    """Return the names of all that has a value in a log; none where it cannot be read."""
+    names: dict[str, None] = {}
+    try:
+        log = read_curves(path, Wanted(every=True, form=form))
+        names.update((points.metric, None) for ranks in log.points.values() for points in ranks.values())
+        if b"\0" not in beginning(path, 4096):
+            for line in lines(path):
+                if "|" in line.text or len(line.text.split()) > 3:
+                    names.update(_headings(line.text))
+                if len(names) > 4096:
+                    break
+    except TorchferryError:
+        pass
+    return list(names)
+
+
+def _headings(text: str) -> Iterator[tuple[str, None]]:
+    """Yield the cells of a line that looks like the head of a table: short words, no numbers."""
+    cells = _cells(text, text.count("|") >= 2)
+    if 1 < len(cells) <= 30 and all(len(cell) <= 24 for cell in cells[:6]) and not any(map(_value_at, cells)):
+        yield from ((cell.rstrip(":"), None) for cell in cells if cell and len(cell) <= 24)
+
+
+def nearest(metric: str, names: Sequence[str]) -> list[str]:
+    """Return the names that are most alike: those that contain it first, else by spelling, else the first ones."""
+    wanted = plain(metric)
+    by_plain = {plain(name): name for name in names}
+    words = set(wanted.split())
+    holding = [name for key, name in by_plain.items() if wanted in key or words & set(key.split())]
+    close = [by_plain[key] for key in difflib.get_close_matches(wanted, by_plain, n=_MOST_NAMES, cutoff=0.6)]
+    chosen = list(dict.fromkeys((*holding, *close)))[:_MOST_NAMES]
+    return chosen or [name for name in names if name[:1].isalpha()][:_MOST_NAMES]
+
+
+__all__ = [
+    "ABOUT",
+    "AT_LEAST",
+    "AT_MOST",
+    "FORMATS",
+    "LoggedValue",
+    "MetricBound",
+    "MetricVerdict",
+    "find_values",
+    "judge",
+    "names_of",
+    "nearest",
+]

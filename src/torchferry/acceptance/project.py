@@ -1,0 +1,216 @@
+"""The stages that look at the machine and the tree: environment, migration, syntax."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from torchferry.acceptance.gates import Gate, GateMaker
+from torchferry.acceptance.situation import Situation, UnjudgedError
+from torchferry.core import config
+from torchferry.core.errors import TorchferryError
+from torchferry.core.files import read_regular
+from torchferry.core.messages import say, say_plural
+from torchferry.core.subprocesses import run as run_tool
+from torchferry.migration.journal import known_journals
+from torchferry.rehearsal import site
+from torchferry.rehearsal.config import VARIABLE
+from torchferry.source.git import git
+from torchferry.source.kinds import Kind
+from torchferry.source.tree import list_files
+
+_SECONDS = 1800.0
+_MOST_NAMED = 5
+
+_START = "import sys; sys.path[:] = filter(None, sys.path); from torchferry.__main__ import main; main()"
+"""Starts torchferry as its script does: with `-m`, Python would look into the project's folder for modules first."""
+
+
+def environment(situation: Situation) -> list[Gate]:
+    """Ask the doctor, on a rehearsal inside of it: what needs a card is skipped there, and says so."""
+    judge = GateMaker("environment")
+    report = _own(situation, "doctor", "-t", situation.target.name, inside=True)
+    counts = report["counts"]
+    measured = say(
+        "checks of the doctor: {ok} ok, {failures} failed, {warnings} warned, {unknown} unknown, {skipped} skipped",
+        ok=counts["ok"],
+        failures=counts["failure"],
+        warnings=counts["warning"],
+        unknown=counts["unknown"],
+        skipped=counts["skipped"],
+    )
+    failed = [result["check"] for result in report["results"] if result["status"] == "failure"]
+    reason = say(
+        "`torchferry doctor -t {target}` names the command that fixes each: {checks}",
+        target=situation.target.name,
+        checks=", ".join(failed[:_MOST_NAMED]),
+    )
+    return [judge.held(report["ok"], "", measured, say("no check of the doctor fails"), reason)]
+
+
+def migration(situation: Situation) -> list[Gate]:
+    """Look at the tree: which files were changed, whether CUDA is left, whether old paths are."""
+    judge = GateMaker("migration")
+    terms = situation.file.migration
+    report = _scanned(situation)
+    left = [
+        finding
+        for finding in report["findings"]
+        if finding["grade"] != "note" and not finding["code"].startswith(terms.allow)
+    ]
+    allowed = [finding for finding in report["findings"] if finding["grade"] != "note" and finding not in left]
+    changed, origin = _changed(situation)
+    places = [f"{finding['path']}:{finding['line']} {finding['code']}" for finding in left]
+    situation.migration = {
+        "style": terms.style,
+        "residue": len(left),
+        "allowed": len(allowed),
+        "changed_count": None if changed is None else len(changed),
+        "files": [{"path": path} for path in changed or ()],
+    }
+    gates = [
+        judge.held(
+            not left,
+            "residue",
+            say_plural("{count} place", "{count} places", count=len(left)),
+            say("no place is left to be changed"),
+            say(
+                "such as {places}; `torchferry scan . -t {target}` lists them",
+                places=", ".join(places[:_MOST_NAMED]),
+                target=situation.target.name,
+            ),
+            float(len(left)),
+            0.0,
+        )
+    ]
+    if changed is None:
+        gates.append(judge.unjudged("files", origin))
+    else:
+        gates.append(
+            judge.green(
+                "files", say_plural("{count} file changed", "{count} files changed", count=len(changed)), origin
+            )
+        )
+    if config.load(situation.file.root).paths:
+        paths = [finding for finding in left if finding["code"].startswith("PTH")]
+        gates.append(
+            judge.held(
+                not paths,
+                "paths",
+                say_plural("{count} old path", "{count} old paths", count=len(paths)),
+                say("no path of the `paths` table is left"),
+                value=float(len(paths)),
+                limit=0.0,
+            )
+        )
+    else:
+        gates.append(judge.unjudged("paths", say("torchferry.toml has no `paths` table")))
+    return gates
+
+
+def _scanned(situation: Situation) -> dict[str, Any]:
+    style = situation.file.migration.style
+    left_out = [word for name in situation.ignored for word in ("--exclude", name)]
+    if style == "native":
+        return _own(situation, "scan", ".", "-t", str(situation.target), *left_out)
+    return _own(situation, "migrate", ".", "-t", str(situation.target), "--style", style, "--check", *left_out)
+
+
+def _changed(situation: Situation) -> tuple[list[str] | None, Any]:
+    """Return the files that the migration changed and how that is known, or why it is not."""
+    root = situation.file.root
+    try:
+        journals = known_journals(root)
+    except TorchferryError:
+        journals = []
+    paths = sorted({change.path for journal in journals for change in journal.changes})
+    if paths:
+        return paths, say("by the journal of the migration")
+    commit = situation.file.source.get("commit", "")
+    shown = (
+        git(
+            root,
+            "diff",
+            "--name-only",
+            "-z",
+            "--no-ext-diff",
+            "--no-textconv",
+            f"{commit}^{{commit}}",
+            "--",
+            ".",
+            reads_contents=True,
+        )
+        if _is_hexadecimal(commit)
+        else None
+    )
+    if shown is not None:
+        return [path for path in shown.split("\0") if path], say(
+            "since the source's commit {commit}", commit=commit[:12]
+        )
+    return None, say("there is no journal of a migration, and the source's commit is not in this repository")
+
+
+def _is_hexadecimal(text: str) -> bool:
+    return 7 <= len(text) <= 64 and set(text.lower()) <= set("0123456789abcdef")
+
+
+def syntax(situation: Situation) -> list[Gate]:
+    """Compile every Python file of the tree, without running any."""
+    judge = GateMaker("syntax")
+    root = situation.file.root
+    entries = [entry for entry in list_files(root, situation.ignored).entries if entry.kind is Kind.PYTHON]
+    broken = [place for entry in entries if (place := _broken(root, entry.path))]
+    if not entries:
+        raise UnjudgedError(say("the project has no Python file"))
+    measured = say(
+        "Python files that compile with Python {version}: {good} of {count}",
+        good=len(entries) - len(broken),
+        count=len(entries),
+        version=".".join(map(str, sys.version_info[:2])),
+    )
+    reason = say("not these: {names}", names=", ".join(broken[:_MOST_NAMED]))
+    return [judge.held(not broken, "", measured, say("all do"), reason, float(len(broken)), 0.0)]
+
+
+def _broken(root: Path, path: str) -> str:
+    """Return where a Python file does not compile; empty where it does."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(read_regular(root / path), path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OSError) as error:
+        return f"{path}:{getattr(error, 'lineno', None) or 1}"
+    return ""
+
+
+def _own(situation: Situation, *words: str, inside: bool = False) -> dict[str, Any]:
+    """Run a command of ours in the project and return its JSON; `inside`: in the rehearsal, where there is one.
+
+    Raises:
+        UnjudgedError: it could not do its work.
+    """
+    with tempfile.TemporaryDirectory(prefix="torchferry-accept-", ignore_cleanup_errors=True) as name:
+        environment = {**os.environ, "TORCHFERRY_LANG": "en"}
+        output = Path(name, "report.json")
+        command = [sys.executable, "-c", _START, *words, "-f", "json"]
+        if words[0] != "doctor":
+            command += ["-o", str(output)]
+        if inside and situation.rehearsal is not None:
+            session = Path(name, "rehearsal")
+            session.mkdir()
+            site.fill(session, situation.rehearsal)
+            environment |= {VARIABLE: str(session), "PYTHONPATH": site.search_path(session, situation.rehearsal)}
+        done = run_tool(tuple(command), _SECONDS, environment, str(situation.file.root))
+        try:
+            report: dict[str, Any] = json.loads(output.read_text("utf-8") if words[0] != "doctor" else done.out)
+        except (OSError, ValueError):
+            said = done.first_lines(1)
+            raise UnjudgedError(
+                say("`torchferry {command}` failed: {error}", command=words[0], error=said[0] if said else done.problem)
+            ) from None
+        return report

@@ -1,0 +1,138 @@
+"""The soak: the run again and again for hours, without an error, a restart, a NaN or growing memory.
+
+What was passed is kept in the user's state folder after each pass. A soak that was interrupted goes on from there, as
+long as the accept file, the command and the target are the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from torchferry.acceptance.gates import Gate, GateMaker
+from torchferry.acceptance.judging import end_of, memory_growth, unsteady
+from torchferry.acceptance.runs import AcceptanceRun
+from torchferry.acceptance.situation import Situation
+from torchferry.acceptance.trends import GROWS
+from torchferry.core import env
+from torchferry.core.files import LARGEST_SETTINGS, read_text
+from torchferry.core.messages import Message, say, say_plural
+
+SCHEMA = 1
+
+
+def state_file(situation: Situation) -> Path | None:
+    """Return where the state of this soak is kept; None for a user without a home folder."""
+    folder = env.state_folder()
+    command = situation.command
+    if folder is None or command is None:
+        return None
+    said = [str(situation.file.root.resolve()), str(situation.target), situation.kind, *command.words, command.folder]
+    key = hashlib.sha256("\0".join(said).encode() + situation.file.path.read_bytes()).hexdigest()
+    return folder / "soak" / f"{key[:32]}.json"
+
+
+def soak(situation: Situation) -> list[Gate]:
+    """Run the command until the time is over.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted; what was passed is kept.
+    """
+    judge = GateMaker("stability", "soak")
+    wanted = say("{time} without an error, a restart, a NaN or growth", time=_shown(situation.soak_seconds))
+    if not situation.soak_seconds:
+        return [judge.unjudged("soak", say("no --soak was asked for"))]
+    command = situation.command
+    if command is None:
+        return [judge.unjudged("soak", say("the accept file states no command"), wanted=wanted)]
+    state = situation.soak_state
+    passes = _read(state)
+    if passes:
+        situation.tell(say("the soak goes on after {time}", time=_shown(_total(passes))))
+    while _total(passes) < situation.soak_seconds:
+        left = max(1.0, situation.soak_seconds - _total(passes))
+        run = situation.run("soak", command, seconds=min(left, command.seconds), interruptible=True)
+        entry = _entry(run, left, command.seconds, situation)
+        passes.append(entry)
+        _write(state, passes)
+        if run.signalled:
+            raise KeyboardInterrupt
+        if entry["problem"]:
+            break
+        if run.seconds < 0.05:  # a command that does nothing would be started for hours
+            entry["problem"] = say("the command ended at once").render("en")
+            break
+    if state is not None:
+        with contextlib.suppress(OSError):
+            state.unlink()
+    problem = next((entry["problem"] for entry in passes if entry["problem"]), "")
+    measured = say(
+        "{passes} in {time}",
+        passes=say_plural("{count} pass", "{count} passes", count=len(passes)),
+        time=_shown(_total(passes)),
+    )
+    return [judge.held(not problem, "soak", measured, wanted, say("{problem}", problem=problem))]
+
+
+def _entry(run: AcceptanceRun, left: float, limit: float, situation: Situation) -> dict[str, Any]:
+    """Return what is kept of a pass; one that the clock of the soak ended has passed."""
+    by_clock = run.code is None and run.problem is None and left <= limit
+    problem: Message | None = None
+    if not run.ended_well and not by_clock and not run.signalled:
+        problem = end_of(run)
+    problem = problem or unsteady(run)
+    if problem is None:
+        grown = memory_growth(situation, run)
+        if grown is not None and grown.kind == GROWS:
+            problem = say("memory grows with every step: something keeps tensors")
+    return {
+        "started": run.started,
+        "seconds": run.seconds,
+        "code": run.code,
+        "problem": "" if problem is None else problem.render("en"),
+    }
+
+
+def _total(passes: list[dict[str, Any]]) -> float:
+    return sum(float(entry["seconds"]) for entry in passes)
+
+
+def _shown(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, rest = divmod(rest, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
+def _read(state: Path | None) -> list[dict[str, Any]]:
+    """Return the passes of an interrupted soak; none where there was none, or the file is not one of ours."""
+    if state is None:
+        return []
+    try:
+        document = json.loads(read_text(state, LARGEST_SETTINGS))
+        if document["schema"] != SCHEMA:
+            return []
+        entries = [
+            {
+                "started": str(entry["started"]),
+                "seconds": max(0.0, float(entry["seconds"])),
+                "code": entry["code"],
+                "problem": str(entry["problem"]),
+            }
+            for entry in document["passes"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return entries
+
+
+def _write(state: Path | None, passes: list[dict[str, Any]]) -> None:
+    if state is None:
+        return
+    new = state.with_suffix(f".{os.getpid()}")
+    state.parent.mkdir(parents=True, exist_ok=True)
+    new.write_text(json.dumps({"schema": SCHEMA, "passes": passes}), encoding="utf-8")
+    new.replace(state)

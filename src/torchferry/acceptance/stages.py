@@ -1,0 +1,59 @@
+"""The stages in their order, each judged by itself: one that breaks is red, and the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from torchferry.acceptance import documents, judging, outputs, project, soak
+from torchferry.acceptance.gates import STAGES, Gate, GateMaker
+from torchferry.acceptance.situation import Situation, UnjudgedError
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+
+
+def _stability(situation: Situation) -> list[Gate]:
+    gates = soak.soak(situation)
+    try:
+        return [*judging.stability(situation), *gates]
+    except UnjudgedError as error:
+        return [GateMaker("stability").unjudged("run", error.reason), *gates]
+
+
+_JUDGES: dict[str, Callable[[Situation], list[Gate]]] = {
+    "environment": project.environment,
+    "migration": project.migration,
+    "syntax": project.syntax,
+    "loads": judging.loads,
+    "runs": judging.runs,
+    "numbers": judging.numbers,
+    "outputs": outputs.outputs,
+    "memory": judging.memory,
+    "speed": judging.speed,
+    "stability": _stability,
+    "errors": judging.errors,
+    "logs": judging.logs,
+    "documents": documents.documents,
+}
+assert tuple(_JUDGES) == STAGES
+
+
+def judge(situation: Situation, stages: Iterable[str]) -> list[Gate]:
+    """GateMaker stages.
+
+    Raises:
+        OSError: evidence could not be kept.
+        KeyboardInterrupt: a run was interrupted.
+    """
+    gates: list[Gate] = []
+    for stage in stages:
+        reason = situation.file.left_out.get(stage)
+        if reason is not None:
+            gates.append(GateMaker(stage).unjudged("", say("the accept file leaves it out: {reason}", reason=reason)))
+            continue
+        try:
+            gates += _JUDGES[stage](situation)
+        except UnjudgedError as error:
+            gates.append(GateMaker(stage).unjudged("", error.reason))
+        except TorchferryError as error:
+            gates.append(GateMaker(stage).red("", say("-"), say("it can be judged"), error.message))
+    return gates

@@ -1,0 +1,187 @@
+"""`torchferry accept`: whether a migrated project keeps what was promised of it, with the evidence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from torchferry.acceptance import acceptfile, evidence, html_page, report, stages
+from torchferry.acceptance.gates import STAGES, GateStatus
+from torchferry.acceptance.situation import Situation
+from torchferry.acceptance.soak import state_file
+from torchferry.acceptance.units import duration, typed, words
+from torchferry.backends.registry import built_in
+from torchferry.backends.target import Target
+from torchferry.cli import accept_init, accept_metric
+from torchferry.cli.completion import target_option
+from torchferry.cli.output import tell
+from torchferry.core import exitcodes
+from torchferry.core.config import load
+from torchferry.core.errors import UsageError, unknown_name
+from torchferry.core.messages import Message, language, say
+from torchferry.rehearsal.config import Rehearsal, prepare
+from torchferry.rehearsal.driver.plugin import UNSAID
+from torchferry.report.text_format import printable
+
+_OF_BASELINE = ("numbers", "outputs", "logs")
+_COLOURS = {"green": {"fg": "green"}, "red": {"fg": "red", "bold": True}, "not-judged": {"fg": "yellow"}}
+
+
+@click.group("accept", invoke_without_command=True)
+@target_option()
+@click.option("--rehearse", is_flag=True, help="Judge on the simulated card; speed is then not judged.")
+@click.option("--card", default="", metavar="NAME", help="With --rehearse: model of the card.")
+@click.option("--devices", type=click.IntRange(1, 16), default=None, help="With --rehearse: number of devices.")
+@click.option("--plugin", default=UNSAID, metavar="PLUGIN", help="With --rehearse: as of `torchferry rehearse`.")
+@click.option("--only", multiple=True, metavar="STAGE", help="Judge only this stage; can be repeated.")
+@click.option("--soak", default="", metavar="TIME", help="Also run for so long, such as 2h; interrupted, it resumes.")
+@click.option(
+    "--file",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path(acceptfile.NAME),
+    show_default=True,
+    help="The accept file; its folder is the project.",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("evidence"),
+    show_default=True,
+    help="Folder for the evidence; it must not exist, or be evidence of an earlier run.",
+)
+@click.option("--baseline", is_flag=True, help="Run the baseline's command here: do its metrics come again?")
+@click.option("--show", is_flag=True, help="Print the commands that would run, and run nothing.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+@click.pass_context
+def command(
+    context: click.Context,
+    target: str,
+    rehearse: bool,
+    card: str,
+    devices: int | None,
+    plugin: str,
+    only: tuple[str, ...],
+    soak: str,
+    file: Path,
+    out: Path,
+    baseline: bool,
+    show: bool,
+    lang: str | None,
+) -> None:
+    """Judge a migrated project by torchferry.accept.toml, and keep the evidence.
+
+    The stages are: environment, migration, syntax, loads, runs, numbers, outputs, memory, speed, stability, errors,
+    logs, documents. What cannot be judged is said with the reason, and is never green. Ends with 1 when a gate is red.
+    The commands of the file are run; --show prints them and runs nothing.
+
+    \b
+    torchferry accept init --log cuda.log          write the file
+    torchferry accept --rehearse -t NAME           judge on the simulated card
+    torchferry accept -t NAME --soak 2h            judge on the card
+    torchferry accept metric val.log -m mIoU --at-least 84.96
+    """
+    if context.invoked_subcommand is not None:
+        return
+    lang = lang or language()
+    for name in only:
+        if name not in STAGES:
+            # translators: the kind of a name that is unknown, as in "unknown stage `x`"
+            raise unknown_name("stage", name, STAGES)
+    if not file.exists():
+        raise UsageError(
+            say("there is no {path}", path=file), say("write one with `torchferry accept init`, and complete it")
+        )
+    accepted = acceptfile.read(file)
+    resolved, rehearsal = _target(target or load(file.absolute().parent).target, rehearse, card, devices, plugin)
+    if baseline and (rehearse or soak or set(only) - set(_OF_BASELINE)):
+        raise UsageError(
+            say(
+                "--baseline runs the baseline's command on this machine; it judges {stages}",
+                stages=", ".join(_OF_BASELINE),
+            )
+        )
+    chosen = tuple(stage for stage in (_OF_BASELINE if baseline else STAGES) if not only or stage in only)
+    situation = Situation(
+        file=accepted,
+        target=resolved,
+        rehearsal=rehearsal,
+        folder=Path(),
+        tell=lambda message: tell(printable(f"torchferry: {message.render(lang)}")),
+        soak_seconds=_seconds(soak),
+        ignored=(out.name, file.name),
+        reproducing=baseline,
+    )
+    situation.soak_state = state_file(situation)
+    for line in _commands(situation, chosen):
+        (click.echo if show else tell)(printable(line.render(lang)))
+    if show:
+        return
+    partial = bool(only) or baseline
+    with evidence.gathered(out) as folder:
+        situation.folder = folder
+        gates = stages.judge(situation, chosen)
+        document = evidence.document(situation, gates, chosen, partial=partial)
+        page = html_page.page(situation, document, gates, partial, lang)
+        evidence.write(folder, document, page, situation.made)
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for text in report.lines(situation, gates, lang, partial, _paint if coloured else _plain):
+        click.echo(text, color=coloured)
+    click.echo(printable(say("the evidence is in {path}", path=out).render(lang)))
+    red = any(gate.status is GateStatus.RED for gate in gates)
+    sys.exit(exitcodes.FINDINGS if red else exitcodes.CLEAN)
+
+
+def _target(
+    wanted: str, rehearse: bool, card: str, devices: int | None, plugin: str
+) -> tuple[Target, Rehearsal | None]:
+    if not wanted:
+        raise UsageError(
+            say("no target is named"),
+            say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
+        )
+    if not rehearse:
+        if card or devices is not None or plugin != UNSAID:
+            raise UsageError(say("--card, --devices and --plugin belong to --rehearse"))
+        return Target.named(wanted), None
+    rehearsal = prepare(wanted, card, devices or 0, None, (), plugin)
+    return rehearsal.resolved(), rehearsal
+
+
+def _seconds(text: str) -> float:
+    if not text:
+        return 0.0
+    try:
+        return duration(text)
+    except ValueError:
+        raise UsageError(say("`{text}` is not a time", text=text), say("write 90 s, 30 min or 2h")) from None
+
+
+def _commands(situation: Situation, chosen: tuple[str, ...]) -> list[Message]:
+    """Return the commands of the file that will run, before any does."""
+    shown: list[Message] = []
+    command = situation.command
+    root = situation.file.root
+    if command is not None and set(chosen) - {"environment", "migration", "syntax", "documents"}:
+        shown.append(say("will run in {folder}: {command}", folder=root / command.folder, command=typed(command.words)))
+    documents = situation.file.documents
+    if documents is not None and "documents" in chosen:
+        commands = [typed(words(text)) for text in documents.commands]
+        shown += [say("will run in a clean copy: {command}", command=text) for text in commands]
+    return shown
+
+
+def _paint(text: str, kind: str) -> str:
+    return click.style(text, **_COLOURS[kind])  # type: ignore[arg-type]
+
+
+def _plain(text: str, kind: str) -> str:
+    return text
+
+
+command.add_command(accept_init.command)
+command.add_command(accept_metric.command)

@@ -1,0 +1,80 @@
+"""`migrate --rehearse`: the migrated program runs on the simulated card, in a copy, and the table's last line says how.
+
+`migrate` imports this when it is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+from pathlib import Path
+
+from torchferry.cli.output import tell
+from torchferry.cli.settings import RunSettings
+from torchferry.cli.settling import mend_links, refuse_large
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import Message, say, say_plural
+from torchferry.migration.copy import write_copy
+from torchferry.rehearsal.aggregate import Aggregate, collect
+from torchferry.rehearsal.config import Rehearsal, prepare
+from torchferry.rehearsal.launcher import run_aside
+from torchferry.rehearsal.summary import verdict
+from torchferry.report.summary import DeviceTest, MigrationOutput
+from torchferry.report.text_format import printable
+from torchferry.source.tree import NEVER_ENTERED
+
+
+def words_of(command: str) -> list[str]:
+    """Return the words of a command.
+
+    Raises:
+        UsageError: it has none, or a quote is open.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(say("`{command}` is not a command: {error}", command=command, error=error)) from None
+    if not words:
+        raise UsageError(say("--rehearse needs a command, such as {example}", example='"python train.py --steps 2"'))
+    return words
+
+
+def device_test(setting: RunSettings, written: MigrationOutput, command: str, seconds: float, lang: str) -> DeviceTest:
+    """Run a command in a copy of the migrated tree, on the simulated card.
+
+    Raises:
+        UsageError: it is no command.
+        TorchferryError: no copy can be made.
+    """
+    words = words_of(command)
+    rehearsal = prepare(str(setting.target), "", 0, None, ())
+    note = say("rehearsing `{command}`, time limit {seconds} s", command=command, seconds=f"{seconds:g}")
+    tell(f"torchferry: {printable(note.render(lang))}")
+    with tempfile.TemporaryDirectory(prefix="torchferry-migrate-", ignore_cleanup_errors=True) as name:
+        top = Path(os.path.realpath(name))
+        folder = top / (written.place.resolve().name or "project")
+        refuse_large(written.place, top)
+        write_copy(written.place, folder, (), NEVER_ENTERED)
+        mend_links(Path(os.path.realpath(written.place)), folder)
+        session = top / "session"
+        session.mkdir()
+        code, printed = run_aside(words, rehearsal, session, folder, seconds, {"PYTHONDONTWRITEBYTECODE": "1"})
+        seen = collect(session)
+    good, text = _judged(rehearsal, seen, code)
+    if not good:
+        last = next((line for line in reversed(printed.splitlines()) if line.strip()), "")
+        if code and last:
+            text = say("{outcome}: {line}", outcome=text, line=last.strip()[:200])
+    return DeviceTest(good, text, command)
+
+
+def _judged(rehearsal: Rehearsal, seen: Aggregate, code: int | None) -> tuple[bool, Message]:
+    if code is None:
+        return False, say("the time limit ended it")
+    good = code == 0 and seen.on_device > 0 and seen.used and not seen.failures and not seen.mostly_on_host
+    if not good:
+        return False, verdict(rehearsal, seen, code)
+    operators = say_plural("{count} operator", "{count} operators", count=len(seen.operators))
+    card = rehearsal.profile.card or rehearsal.resolved().title
+    return True, say("it ended normally on a simulated {card}, where {operators} ran", card=card, operators=operators)

@@ -1,0 +1,136 @@
+"""Images, arrays and texts against a reference: alike, spoiled, of other sizes, missing, stale, hostile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchferry.acceptance.acceptfile import AcceptFile, Baseline, OutputTerms, RunCommand
+from torchferry.acceptance.outputs import outputs, perceptual_hash, ssim
+from torchferry.acceptance.runs import AcceptanceRun
+from torchferry.acceptance.situation import Situation
+from torchferry.backends.target import Target
+
+numpy = pytest.importorskip("numpy")
+
+
+def judged(root: Path, terms: OutputTerms, started: str = "2020-01-01T00:00:00Z") -> Any:
+    """Return the gate of a folder of outputs."""
+    file = AcceptFile(root / "x.toml", {}, {}, {}, Baseline(), {"target": RunCommand(("true",))}, outputs=(terms,))
+    situation = Situation(file, Target.named("npu"), None, root, lambda message: None)
+    situation._main = AcceptanceRun("target", ("true",), ".", root, started, 1.0, 0, root / "log")
+    (gate,) = outputs(situation)
+    return gate
+
+
+def picture(seed: int = 0, size: int = 48, noise: float = 0.0) -> Any:
+    across, down = numpy.meshgrid(numpy.linspace(0, 6, size), numpy.linspace(0, 4, size))
+    plain = 128 + 60 * numpy.sin(across + seed) * numpy.cos(down)
+    spoiled = plain + numpy.random.default_rng(1).normal(0, noise, plain.shape) if noise else plain
+    return numpy.clip(numpy.stack([spoiled, plain, plain.T], -1), 0, 255).astype("uint8")
+
+
+def save_image(path: Path, pixels: Any) -> None:
+    path.parent.mkdir(exist_ok=True)
+    pytest.importorskip("PIL.Image").fromarray(pixels).save(path)
+
+
+@pytest.mark.parametrize(
+    ("own", "status", "said"),
+    [
+        (picture(), "green", "PSNR ∞ dB, SSIM 1.0000, hash 0 bits"),
+        (picture(noise=1.0), "green", "PSNR"),
+        (picture(noise=60.0), "red", "PSNR"),
+        (picture(seed=2), "red", "hash"),
+        (picture(size=40), "red", "40x40 pixels, the reference has 48x48"),
+    ],
+)
+def test_images(own: Any, status: str, said: str, tmp_path: Path) -> None:
+    save_image(tmp_path / "reference" / "a.png", picture())
+    save_image(tmp_path / "out" / "a.png", own)
+    gate = judged(tmp_path, OutputTerms("image", "out", "reference", "*.png"))
+    assert gate.status.value == status
+    assert said in gate.measured.render("en")
+
+
+def test_figures_of_images(tmp_path: Path) -> None:
+    first = picture().astype(float) / 255
+    assert ssim(first, first) == pytest.approx(1)
+    assert 0 < ssim(first, numpy.clip(first + numpy.random.default_rng(0).normal(0, 0.1, first.shape), 0, 1)) < 0.95
+    save_image(tmp_path / "a.png", picture())
+    save_image(tmp_path / "b.png", picture(size=96))
+    bits = (perceptual_hash(tmp_path / "a.png") != perceptual_hash(tmp_path / "b.png")).sum()
+    assert bits <= 8  # another size is the same picture
+
+
+def array(path: Path, values: Any) -> None:
+    path.parent.mkdir(exist_ok=True)
+    numpy.save(path, values)
+
+
+ONES = numpy.ones((2, 3), dtype="float32")
+
+
+@pytest.mark.parametrize(
+    ("own", "options", "status"),
+    [
+        (ONES, {}, "green"),
+        (ONES + numpy.float32(1e-6), {}, "green"),
+        (ONES + numpy.float32(1e-3), {}, "red"),
+        (ONES + numpy.float32(1e-3), {"rtol": 1e-2}, "green"),
+        (ONES.astype("float16"), {}, "red"),  # another dtype is another result
+        (ONES[:1], {}, "red"),
+        (ONES * numpy.float32("nan"), {}, "red"),
+        (None, {}, "red"),
+    ],
+)
+def test_arrays(own: Any, options: dict[str, Any], status: str, tmp_path: Path) -> None:
+    array(tmp_path / "reference" / "a.npy", ONES)
+    if own is not None:
+        array(tmp_path / "out" / "a.npy", own)
+    gate = judged(tmp_path, OutputTerms("array", "out", "reference", "*.npy", **options))
+    assert gate.status.value == status
+    assert gate.value == (0.0 if status == "green" else 1.0)
+
+
+def hostile(path: Path) -> None:
+    numpy.save(path, numpy.array([os.system], dtype=object), allow_pickle=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (hostile, "allow_pickle"),
+        (lambda path: path.write_bytes(b""), "cannot be read"),
+        (lambda path: path.mkdir(), "missing"),
+        (lambda path: path.symlink_to("/dev/zero"), "missing"),
+    ],
+)
+def test_what_is_no_array(make: Callable[[Path], None], said: str, tmp_path: Path) -> None:
+    array(tmp_path / "reference" / "a.npy", ONES)
+    (tmp_path / "out").mkdir()
+    make(tmp_path / "out" / "a.npy")
+    gate = judged(tmp_path, OutputTerms("array", "out", "reference", "*.npy"))
+    assert gate.status.value == "red"
+    assert said in gate.measured.render("en")
+
+
+def test_an_output_of_an_earlier_run_is_none(tmp_path: Path) -> None:
+    for folder in ("reference", "out"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text("one\ntwo\n")
+    terms = OutputTerms("text", "out", "reference")
+    assert judged(tmp_path, terms).status.value == "green"
+    assert "older than the run" in judged(tmp_path, terms, "2999-01-01T00:00:00Z").measured.render("en")
+    (tmp_path / "out" / "a.txt").write_text("one\n2\n")
+    assert "line 2 differs" in judged(tmp_path, terms).measured.render("en")
+
+
+def test_without_a_reference_nothing_is_judged(tmp_path: Path) -> None:
+    assert judged(tmp_path, OutputTerms("text", "out", "reference")).status.value == "not-judged"
+    (tmp_path / "reference").mkdir()
+    assert judged(tmp_path, OutputTerms("text", "out", "reference")).status.value == "not-judged"

@@ -1,0 +1,270 @@
+"""Stages that need no torch, with real processes: documents, logs, the soak, speed, and their evidence."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.process import interruptible
+from torchferry.acceptance import evidence
+from torchferry.acceptance.acceptfile import AcceptFile, Baseline, MemoryTerms, RunCommand, SpeedTerms
+from torchferry.acceptance.judging import loads, memory, speed
+from torchferry.acceptance.runs import AcceptanceRun
+from torchferry.acceptance.situation import Situation
+from torchferry.backends.target import Target
+from torchferry.core.errors import UsageError
+
+PROGRAM = """
+import sys, time
+for step in range(int(sys.argv[1])):
+    print("step", step, "loss", "nan" if "nan" in sys.argv and step == 5 else 1 / (step + 1), flush=True)
+    time.sleep(0.01)
+if "restart" in sys.argv:
+    print("[default]: [FAILED] Worker group default FAILED, 3/3 attempts left; will restart worker group")
+sys.exit("fail" in sys.argv)
+"""
+FILE = """
+schema = 1
+[runs.target]
+command = ["python", "train.py", WORDS]
+[gates.logs]
+lines = { loss = 'loss \\d', throughput = 'images/s' }
+[gates.documents]
+required = ["README.md", "LICENSE"]
+commands = ["python train.py 1", "python  train.py 1 fail", "python other.py"]
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "train.py").write_text(PROGRAM)
+    (root / "README.md").write_text("```bash\npython train.py 1\npython train.py \\\n  1 fail\n```\n")
+    return root
+
+
+def command(root: Path, words: tuple[str, ...], *options: str, change: tuple[str, str] = ("", "")) -> list[str]:
+    text = FILE.replace("WORDS", ", ".join(json.dumps(word) for word in words)).replace(*change)
+    (root / "torchferry.accept.toml").write_text(text)
+    return [sys.executable, "-m", "torchferry", "accept", "-t", "npu", *options]
+
+
+def accept(root: Path, words: tuple[str, ...], *options: str, **more: Any) -> tuple[dict[str, str], str, int]:
+    done = subprocess.run(
+        command(root, words, *options, **more), cwd=root, env={**os.environ, "LC_ALL": "C.UTF-8"}, capture_output=True,
+        text=True, check=False, timeout=200,
+    )  # fmt: skip
+    folder = root / "evidence"
+    gates = evidence.read(folder)["gates"] if (folder / "evidence.json").exists() else []
+    return {gate["gate"]: gate["status"] for gate in gates}, done.stdout + done.stderr, done.returncode
+
+
+def test_documents_logs_and_what_is_not_judged(project: Path) -> None:
+    stages = ("--only", "logs", "--only", "documents", "--only", "speed", "--only", "outputs", "--only", "errors")
+    gates, said, code = accept(project, ("3",), *stages)
+    assert gates == {
+        "logs.loss": "green",
+        "logs.throughput": "red",
+        "documents.source": "not-judged",
+        "documents.README.md": "green",
+        "documents.LICENSE": "red",
+        "documents.command-1": "green",
+        "documents.command-2": "red",  # it fails
+        "documents.command-3": "red",  # the README does not have it
+        "speed": "not-judged",
+        "outputs": "not-judged",
+        "errors": "not-judged",
+    }, said
+    assert code == 1
+    assert "will run in a clean copy: python other.py" in said  # before anything ran
+    assert said.index("will run in a clean copy") < said.index("running python train.py 3")
+    assert not list(project.glob(".evidence*"))
+    assert not (project / "__pycache__").exists()
+
+
+def test_show_runs_nothing_and_hides_secrets(project: Path) -> None:
+    _, said, code = accept(project, ("3", "--api-key", "hunter2", "--url=https://me:hunter2@example.org"), "--show")
+    assert code == 0
+    assert "hunter2" not in said
+    assert "will run in ." in said
+    assert not (project / "evidence").exists()
+
+
+def test_nothing_of_the_project_is_imported(project: Path) -> None:
+    for name in ("json.py", "click.py", "torchferry.py"):
+        (project / name).write_text("raise SystemExit('imported')\n")
+    words = command(project, ("1",), "--only", "migration", "--only", "syntax")[3:]
+    script = Path(sys.executable).parent / "torchferry"  # as SECURITY.md says for folders that are not trusted
+    done = subprocess.run(
+        [script, *words], cwd=project, env={**os.environ}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {gate["gate"]: gate["status"] for gate in evidence.read(project / "evidence")["gates"]}
+    assert (found["syntax"], found["migration.residue"]) == ("green", "green")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("10",), ""),
+        (("10", "nan"), "loss is nan at its value 6"),
+        (("10", "restart"), "workers were started again"),
+        (("10", "fail"), "loss 0.1"),
+    ],
+)
+def test_a_soak(words: tuple[str, ...], reason: str, project: Path) -> None:
+    gates, said, code = accept(project, words, "--only", "stability", "--soak", "1s")
+    assert gates["stability.soak"] == ("red" if reason else "green"), said
+    assert reason in said
+    assert code == bool(reason)
+
+
+def test_an_interrupted_soak_goes_on(project: Path) -> None:
+    words = command(project, ("1000",), "--only", "stability", "--soak", "4s")
+    process = subprocess.Popen(interruptible(words), cwd=project, env={**os.environ}, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:  # the run that stability judges, then the soak
+        if "running" in line:
+            break
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    process.stderr.close()
+    assert not (project / "evidence").exists()
+    assert not list(project.glob(".evidence*"))
+    gates, said, code = accept(project, ("1000",), "--only", "stability", "--soak", "4s")
+    assert "the soak goes on after" in said
+    assert (gates["stability.soak"], code) == ("green", 0), said
+    assert "2 passes" in said
+    _, said, _ = accept(project, ("1000",), "--only", "stability", "--soak", "1s")
+    assert "goes on" not in said  # what was passed to its end is not counted again
+
+
+def test_wrong_use(project: Path) -> None:
+    for options, said in (
+        (("--only", "sped"), "did you mean `speed`"),
+        (("--soak", "long"), "is not a time"),
+        (("--card", "910B"), "belong to --rehearse"),
+        (("--file", "absent.toml"), "torchferry accept init"),
+    ):
+        _, printed, code = accept(project, ("1",), *options)
+        assert code == 2
+        assert said in printed
+
+
+# --- the folder of evidence ---
+
+
+def test_a_folder_that_is_not_ours_is_left_alone(project: Path, tmp_path: Path) -> None:
+    out = project / "evidence"
+    stages = ("--only", "syntax")
+
+    def refused() -> None:
+        _, said, code = accept(project, ("1",), *stages)
+        assert (code, "is not evidence that torchferry wrote" in said) == (2, True), said
+
+    out.write_text("x")
+    refused()
+    assert out.read_text() == "x"
+    out.unlink()
+    out.symlink_to(tmp_path)
+    refused()
+    out.unlink()
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    refused()
+    (out / "notes.txt").unlink()
+    assert accept(project, ("1",), *stages)[2] == 0  # an empty folder is taken
+    assert accept(project, ("1",), *stages)[2] == 0  # and evidence of ours replaced
+    (out / "logs").mkdir(exist_ok=True)
+    (out / "logs" / "notes.txt").write_text("mine")
+    refused()
+    assert (out / "logs" / "notes.txt").read_text() == "mine"
+
+
+def test_a_full_disk_leaves_the_old_evidence(project: Path) -> None:
+    stages = ("--only", "logs")
+    assert accept(project, ("2",), *stages)[2] == 1
+    before = {path: path.read_bytes() for path in (project / "evidence").rglob("*") if path.is_file()}
+    done = subprocess.run(
+        command(project, ("2",), *stages), cwd=project, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "could not be written whole" in done.stderr
+    assert {path: path.read_bytes() for path in (project / "evidence").rglob("*") if path.is_file()} == before
+    assert not list(project.glob(".evidence*"))
+
+
+def test_evidence_from_others(project: Path) -> None:
+    assert accept(project, ("2",), "--only", "syntax")[2] == 0
+    folder = project / "evidence"
+    good = json.loads((folder / "evidence.json").read_text())
+    assert evidence.read(folder)["verdict"] == "incomplete"  # of some stages only
+    wrong: list[tuple[str, Any]] = [
+        ("kind", "other"), ("schema", 9), ("gates", {}), ("files", [{"path": "../train.py", "sha256": ""}]),
+        ("files", [{"path": "/etc/passwd", "sha256": ""}]), ("files", [3]),
+        ("files", [{"path": "index.html", "sha256": "0"}]),
+    ]  # fmt: skip
+    for key, value in wrong:
+        (folder / "evidence.json").write_text(json.dumps({**good, key: value}))
+        with pytest.raises(UsageError):
+            evidence.read(folder)
+    (folder / "evidence.json").write_text("[" * 100_000)
+    with pytest.raises(UsageError):
+        evidence.read(folder)
+
+
+# --- what a run showed ---
+
+
+def situation(root: Path, rows: list[list[float]], **terms: Any) -> Situation:
+    """Return a situation whose run was made, with these samples of its steps."""
+    (root / "log").write_text("step 1 loss 1\n")
+    file = AcceptFile(root / "x.toml", {}, {}, {}, Baseline(), {"target": RunCommand(("true",))}, **terms)
+    made = Situation(file, Target.named("npu"), None, root, lambda message: None)
+    models = [{"name": "Net", "parameters": 3, "devices": ["cpu"]}]
+    process = {"steps": len(rows), "kind": "step", "samples": rows, "peak": 5 << 20, "models": models, "loads": {
+        "calls": 1, "keys": 5, "missing": 2, "unexpected": 0}}  # fmt: skip
+    made._main = AcceptanceRun(
+        "target", ("true",), ".", root, "2020-01-01T00:00:00Z", 1.0, 0, root / "log", processes=(process,)
+    )
+    return made
+
+
+def rows(seconds: float, growth: float = 0.0) -> list[list[float]]:
+    return [[step, step * seconds, 1e6 + growth * step, 1e8] for step in range(1, 301)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "at_least", "status"),
+    [(0.010, 0.9, "green"), (0.012, 0.9, "red"), (0.012, 0.8, "green")],
+)
+def test_a_slower_step(seconds: float, at_least: float, status: str, tmp_path: Path) -> None:
+    (gate,) = speed(situation(tmp_path, rows(seconds), speed=SpeedTerms(at_least=at_least, seconds_per_step=0.010)))
+    assert gate.status.value == status
+    assert gate.value == pytest.approx(0.010 / seconds)
+
+
+def test_a_model_elsewhere_and_weights_that_do_not_fit(tmp_path: Path) -> None:
+    device, weights = loads(situation(tmp_path, rows(0.01)))
+    assert (device.status.value, weights.status.value) == ("red", "red")
+    assert "strict=False" in str(weights.reason)
+
+
+def test_memory_without_a_limit_is_not_green(tmp_path: Path) -> None:
+    peak, growth, host = memory(situation(tmp_path, rows(0.01, 2000.0)))
+    assert [gate.status.value for gate in (peak, growth, host)] == ["not-judged", "red", "green"]
+    peak, growth, _ = memory(situation(tmp_path, rows(0.01)[:150], memory=MemoryTerms(peak=1 << 20)))
+    assert [gate.status.value for gate in (peak, growth)] == ["red", "not-judged"]
