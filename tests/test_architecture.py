@@ -130,9 +130,10 @@ MAY_IMPORT = {
     "numerics": {"core", "backends"},
     "ops": {"core", "backends", "rehearsal", "numerics", "migration"},
     "profiling": {"core", "backends", "rehearsal", "numerics", "ops", "device"},
+    "kit": {"core", "backends", "source", "rules", "migration", "device"},
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
-        *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling"),
+        *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling", "kit"),
     },
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and asks its

@@ -42,6 +42,11 @@ CUDA's, and nothing else."""
 @click.option("--out", type=click.Path(path_type=Path), help="Write a migrated copy of the tree to this folder.")
 @click.option("--suffix", default="", metavar="SUFFIX", help="Write new files beside the originals: train_SUFFIX.py.")
 @click.option(
+    "--kit",
+    is_flag=True,
+    help="Also write what a team expects beside the code: requirements, setup test, read-me, guide, device manager.",
+)
+@click.option(
     "--overlay",
     type=click.Path(path_type=Path),
     help="Write migrated copies of the installed modules that the programs reach to this folder, to be imported first.",
@@ -74,6 +79,7 @@ def command(
     patch_file: Path | None,
     out: Path | None,
     suffix: str,
+    kit: bool,
     overlay: Path | None,
     python: Path | None,
     style: str,
@@ -96,7 +102,14 @@ def command(
     if sum(ways) > 1:
         raise UsageError(say("--diff, --check, --patch, --out and --suffix exclude each other; name one"))
     if overlay is not None:
-        if patch_file is not None or out is not None or suffix or choices.home is not None or output_format != "text":
+        if (
+            patch_file is not None
+            or out is not None
+            or suffix
+            or kit
+            or choices.home is not None
+            or output_format != "text"
+        ):
             raise UsageError(say("--overlay can be combined only with --check and --diff"))
         from torchferry.cli.overlay import Overlay, write_overlay  # imported late: most migrations write none
 
@@ -114,6 +127,8 @@ def command(
     if choices.home is not None:
         if out is not None or suffix or patch_file is not None:
             raise UsageError(say("`-` writes to standard output: --patch, --out and --suffix do not apply"))
+        if kit:
+            raise UsageError(say("--kit needs the project's folder, and `-` is one file"))
         if not diff and not check:
             _rewrite_standard_input(choices)
     if not any(ways):
@@ -121,7 +136,7 @@ def command(
             for journal in tree.recovered:
                 tell(say("undid an interrupted migration to {target}", target=journal.target).render(lang))
             setting = settle(choices, rewrite=True)
-            setting, planned = _plan(setting)
+            setting, planned = _plan(setting, kit, lang)
             _refuse_dirty(setting, planned, allow_dirty)
             from torchferry.cli import migrated  # imported late, as below: while other processes examine files
 
@@ -132,7 +147,7 @@ def command(
             written = migrated.MigrationOutput("in place", setting.root)
             migrated.finish(setting, planned, judged, written, shown, choices)
     setting = settle(choices, rewrite=True)
-    setting, planned = _plan(setting)
+    setting, planned = _plan(setting, kit and not suffix, lang)
     from torchferry.cli import migrated
 
     shown = migrated.Shown(output_format, output_file, quiet, verbose)
@@ -154,7 +169,7 @@ def command(
             tell(say("not copied, since they are pipes, sockets or devices: {names}", names=names).render(lang))
         written = migrated.MigrationOutput("copy", out)
     else:
-        planned = planned._replace(writes=_write_beside(setting, planned, suffix, lang))
+        planned = planned._replace(writes=_write_beside(setting, planned, suffix, kit, lang))
         written = migrated.MigrationOutput("beside", setting.root)
     migrated.finish(setting, planned, judged, written, shown, choices, changes_count=check)
 
@@ -188,7 +203,7 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
     sys.exit(migrated.status(planned))
 
 
-def _plan(setting: RunSettings) -> tuple[RunSettings, Plan]:
+def _plan(setting: RunSettings, kit: bool = False, lang: str = "en") -> tuple[RunSettings, Plan]:
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance, meanwhile=_import_ahead)
     check_not_migrated(setting.root, setting.target, analysis)
@@ -198,6 +213,10 @@ def _plan(setting: RunSettings) -> tuple[RunSettings, Plan]:
     planned = plan(setting.root, analysis)
     if setting.placement is not None:
         planned = with_module_files(setting.root, setting.placement, planned)
+    if kit:
+        from torchferry.cli.kit import kit_for, with_kit  # imported late: few migrations write one
+
+        planned = with_kit(setting, planned, kit_for(setting, "", lang), "")
     return setting._replace(native=native), planned
 
 
@@ -238,10 +257,19 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
         raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
 
 
-def _write_beside(setting: RunSettings, planned: Plan, suffix: str, lang: str) -> list[Write]:
+def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, lang: str) -> list[Write]:
     from torchferry.migration.suffix import plan_suffix
 
-    writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)
+    if kit:
+        from torchferry.cli.kit import kit_for, with_kit  # imported late: few migrations write one
+
+        wanted = kit_for(setting, suffix, lang)
+        lists = wanted.targeted.renamed
+        writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target, lists)
+        writes = with_kit(setting, planned, wanted, suffix, writes).writes
+    else:
+        writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)
+    writes = [write for write in writes if write.before != write.after]
     with exclusive(setting.root) as tree:
         if writes:
             _tell_unknown(apply(tree, writes, setting.target.journal_key), setting.root, lang)
