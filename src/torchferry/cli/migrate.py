@@ -68,6 +68,12 @@ CUDA's, and nothing else."""
     default="file",
     help="With --style portable: a small file in the project, the torchferry package, or torch.accelerator.",
 )
+@click.option(
+    "--dtype",
+    type=click.Choice(["auto"]),
+    default=None,
+    help="With --style portable: in place of bfloat16, the best dtype that the device computes itself.",
+)
 @click.option("--allow-dirty", is_flag=True, help="Write even if there are uncommitted changes.")
 @click.option("--rewrite-documents", is_flag=True, help="Rewrite commands in README files too.")
 @output_options
@@ -84,6 +90,7 @@ def command(
     python: Path | None,
     style: str,
     device_module: str,
+    dtype: str | None,
     allow_dirty: bool,
     rewrite_documents: bool,
     output_format: str,
@@ -121,8 +128,14 @@ def command(
             say("--seen has no use with `--style shim`: the redirect handles these lines in every run"),
             say("use --seen without --style shim; it finds what has to be rewritten by hand"),
         )
+    if dtype is not None and (style != "portable" or device_module == "torch"):
+        raise UsageError(say("--dtype needs `--style portable`, whose device manager chooses it"))
     choices = choices._replace(
-        unsafe_fixes=unsafe_fixes, rewrite_documents=rewrite_documents, style=style, device_module=device_module
+        unsafe_fixes=unsafe_fixes,
+        rewrite_documents=rewrite_documents,
+        style=style,
+        device_module=device_module,
+        dtype=dtype or "",
     )
     if choices.home is not None:
         if out is not None or suffix or patch_file is not None:

@@ -26,7 +26,9 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.strings import literal_span, written_device
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.library.portable_weights import is_loaded_weight
 from torchferry.rules.library.refused_device import is_refused
+from torchferry.rules.random.portable_generator import is_seeded_generator
 from torchferry.source.flow import Trace, TraceResult
 from torchferry.source.lexicon import DEVICE_SPELLING
 
@@ -42,7 +44,9 @@ class CudaDeviceString(Rule):
         """Yield a finding for each device string whose use is known."""
         for node in device_strings(context):
             trace = device_trace(context, node)
-            if trace.result is TraceResult.YES and not is_refused(context, node):  # LIB109
+            if trace.result is not TraceResult.YES or is_refused(context, node):  # LIB109
+                continue
+            if not is_seeded_generator(context, node) and not is_loaded_weight(context, node):  # RNG104, LIB121
                 yield self._report(context, node, trace)
 
     def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:
