@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from torchferry import __version__
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.kit.needs import Needs
@@ -19,6 +20,10 @@ MARK = "<!-- torchferry: ignore-file -->"
 
 _LONGEST = 160
 """Characters of a line that a table shows."""
+
+
+_MAIN = lazy_regex(r"(?:train|main|infer|run|generate|sample|predict|detect)")
+"""How programs are called that do what a project is for."""
 
 
 class Migrated(NamedTuple):
@@ -350,7 +355,9 @@ def _tests(done: Migrated) -> Iterator[Message | str]:
     yield say("1. The machine:")
     yield ""
     yield from _shell(f"python {done.setup_test}")
-    programs = [done.moved.get(program, program) for program in done.programs if program.endswith(".py")]
+    listed = [program for program in done.programs if program.endswith(".py")]
+    first = sorted(listed, key=lambda path: (_MAIN.match(path.rpartition("/")[2]) is None, path.count("/"), path))
+    programs = [done.moved.get(program, program) for program in first]
     if programs:
         yield ""
         yield say(

@@ -50,6 +50,9 @@ _KEYWORDS = ("repo_id", "pretrained_model_name_or_path", "model_id", "model_name
 _MOST_MODELS = 8
 """Models that are asked for; a project that lists more offers a choice, and needs one of them."""
 
+_OF_PYTHON = frozenset({"setuptools", "pkg_resources", "pip"})
+"""Modules that come with an environment."""
+
 _SMALL = (".json", ".txt", ".md", ".yaml", ".yml")
 
 
@@ -112,6 +115,7 @@ def needs_of(root: Path, listing: Listing, leave_out: Iterable[str] = ()) -> Nee
     ours = frozenset(leave_out)
     paths = [entry.path for entry in listing.entries if entry.kind is Kind.PYTHON and entry.path not in ours]
     project = Project(root, paths)
+    own = {part.removesuffix(".py") for path in paths for part in path.split("/")}
     modules: dict[str, ImportedModule] = {}
     models: dict[tuple[str, str], HubModel] = {}
     dtypes: dict[str, str] = {}
@@ -126,7 +130,7 @@ def needs_of(root: Path, listing: Listing, leave_out: Iterable[str] = ()) -> Nee
             continue
         if data.startswith(FIRST.encode()) or _ASIDE.search(path) is not None:
             continue
-        for module in _modules(project, path, data):
+        for module in _modules(project, own, path, data):
             known = modules.get(module.module)
             if known is None or (module.needed and not known.needed):
                 modules[module.module] = module
@@ -150,7 +154,7 @@ def _is_manager(data: bytes) -> bool:
     )
 
 
-def _modules(project: Project, path: str, data: bytes) -> Iterator[ImportedModule]:
+def _modules(project: Project, own: set[str], path: str, data: bytes) -> Iterator[ImportedModule]:
     for imported in outline(path, data).imports:
         top = imported.module.partition(".")[0]
         if not top.isidentifier() or top in sys.stdlib_module_names or top == "torch":
@@ -158,6 +162,8 @@ def _modules(project: Project, path: str, data: bytes) -> Iterator[ImportedModul
         if project.module_path(top, path) is not None or project.module_path(imported.module, path) is not None:
             continue
         package = cuda.package_of_module(imported.module)
+        if (package is None and top in own) or top in _OF_PYTHON:
+            continue  # a folder that is no package, as Python takes one beside a program
         name = package.name if package is not None else top
         yield ImportedModule(top, name, not imported.indented, f"{path}:{imported.line}")
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from torchferry.backends.portable import INSTALLED
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
@@ -122,7 +123,8 @@ def kit_of(root: Path, project: str, listing: Listing, target: Target, suffix: s
         if change.before is None
     }
     needs = needs_of(root, listing, {path for path in made if path.rpartition("/")[2] != DEVICE_FILE})
-    targeted = target_lists(lists_of(root, listing, made), needs.modules, target, suffix, lang)
+    extra = ("torchferry",) if style == "shim" or target.module == INSTALLED else ()
+    targeted = target_lists(lists_of(root, listing, made), needs.modules, target, suffix, lang, extra)
     return Kit(root, project, target, style, lang, needs, targeted, made)
 
 

@@ -42,7 +42,7 @@ def pairs(target: Target) -> Iterator[tuple[str, str]]:
     for row in _rows(target):
         distribution, _, plugin = row.use.partition("==")
         if normalised(distribution) in _names(target):
-            torch = row.name.partition("==")[2]
+            torch = _version_of(row)
             yield from (
                 (torch, version)
                 for version in dict.fromkeys([plugin, *row.extra.get("sdk", ()), *row.extra.get("also", ())])
@@ -60,13 +60,14 @@ def stack(target: Target, specifiers: Iterable[str]) -> Stack:
         specifiers: What the project's lists ask of torch, such as `>=2.5.1` or `==2.4.1+cu121`.
     """
     rows = _rows(target)
-    wanted = _specifiers(specifiers)
+    texts = tuple(specifiers)
+    wanted = _specifiers(texts)
     if not rows:
         return Stack("", (), say("no versions are known of {target}", target=target.title), True)
     if target.version:
         named = [row for row in rows if _is_of(target, row, target.version)]
         if named:
-            torch = named[0].name.partition("==")[2]
+            torch = _version_of(named[0])
             allowed = _allows(wanted, torch)
             reason = say("the torch of the plugin {version}, which was named", version=target.version)
             if not allowed:
@@ -76,17 +77,27 @@ def stack(target: Target, specifiers: Iterable[str]) -> Stack:
                     wanted=wanted,
                 )
             return _of(rows, torch, reason, not allowed)._replace(plugins=_exactly(target, rows, torch))
-    fitting = [row for row in rows if _allows(wanted, row.name.partition("==")[2])]
+    alternatives = [_specifiers([text]) for text in dict.fromkeys(texts)]
+    by_marker = [row for row in rows if any(_allows(each, _version_of(row)) for each in alternatives)]
+    if len(alternatives) > 1 and by_marker and not any(_allows(wanted, _version_of(row)) for row in rows):
+        torch = _version_of(by_marker[0])
+        reason = say(
+            "the project asks for several, `torch{wanted}`; {torch} is the newest of them that has a plugin",
+            wanted=wanted,
+            torch=torch,
+        )
+        return _of(rows, torch, reason, True)
+    fitting = [row for row in rows if _allows(wanted, _version_of(row))]
     if fitting:
-        torch = fitting[0].name.partition("==")[2]
+        torch = _version_of(fitting[0])
         if not str(wanted):
             return _of(rows, torch, say("the newest torch of which a plugin is known; the project names no version"))
         return _of(
             rows, torch, say("the newest torch with a plugin that the project's `torch{wanted}` allows", wanted=wanted)
         )
     asked = _numbers(wanted)
-    newer = [row for row in reversed(rows) if asked is not None and Version(row.name.partition("==")[2]) > asked]
-    older = [row for row in rows if asked is not None and Version(row.name.partition("==")[2]) <= asked]
+    newer = [row for row in reversed(rows) if asked is not None and Version(_version_of(row)) > asked]
+    older = [row for row in rows if asked is not None and Version(_version_of(row)) <= asked]
     same = [row for row in (*newer, *older) if asked is not None and _torch(row).release[:2] == asked.release[:2]]
     nearest = _torch((same or newer or older or rows)[0])
     reason = say(
@@ -103,8 +114,12 @@ def _rows(target: Target) -> list[Row]:
     return sorted(rows, key=_torch, reverse=True)
 
 
+def _version_of(row: Row) -> str:
+    return row.name.partition("==")[2]
+
+
 def _torch(row: Row) -> Version:
-    return Version(row.name.partition("==")[2])
+    return Version(_version_of(row))
 
 
 def _names(target: Target) -> set[str]:

@@ -271,6 +271,7 @@ def dependencies() -> SetupAnswer:
             wrong.append(say("{problem} ({place})", problem=problem, place=place) if place else problem)
     remedies: list[object] = [_from_lists()] if wrong else []
     unlisted: list[str] = []
+    optional: list[str] = []
     failures = _import_failures([module for module, _, _, _ in MODULES])
     for module, distribution, needed, place in MODULES:
         if module not in failures or (not listed.get(_distribution(distribution), True)):
@@ -284,7 +285,14 @@ def dependencies() -> SetupAnswer:
             place=place,
             why=failures[module],
         )
-        (wrong if needed else notes).append(failure)
+        if needed:
+            wrong.append(failure)
+        elif failures[module].startswith("ModuleNotFoundError"):
+            optional.append(module)
+        else:
+            notes.append(failure)
+    if optional:
+        notes.append(say("imported in places, and not there: {names}", names=", ".join(optional)))
     if unlisted:
         names = " ".join(unlisted)
         remedies.append(say("`pip install {names}`: the code imports them, and no list has them", names=names))

@@ -24,6 +24,7 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 _INDEX = lazy_regex(
     r"[ \t]*(?:-i|-f|--index-url|--extra-index-url|--find-links)[ \t=]+\S*(?:/cu\d{2,3}\b|pytorch\.org/whl)\S*"
 )
+_WHEEL = lazy_regex(r"(?:\A|/)torch-(\d+(?:\.\d+)*)(?:\+|%2[Bb]|-)[^/]*\.whl")
 _INSTALLABLE = lazy_regex(r"[a-z0-9][a-z0-9_-]*\Z")
 _WITH_TORCH = frozenset({"torchvision", "torchaudio"})
 """Distributions of which each release belongs to one release of torch, and asks for it itself."""
@@ -76,7 +77,12 @@ def renamed(path: str, suffix: str) -> str:
 
 
 def target_lists(
-    lists: Lists, modules: tuple[ImportedModule, ...], target: Target, suffix: str, lang: str
+    lists: Lists,
+    modules: tuple[ImportedModule, ...],
+    target: Target,
+    suffix: str,
+    lang: str,
+    extra: tuple[str, ...] = (),
 ) -> TargetLists:
     """Write the lists for a target.
 
@@ -86,10 +92,11 @@ def target_lists(
         target: The target.
         suffix: What the names of the new files end with, such as `_npu`.
         lang: Language of the comments.
+        extra: What the migrated code needs beside torch and the plugin.
     """
     listed = lists.listed
-    chosen = stack(target, [item.specifier for item in listed if item.name == "torch"])
-    writer = _Writer(target, chosen, suffix, lang)
+    chosen = stack(target, [_torch_versions(item) for item in listed if item.name == "torch"])
+    writer = _Writer(target, chosen, suffix, lang, extra)
     main = f"requirements{suffix}.txt"
     files: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -100,7 +107,8 @@ def target_lists(
         files[names[path]] = writer.rewritten(path, lists.texts[path], names, top=path in lists.main[:1])
     if main not in files:
         if lists.main:
-            files[main] = writer.including([names[path] for path in lists.main])
+            inner = {other for path in lists.main for other, _ in included(path, lists.texts[path])}
+            files[main] = writer.including([names[path] for path in lists.main if path not in inner])
         else:
             files[main] = writer.made_from(lists.declared or _from_imports(modules), declared=bool(lists.declared))
     return TargetLists(main, files, names, tuple(writer.changes), chosen, tuple(_required(writer, files, main)))
@@ -130,14 +138,21 @@ def _from_imports(modules: tuple[ImportedModule, ...]) -> tuple[ListedRequiremen
     )
 
 
+def _torch_versions(item: ListedRequirement) -> str:
+    """Return which versions of torch a requirement allows; those of a wheel are its own."""
+    wheel = _WHEEL.search(item.specifier)
+    return f"=={wheel[1]}" if wheel is not None else item.specifier
+
+
 class _Writer:
     """Writes lists, and notes what became of each requirement."""
 
-    def __init__(self, target: Target, chosen: Stack, suffix: str, lang: str) -> None:
+    def __init__(self, target: Target, chosen: Stack, suffix: str, lang: str, extra: tuple[str, ...]) -> None:
         self.target = target
         self.stack = chosen
         self.suffix = suffix
         self.lang = lang
+        self.extra = extra
         self.changes: list[RequirementChange] = []
         self._placed = False
         self.from_index = isinstance(target.backend.PIP_NAME, str)
@@ -200,8 +215,7 @@ class _Writer:
             )
         else:
             origin = say(
-                "For {target}, made from the imports of the code, since no list of requirements was found: without "
-                "versions.",
+                "For {target}, made from the imports of the code, without versions: no list of requirements was read.",
                 target=self.target.title,
             )
         lines = [f"# {self._say(origin)}", *self._first_lines(False)]
@@ -260,8 +274,9 @@ class _Writer:
             yield fate.after
 
     def _torch_lines(self) -> Iterator[str]:
-        """Yield torch and the plugin."""
+        """Yield torch and the plugin, and what the migrated code needs with them."""
         self._placed = True
+        yield from self.extra
         if not self.stack.torch:
             yield f"# {self._say(self.stack.reason)}"
             yield f"# {self.target.install.render(self.lang)}"
@@ -312,7 +327,7 @@ class _Writer:
         reason = advice(self.target.title, item.name, row)
         if row.status in ("partial", "unknown"):
             return RequirementChange(place, item.text, item.text, reason, row.status == "unknown")
-        if row.status in ("renamed", "equivalent") and _INSTALLABLE.match(row.use):
+        if self.from_index and row.status in ("renamed", "equivalent") and _INSTALLABLE.match(row.use):
             return RequirementChange(place, item.text, row.use, reason)
         if cuda.packages()[package].kind == "framework" and row.status != "missing":
             return RequirementChange(place, item.text, item.text, reason)
@@ -333,6 +348,7 @@ class _Writer:
 def _changed_index(line: str) -> str:
     """Return an option that names an index of CUDA builds with that of the others; others as they are."""
     option, _, address = line.strip().replace("=", " ", 1).partition(" ")
+    option = {"-i": "--extra-index-url", "--index-url": "--extra-index-url"}.get(option, option)  # PyPI has the plugin
     if "/cu" not in address and "torch_stable" not in address:
         return line
     return f"{option} {CPU_INDEX}"
