@@ -26,13 +26,16 @@ def kit_for(setting: RunSettings, suffix: str, lang: str) -> Kit:
     return kit_of(setting.root, setting.name, listing, target, suffix or f"_{target.name}", setting.style, lang)
 
 
-def with_kit(setting: RunSettings, planned: Plan, kit: Kit, suffix: str, new_files: Iterable[Write] = ()) -> Plan:
+def with_kit(
+    setting: RunSettings, planned: Plan, kit: Kit, way: str, suffix: str = "", new_files: Iterable[Write] = ()
+) -> Plan:
     """Add the files of a kit to a plan.
 
     Args:
         setting: What the command was asked.
         planned: The plan of the code, whose writes are in place.
         kit: What the kit is made from.
+        way: `beside` the originals, `in place`, in a `copy`, or as a `patch`.
         suffix: The suffix of new files; empty where files are changed in place.
         new_files: The writes of the code beside the originals, where a suffix is given.
 
@@ -56,7 +59,7 @@ def with_kit(setting: RunSettings, planned: Plan, kit: Kit, suffix: str, new_fil
         tuple(path for path in planned.analysis.entry_points if path not in kit.made and kind_of(path) is Kind.PYTHON),
         tuple(finding for finding in planned.fixed if finding.location.path not in kit.made),
         tuple(finding for finding in planned.remaining if finding.location.path not in kit.made),
-        bool(suffix),
+        way,
     )
     own = {write.path: write for write in writes}
     for write in kit_writes(kit, outcome):

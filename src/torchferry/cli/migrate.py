@@ -149,7 +149,7 @@ def command(
             for journal in tree.recovered:
                 tell(say("undid an interrupted migration to {target}", target=journal.target).render(lang))
             setting = settle(choices, rewrite=True)
-            setting, planned = _plan(setting, kit, lang)
+            setting, planned = _plan(setting, "in place" if kit else "", lang)
             _refuse_dirty(setting, planned, allow_dirty)
             from torchferry.cli import migrated  # imported late, as below: while other processes examine files
 
@@ -160,7 +160,8 @@ def command(
             written = migrated.MigrationOutput("in place", setting.root)
             migrated.finish(setting, planned, judged, written, shown, choices)
     setting = settle(choices, rewrite=True)
-    setting, planned = _plan(setting, kit and not suffix, lang)
+    way = "copy" if out is not None else "patch" if diff or patch_file is not None else "in place"
+    setting, planned = _plan(setting, way if kit and not suffix else "", lang)
     from torchferry.cli import migrated
 
     shown = migrated.Shown(output_format, output_file, quiet, verbose)
@@ -216,7 +217,8 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
     sys.exit(migrated.status(planned))
 
 
-def _plan(setting: RunSettings, kit: bool = False, lang: str = "en") -> tuple[RunSettings, Plan]:
+def _plan(setting: RunSettings, kit: str = "", lang: str = "en") -> tuple[RunSettings, Plan]:
+    """Return the plan; with `kit`, which says how the code is written, also that of the files beside it."""
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance, meanwhile=_import_ahead)
     check_not_migrated(setting.root, setting.target, analysis)
@@ -229,7 +231,7 @@ def _plan(setting: RunSettings, kit: bool = False, lang: str = "en") -> tuple[Ru
     if kit:
         from torchferry.cli.kit import kit_for, with_kit  # imported late: few migrations write one
 
-        planned = with_kit(setting, planned, kit_for(setting, "", lang), "")
+        planned = with_kit(setting, planned, kit_for(setting, "", lang), kit)
     return setting._replace(native=native), planned
 
 
@@ -279,7 +281,7 @@ def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, l
         wanted = kit_for(setting, suffix, lang)
         lists = wanted.targeted.renamed
         writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target, lists)
-        writes = with_kit(setting, planned, wanted, suffix, writes).writes
+        writes = with_kit(setting, planned, wanted, "beside", suffix, writes).writes
     else:
         writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)
     writes = [write for write in writes if write.before != write.after]

@@ -33,7 +33,7 @@ class Migrated(NamedTuple):
         project: Its name.
         target: The target.
         style: `native`, `portable` or `shim`.
-        beside: Whether new files stand beside the originals.
+        way: `beside` the originals, `in place`, in a `copy`, or as a `patch`.
         moved: For each original, the file that stands in its place; the same one where it was changed in place.
         before: The old content of each changed file, by its path.
         after: The new one.
@@ -50,7 +50,7 @@ class Migrated(NamedTuple):
     project: str
     target: Target
     style: str
-    beside: bool
+    way: str
     moved: Mapping[str, str]
     before: Mapping[str, bytes]
     after: Mapping[str, bytes]
@@ -101,10 +101,21 @@ def _shell(*lines: str) -> Iterator[str]:
 def _readme(done: Migrated) -> Iterator[Message | str]:
     title = done.target.title
     yield from _heading(1, say("{project} on {target}", project=done.project, target=title))
-    if done.beside:
+    if done.way == "beside":
         yield say(
             "The files in the table below are new. The original ones are untouched and still run on CUDA. "
             "{guide} says what is different, and why.",
+            guide=f"[{done.guide}]({done.guide})",
+        )
+    elif done.way == "copy":
+        yield say(
+            "This folder is a migrated copy; the original is untouched. {guide} says what is different, and why.",
+            guide=f"[{done.guide}]({done.guide})",
+        )
+    elif done.way == "patch":
+        yield say(
+            "The code was changed by a patch, which `git apply -R` takes back. {guide} says what is "
+            "different, and why.",
             guide=f"[{done.guide}]({done.guide})",
         )
     else:
@@ -217,6 +228,12 @@ def _guide(done: Migrated) -> Iterator[Message | str]:
     yield from _heading(2, say("How to test"))
     yield from _tests(done)
     yield from _heading(2, say("How to undo"))
+    if done.way == "copy":
+        yield say("Remove this folder: the original is untouched.")
+        return
+    if done.way == "patch":
+        yield say("Apply the patch backwards: `git apply -R` with its file.")
+        return
     yield from _shell("torchferry undo .")
     yield ""
     yield say(
@@ -259,8 +276,10 @@ def _changed_lines(done: Migrated) -> Iterator[tuple[str, str, str]]:
 
 def _decisions(done: Migrated) -> Iterator[Message | str]:
     stack = done.lists.stack
-    if done.beside:
+    if done.way == "beside":
         yield say("- New files beside the originals: both versions run, and both have to be maintained.")
+    elif done.way == "copy":
+        yield say("- A copy of the whole tree: both versions run, and both have to be maintained.")
     else:
         yield say("- Changed in place: there is one version, for {target}.", target=done.target.title)
     if done.style == "portable":

@@ -16,7 +16,7 @@ from torchferry.source.requirements import in_lines, normalised, requirement
 from torchferry.source.settings import settings
 from torchferry.source.tree import Listing
 
-_INCLUDE = lazy_regex(r"[ \t]*(?:-r|-c|--requirement|--constraint)[ \t=]*(?P<path>[^\s#]+)")
+_INCLUDE = lazy_regex(r"[ \t]*(?P<option>-r|-c|--requirement|--constraint)[ \t=]*(?P<path>[^\s#]+)")
 _ASIDE = lazy_regex(
     r"(?:^|[/._-])(?:dev|develop|test|tests|testing|docs?|lint|ci|build|style|format|constraints?|mypy|type|optional|extra|extras)(?=[/._-]|$)"
 )
@@ -106,13 +106,20 @@ def _first(texts: dict[str, str], declares: bool) -> list[str]:
     return [path for path in wanted if path.startswith("requirements/")]
 
 
-def included(path: str, text: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield the files that a list includes, relative to the project's folder, and where their names stand."""
+def included(path: str, text: str, constraints: bool = True) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the files that a list includes, relative to the project's folder, and where their names stand.
+
+    Args:
+        path: The list.
+        text: Its text.
+        constraints: Whether files count that bound versions and install nothing.
+    """
     folder = path.rpartition("/")[0]
     at = 0
     for line in text.splitlines(keepends=True):
         match = _INCLUDE.match(line)
-        if match is not None and "://" not in match["path"]:
+        installs = match is not None and match["option"] in ("-r", "--requirement")
+        if match is not None and "://" not in match["path"] and (installs or constraints):
             parts: list[str] = folder.split("/") if folder else []
             for part in match["path"].split("/"):
                 if part == ".." and parts:

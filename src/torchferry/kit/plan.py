@@ -76,7 +76,7 @@ class CodeOutcome(NamedTuple):
         programs: What a user starts.
         fixed: The findings whose fixes are applied.
         remaining: What is left.
-        beside: Whether new files stand beside the originals.
+        way: `beside` the originals, `in place`, in a `copy`, or as a `patch`.
     """
 
     writes: tuple[Write, ...]
@@ -85,7 +85,7 @@ class CodeOutcome(NamedTuple):
     programs: tuple[str, ...]
     fixed: tuple[Finding, ...]
     remaining: tuple[Finding, ...]
-    beside: bool
+    way: str
 
 
 def setup_test_text(root: Path, name: str, target: Target, exclude: tuple[str, ...], lang: str) -> str:
@@ -146,7 +146,7 @@ def kit_writes(kit: Kit, outcome: CodeOutcome) -> Iterator[Write]:
         kit.project,
         kit.target,
         kit.style,
-        outcome.beside,
+        outcome.way,
         outcome.moved,
         outcome.originals,
         {path: write.after for path, write in _by_original(outcome)},

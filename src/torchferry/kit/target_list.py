@@ -107,7 +107,7 @@ def target_lists(
         files[names[path]] = writer.rewritten(path, lists.texts[path], names, top=path in lists.main[:1])
     if main not in files:
         if lists.main:
-            inner = {other for path in lists.main for other, _ in included(path, lists.texts[path])}
+            inner = {other for path in lists.main for other, _ in included(path, lists.texts[path], False)}
             files[main] = writer.including([names[path] for path in lists.main if path not in inner])
         else:
             files[main] = writer.made_from(lists.declared or _from_imports(modules), declared=bool(lists.declared))
