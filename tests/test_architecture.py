@@ -136,6 +136,7 @@ MAY_IMPORT = {
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
         *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling"),
+        *("kit",),
         *("advice",),
         *("assistant", "handover"),
     "advice": {"core", "backends", "source", "rules", "programs", "ops", "profiling"},
@@ -143,6 +144,7 @@ MAY_IMPORT = {
         *("core", "backends", "source", "migration", "report", "rehearsal", "doctor", "device", "numerics"),
     },
         "acceptance",
+    "kit": {"core", "backends", "source", "rules", "migration", "device"},
     },
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and asks its

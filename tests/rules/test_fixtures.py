@@ -76,6 +76,8 @@ def run(case: Case, code: str, name: str, root: Path, unsafe: bool = False) -> t
     for style, module in (("portable", "device_utils"), ("package", INSTALLED)):
         if ("style", style) in case.disk:
             written_for = PortableTarget(written_for.backend, written_for.version, module)
+    if "dtype" in dict(case.disk):
+        options = options._replace(dtype=dict(case.disk)["dtype"])
     request = Request(
         root, listing, written_for, rules(), options, selection, rewrite=True,
         seen=seen(case, root), redirected=("style", "shim") in case.disk,

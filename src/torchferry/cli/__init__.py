@@ -31,6 +31,7 @@ _COMMANDS = {
     "advise": "Say what would make a program faster on a target, with evidence.",
     "ops": "Say which operators a program needs, and which of them a target has.",
     "replay": "Run a saved call of an operator again, and judge it.",
+    "setup-test": "Write a test of the machine that a project is to run on.",
     "doctor": "Check this machine for a target's cards, with a command that fixes each failure.",
     "device": "Show the device of this machine, or write the device manager into a project.",
     "undo": "Restore every byte that the last migration changed.",
@@ -69,7 +70,8 @@ class LazyGroup(click.Group):
         """Import a command; None for one that does not exist."""
         if cmd_name not in self.described:
             return None
-        command: click.Command = importlib.import_module(f"torchferry.cli.{self.prefix}{cmd_name}").command
+        module = cmd_name.replace("-", "_")
+        command: click.Command = importlib.import_module(f"torchferry.cli.{self.prefix}{module}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

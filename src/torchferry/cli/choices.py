@@ -30,6 +30,7 @@ class Choices(NamedTuple):
         rewrite_documents: Whether commands in README files are rewritten.
         style: `native`, `portable` or `shim`.
         device_module: What portable code imports.
+        dtype: `auto` where portable code takes the best dtype of the device.
         home: The project's folder, where the file that is read is a copy of standard input.
         copied_to: The folder that holds this copy.
         around: The folder of the project that the named files belong to, where paths are to be counted from it.
@@ -50,6 +51,7 @@ class Choices(NamedTuple):
     rewrite_documents: bool = False
     style: str = "native"
     device_module: str = "file"
+    dtype: str = ""
     home: Path | None = None
     copied_to: Path | None = None
     around: Path | None = None

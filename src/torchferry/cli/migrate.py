@@ -45,6 +45,11 @@ CUDA's, and nothing else."""
 @click.option("--out", type=click.Path(path_type=Path), help="Write a migrated copy of the tree to this folder.")
 @click.option("--suffix", default="", metavar="SUFFIX", help="Write new files beside the originals: train_SUFFIX.py.")
 @click.option(
+    "--kit",
+    is_flag=True,
+    help="Also write what a team expects beside the code: requirements, setup test, read-me, guide, device manager.",
+)
+@click.option(
     "--overlay",
     type=click.Path(path_type=Path),
     help="Write migrated copies of the installed modules that the programs reach to this folder, to be imported first.",
@@ -65,6 +70,12 @@ CUDA's, and nothing else."""
     type=click.Choice(DEVICE_MODULES),
     default="file",
     help="With --style portable: a small file in the project, the torchferry package, or torch.accelerator.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["auto"]),
+    default=None,
+    help="With --style portable: in place of bfloat16, the best dtype that the device computes itself.",
 )
 @click.option("--allow-dirty", is_flag=True, help="Write even if there are uncommitted changes.")
 @click.option("--rewrite-documents", is_flag=True, help="Rewrite commands in README files too.")
@@ -91,10 +102,12 @@ def command(
     patch_file: Path | None,
     out: Path | None,
     suffix: str,
+    kit: bool,
     overlay: Path | None,
     python: Path | None,
     style: str,
     device_module: str,
+    dtype: str | None,
     allow_dirty: bool,
     rewrite_documents: bool,
     rehearse: str,
@@ -125,7 +138,14 @@ def command(
     if sum(ways) > 1:
         raise UsageError(say("--diff, --check, --patch, --out and --suffix exclude each other; name one"))
     if overlay is not None:
-        if patch_file is not None or out is not None or suffix or choices.home is not None or output_format != "text":
+        if (
+            patch_file is not None
+            or out is not None
+            or suffix
+            or kit
+            or choices.home is not None
+            or output_format != "text"
+        ):
             raise UsageError(say("--overlay can be combined only with --check and --diff"))
         from torchferry.cli.overlay import Overlay, write_overlay  # imported late: most migrations write none
 
@@ -137,12 +157,20 @@ def command(
             say("--seen has no use with `--style shim`: the redirect handles these lines in every run"),
             say("use --seen without --style shim; it finds what has to be rewritten by hand"),
         )
+    if dtype is not None and (style != "portable" or device_module == "torch"):
+        raise UsageError(say("--dtype needs `--style portable`, whose device manager chooses it"))
     choices = choices._replace(
-        unsafe_fixes=unsafe_fixes, rewrite_documents=rewrite_documents, style=style, device_module=device_module
+        unsafe_fixes=unsafe_fixes,
+        rewrite_documents=rewrite_documents,
+        style=style,
+        device_module=device_module,
+        dtype=dtype or "",
     )
     if choices.home is not None:
         if out is not None or suffix or patch_file is not None:
             raise UsageError(say("`-` writes to standard output: --patch, --out and --suffix do not apply"))
+        if kit:
+            raise UsageError(say("--kit needs the project's folder, and `-` is one file"))
         if not diff and not check:
             _rewrite_standard_input(choices)
     if not any(ways):
@@ -150,7 +178,7 @@ def command(
             for journal in tree.recovered:
                 tell(say("undid an interrupted migration to {target}", target=journal.target).render(lang))
             setting = settle(choices, rewrite=True)
-            setting, planned = _plan(setting)
+            setting, planned = _plan(setting, "in place" if kit else "", lang)
             _refuse_dirty(setting, planned, allow_dirty)
             from torchferry.cli import migrated  # imported late, as below: while other processes examine files
 
@@ -162,7 +190,8 @@ def command(
             written = _tested(setting, written, rehearse, rehearse_seconds, lang)
             migrated.finish(setting, planned, judged, written, shown, choices)
     setting = settle(choices, rewrite=True)
-    setting, planned = _plan(setting)
+    way = "copy" if out is not None else "patch" if diff or patch_file is not None else "in place"
+    setting, planned = _plan(setting, way if kit and not suffix else "", lang)
     from torchferry.cli import migrated
 
     shown = migrated.Shown(output_format, output_file, quiet, verbose)
@@ -184,7 +213,7 @@ def command(
             tell(say("not copied, since they are pipes, sockets or devices: {names}", names=names).render(lang))
         written = migrated.MigrationOutput("copy", out)
     else:
-        planned = planned._replace(writes=_write_beside(setting, planned, suffix, lang))
+        planned = planned._replace(writes=_write_beside(setting, planned, suffix, kit, lang))
         written = migrated.MigrationOutput("beside", setting.root)
     written = _tested(setting, written, rehearse, rehearse_seconds, lang)
     migrated.finish(setting, planned, judged, written, shown, choices, changes_count=check)
@@ -228,7 +257,8 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
     sys.exit(migrated.status(planned))
 
 
-def _plan(setting: RunSettings) -> tuple[RunSettings, Plan]:
+def _plan(setting: RunSettings, kit: str = "", lang: str = "en") -> tuple[RunSettings, Plan]:
+    """Return the plan; with `kit`, which says how the code is written, also that of the files beside it."""
     with progress(len(setting.request.listing.entries)) as advance:
         analysis = analyse(setting.request, advance, meanwhile=_import_ahead)
     check_not_migrated(setting.root, setting.target, analysis)
@@ -238,6 +268,10 @@ def _plan(setting: RunSettings) -> tuple[RunSettings, Plan]:
     planned = plan(setting.root, analysis)
     if setting.placement is not None:
         planned = with_module_files(setting.root, setting.placement, planned)
+    if kit:
+        from torchferry.cli.kit import kit_for, with_kit  # imported late: few migrations write one
+
+        planned = with_kit(setting, planned, kit_for(setting, "", lang), kit)
     return setting._replace(native=native), planned
 
 
@@ -278,10 +312,19 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
         raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
 
 
-def _write_beside(setting: RunSettings, planned: Plan, suffix: str, lang: str) -> list[Write]:
+def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, lang: str) -> list[Write]:
     from torchferry.migration.suffix import plan_suffix
 
-    writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)
+    if kit:
+        from torchferry.cli.kit import kit_for, with_kit  # imported late: few migrations write one
+
+        wanted = kit_for(setting, suffix, lang)
+        lists = wanted.targeted.renamed
+        writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target, lists)
+        writes = with_kit(setting, planned, wanted, "beside", suffix, writes).writes
+    else:
+        writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)
+    writes = [write for write in writes if write.before != write.after]
     with exclusive(setting.root) as tree:
         if writes:
             _tell_unknown(apply(tree, writes, setting.target.journal_key), setting.root, lang)

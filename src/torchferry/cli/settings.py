@@ -133,6 +133,7 @@ def settle(choices: Choices, rewrite: bool) -> RunSettings:
         paths=config.paths,
         rewrite_documents=config.rewrite_documents,
         max_file_size=config.max_file_size,
+        dtype=choices.dtype,
     )
     listing = list_files(root, config.exclude, only)
     placement = None

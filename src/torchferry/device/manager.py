@@ -27,10 +27,10 @@ from torchferry.device.profiling import (
     use_stream,
     wait,
 )
-from torchferry.device.randomness import create_generator, seed_everything
+from torchferry.device.randomness import seed_everything, seeded_generator
 from torchferry.device.ranks import collective, distributed, place_index
 from torchferry.device.torch_import import torch
-from torchferry.device.weights import load_safetensors
+from torchferry.device.weights import read_safetensors
 
 _STATES = {
     # translators: state of a dtype: the card computes it itself
@@ -226,7 +226,7 @@ class DeviceManager:
         Raises:
             NotOnThisDeviceError: the device has no generators; `on_cpu=True` then draws on the CPU.
         """
-        return create_generator(self._place, seed, on_cpu)
+        return seeded_generator(self._place, seed, on_cpu)
 
     def seed_everything(self, seed: int, *, deterministic: bool = False) -> tuple[str, ...]:
         """Seed Python, numpy, torch and all devices of this kind; return what was seeded.
@@ -291,7 +291,7 @@ class DeviceManager:
             DeviceError: the library safetensors is not installed.
             FileNotFoundError: there is no such file.
         """
-        return load_safetensors(self._place, path, dtype)
+        return read_safetensors(self._place, path, dtype)
 
     # --- mixed precision ---
 

@@ -16,7 +16,7 @@ from typing import Any
 from torchferry.core.importable import is_importable
 from torchferry.core.messages import say
 from torchferry.core.ranges import Ranges
-from torchferry.device.dtypes import judge
+from torchferry.device.dtypes import best, judge
 from torchferry.device.facts import DeviceFacts
 from torchferry.device.failures import DeviceError, NotOnThisDeviceError, warn
 from torchferry.device.names import DescribedDevice, find, required, resolve
@@ -24,8 +24,10 @@ from torchferry.device.precision import HALVES, scaler_class
 from torchferry.device.presence import PREFERRED, first_device, split_device
 from torchferry.device.profiling import activities, time_column, wait
 from torchferry.device.provider import portable_names, vendors
+from torchferry.device.randomness import seeded_generator
 from torchferry.device.ranks import collective
 from torchferry.device.torch_import import torch
+from torchferry.device.weights import read_safetensors
 
 _CUDA = "cuda"
 
@@ -277,6 +279,37 @@ def sort_key(column: str) -> str:
     """
     prefix = time_column(_anywhere(), own=False)[: -len("_time_total")]
     return column.replace(_CUDA, prefix)
+
+
+# --- what the device manager has ---
+
+
+def create_generator(seed: int, *, on_cpu: bool = False) -> torch.Generator:
+    """Return a seeded generator of the device, or of the CPU: with `on_cpu`, and where there is no accelerator.
+
+    Raises:
+        NotOnThisDeviceError: the device has none; the error says what to do instead.
+    """
+    return seeded_generator(DescribedDevice(chosen_kind(), this_device()), int(seed), on_cpu)
+
+
+def load_safetensors(path: str | os.PathLike[str]) -> dict[str, torch.Tensor]:
+    """Return the tensors of a safetensors file on the device, by name; each is read on the CPU and moved.
+
+    Raises:
+        DeviceError: the library safetensors is not installed.
+        FileNotFoundError: there is no such file.
+    """
+    return read_safetensors(DescribedDevice(chosen_kind(), this_device()), path, None)
+
+
+@lru_cache(maxsize=1)
+def preferred_dtype() -> torch.dtype:
+    """Return the first of bfloat16, float16 and float32 that the device computes itself; float32 on the CPU.
+
+    The first call may compute a small product on the card, where neither the plugin nor a verified fact answers.
+    """
+    return best(DescribedDevice(chosen_kind(), this_device()))[-1].dtype
 
 
 # --- what leads to the plugin's ---

@@ -14,7 +14,7 @@ from torchferry.device.names import DescribedDevice, find
 from torchferry.device.torch_import import torch
 
 
-def create_generator(place: DescribedDevice, seed: int, on_cpu: bool) -> torch.Generator:
+def seeded_generator(place: DescribedDevice, seed: int, on_cpu: bool) -> torch.Generator:
     """Return a seeded generator of the device, or of the CPU.
 
     Raises:

@@ -34,6 +34,8 @@ _MODULES = (
     "names",
     "presence",
     "dtypes",
+    "randomness",
+    "weights",
     "precision",
     "profiling",
     "ranks",

@@ -12,7 +12,7 @@ from torchferry.device.names import DescribedDevice
 from torchferry.device.torch_import import torch
 
 
-def load_safetensors(
+def read_safetensors(
     place: DescribedDevice, path: str | os.PathLike[str], dtype: torch.dtype | None
 ) -> dict[str, torch.Tensor]:
     """Return the tensors of a file on the device, by name.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
@@ -40,6 +41,8 @@ _CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 _FAMILY = "DEP"
 
+_SHELL = (".sh", ".bash", ".slurm", ".sbatch")
+
 
 def suffixed(path: str, suffix: str) -> str:
     """Return the path of the new version of a file: the suffix goes before the last dot of its name."""
@@ -50,8 +53,24 @@ def suffixed(path: str, suffix: str) -> str:
     return f"{folder}{slash}{stem}{suffix}{dot}{ending}"
 
 
-def plan_suffix(root: Path, analysis: Analysis, writes: list[Write], suffix: str, target: Target) -> list[Write]:
-    """Return the new files to write beside the originals.
+def plan_suffix(
+    root: Path,
+    analysis: Analysis,
+    writes: list[Write],
+    suffix: str,
+    target: Target,
+    lists: Mapping[str, str] | None = None,
+) -> list[Write]:
+    """Return the new files to write beside the originals; one that is there already is written as it is.
+
+    Args:
+        root: The project's folder.
+        analysis: What was examined.
+        writes: The writes in place.
+        suffix: What the names of the new files end with.
+        target: The target.
+        lists: Lists of requirements that somebody else writes, each with its new name. Scripts that install these, or
+            start new files, get a new version too. None where nobody writes lists.
 
     Raises:
         TorchferryError: the suffix is not one for module names, a new file exists already, or a package's
@@ -63,7 +82,7 @@ def plan_suffix(root: Path, analysis: Analysis, writes: list[Write], suffix: str
             say("use letters, digits and `_`, such as `_npu`"),
         )
     added = [write for write in writes if write.before is None]  # new already, and no original's
-    changed = {write.path: write for write in writes if write.before is not None}
+    changed = {write.path: write for write in writes if write.before is not None and write.path not in (lists or ())}
     python = [item.path for item in analysis.examined if item.outline is not None]
     project = Project(root, python)
     graph = ImportGraph(project, (item.outline for item in analysis.examined if item.outline is not None))
@@ -77,23 +96,32 @@ def plan_suffix(root: Path, analysis: Analysis, writes: list[Write], suffix: str
     moving -= set(packages)
     for package in packages:
         _refuse_shared_names(project, graph, frozenset(moving), package)
-    adjuster = _Adjuster(project, frozenset(moving), suffix)
+    adjuster = _Adjuster(project, frozenset(moving), suffix, lists or {})
     result = []
-    for path in sorted(moving | set(changed)):
+    scripts = adjuster.scripts(root, analysis) if lists is not None else set()
+    for path in sorted(moving | set(changed) | scripts):
         new = suffixed(path, suffix)
-        if (root / new).exists():
-            raise TorchferryError(say("`{path}` exists already", path=new), say("remove it or choose another suffix"))
         data = changed[path].after if path in changed else read_regular(root / path)
         kind = kind_of(path)
         if kind in (Kind.PYTHON, Kind.NOTEBOOK):
             data = adjuster.python(path, kind, data)
-        elif path.endswith((".sh", ".bash", ".slurm", ".sbatch")):
+        elif path.endswith(_SHELL):
             data = adjuster.shell(path, data)
+        is_there = (root / new).exists() or (root / new).is_symlink()
+        if is_there and not _holds(root / new, data):
+            raise TorchferryError(say("`{path}` exists already", path=new), say("remove it or choose another suffix"))
         mode = (root / path).stat().st_mode & 0o7777
-        result.append(Write(new, None, data, mode))
-    if not target.module:  # code for every device keeps the requirements of each machine apart
+        result.append(Write(new, data if is_there else None, data, mode))
+    if not target.module and lists is None:  # code for every device keeps the requirements of each machine apart
         result += _requirements(root, analysis, set(changed), suffix, target)
     return sorted([*result, *added], key=lambda write: write.path)
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    try:
+        return not path.is_symlink() and read_regular(path) == data
+    except OSError:
+        return False
 
 
 def _requirements(root: Path, analysis: Analysis, changed: set[str], suffix: str, target: Target) -> Iterable[Write]:
@@ -166,10 +194,27 @@ def _imports_moving(project: Project, names: Names, statement: ast.AST, moving: 
 class _Adjuster:
     """Makes the new files import, and start, the new versions of each other."""
 
-    def __init__(self, project: Project, moving: frozenset[str], suffix: str) -> None:
+    def __init__(
+        self, project: Project, moving: frozenset[str], suffix: str, lists: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.project = project
         self.moving = moving
         self.suffix = suffix
+        self.named = {**{path: suffixed(path, suffix) for path in moving}, **lists}
+
+    def scripts(self, root: Path, analysis: Analysis) -> set[str]:
+        """Return the scripts that start a file with a new version, or install a list with one."""
+        paths = set()
+        for item in analysis.examined:
+            stem = item.path.rpartition(".")[0]
+            if item.path.endswith(_SHELL) and not stem.endswith(self.suffix):
+                try:
+                    data = read_regular(root / item.path)
+                except OSError:
+                    continue
+                if self.shell(item.path, data) != data:
+                    paths.add(item.path)
+        return paths
 
     def python(self, path: str, kind: Kind, data: bytes) -> bytes:
         """Import the new versions, in a module or in the cells of a notebook."""
@@ -234,9 +279,9 @@ class _Adjuster:
         except UnicodeDecodeError:
             return data
         text = source.text
-        for moved in sorted(self.moving, key=len, reverse=True):
-            pattern = re.compile(rf"(?<![\w./-])((?:\./)?{re.escape(moved)})(?![\w.-])")
-            text = pattern.sub(lambda match: suffixed(match.group(1), self.suffix), text)
+        for moved in sorted(self.named, key=len, reverse=True):
+            pattern = re.compile(rf"(?<![\w./-])((?:\./)?){re.escape(moved)}(?![\w.-])")
+            text = pattern.sub(rf"\g<1>{self.named[moved]}", text)
         return text.encode()
 
 

@@ -36,11 +36,13 @@ class Options(NamedTuple):
         paths: Path prefixes to replace, from `[tool.torchferry.paths]`, longest first.
         rewrite_documents: Whether commands in README files are rewritten rather than reported.
         max_file_size: Larger files (in bytes) are reported, not read.
+        dtype: `auto` where portable code takes the best dtype of the device in place of bfloat16.
     """
 
     paths: Mapping[str, str] = {}
     rewrite_documents: bool = False
     max_file_size: int = 5_000_000
+    dtype: str = ""
 
 
 class Context:

@@ -27,7 +27,9 @@ from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.load_onto_device import unloadable_locations
 from torchferry.rules.device.strings import literal_span, written_device
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.library.portable_weights import is_loaded_weight
 from torchferry.rules.library.refused_device import is_refused
+from torchferry.rules.random.portable_generator import is_seeded_generator
 from torchferry.source.flow import Trace, TraceResult
 from torchferry.source.lexicon import DEVICE_SPELLING
 
@@ -41,11 +43,13 @@ class CudaDeviceString(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each device string whose use is known."""
-        # LIB109 and DEV114 report these
+        # DEV114, LIB109, RNG104 and LIB121 report what is left out here
         unloadable = {part for location in unloadable_locations(context) for part in ast.walk(location)}
         for node in device_strings(context):
             trace = device_trace(context, node)
-            if trace.result is TraceResult.YES and not is_refused(context, node) and node not in unloadable:
+            if trace.result is not TraceResult.YES or is_refused(context, node) or node in unloadable:
+                continue
+            if not is_seeded_generator(context, node) and not is_loaded_weight(context, node):
                 yield self._report(context, node, trace)
 
     def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:

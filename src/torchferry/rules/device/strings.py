@@ -130,7 +130,7 @@ def default_edits(context: PythonContext, node: ast.expr, text: str) -> list[Edi
     function = file.parents.get(parent) if isinstance(parent, ast.arguments) else None
     if not isinstance(parent, ast.arguments) or not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return []
-    name = _argument_of(parent, default)
+    name = argument_of(parent, default)
     body = [item for item in function.body if not _is_constant(item)]
     if not name or not body or _SCRIPTED.search(context.text) or "\n" in text:
         return []
@@ -178,7 +178,7 @@ def is_question(context: PythonContext, node: ast.expr, depth: int = 0) -> bool:
     ):
         child, parent = parent, context.file.parents.get(parent)
     if isinstance(parent, ast.arguments):
-        return _TYPE_NAME.search(_argument_of(parent, child)) is not None
+        return _TYPE_NAME.search(argument_of(parent, child)) is not None
     if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and parent.value is child:
         targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
         return any(_holds_type(context, target, depth) for target in targets)
@@ -194,7 +194,7 @@ def is_question(context: PythonContext, node: ast.expr, depth: int = 0) -> bool:
     return isinstance(parent, ast.Call) and child in parent.args[:1] and last_name(parent.func) in _FIRST_ARGUMENT
 
 
-def _argument_of(arguments: ast.arguments, default: ast.AST) -> str:
+def argument_of(arguments: ast.arguments, default: ast.AST) -> str:
     """Return the name of the argument that has a default."""
     ordered = [*arguments.posonlyargs, *arguments.args]
     for argument, value in zip(reversed(ordered), reversed(arguments.defaults)):  # noqa: B905 - fewer have one

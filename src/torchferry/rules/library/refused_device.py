@@ -19,6 +19,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.library.portable_weights import is_loaded_weight
 
 
 class RefusedDevice(Rule):
@@ -33,7 +34,7 @@ class RefusedDevice(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that names a device."""
         for name, argument in refused_arguments(context):
-            if exemption_reason(context, argument) is not None:
+            if exemption_reason(context, argument) is not None or is_loaded_weight(context, argument):  # LIB121
                 continue
             package = context.target.package_of_module(name)
             row = package[1] if package is not None else context.target.row("packages", name.partition(".")[0])

@@ -1,0 +1,46 @@
+"""`torchferry setup-test`: write a test of the machine that a project is to run on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from torchferry.backends.target import Target
+from torchferry.cli.completion import target_option
+from torchferry.cli.settings import project_name
+from torchferry.core.config import load
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import language, say
+
+
+@click.command("setup-test")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".")
+@target_option()
+@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to.")
+@click.option("--force", is_flag=True, help="Replace a file that torchferry did not write, or that was edited.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+def command(folder: Path, target: str, output_file: Path | None, force: bool, lang: str | None) -> None:
+    """Write a test of the machine that the project in FOLDER is to run on, as one file that needs no torchferry.
+
+    It is made from the project's imports and requirements, runs on Python 3.8 or later, and asks six questions: torch
+    and the plugin, the device, the device manager, the dependencies in their versions, the dtypes, and the download of
+    the models that the code names. Without `-o` the file goes to standard output.
+    """
+    from torchferry.kit.plan import setup_test_text  # imported late: other commands need none of it
+
+    lang = lang or language()
+    config = load(folder)
+    name = target or config.target
+    if not name:
+        raise UsageError(say("no target is named"), say("use `--target`, or set `target` in torchferry.toml"))
+    chosen = Target.named(name)
+    text = setup_test_text(folder, project_name(folder), chosen, config.exclude, lang)
+    if output_file is None:
+        click.echo(text, nl=False)
+        return
+    from torchferry.device.install_file import install_file
+
+    written = install_file(output_file.parent, output_file.name, text, force=force)
+    message = say("{path} is written", path=output_file) if written else say("{path} is up to date", path=output_file)
+    click.echo(message.render(lang))

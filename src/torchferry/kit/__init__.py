@@ -1,0 +1,1 @@
+"""The files beside a migrated project: requirements, setup test, read-me, guide."""

@@ -1,0 +1,421 @@
+"""The read-me and the migration guide that stand beside a migrated project, in English or Chinese."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+
+from torchferry import __version__
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import Message, say, say_in, say_plural
+from torchferry.core.record import NamedTuple
+from torchferry.kit.needs import Needs
+from torchferry.kit.target_list import TargetLists
+from torchferry.source.requirements import normalised, requirement
+
+MARK = "<!-- torchferry: ignore-file -->"
+"""What keeps a later run from reading the commands of a document as the project's own."""
+
+_LONGEST = 160
+"""Characters of a line that a table shows."""
+
+
+_MAIN = lazy_regex(r"(?:train|main|infer|run|generate|sample|predict|detect)")
+"""How programs are called that do what a project is for."""
+
+
+class Migrated(NamedTuple):
+    """What was migrated, for the documents.
+
+    Attributes:
+        project: Its name.
+        target: The target.
+        style: `native`, `portable` or `shim`.
+        way: `beside` the originals, `in place`, in a `copy`, or as a `patch`.
+        moved: For each original, the file that stands in its place; the same one where it was changed in place.
+        before: The old content of each changed file, by its path.
+        after: The new one.
+        programs: What a user starts, by the original's name.
+        fixed: The findings whose fixes were applied.
+        remaining: Findings that are left, in the files as they are to be.
+        lists: The lists of requirements.
+        needs: What the code needs.
+        setup_test: The file with the setup test.
+        guide: The file with the guide.
+        files: All files of the kit.
+    """
+
+    project: str
+    target: Target
+    style: str
+    way: str
+    moved: Mapping[str, str]
+    before: Mapping[str, bytes]
+    after: Mapping[str, bytes]
+    programs: tuple[str, ...]
+    fixed: tuple[Finding, ...]
+    remaining: tuple[Finding, ...]
+    lists: TargetLists
+    needs: Needs
+    setup_test: str
+    guide: str
+    files: tuple[str, ...]
+
+
+def readme(migrated: Migrated, lang: str) -> str:
+    """Return how the project is set up and started on the target."""
+    return _document(_readme(migrated), lang)
+
+
+def guide(migrated: Migrated, lang: str) -> str:
+    """Return what changed and why, what is left, how it is tested and taken back."""
+    return _document(_guide(migrated), lang)
+
+
+def _document(parts: Iterable[Message | str], lang: str) -> str:
+    lines = [part if isinstance(part, str) else part.render(lang) for part in parts]
+    return f"{MARK}\n" + "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _heading(level: int, text: Message) -> tuple[str, Message, str]:
+    return "", _joined("#" * level + " ", text), ""
+
+
+def _joined(*parts: Message | str) -> Message:
+    """Put parts together as they are."""
+    names = [f"part{number}" for number in range(len(parts))]
+    return Message("".join(f"{{{name}}}" for name in names), tuple(zip(names, parts, strict=True)))
+
+
+def _shell(*lines: str) -> Iterator[str]:
+    yield "```bash"
+    yield from lines
+    yield "```"
+
+
+# --- the read-me ---
+
+
+def _readme(done: Migrated) -> Iterator[Message | str]:
+    title = done.target.title
+    yield from _heading(1, say("{project} on {target}", project=done.project, target=title))
+    if done.way == "beside":
+        yield say(
+            "The files in the table below are new. The original ones are untouched and still run on CUDA. "
+            "{guide} says what is different, and why.",
+            guide=f"[{done.guide}]({done.guide})",
+        )
+    elif done.way == "copy":
+        yield say(
+            "This folder is a migrated copy; the original is untouched. {guide} says what is different, and why.",
+            guide=f"[{done.guide}]({done.guide})",
+        )
+    elif done.way == "patch":
+        yield say(
+            "The code was changed by a patch, which `git apply -R` takes back. {guide} says what is "
+            "different, and why.",
+            guide=f"[{done.guide}]({done.guide})",
+        )
+    else:
+        yield say(
+            "The code was changed in place; `torchferry undo .` brings the original back. {guide} says what is "
+            "different, and why.",
+            guide=f"[{done.guide}]({done.guide})",
+        )
+    yield from _heading(2, say("Set up"))
+    yield say("1. The stack of the vendor: {install}.", install=done.target.install)
+    if done.lists.stack.note is not None:
+        yield say("   torch {version}: {note}.", version=done.lists.stack.torch, note=done.lists.stack.note)
+    yield say("2. The packages. Those that need CUDA are not in this list:")
+    yield ""
+    yield from _shell(f"pip install -r {done.lists.main}")
+    yield ""
+    yield say("3. The test of the machine. It says for each failure what to do:")
+    yield ""
+    yield from _shell(f"python {done.setup_test}")
+    yield from _heading(2, say("Run"))
+    commands = [_command(done, program) for program in done.programs]
+    if commands:
+        yield from _shell(*commands)
+    else:
+        yield say("No program of the project uses the device by itself; start yours as before.")
+    if done.style == "portable":
+        yield ""
+        yield say(
+            "The code takes the first accelerator that is there. `PREFERRED_DEVICE={name}` in the environment asks for "
+            "this one, and the program stops where it is missing. On a machine without any it runs on the CPU.",
+            name=done.target.name,
+        )
+    if done.needs.models:
+        yield from _heading(2, say("Models"))
+        yield say("They are downloaded when a program first needs them. For some, accept the licence and log in first.")
+        yield ""
+        yield from (f"- `{model.name}` ({model.place})" for model in done.needs.models)
+    yield from _heading(2, say("Files"))
+    yield from _table((say_in("kit", "file"), say("what it is")), _files(done))
+    yield from _heading(2, say("When something fails"))
+    yield say("- `python {file}` names the cause and the remedy for what the machine lacks.", file=done.setup_test)
+    yield say("- {guide} lists what was left to do.", guide=f"[{done.guide}]({done.guide})")
+    yield say(
+        "- `torchferry doctor --target {name}` examines driver, toolkit and container, where torchferry is installed.",
+        name=done.target.name,
+    )
+
+
+def _command(done: Migrated, program: str) -> str:
+    path = done.moved.get(program, program)
+    return f"bash {path}" if path.endswith((".sh", ".bash")) else f"python {path}"
+
+
+def _files(done: Migrated) -> Iterator[tuple[Message | str, ...]]:
+    for original, new in sorted(done.moved.items()):
+        if original != new:
+            yield f"`{new}`", say("in place of `{original}`", original=original)
+    what = {
+        done.lists.main: say("packages to install"),
+        done.setup_test: say("test of the machine"),
+        done.guide: say("what was changed, and why"),
+        done.needs.manager: say("the device, for code that you write: `from device_utils import DeviceManager`"),
+    }
+    for file in done.files:
+        if file in what:
+            yield f"`{file}`", what[file]
+        elif file in done.lists.files:
+            yield f"`{file}`", say("further list of packages")
+
+
+# --- the guide ---
+
+
+def _guide(done: Migrated) -> Iterator[Message | str]:
+    title = done.target.title
+    work = [finding for finding in done.remaining if finding.grade is not Grade.NOTE]
+    yield from _heading(1, say("Migration of {project} to {target}", project=done.project, target=title))
+    yield say(
+        "{fixes} in {files}; {left} left to do by hand. Written by torchferry {version}.",
+        fixes=say_plural("{count} fix", "{count} fixes", count=len(done.fixed)),
+        files=say_plural("{count} file", "{count} files", count=len(done.after)),
+        left=say_plural("{count} place", "{count} places", count=len(work)),
+        version=__version__,
+    )
+    yield ""
+    yield say("It was written without the card: no speed and no result on it was measured.")
+    yield from _heading(2, say("What changed in the code"))
+    rows = list(_changed_lines(done))
+    if rows:
+        yield from _table((say("place"), say("before"), say("after")), rows)
+    else:
+        yield say("Nothing.")
+    yield from _heading(2, say("Why"))
+    yield from _reasons(done)
+    yield from _heading(2, say("What changed in the requirements"))
+    if done.lists.changes:
+        yield from _table(
+            (say("place"), say("before"), say("after"), say("why")),
+            (
+                (_code(change.place), _code(change.before), _code(change.after) or "-", change.reason)
+                for change in done.lists.changes
+            ),
+        )
+    else:
+        yield say("Nothing.")
+    yield from _heading(2, say("Decisions"))
+    yield from _decisions(done)
+    yield from _heading(2, say("What is left"))
+    yield from _left(done, work)
+    yield from _heading(2, say("How to test"))
+    yield from _tests(done)
+    yield from _heading(2, say("How to undo"))
+    if done.way == "copy":
+        yield say("Remove this folder: the original is untouched.")
+        return
+    if done.way == "patch":
+        yield say("Apply the patch backwards: `git apply -R` with its file.")
+        return
+    yield from _shell("torchferry undo .")
+    yield ""
+    yield say(
+        "It puts back every byte, and removes the files that were written. It refuses where one was edited since."
+    )
+
+
+def _reasons(done: Migrated) -> Iterator[Message | str]:
+    """Yield each message of a fix once, with the places that it is about."""
+    places: dict[tuple[str, Message], list[str]] = {}
+    for finding in sorted(done.fixed, key=lambda finding: finding.location.order):
+        places.setdefault((finding.code, finding.message), []).append(
+            f"{finding.location.path}:{finding.location.line}"
+        )
+    if not places:
+        yield say("Nothing was rewritten.")
+    for (code, message), where in places.items():
+        yield say("- {code}: {message} ({places})", code=code, message=message, places=", ".join(dict.fromkeys(where)))
+    if places:
+        yield ""
+        yield say("`torchferry rule CODE` explains a rule.")
+
+
+def _changed_lines(done: Migrated) -> Iterator[tuple[str, str, str]]:
+    """Yield the lines that are different, with their place in the original."""
+    for path in sorted(done.after):
+        old = done.before.get(path, b"").decode("utf-8", "replace").splitlines()
+        new = done.after[path].decode("utf-8", "replace").splitlines()
+        matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+        for tag, first, last, new_first, new_last in matcher.get_opcodes():
+            if tag == "equal":
+                continue
+            removed, added = old[first:last], new[new_first:new_last]
+            for number in range(max(len(removed), len(added))):
+                before = removed[number] if number < len(removed) else ""
+                after = added[number] if number < len(added) else ""
+                line = first + min(number, max(len(removed) - 1, 0)) + 1
+                yield f"{path}:{line}", _code(before.strip()), _code(after.strip())
+
+
+def _decisions(done: Migrated) -> Iterator[Message | str]:
+    stack = done.lists.stack
+    if done.way == "beside":
+        yield say("- New files beside the originals: both versions run, and both have to be maintained.")
+    elif done.way == "copy":
+        yield say("- A copy of the whole tree: both versions run, and both have to be maintained.")
+    else:
+        yield say("- Changed in place: there is one version, for {target}.", target=done.target.title)
+    if done.style == "portable":
+        yield say("- The code asks `device_utils.py` for the device, so that it runs on every one, CUDA included.")
+    elif done.style == "shim":
+        yield say("- The code is redirected when it starts, and stays written for CUDA.")
+    else:
+        yield say("- The code names the vendor's own API, and runs on {target} alone.", target=done.target.title)
+    if stack.torch:
+        yield say(
+            "- torch {torch} with {plugins}: {reason}.",
+            torch=stack.torch,
+            plugins=", ".join(stack.plugins),
+            reason=stack.reason,
+        )
+    else:
+        yield _joined("- ", stack.reason)
+    examined = done.target.version or next(iter(done.target.backend.table("api").verified[-1:]), "")
+    if examined and examined not in stack.plugin_versions:
+        yield say(
+            "- **Look at this:** the code was examined for version {examined} of the plugin, and the list installs "
+            "another one. `--target {name}@VERSION` examines it for that.",
+            examined=examined,
+            name=done.target.name,
+        )
+    if stack.decision:
+        yield say("- **Agree to this or choose another:** the project asks for another torch than the one above.")
+    for dtype, place in sorted(done.needs.dtypes.items()):
+        note = done.target.backend.DTYPE_NOTES.get(dtype)
+        if note is not None:
+            yield say(
+                "- {dtype} is used ({place}). On {target}: {note}.",
+                dtype=dtype,
+                place=place,
+                target=done.target.title,
+                note=note,
+            )
+    for change in done.lists.changes:
+        if not change.after and change.place and change.before and not change.before.startswith("-"):
+            yield say("- `{name}` is not installed: {reason}.", name=change.before, reason=change.reason)
+
+
+def _left(done: Migrated, work: list[Finding]) -> Iterator[Message | str]:
+    notes = [finding for finding in done.remaining if finding.grade is Grade.NOTE]
+    if not work:
+        yield say("Nothing in the code has to be changed by hand.")
+    for finding in sorted(work, key=lambda finding: finding.location.order):
+        yield _line(done, finding)
+    unlisted = _unlisted(done)
+    if unlisted:
+        yield ""
+        yield say("Imported, and in no list of requirements; install those that you need:")
+        yield ""
+        yield from (f"- `{name}` ({place})" for name, place in unlisted)
+    decisions = [change for change in done.lists.changes if change.decision]
+    if decisions:
+        yield ""
+        yield say("Requirements to look at:")
+        yield ""
+        for change in decisions:
+            place = change.place or "-"
+            yield say("- `{name}` ({place}): {reason}", name=change.before, place=place, reason=change.reason)
+    if notes:
+        yield ""
+        yield say("These places stay as they are on purpose:")
+        yield ""
+        yield from (_line(done, finding) for finding in sorted(notes, key=lambda finding: finding.location.order))
+
+
+def _line(done: Migrated, finding: Finding) -> Message:
+    path = done.moved.get(finding.location.path, finding.location.path)
+    place = f"{path}:{finding.location.line}"
+    return say("- `{place}` {code}: {message}", place=place, code=finding.code, message=finding.message)
+
+
+def _unlisted(done: Migrated) -> list[tuple[str, str]]:
+    listed = set()
+    for text, _ in done.lists.required:
+        found = requirement(text, 0, len(text))
+        if found is not None:
+            listed.add(found.name)
+    listed |= {normalised(change.before.partition("=")[0].partition(">")[0].strip()) for change in done.lists.changes}
+    ours = {normalised(done.target.backend.PLUGIN)}
+    return [
+        (module.distribution, module.place)
+        for module in done.needs.modules
+        if module.needed and normalised(module.distribution) not in listed | ours
+    ]
+
+
+def _tests(done: Migrated) -> Iterator[Message | str]:
+    yield say("1. The machine:")
+    yield ""
+    yield from _shell(f"python {done.setup_test}")
+    listed = [program for program in done.programs if program.endswith(".py")]
+    first = sorted(listed, key=lambda path: (_MAIN.match(path.rpartition("/")[2]) is None, path.count("/"), path))
+    programs = [done.moved.get(program, program) for program in first]
+    if programs:
+        yield ""
+        yield say(
+            "2. The code on a simulated card, on the CPU, with small sizes; it shows names that the plugin lacks:"
+        )
+        yield ""
+        yield from _shell(f"torchferry rehearse --target {done.target} -- python {programs[0]}")
+        yield ""
+        yield say("3. The program on the card, to its end:")
+        yield ""
+        yield from _shell(*(f"python {program}" for program in programs))
+        yield ""
+        yield say(
+            "4. Its results beside those of CUDA: the same seed draws other numbers on another vendor's card, so give "
+            "both the same input, and compare images by eye or by a metric, losses by `torchferry compare curves`, and "
+            "operators by `torchferry compare cpu`."
+        )
+        yield ""
+        yield say("5. Time and memory of one run, beside those of CUDA.")
+
+
+# --- tables ---
+
+
+def _code(text: str) -> str:
+    """Return a text as code in a cell of a table; empty for none."""
+    if not text:
+        return ""
+    shown = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    fence = "``" if "`" in shown else "`"
+    pad = " " if "`" in shown else ""
+    return f"{fence}{pad}{shown}{pad}{fence}".replace("|", "\\|").replace("\r", "")
+
+
+def _table(head: tuple[Message, ...], rows: Iterable[tuple[Message | str, ...]]) -> Iterator[Message | str]:
+    yield _row(head)
+    yield "|" + " --- |" * len(head)
+    yield from map(_row, rows)
+
+
+def _row(cells: tuple[Message | str, ...]) -> Message:
+    return _joined("|", *(part for cell in cells for part in (" ", cell, " |")))

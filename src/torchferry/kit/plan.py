@@ -1,0 +1,197 @@
+"""Which files a kit has, what is in them, and which of them are to be written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from torchferry.backends.portable import INSTALLED
+from torchferry.backends.target import Target
+from torchferry.core.errors import TorchferryError
+from torchferry.core.files import read_regular
+from torchferry.core.finding import Finding
+from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
+from torchferry.device.one_file import one_file, untouched
+from torchferry.kit.documents import Migrated, guide, readme
+from torchferry.kit.lists import lists_of
+from torchferry.kit.needs import Needs, needs_of
+from torchferry.kit.setup_file import setup_file
+from torchferry.kit.target_list import TargetLists, target_lists
+from torchferry.migration.journal import known_journals
+from torchferry.migration.transaction import Write
+from torchferry.source.requirements import requirement
+from torchferry.source.tree import Listing, list_files
+
+DEVICE_FILE = "device_utils.py"
+
+
+class Kit(NamedTuple):
+    """What a kit is made from.
+
+    Attributes:
+        root: The project's folder.
+        project: Its name.
+        target: The target.
+        style: `native`, `portable` or `shim`.
+        lang: Language of the files.
+        needs: What the code needs.
+        targeted: The lists of requirements for the target.
+        made: The files that earlier migrations made, with the SHA-256 of what they wrote.
+    """
+
+    root: Path
+    project: str
+    target: Target
+    style: str
+    lang: str
+    needs: Needs
+    targeted: TargetLists
+    made: Mapping[str, str]
+
+    @property
+    def readme(self) -> str:
+        """The name of the read-me."""
+        return f"README_{self.target.name.upper()}.md"
+
+    @property
+    def guide(self) -> str:
+        """The name of the guide."""
+        return f"{self.target.name.upper()}_MIGRATION_GUIDE.md"
+
+    @property
+    def setup_test(self) -> str:
+        """The name of the setup test."""
+        return f"test_{self.target.name}_setup.py"
+
+
+class CodeOutcome(NamedTuple):
+    """What a migration does to the code, for the documents of the kit.
+
+    Attributes:
+        writes: The files of code, new or changed.
+        moved: For each original, the file in its place.
+        originals: The content of the originals.
+        programs: What a user starts.
+        fixed: The findings whose fixes are applied.
+        remaining: What is left.
+        way: `beside` the originals, `in place`, in a `copy`, or as a `patch`.
+    """
+
+    writes: tuple[Write, ...]
+    moved: Mapping[str, str]
+    originals: Mapping[str, bytes]
+    programs: tuple[str, ...]
+    fixed: tuple[Finding, ...]
+    remaining: tuple[Finding, ...]
+    way: str
+
+
+def setup_test_text(root: Path, name: str, target: Target, exclude: tuple[str, ...], lang: str) -> str:
+    """Return the setup test of the project in a folder; its lists are those of a kit, where one was written."""
+    listing = list_files(root, exclude)
+    kit = kit_of(root, name, listing, target, f"_{target.name}", "native", lang)
+    required = kit.targeted.required
+    if not (root / kit.targeted.main).is_file():
+        places = {item.name: item.place for item in lists_of(root, listing, kit.made).listed if item.path}
+        required = tuple((text, places.get(_name(text), "")) for text, _ in required)
+    return setup_file(name, target, kit.needs, required, lang)
+
+
+def _name(text: str) -> str:
+    found = requirement(text, 0, len(text))
+    return found.name if found is not None else text
+
+
+def kit_of(root: Path, project: str, listing: Listing, target: Target, suffix: str, style: str, lang: str) -> Kit:
+    """Read what a kit is made from.
+
+    Args:
+        root: The project's folder.
+        project: Its name.
+        listing: Its files.
+        target: The target.
+        suffix: What the names of new lists end with, such as `_npu`.
+        style: `native`, `portable` or `shim`.
+        lang: Language of the files.
+    """
+    made = {
+        change.path: change.after
+        for journal in known_journals(root)
+        for change in journal.changes
+        if change.before is None
+    }
+    needs = needs_of(root, listing, {path for path in made if path.rpartition("/")[2] != DEVICE_FILE})
+    extra = ("torchferry",) if style == "shim" or target.module == INSTALLED else ()
+    targeted = target_lists(lists_of(root, listing, made), needs.modules, target, suffix, lang, extra)
+    return Kit(root, project, target, style, lang, needs, targeted, made)
+
+
+def kit_writes(kit: Kit, outcome: CodeOutcome) -> Iterator[Write]:
+    """Yield the files of a kit that are not there as they are to be.
+
+    Raises:
+        TorchferryError: a file of that name is there, and torchferry did not write it or somebody edited it.
+    """
+    needs = kit.needs
+    texts = dict(kit.targeted.files)
+    if not needs.manager and kit.style != "shim":
+        placed = [write.path for write in outcome.writes if write.path.rpartition("/")[2] == DEVICE_FILE]
+        place = min(placed, key=lambda path: (path.count("/"), path), default=DEVICE_FILE)
+        texts[place] = one_file(DEVICE_FILE)  # in place of the few names that the code uses: it has these as well
+        needs = needs._replace(manager=place)
+    texts[kit.setup_test] = setup_file(kit.project, kit.target, needs, kit.targeted.required, kit.lang)
+    migrated = Migrated(
+        kit.project,
+        kit.target,
+        kit.style,
+        outcome.way,
+        outcome.moved,
+        outcome.originals,
+        {path: write.after for path, write in _by_original(outcome)},
+        outcome.programs,
+        outcome.fixed,
+        outcome.remaining,
+        kit.targeted,
+        needs,
+        kit.setup_test,
+        kit.guide,
+        tuple(sorted({*texts, kit.guide, *filter(None, [needs.manager])})),
+    )
+    texts[kit.readme] = readme(migrated, kit.lang)
+    texts[kit.guide] = guide(migrated, kit.lang)
+    for path in sorted(texts):
+        write = _write(kit, path, texts[path].encode())
+        if write is not None:
+            yield write
+
+
+def _by_original(outcome: CodeOutcome) -> Iterator[tuple[str, Write]]:
+    back = {new: original for original, new in outcome.moved.items()}
+    for write in outcome.writes:
+        if write.path in back:
+            yield back[write.path], write
+
+
+def _write(kit: Kit, path: str, data: bytes) -> Write | None:
+    """Return what is to be written, if anything is.
+
+    Raises:
+        TorchferryError: the file is somebody's own.
+    """
+    full = kit.root / path
+    if not full.exists() and not full.is_symlink():
+        return Write(path, None, data)
+    if full.is_symlink() or not full.is_file():
+        raise TorchferryError(say("{path} is not a file", path=full))
+    present = read_regular(full)
+    if present == data:
+        return None
+    ours = kit.made.get(path) == hashlib.sha256(present).hexdigest()
+    if not ours and not untouched(present.decode("utf-8", "replace")):
+        raise TorchferryError(
+            say("`{path}` exists, and is not as torchferry wrote it: the kit does not overwrite it", path=path),
+            say("move it away, or migrate without --kit"),
+        )
+    return Write(path, present, data)

@@ -1,0 +1,115 @@
+"""`migrate --kit`: what is written, that it is taken back, and that nobody's file is overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import torchferry
+from tests.kit.projects import PROJECT, contents, written
+
+KIT = {"README_NPU.md", "NPU_MIGRATION_GUIDE.md", "test_npu_setup.py", "device_utils.py", "requirements_npu.txt"}
+
+
+@pytest.mark.parametrize(
+    ("options", "lang"),
+    [([], "en"), (["--suffix", "_npu"], "zh"), (["--style", "portable", "--dtype", "auto"], "en")],
+    ids=str,
+)
+def test_written_once_and_taken_back(options: list[str], lang: str, tmp_path: Path) -> None:
+    written(tmp_path, PROJECT)
+    before = contents(tmp_path)
+    command = ["migrate", "-t", "npu", "--kit", "--lang", lang, *options, tmp_path]
+    first = torchferry(*command)
+    after = contents(tmp_path)
+    beside = {"train_npu.py", "run_npu.sh"} if "--suffix" in options else set()
+    assert after.keys() - before.keys() == KIT | beside, first.stderr
+    for name in KIT - {"device_utils.py"}:
+        assert ("华为昇腾" in after[name].decode()) == (lang == "zh"), name
+    torchferry(*command)
+    assert contents(tmp_path) == after
+    assert torchferry("undo", tmp_path).returncode == 0
+    assert contents(tmp_path) == before
+
+
+def test_what_the_documents_say(tmp_path: Path) -> None:
+    written(tmp_path, PROJECT)
+    torchferry("migrate", "-t", "npu", "--suffix", "_npu", "--kit", tmp_path)
+    guide = (tmp_path / "NPU_MIGRATION_GUIDE.md").read_text(encoding="utf-8")
+    assert '| train.py:22 | `model.to("cuda", torch.bfloat16)` | `model.to("npu", torch.bfloat16)` |' in guide
+    assert "| `requirements.txt:2` | `torch==2.4.1+cu121` | `torch==2.4.0` |" in guide
+    assert "- `flash-attn==2.5.8` is not installed: `flash-attn` on Huawei Ascend" in guide
+    assert "Agree to this or choose another" in guide
+    assert "the code was examined for version" in guide
+    readme = (tmp_path / "README_NPU.md").read_text(encoding="utf-8")
+    assert "python train_npu.py" in readme
+    assert "- `acme/tiny-model` (train.py:19)" in readme
+    assert "checkpoints/last" not in readme
+    script = (tmp_path / "run_npu.sh").read_text(encoding="utf-8")
+    assert script == "#!/bin/sh\npip install -r requirements_npu.txt\npython train_npu.py --tokenizer a/b\n"
+
+
+@pytest.mark.parametrize("target", ["musa", "ptex"])
+def test_other_targets_have_one(target: str, tmp_path: Path) -> None:
+    written(tmp_path, PROJECT)
+    torchferry("migrate", "-t", target, "--kit", "--suffix", f"_{target}", tmp_path)
+    new = contents(tmp_path).keys()
+    name = target.upper()
+    assert {
+        f"README_{name}.md",
+        f"{name}_MIGRATION_GUIDE.md",
+        f"test_{target}_setup.py",
+        f"requirements_{target}.txt",
+    } <= new
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [
+        ("README_NPU.md", ["--suffix", "_npu"]),
+        ("device_utils.py", []),
+        ("requirements_npu.txt", ["--suffix", "_npu"]),
+    ],
+)
+def test_a_file_of_somebody_else_stops_the_whole(name: str, suffix: list[str], tmp_path: Path) -> None:
+    written(tmp_path, {**PROJECT, name: "mine\n"})
+    before = contents(tmp_path)
+    refused = torchferry("migrate", "-t", "npu", "--kit", *suffix, tmp_path)
+    assert refused.returncode == 2
+    assert name in refused.stderr
+    assert contents(tmp_path) == before
+
+
+def test_a_link_is_no_way_out(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.txt"
+    outside.write_text("theirs\n", encoding="utf-8")
+    project = written(tmp_path / "project", PROJECT)
+    (project / "requirements_npu.txt").symlink_to(outside)
+    assert torchferry("migrate", "-t", "npu", "--kit", project).returncode == 2
+    assert outside.read_text(encoding="utf-8") == "theirs\n"
+
+
+def test_an_edited_file_is_kept_and_an_untouched_one_follows_the_code(tmp_path: Path) -> None:
+    written(tmp_path, PROJECT)
+    torchferry("migrate", "-t", "npu", "--kit", tmp_path)
+    code = tmp_path / "more.py"
+    code.write_text('import torch\ntorch.ones(1).to("cuda")\n', encoding="utf-8")
+    assert "more.py" not in (tmp_path / "NPU_MIGRATION_GUIDE.md").read_text(encoding="utf-8")
+    torchferry("migrate", "-t", "npu", "--kit", tmp_path)
+    guide = tmp_path / "NPU_MIGRATION_GUIDE.md"
+    assert "more.py:2" in guide.read_text(encoding="utf-8")
+    guide.write_text("my notes\n", encoding="utf-8")
+    code.write_text('import torch\ntorch.ones(2).to("cuda")\n', encoding="utf-8")
+    assert torchferry("migrate", "-t", "npu", "--kit", tmp_path).returncode == 2
+    assert guide.read_text(encoding="utf-8") == "my notes\n"
+
+
+@pytest.mark.parametrize(("options", "says"), [(["--out", "copy"], "Remove this folder"), (["--diff"], "git apply -R")])
+def test_a_copy_and_a_patch_say_how_they_are_taken_back(options: list[str], says: str, tmp_path: Path) -> None:
+    project = written(tmp_path / "project", PROJECT)
+    before = contents(project)
+    run = torchferry("migrate", "-t", "npu", "--kit", *options, project, cwd=tmp_path)
+    guide = tmp_path / "copy" / "NPU_MIGRATION_GUIDE.md"
+    assert says in (run.stdout if "--diff" in options else guide.read_text(encoding="utf-8"))
+    assert contents(project) == before
