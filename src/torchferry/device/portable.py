@@ -16,7 +16,7 @@ from typing import Any
 from torchferry.core.importable import is_importable
 from torchferry.core.messages import say
 from torchferry.core.ranges import Ranges
-from torchferry.device.dtypes import judge
+from torchferry.device.dtypes import best, judge
 from torchferry.device.facts import DeviceFacts
 from torchferry.device.failures import DeviceError, NotOnThisDeviceError, warn
 from torchferry.device.names import DescribedDevice, find, required, resolve
@@ -25,6 +25,7 @@ from torchferry.device.presence import PREFERRED, first_device, split_device
 from torchferry.device.profiling import activities, time_column, wait
 from torchferry.device.provider import portable_names, vendors
 from torchferry.device.ranks import collective
+from torchferry.device.status import status_text
 from torchferry.device.torch_import import torch
 
 _CUDA = "cuda"
@@ -277,6 +278,25 @@ def sort_key(column: str) -> str:
     """
     prefix = time_column(_anywhere(), own=False)[: -len("_time_total")]
     return column.replace(_CUDA, prefix)
+
+
+# --- what to show ---
+
+
+def status_line() -> str:
+    """Return one line with the device, its card, its best dtype and the memory in use at this moment.
+
+    It is for a page that asks again and again: no work of the device is waited for.
+    """
+    kind = chosen_kind()
+    index = find(kind, "current_device")
+    place = DescribedDevice(kind, this_device(None if index is None else index()))
+    return status_text(place, _usual_dtype())
+
+
+@lru_cache(maxsize=1)
+def _usual_dtype() -> torch.dtype:
+    return best(_anywhere())[-1].dtype
 
 
 # --- what leads to the plugin's ---
