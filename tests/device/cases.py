@@ -162,7 +162,7 @@ def status() -> Any:
     line = manager.status_line()
     del held
     first, _, memory = line.partition(": ")
-    told = "tensors" if "MiB in tensors, at most" in memory else memory
+    told = "tensors" if "at most" in memory and memory.startswith("tensors 4") else memory
     return [first == f"{manager.device} ({manager.device_name}), {str(manager.dtype)[6:]}", told]
 
 

@@ -34,7 +34,7 @@ def _memory_text(place: DescribedDevice) -> str | Message:
     parts = []
     try:
         if allocated is not None:
-            parts.append(str(say("{size} in tensors", size=_readable(int(allocated(place.device))))))
+            parts.append(str(say("tensors {size}", size=_readable(int(allocated(place.device))))))
         if most is not None:
             parts.append(str(say("at most {size}", size=_readable(int(most(place.device))))))
         if whole is not None:
