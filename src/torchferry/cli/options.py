@@ -14,6 +14,7 @@ from torchferry.cli.completion import Function, target_option
 from torchferry.cli.help_text import help_text
 from torchferry.cli.settings import codes, read_settings, settings_lines
 from torchferry.cli.standard_input import reading_standard_input
+from torchferry.cli.writing import file_option
 from torchferry.core import env
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
@@ -65,7 +66,7 @@ _OUTPUT = (
         help="Also print the settings, what needs no change, and which grades were changed and why.",
     ),
     click.option("-f", "--output-format", type=click.Choice(FORMATS), default="text", help="Form of the report."),
-    click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to."),
+    file_option,
 )
 
 
