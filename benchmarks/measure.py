@@ -6,7 +6,9 @@ import os
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 
 def seconds(command: Sequence[str], prepare: Callable[[], None] | None = None) -> float:
@@ -25,19 +27,44 @@ def seconds(command: Sequence[str], prepare: Callable[[], None] | None = None) -
     return passed
 
 
-def peak_memory(command: Sequence[str]) -> float:
-    """Return the largest memory, in MiB, that the process of a command held at once, as the operating system counts it.
+class Cost(NamedTuple):
+    """What a process cost.
+
+    Attributes:
+        seconds: User and system time, its start included.
+        memory: The largest resident size in bytes.
+        code: Its exit code.
+    """
+
+    seconds: float
+    memory: int
+    code: int
+
+    @property
+    def mebibytes(self) -> float:
+        """The largest resident size in MiB."""
+        return self.memory / 2**20
+
+
+def cost(command: Sequence[str], output: Path | str = os.devnull, environment: Mapping[str, str] | None = None) -> Cost:
+    """Run a command with its output in a file, and return what it cost, as the operating system counts it."""
+    with open(output, "wb") as file:
+        actions = [(os.POSIX_SPAWN_DUP2, file.fileno(), 1), (os.POSIX_SPAWN_DUP2, file.fileno(), 2)]
+        process = os.posix_spawnp(command[0], list(command), environment or os.environ, file_actions=actions)
+        _, status, usage = os.wait4(process, 0)
+    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, os.waitstatus_to_exitcode(status))
+
+
+def successful_cost(command: Sequence[str]) -> Cost:
+    """Return what a command cost; exit codes 0 and 1 both count as done.
 
     Raises:
         RuntimeError: the command failed.
     """
-    with open(os.devnull, "wb") as nowhere:
-        process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere)
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1):
-        raise RuntimeError(f"{command[0]} ended with {process.returncode}")
-    return usage.ru_maxrss / 2**10
+    measured = cost(command)
+    if measured.code not in (0, 1):
+        raise RuntimeError(f"{' '.join(command)} ended with {measured.code}")
+    return measured
 
 
 def in_turn(runs: int, *sides: Callable[[], float]) -> list[float]:

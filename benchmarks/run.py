@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import torchferry
-from benchmarks.measure import in_turn, peak_memory, seconds
+from benchmarks.measure import in_turn, seconds, successful_cost
 from benchmarks.repositories import repository
 from torchferry.backends import registry
 from torchferry.backends.target import Target
@@ -111,7 +111,7 @@ def scan_million(folder: Path) -> None:
 
 def memory(folder: Path) -> None:
     """Peak memory of a scan's process for one copy and for eight copies of the same files, beside an empty Python's."""
-    empty = peak_memory([sys.executable, "-c", "pass"])
+    empty = successful_cost([sys.executable, "-c", "pass"]).mebibytes
     peaks = []
     for copies in (1, 8):
         tree = folder / f"memory{copies}"
@@ -120,7 +120,7 @@ def memory(folder: Path) -> None:
                 print("peak memory: skipped, no Python code to fill the tree with")
                 return
         command = [*TORCHFERRY, "scan", str(tree), "--target", "npu", "-j", "1", "-f", "json"]
-        peaks.append((len(list_files(tree).entries), peak_memory(command)))
+        peaks.append((len(list_files(tree).entries), successful_cost(command).mebibytes))
     (few, small), (many, large) = peaks
     print(
         f"peak memory of the process: {small:.0f} MiB for {few} files, {large:.0f} MiB for {many} files, "

@@ -35,6 +35,7 @@ WITH_TORCH = {
             "profiling",
             "randomness",
             "ranks",
+            "status",
             "torch_import",
             "weights",
         )

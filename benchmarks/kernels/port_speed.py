@@ -19,10 +19,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from benchmarks.measure import successful_cost
 from benchmarks.repositories import repository
 
 OURS = """
@@ -77,17 +77,6 @@ def figures(script: str, *arguments: str) -> list[float]:
     return [float(number) for number in done.stdout.splitlines()[-1].split()]
 
 
-def whole_process(command: Sequence[str]) -> tuple[float, float]:
-    """Return the processor seconds of a whole process, and its largest memory in MiB."""
-    with open(os.devnull, "wb") as nowhere:
-        process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere)
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1):
-        raise RuntimeError(f"{command} ended with {process.returncode}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**10
-
-
 def fresh(tree: Path, folder: Path) -> Path:
     """Return a new copy of the tree in an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -134,7 +123,9 @@ def whole_processes(tree: Path, runs: int, folder: Path) -> None:
     spent = []
     for _ in range(runs):
         copy = fresh(tree, folder / "cold")
-        spent.append(whole_process([sys.executable, "-m", "torchferry", "port", str(copy), "--target", "musa"])[0])
+        spent.append(
+            successful_cost([sys.executable, "-m", "torchferry", "port", str(copy), "--target", "musa"]).seconds
+        )
     seconds = statistics.median(spent)
     print(f"{'torchferry port, whole process':36} {seconds:6.3f} CPU s ({min(spent):.3f} to {max(spent):.3f})")
 
@@ -148,9 +139,10 @@ def by_size(tree: Path, folder: Path) -> None:
         for number in range(copies):
             shutil.copytree(tree, folder / "many" / f"copy{number}", ignore=shutil.ignore_patterns(".git"))
         command = [sys.executable, "-m", "torchferry", "port", str(folder / "many"), "--target", "musa", "--check"]
-        seconds, memory = whole_process(command)
+        spent = successful_cost(command)
         total = size(folder / "many") / 1e6
-        print(f"--check of {total:.1f} MB: {seconds:.2f} CPU s, {seconds / total * 1e3:.0f} ms/MB, {memory:.0f} MiB")
+        each = 1e3 * spent.seconds / total
+        print(f"--check of {total:.1f} MB: {spent.seconds:.2f} CPU s, {each:.0f} ms/MB, {spent.mebibytes:.0f} MiB")
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """What it costs to read and compare traces, beside msprof-analyze and HolisticTraceAnalysis in the same run.
 
-    python benchmarks/profiling/reading.py TRACE.json[.gz] ...
-    python benchmarks/profiling/reading.py TRACE.json --msprof .../bin/msprof-analyze --hta .../bin/python
-    python benchmarks/profiling/reading.py --large 1000        a written trace of so many megabytes
+    python -m benchmarks.profiling.reading TRACE.json[.gz] ...
+    python -m benchmarks.profiling.reading TRACE.json --msprof .../bin/msprof-analyze --hta .../bin/python
+    python -m benchmarks.profiling.reading --large 1000        a written trace of so many megabytes
 
 CPU seconds are user and system time of the process, its start included; memory is the largest that it held. A public
 trace of a CUDA run is tests/data/nccl_parser_config/nccl_data.json.gz of facebookresearch/HolisticTraceAnalysis. Each
@@ -14,13 +14,14 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from benchmarks.measure import Cost, cost
 
 _HTA = """
 import logging, sys, warnings
@@ -31,29 +32,6 @@ analysis = TraceAnalysis(trace_files={int(sys.argv[2]): sys.argv[1]})
 print(analysis.get_temporal_breakdown(visualize=False).to_string())
 print(analysis.get_gpu_kernel_breakdown(visualize=False)[0].to_string())
 """
-
-
-class Cost(NamedTuple):
-    """What a process cost.
-
-    Attributes:
-        seconds: User and system time.
-        memory: The largest resident size in bytes.
-        code: Its exit code.
-    """
-
-    seconds: float
-    memory: int
-    code: int
-
-
-def cost(command: list[str], output: Path) -> Cost:
-    """Run a command with its output in a file, and return what it cost."""
-    with output.open("wb") as file:
-        actions = [(os.POSIX_SPAWN_DUP2, file.fileno(), 1), (os.POSIX_SPAWN_DUP2, file.fileno(), 2)]
-        process = os.posix_spawnp(command[0], command, os.environ, file_actions=actions)
-        _, status, usage = os.wait4(process, 0)
-    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, os.waitstatus_to_exitcode(status))
 
 
 def _events(megabytes: int) -> Iterator[str]:

@@ -22,7 +22,7 @@ from torchferry.backends.unknown import Unknown
 from torchferry.core import toml
 
 TARGETS = [name for name in registry.names() if (VENDORS / name).is_dir()]
-TABLES = ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions")
+TABLES = ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions", "folk_variables")
 
 
 def expected_names(table: str) -> frozenset[str]:

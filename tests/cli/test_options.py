@@ -111,6 +111,8 @@ def test_a_settings_file_is_chosen_or_left_out(project: Path, tmp_path: Path) ->
     assert 'target = "gcu"' in shown
     assert '[paths]\n"/data/" = "/mnt/"' in shown
     assert "exclude = []" in torchferry("scan", "--isolated", "--show-settings", cwd=project).stdout
+    shown = torchferry("scan", "--isolated", "--paths", "kaggle", "--show-settings", cwd=project).stdout
+    assert '"/kaggle/working/*.pth" = "/workspace/checkpoints/"' in shown
     (tmp_path / "again.toml").write_text(shown)  # what is printed is a settings file
     assert (
         torchferry("scan", "--config", tmp_path / "again.toml", "--show-settings", cwd=project).stdout.split("\n")[1:]

@@ -348,3 +348,19 @@ def test_the_report_has_the_lines_of_a_process_that_was_killed(tmp_path: Path) -
     report = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
     assert [(site["line"], site["name"], site["times"]) for site in report["sites"]] == [(4, "torch.Tensor.cuda", 1)]
     assert "processes that ended before they could report: 1; their lines are in seen.json" in done.stderr
+
+
+def test_the_vendors_log_is_switched_on_and_what_the_user_set_stays(tmp_path: Path) -> None:
+    names = ("MUDNN_LOG_LEVEL", "MUSA_LAUNCH_BLOCKING", "TORCH_SHOW_CPP_STACKTRACES", "TORCH_CPP_LOG_LEVEL")
+    program = f"import os; print({{name: os.environ.get(name) for name in {names!r}}})"
+    mine = {"TORCH_CPP_LOG_LEVEL": "FATAL"}
+    done = torchferry(
+        *("run", "-t", "musa", "--vendor-log", "info", "--", sys.executable, "-c", program), cwd=tmp_path, env=mine
+    )
+    assert done.stdout.strip() == str(dict(zip(names, ("INFO", "1", "1", "FATAL"), strict=True)))
+    assert "--vendor-log info for Moore Threads:" in done.stderr
+    assert "  MUDNN_LOG_LEVEL=INFO  a line for each call of muDNN" in done.stderr
+    assert "TORCH_CPP_LOG_LEVEL=FATAL is yours and stays; info would be INFO" in done.stderr
+    done = torchferry("run", "-t", "ptex", "--vendor-log", "error", "--", "true", cwd=tmp_path)
+    assert "no variable is known for the software of Enflame T20 itself" in done.stderr
+    assert torchferry("run", "--vendor-log", "loud", "--", "true", cwd=tmp_path).returncode == 2

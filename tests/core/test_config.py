@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,26 @@ PATHS = {
     "a chain through a longer prefix": ('"/a/" = "/a/b/"\n"/a/b/" = "/c/"', "which it maps again to '/c/'"),
     "a quote": ('"/a/" = "/b\\"/"', "quotes and control characters"),
     "a line break": ('"/a/" = "/b\\n/"', "quotes and control characters"),
+    "a pattern in a folder's name": ('"/a*/b/" = "/c/"', "no pattern of files in a folder"),
+    "a pattern of no folder": ('"*.pth" = "/c/"', "no pattern of files in a folder"),
+    "a pattern of the root": ('"/*.pth" = "/c/"', "no pattern of files in a folder"),
+    "a pattern to a pattern": ('"/a/*.pth" = "/c/*.pth"', "no pattern of files in a folder"),
+    "a pattern longer than a name": (f'"/a/*{"x" * 255}" = "/c/"', "no pattern of files in a folder"),
+    "a pattern to what is no folder": ('"/a/*.pth" = "/c"', "join the next name"),
+    "two patterns for one file": (
+        '"/a/best*" = "/b/"\n"/a/*.pth" = "/c/"',
+        "some files by '/a/best*' and by '/a/*.pth', to different folders",
+    ),
+    "a chain through a pattern": (
+        '"/a/" = "/b/"\n"/b/*.pth" = "/c/"',
+        "maps '/a/' to '/b/', which it maps again to '/c/'",
+    ),
+    "a chain of patterns": ('"/a/*.pth" = "/b/"\n"/b/best*" = "/c/"', "which it maps again to '/c/'"),
+    "two patterns of different files": ('"/a/*.pth" = "/b/"\n"/a/*.csv" = "/c/"', ""),
+    "two patterns, one narrower": ('"/a/*.pth" = "/b/"\n"/a/best*.pth" = "/c/"', ""),
+    "two patterns to one folder": ('"/a/*.pth" = "/b/"\n"/a/best*" = "/b/"', ""),
+    "patterns of other folders": ('"/a/*.pth" = "/b/"\n"/b/*.csv" = "/c/"', ""),
+    "a pattern into the folder's own": ('"/a/*.pth" = "/a/weights/"\n"/a/" = "/a/results/"', ""),
     "begins with itself": ('"/data/" = "/data/npu/"', ""),
     "holds itself": ('"/data/" = "file:/data/"', ""),
     "kept as it is": ('"/data/" = "/mnt/"\n"/data/keep/" = "/data/keep/"', ""),
@@ -95,15 +116,20 @@ def test_a_table_of_paths_that_no_run_would_end_is_refused(tmp_path: Path, table
 
 
 NAMES = st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=3).map(lambda parts: "/" + "/".join(parts))
-PREFIXES = st.builds(str.__add__, NAMES, st.sampled_from(["", "/"]))
+PREFIXES = st.builds(str.__add__, NAMES, st.sampled_from(["", "/", "/*b", "/a*"]))
+NEW = st.builds(str.__add__, NAMES, st.sampled_from(["", "/"]))
 
 
-@given(st.dictionaries(PREFIXES, PREFIXES, min_size=1, max_size=4), NAMES)
+@given(st.dictionaries(PREFIXES, NEW, min_size=1, max_size=4), NAMES)
 def test_a_text_is_mapped_once(table: dict[str, str], text: str) -> None:
+    try:
+        config.check_paths("x", table)
+    except UsageError:
+        return
     mapping = PathMap(table)
-    if mapping.unstable() is not None or any(old.endswith("/") > new.endswith("/") for old, new in table.items()):
-        return  # the settings refuse such a table
     for found in mapping.replacements(text):
+        if found.new is None:
+            continue
         after = text[: found.start] + found.new + text[found.end :]
         shortened = [old for old in table if old.startswith(found.new.rstrip("/"))]  # the rest may complete a prefix
         assert shortened or list(mapping.replacements(after)) == []
@@ -127,3 +153,25 @@ def test_hostile_settings_are_an_error_of_one_line(tmp_path: Path, text: str) ->
         (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError):
         config.load(tmp_path)
+
+
+@given(
+    st.dictionaries(st.text("ab*", max_size=4).map("/d/{}".format), st.sampled_from(["/x/", "/y/"]), max_size=4),
+    st.text("ab", min_size=1, max_size=4),
+)
+def test_the_narrowest_pattern_decides(table: dict[str, str], name: str) -> None:
+    try:
+        config.check_paths("x", table)
+    except UsageError:
+        return
+    fitting = {key: new for key, new in table.items() if "*" in key and fnmatchcase(name, key[3:])}
+    narrowest = {
+        new
+        for key, new in fitting.items()
+        if not any(fnmatchcase(other[3:], key[3:]) for other in fitting if other != key)
+    }
+    if not fitting:
+        return
+    (found,) = PathMap(table).replacements(f"/d/{name}")
+    longer = [key for key in table if "*" not in key and f"/d/{name}" == key]
+    assert longer or found.new in narrowest or len(narrowest) != 1

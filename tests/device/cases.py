@@ -116,6 +116,19 @@ def generator_on_the_cpu() -> Any:
 
 
 @case
+def generator_that_falls_back() -> Any:
+    drawn, told = warned(manager.create_generator, 7, fallback="warn")
+    same = torch.rand(1, generator=drawn, device=drawn.device)
+    again = torch.rand(1, generator=manager.create_generator(7, fallback="warn"), device=drawn.device)
+    return [
+        drawn.device.type,
+        told,
+        bool((same == again).all()),
+        refused(manager.create_generator, 7, fallback="perhaps"),
+    ]
+
+
+@case
 def seed() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -141,6 +154,16 @@ def memory() -> Any:
     del held
     sizes = (told.allocated, told.reserved, told.peak, told.free, told.total)
     return [None if size is None else size >= 2**22 for size in sizes] + [told.device == str(manager.device)]
+
+
+@case
+def status() -> Any:
+    held = torch.empty(2**20, dtype=torch.float32, device=manager.device)
+    line = manager.status_line()
+    del held
+    first, _, memory = line.partition(": ")
+    told = "tensors" if "at most" in memory and memory.startswith("tensors 4") else memory
+    return [first == f"{manager.device} ({manager.device_name}), {str(manager.dtype)[6:]}", told]
 
 
 @case
@@ -394,6 +417,11 @@ def portable_names_of_the_device() -> Any:
         module.collective_backend(),
         module.is_collective_available(),
     ]
+
+
+@case
+def portable_status() -> Any:
+    return [module.status_line().startswith(str(module.this_device(0))), "not reported" in module.status_line()]
 
 
 @case

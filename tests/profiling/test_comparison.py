@@ -129,6 +129,42 @@ def test_the_slowest_rank_comes_first_and_missing_ones_are_named(tmp_path: Path)
     assert [line.split()[0] for line in lines[at + 1 : at + 3]] == ["2", "0"]
 
 
+def test_bandwidth_is_told_by_collective_and_size(tmp_path: Path) -> None:
+    def trace(name: str, collective: str, time: float) -> Path:
+        message: dict[str, Any] = {"In msg nelems": 1_000_000, "dtype": "Float", "Collective name": collective}
+        events = [
+            *(step(number, 1000 * number, 1000) for number in (0, 1)),
+            *(work("kernel", "ncclKernel", 10 + at, time, 9, **message) for at in (0, 400, 1000)),
+            work("kernel", "ncclKernel", 1500, 100, 9),
+        ]
+        return written(tmp_path / f"{name}.json", kineto([*events, *launched("aten::addmm", 0, 0, 5, 1, **linear())]))
+
+    base, target = trace("base", "allreduce", 200), trace("target", "all_reduce", 400)
+    shown = run("show", base).output
+    (row,) = (line.split() for line in shown.splitlines() if "allreduce" in line)
+    assert row == ["allreduce", "3.8", "MiB", "0.300", "1.5", "20"]  # 4 MB in 0.2 ms
+    (row,) = (line.split() for line in shown.splitlines() if line.startswith("  ncclKernel"))
+    assert row[1:] == ["?", "0.050", "0.5", "?"]
+    compared = run("compare", base, target).output
+    (row,) = (line.split() for line in compared.splitlines() if line.startswith("  allreduce"))
+    assert row == ["allreduce", "3.8", "MiB", "20", "10", "1.5", "->", "1.5"]
+    document = json.loads(run("compare", base, target, "-f", "json").output)
+    assert document["collectives"][0]["base"] == pytest.approx(20e9)
+    for form in ("html", "json"):
+        assert run("show", base, "-f", form).exit_code == 0
+    assert "20" in run("compare", base, target, "-f", "html").output
+
+
+def test_a_hundred_ranks_of_which_three_are_missing(tmp_path: Path) -> None:
+    for rank in set(range(100)) - {3, 50, 99}:
+        info = {"rank": rank, "world_size": 100, "backend": "nccl"}
+        written(tmp_path / "run" / f"worker{rank}.pt.trace.json", kineto(two_steps(), distributedInfo=info))
+    shown = run("show", tmp_path / "run").output
+    assert "rank 0 of 100" in shown
+    assert "no trace of ranks 3, 50, 99" in shown
+    assert json.loads(run("show", tmp_path / "run", "-f", "json").output)["missing_ranks"] == [3, 50, 99]
+
+
 def test_all_forms_say_the_same(tmp_path: Path) -> None:
     path = written(tmp_path / "</script><b>.json", kineto(two_steps()))
     document = json.loads(run("show", path, "-f", "json").output)

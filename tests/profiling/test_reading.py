@@ -209,3 +209,38 @@ def test_operators_keep_their_kind(tmp_path: Path) -> None:
         "c10d::allreduce_",
         "aten::copy_",
     }
+
+
+@pytest.mark.parametrize(
+    ("event", "named"),
+    {
+        "a browser": (
+            {"ph": "X", "cat": "devtools.timeline", "name": "RunTask", "ts": 1, "dur": 2},
+            "devtools.timeline",
+        ),
+        "another profiler": ({"ph": "X", "name": "MatMul", "ts": 1, "dur": 2, "pid": 3}, "/device:GPU:0"),
+        "pairs of events": ({"ph": "B", "cat": "cpu_op", "name": "aten::mm", "ts": 1}, "-"),
+    }.values(),
+    ids=["a browser", "another profiler", "pairs of events"],
+)
+def test_traces_of_other_tools_are_refused_with_what_they_hold(
+    event: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    process = {"ph": "M", "name": "process_name", "pid": 3, "args": {"name": "/device:GPU:0"}}
+    path = written(tmp_path / "trace.json", {"displayTimeUnit": "ms", "traceEvents": [process, event]})
+    with pytest.raises(TorchferryError) as caught:
+        read(path)
+    assert "holds nothing that can be measured" in str(caught.value.lines())
+    assert f"its categories are: {named}" in str(caught.value.lines())
+
+
+def test_times_as_numbers_and_as_text_stand_in_one_trace(tmp_path: Path) -> None:
+    events = [
+        host("cpu_op", "aten::mm", 10, 5),
+        {**host("cpu_op", "aten::add", 0, 0), "ts": "1700000000000030.125", "dur": "1.5"},
+    ]
+    trace = read(written(tmp_path / "trace.json", kineto(events, displayTimeUnit="ns")))
+    assert [(call.start, call.end - call.start) for call in trace.calls] == [
+        (10_000, 5000),
+        (1_700_000_000_000_030_125, 1500),
+    ]

@@ -14,7 +14,7 @@ from torchferry.cli.completion import complete_target
 from torchferry.core import exitcodes
 from torchferry.core.messages import language, say
 
-_TABLES = ("api", "env", "tools", "packages", "frameworks", "images")
+_TABLES = ("api", "env", "tools", "packages", "frameworks", "images", "folk_variables")
 
 
 @click.command("api")

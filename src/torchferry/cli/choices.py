@@ -34,6 +34,7 @@ class Choices(NamedTuple):
         home: The project's folder, where the file that is read is a copy of standard input.
         copied_to: The folder that holds this copy.
         around: The folder of the project that the named files belong to, where paths are to be counted from it.
+        path_profile: The shipped table of paths.
     """
 
     paths: tuple[Path, ...]
@@ -55,6 +56,7 @@ class Choices(NamedTuple):
     home: Path | None = None
     copied_to: Path | None = None
     around: Path | None = None
+    path_profile: str = ""
 
     @property
     def root(self) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from torchferry.backends.acceptance import find, rules
-from torchferry.cli.writing import write
+from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
@@ -75,7 +75,7 @@ _FILE = click.Path(exists=True, path_type=Path)
     "--repeated", type=click.Choice(REPEATED), default="last", help="Which of several values at a step counts."
 )
 @click.option("-f", "--output-format", type=click.Choice(["text", "json", "csv", "html"]), default="text")
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to.")
+@file_option
 @click.option(
     "--plot",
     "plot_file",

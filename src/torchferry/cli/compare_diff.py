@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from torchferry.cli.writing import write
+from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
 from torchferry.core.messages import language
 
@@ -24,7 +24,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 )
 @click.option("--partial", is_flag=True, help="Accept a second run that covers less than the reference.")
 @click.option("-f", "--output-format", type=click.Choice(["text", "json", "csv", "html"]), default="text")
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to.")
+@file_option
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(
     reference: Path,

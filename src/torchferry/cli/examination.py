@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
+from torchferry.cli.writing import file_option
 from torchferry.core.messages import language, say
 from torchferry.numerics.framework.launcher import Outcome
 
@@ -54,7 +55,7 @@ _OUTPUT = (
         default="text",
         help="Form of the summary; `csv` has a row for each call or operator that was found.",
     ),
-    click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to."),
+    file_option,
     lang_option,
     command_argument,
 )

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from torchferry.cli.completion import target_option
-from torchferry.cli.ops_options import file_option, required_target
-from torchferry.cli.writing import write
+from torchferry.cli.ops_options import required_target
+from torchferry.cli.writing import file_option, write
 from torchferry.ops.dumping import dumped_from
 
 

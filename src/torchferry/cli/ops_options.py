@@ -13,9 +13,6 @@ from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 
 card_option = click.option("--card", default="", metavar="NAME", help="Model of the card, such as 910B or S4000.")
-file_option = click.option(
-    "-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to."
-)
 model_option = click.option(
     "--model",
     default="",

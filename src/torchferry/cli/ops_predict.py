@@ -8,8 +8,8 @@ import click
 
 from torchferry.backends.target import Target
 from torchferry.cli.completion import target_option
-from torchferry.cli.ops_options import file_option, inference_option
-from torchferry.cli.writing import write
+from torchferry.cli.ops_options import inference_option
+from torchferry.cli.writing import file_option, write
 from torchferry.ops.prediction import predicted
 
 

@@ -11,12 +11,11 @@ import click
 from torchferry.cli.completion import target_option
 from torchferry.cli.ops_options import (
     card_option,
-    file_option,
     inference_option,
     model_option,
     required_target,
 )
-from torchferry.cli.writing import write
+from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say

@@ -8,8 +8,8 @@ import click
 
 from torchferry.backends.requests import request_facts
 from torchferry.cli.completion import target_option
-from torchferry.cli.ops_options import card_option, file_option, inference_option, model_option, required_target
-from torchferry.cli.writing import write
+from torchferry.cli.ops_options import card_option, inference_option, model_option, required_target
+from torchferry.cli.writing import file_option, write
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.ops.lists import of_dump, of_target

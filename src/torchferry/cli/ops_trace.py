@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from torchferry.cli.completion import target_option
-from torchferry.cli.ops_options import card_option, file_option
-from torchferry.cli.writing import write
+from torchferry.cli.ops_options import card_option
+from torchferry.cli.writing import file_option, write
 from torchferry.core.messages import say
 from torchferry.ops.tracing import traced
 from torchferry.rehearsal.config import prepare

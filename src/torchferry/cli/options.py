@@ -8,10 +8,13 @@ from typing import Any
 
 import click
 
+from torchferry.backends.path_profiles import path_profiles
 from torchferry.cli.choices import Choices
 from torchferry.cli.completion import Function, target_option
+from torchferry.cli.help_text import help_text
 from torchferry.cli.settings import codes, read_settings, settings_lines
 from torchferry.cli.standard_input import reading_standard_input
+from torchferry.cli.writing import file_option
 from torchferry.core import env
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
@@ -27,6 +30,15 @@ _SELECTION = (
         "--seen",
         type=click.Path(dir_okay=False, path_type=Path),
         help="Report of `torchferry run --report FILE`: lines that only the run saw become findings.",
+    ),
+    click.option(
+        "--paths",
+        "path_profile",
+        default="",
+        metavar="NAME",
+        help=help_text(
+            "Shipped table of paths to add to your `[paths]`: {names}.", names=", ".join(sorted(path_profiles()))
+        ),
     ),
     click.option("--exclude", multiple=True, metavar="PATTERN", help="Files to leave out; can be repeated."),
     click.option(
@@ -54,7 +66,7 @@ _OUTPUT = (
         help="Also print the settings, what needs no change, and which grades were changed and why.",
     ),
     click.option("-f", "--output-format", type=click.Choice(FORMATS), default="text", help="Form of the report."),
-    click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to."),
+    file_option,
 )
 
 
@@ -76,6 +88,7 @@ def selection_options(function: Function) -> Function:
         config_file: Path | None,
         isolated: bool,
         stdin_filename: Path | None,
+        path_profile: str,
         show_settings: bool,
         lang: str | None,
         jobs: int | None,
@@ -95,6 +108,7 @@ def selection_options(function: Function) -> Function:
             config_file,
             isolated,
             stdin_filename,
+            path_profile=path_profile,
         )
         with reading_standard_input(choices) as choices:
             if show_settings:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from torchferry.cli.profile_options import file_option, lang_option, open_shown, top_option
-from torchferry.cli.writing import write
+from torchferry.cli.profile_options import format_option, lang_option, open_shown, top_option
+from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
 from torchferry.core.messages import language, say
 from torchferry.profiling import report
@@ -28,13 +28,7 @@ _TRACE = click.Path(exists=True, path_type=Path)
 )
 @click.option("--force", is_flag=True, help="Compare also what is not comparable; the report says why it is not.")
 @top_option
-@click.option(
-    "-f",
-    "--output-format",
-    type=click.Choice(["text", "json", "csv", "html"]),
-    default="text",
-    help="Form of the report.",
-)
+@format_option
 @file_option
 @lang_option
 def command(

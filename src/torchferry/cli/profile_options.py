@@ -15,8 +15,12 @@ _LARGE = 100 << 20
 """Bytes of a trace from which on a bar is shown."""
 
 top_option = click.option("--top", type=click.IntRange(1), default=TOP, show_default=True, help="Rows of a table.")
-file_option = click.option(
-    "-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to."
+format_option = click.option(
+    "-f",
+    "--output-format",
+    type=click.Choice(["text", "json", "csv", "html"]),
+    default="text",
+    help="Form of the report.",
 )
 lang_option = click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from torchferry.cli.profile_options import file_option, lang_option, open_shown, top_option
-from torchferry.cli.writing import write
+from torchferry.cli.profile_options import format_option, lang_option, open_shown, top_option
+from torchferry.cli.writing import file_option, write
 from torchferry.core.messages import language
 from torchferry.profiling import flame, report
 from torchferry.profiling.page import summary_page
@@ -24,13 +24,7 @@ from torchferry.profiling.summary import BY
     type=click.Path(dir_okay=False, path_type=Path),
     help="Draw a flame graph of modules and operators to FILE.svg.",
 )
-@click.option(
-    "-f",
-    "--output-format",
-    type=click.Choice(["text", "json", "csv", "html"]),
-    default="text",
-    help="Form of the report.",
-)
+@format_option
 @file_option
 @lang_option
 def command(

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from torchferry.backends import cuda
+from torchferry.backends.diagnostics import LEVELS
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
 from torchferry.cli.completion import complete_target
@@ -35,8 +36,14 @@ from torchferry.shim.launcher import run
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the lines below this folder that were redirected, as JSON for `migrate --seen`.",
 )
+@click.option(
+    "--vendor-log",
+    type=click.Choice(LEVELS),
+    default=None,
+    help="Set the variables that make torch and the vendor's software say more; those that you set stay.",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(target: str, report: Path | None, command: tuple[str, ...]) -> None:
+def command(target: str, report: Path | None, vendor_log: str | None, command: tuple[str, ...]) -> None:
     """Run COMMAND, an unchanged CUDA program, on another accelerator.
 
     COMMAND is what you type on a machine with CUDA: `python train.py`, `torchrun ...`, `accelerate launch ...`, or a
@@ -54,4 +61,4 @@ def command(target: str, report: Path | None, command: tuple[str, ...]) -> None:
             say("TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from loading the redirect"),
             say("unset it, or run the program with `python -m torchferry.run`"),
         )
-    sys.exit(run(list(command), target, report))
+    sys.exit(run(list(command), target, report, vendor_log or ""))

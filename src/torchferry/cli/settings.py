@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchferry.backends.path_profiles import profile_paths
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
 from torchferry.cli.choices import Choices
 from torchferry.cli.device_module import portable_target
-from torchferry.core.config import Config, load, read
+from torchferry.core.config import Config, check_paths, load, read
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
@@ -95,8 +96,19 @@ def _as_toml(value: object) -> str:
 
 
 def _with_choices(config: Config, choices: Choices) -> Config:
-    """Return the settings with those of the command line, which win, or are added to them."""
+    """Return the settings with those of the command line, which win, or are added to them.
+
+    Raises:
+        UsageError: there is no table of paths of the name that is given, or the user's own contradicts it.
+    """
+    profile = choices.path_profile or config.path_profile
+    paths = config.paths
+    if profile:
+        paths = {**profile_paths(profile), **config.paths}
+        check_paths(f"{config.source or '--paths'} ({profile})", paths)
     return config._replace(
+        paths=paths,
+        path_profile=profile,
         target=choices.target or config.target,
         select=choices.select or config.select,
         ignore=(*choices.ignore, *config.ignore),

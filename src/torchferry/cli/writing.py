@@ -9,6 +9,10 @@ import click
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 
+file_option = click.option(
+    "-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to."
+)
+
 
 def write(text: str, file: Path | None) -> None:
     """Write a result to a file, or to standard output.

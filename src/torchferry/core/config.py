@@ -9,7 +9,7 @@ from torchferry.core import toml
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import say
-from torchferry.core.pathmap import PathMap
+from torchferry.core.pathmap import LONGEST_NAME, PathMap, path_entry
 from torchferry.core.record import NamedTuple
 
 
@@ -26,7 +26,9 @@ class Config(NamedTuple):
         rewrite_documents: Whether commands in README files are rewritten.
         entry_points: Files that are started as programs, beside those that can be told by their text.
         max_file_size: Larger files (bytes) are reported, not read.
-        paths: Path prefixes and what stands in their place on the target's machine.
+        paths: Path prefixes, which may end in a pattern of file names, and what stands in their place on the target's
+            machine.
+        path_profile: The name of a shipped table of paths, which `paths` is added to.
         per_file_ignores: For each pattern of paths, codes or families of rules to leave out there.
     """
 
@@ -40,6 +42,7 @@ class Config(NamedTuple):
     entry_points: tuple[str, ...] = ()
     max_file_size: int = 5_000_000
     paths: dict[str, str] = {}  # noqa: RUF012 - a NamedTuple default, never mutated
+    path_profile: str = ""
     per_file_ignores: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - the same
 
 
@@ -59,6 +62,7 @@ _KINDS = {
     "entry-points": list,
     "max-file-size": int,
     "paths": dict,
+    "path-profile": str,
     "per-file-ignores": dict,
 }
 assert len(_KINDS) == len(Config._fields) - 1
@@ -149,56 +153,7 @@ def _checked(path: Path, key: str, value: Any) -> Any:
     if isinstance(value, list):
         return _strings(path, key, value)
     if key == "paths":
-        for old, new in value.items():
-            if not old or not isinstance(new, str):
-                raise UsageError(
-                    say(
-                        "{path}: `paths` maps one path to another, not {old} to {new}",
-                        path=path,
-                        old=repr(old),
-                        new=repr(new),
-                    )
-                )
-            if len(old) > _LONGEST_PATH or len(new) > _LONGEST_PATH:
-                raise UsageError(
-                    say(
-                        "{path}: `paths` contains a path of more than {limit} characters, {start}...",
-                        path=path,
-                        limit=_LONGEST_PATH,
-                        start=repr(max(old, new, key=len)[:40]),
-                    )
-                )
-            if new and old.endswith(_SLASHES) and not new.endswith(_SLASHES):
-                raise UsageError(
-                    say(
-                        "{path}: `paths` maps {old} to {new}; without a slash it would join the next name",
-                        path=path,
-                        old=repr(old),
-                        new=repr(new),
-                    ),
-                    say("end both with a slash, or neither of them"),
-                )
-            if not (old + new).isprintable() or set(old + new) & _QUOTES:
-                raise UsageError(
-                    say(
-                        "{path}: `paths` maps {old} to {new}: quotes and control characters would break the files",
-                        path=path,
-                        old=repr(old),
-                        new=repr(new),
-                    )
-                )
-        again = PathMap(value).unstable()
-        if again is not None:
-            raise UsageError(
-                say(
-                    "{path}: `paths` maps {old} to {new}, which it maps again to {again}",
-                    path=path,
-                    old=repr(again.old),
-                    new=repr(value[again.old]),
-                    again=repr(again.new),
-                ),
-                say("map each prefix to its final path; two prefixes that swap need two runs with two tables"),
-            )
+        check_paths(str(path), value)
     if key == "per-file-ignores":
         return {pattern: _strings(path, key, codes) for pattern, codes in value.items()}
     return value
@@ -208,3 +163,95 @@ def _strings(path: Path, key: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise UsageError(say("{path}: `{key}` is a list of strings", path=path, key=key))
     return tuple(value)
+
+
+def check_paths(path: str, table: dict[str, Any]) -> None:
+    """Check a table of paths, of the settings in `path` or of that and a shipped one.
+
+    Raises:
+        UsageError: a line is not two paths, would break the files that it is applied to, or contradicts another.
+    """
+    for old, new in table.items():
+        if not old or not isinstance(new, str):
+            raise UsageError(
+                say(
+                    "{path}: `paths` maps one path to another, not {old} to {new}",
+                    path=path,
+                    old=repr(old),
+                    new=repr(new),
+                )
+            )
+        if len(old) > _LONGEST_PATH or len(new) > _LONGEST_PATH:
+            raise UsageError(
+                say(
+                    "{path}: `paths` contains a path of more than {limit} characters, {start}...",
+                    path=path,
+                    limit=_LONGEST_PATH,
+                    start=repr(max(old, new, key=len)[:40]),
+                )
+            )
+        line = path_entry(old, new)
+        if (
+            "*" in line.prefix
+            or "*" in new
+            or len(line.pattern) > LONGEST_NAME
+            or (line.pattern and not line.prefix[:-1])
+        ):
+            raise UsageError(
+                say(
+                    "{path}: `paths` maps {old} to {new}, which is no pattern of files in a folder",
+                    path=path,
+                    old=repr(old),
+                    new=repr(new),
+                ),
+                say(
+                    "write a folder and a pattern of file names, such as `/results/*.pth`, "
+                    "and the folder that these files go to"
+                ),
+            )
+        if new and line.prefix.endswith(_SLASHES) and not new.endswith(_SLASHES):
+            raise UsageError(
+                say(
+                    "{path}: `paths` maps {old} to {new}; without a slash it would join the next name",
+                    path=path,
+                    old=repr(old),
+                    new=repr(new),
+                ),
+                say(
+                    "end a folder and what stands in its place both with a slash, or neither; "
+                    "the folder that the files of a pattern go to ends with one"
+                ),
+            )
+        if not (old + new).isprintable() or set(old + new) & _QUOTES:
+            raise UsageError(
+                say(
+                    "{path}: `paths` maps {old} to {new}: quotes and control characters would break the files",
+                    path=path,
+                    old=repr(old),
+                    new=repr(new),
+                )
+            )
+    mapping = PathMap(table)
+    conflict = mapping.conflict()
+    if conflict is not None:
+        raise UsageError(
+            say(
+                "{path}: `paths` maps some files by {first} and by {second}, to different folders",
+                path=path,
+                first=repr(conflict.first),
+                second=repr(conflict.second),
+            ),
+            say("make one of the patterns narrower than the other; the narrower one then holds for its files"),
+        )
+    again = mapping.unstable()
+    if again is not None:
+        raise UsageError(
+            say(
+                "{path}: `paths` maps {old} to {new}, which it maps again to {again}",
+                path=path,
+                old=repr(again.old),
+                new=repr(table[again.old]),
+                again=repr(again.new),
+            ),
+            say("map each prefix to its final path; two prefixes that swap need two runs with two tables"),
+        )

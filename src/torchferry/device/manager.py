@@ -29,6 +29,7 @@ from torchferry.device.profiling import (
 )
 from torchferry.device.randomness import seed_everything, seeded_generator
 from torchferry.device.ranks import collective, distributed, place_index
+from torchferry.device.status import card_name, status_text
 from torchferry.device.torch_import import torch
 from torchferry.device.weights import read_safetensors
 
@@ -188,8 +189,7 @@ class DeviceManager:
     @property
     def device_name(self) -> str:
         """What the plugin calls the card; the vendor's name where it does not say."""
-        ask = find(self._facts, "get_device_name")
-        return str(self._facts.title if ask is None else ask(self.index))
+        return card_name(self._place)
 
     @property
     def device_count(self) -> int:
@@ -220,13 +220,21 @@ class DeviceManager:
 
     # --- random numbers ---
 
-    def create_generator(self, seed: int, *, on_cpu: bool = False) -> torch.Generator:
+    def create_generator(self, seed: int, *, on_cpu: bool = False, fallback: str = "error") -> torch.Generator:
         """Return a seeded generator of the device, or of the CPU.
 
+        Args:
+            seed: The seed.
+            on_cpu: Take one of the CPU on every device: the same seed then draws the same numbers everywhere.
+            fallback: What happens on a device that has no generators: `error`, or `warn`, which gives one of the CPU
+                with a warning. torch refuses that one where the tensor is made on the device: draw on the CPU, and
+                move the result.
+
         Raises:
-            NotOnThisDeviceError: the device has no generators; `on_cpu=True` then draws on the CPU.
+            NotOnThisDeviceError: the device has no generators, and `fallback` is `error`.
+            DeviceError: `fallback` is neither `error` nor `warn`.
         """
-        return seeded_generator(self._place, seed, on_cpu)
+        return seeded_generator(self._place, seed, on_cpu, fallback)
 
     def seed_everything(self, seed: int, *, deterministic: bool = False) -> tuple[str, ...]:
         """Seed Python, numpy, torch and all devices of this kind; return what was seeded.
@@ -242,7 +250,10 @@ class DeviceManager:
     # --- memory ---
 
     def memory_stats(self) -> MemoryStatistics:
-        """Return allocated, reserved, peak, free and total memory in bytes; None where the plugin does not tell."""
+        """Return allocated, reserved, peak, free and total memory in bytes; None where the plugin does not tell.
+
+        Nothing is printed: `print(manager.memory_stats())` shows them, and `status_line` is one line for people.
+        """
         return statistics(self._place)
 
     def reset_peak(self) -> None:
@@ -405,6 +416,14 @@ class DeviceManager:
         self.distributed.init_process_group(**{"backend": self.collective_backend, **options})
 
     # --- what to show ---
+
+    def status_line(self) -> str:
+        """Return one line with the device, its card, the dtype and the memory in use at this moment.
+
+        It is for a page that asks again and again: nothing is computed but what the first use of `dtype` computes, and
+        no work of the device is waited for. What the plugin does not tell is said to be not reported.
+        """
+        return status_text(self._place, self.dtype)
 
     def report(self) -> dict[str, Any]:
         """Return all of it as plain values, for JSON: texts in English, memory in bytes."""

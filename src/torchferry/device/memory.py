@@ -110,7 +110,7 @@ def _told(place: DescribedDevice, name: str) -> int | None:
 def _readable(value: int | None) -> str:
     if value is None:
         # translators: stands for a figure of memory
-        return say("not reported").render()
+        return str(say("not reported"))
     size = float(value)
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:

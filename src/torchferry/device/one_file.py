@@ -29,6 +29,7 @@ MODULES = (
     "dtypes",
     "randomness",
     "memory",
+    "status",
     "weights",
     "precision",
     "profiling",

@@ -26,6 +26,7 @@ from torchferry.device.profiling import activities, time_column, wait
 from torchferry.device.provider import portable_names, vendors
 from torchferry.device.randomness import seeded_generator
 from torchferry.device.ranks import collective
+from torchferry.device.status import status_text
 from torchferry.device.torch_import import torch
 from torchferry.device.weights import read_safetensors
 
@@ -290,7 +291,7 @@ def create_generator(seed: int, *, on_cpu: bool = False) -> torch.Generator:
     Raises:
         NotOnThisDeviceError: the device has none; the error says what to do instead.
     """
-    return seeded_generator(DescribedDevice(chosen_kind(), this_device()), int(seed), on_cpu)
+    return seeded_generator(DescribedDevice(chosen_kind(), this_device()), int(seed), on_cpu, "error")
 
 
 def load_safetensors(path: str | os.PathLike[str]) -> dict[str, torch.Tensor]:
@@ -310,6 +311,20 @@ def preferred_dtype() -> torch.dtype:
     The first call may compute a small product on the card, where neither the plugin nor a verified fact answers.
     """
     return best(DescribedDevice(chosen_kind(), this_device()))[-1].dtype
+
+
+# --- what to show ---
+
+
+def status_line() -> str:
+    """Return one line with the device, its card, its best dtype and the memory in use at this moment.
+
+    It is for a page that asks again and again: no work of the device is waited for.
+    """
+    kind = chosen_kind()
+    index = find(kind, "current_device")
+    place = DescribedDevice(kind, this_device(None if index is None else index()))
+    return status_text(place, preferred_dtype())
 
 
 # --- what leads to the plugin's ---

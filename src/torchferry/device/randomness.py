@@ -14,12 +14,30 @@ from torchferry.device.names import DescribedDevice, find
 from torchferry.device.torch_import import torch
 
 
-def seeded_generator(place: DescribedDevice, seed: int, on_cpu: bool) -> torch.Generator:
-    """Return a seeded generator of the device, or of the CPU.
+def seeded_generator(place: DescribedDevice, seed: int, on_cpu: bool, fallback: str) -> torch.Generator:
+    """Return a seeded generator of the device, or of the CPU; also, with a warning, where `fallback` is `warn`.
 
     Raises:
         NotOnThisDeviceError: the device has none.
+        DeviceError: `fallback` is no choice.
     """
+    if fallback not in ("error", "warn"):
+        raise DeviceError(say("fallback is `error` or `warn`, not `{value}`", value=fallback))
+    try:
+        return _generator(place, seed, on_cpu)
+    except NotOnThisDeviceError:
+        if fallback == "error":
+            raise
+        warn(
+            say(
+                "{title} has no generator of its own: this one draws on the CPU; create the tensor there and move it",
+                title=place.facts.title,
+            )
+        )
+        return torch.Generator(device="cpu").manual_seed(seed)
+
+
+def _generator(place: DescribedDevice, seed: int, on_cpu: bool) -> torch.Generator:
     device = torch.device("cpu") if on_cpu else place.device
     advice = say("generate on the CPU and move the result: create_generator(seed, on_cpu=True)")
     if not on_cpu and place.facts.generator is False:

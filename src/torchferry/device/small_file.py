@@ -39,6 +39,8 @@ _MODULES = (
     "precision",
     "profiling",
     "ranks",
+    "memory",
+    "status",
     "portable",
 )
 """The modules that definitions are taken from, in the order in which they stand in the file."""

@@ -102,9 +102,7 @@ def _parts(schema: str) -> _Parts:
     if match is None:
         raise UsageError(
             say("`{schema}` is no schema of an operator", schema=schema),
-            say(
-                "write it with its namespace, such as {example}", example='"acme::scale(Tensor x, float by) -> Tensor"'
-            ),
+            say("write it with its namespace, such as {example}", example=_EXAMPLE),
         )
     if match["space"] == "aten":
         raise UsageError(

@@ -132,17 +132,10 @@ def _environment(text: RequestText) -> Iterator[str]:
 
 
 def _summary(text: RequestText) -> Iterator[str]:
-    heads = ["no.", "operator", "kind", "calls", "found", "acceptance", "wanted by"]
-    texts = {
-        "no.": say("no."),
-        "operator": say("operator"),
-        "kind": say("kind"),
-        "calls": say("calls"),
-        "found": say("found"),
-        "acceptance": say("acceptance"),
-        "wanted by": say("wanted by"),
-    }
-    yield "| " + " | ".join(text.render(texts[head]) for head in heads) + " |"
+    heads = [
+        say("no."), say("operator"), say("kind"), say("calls"), say("found"), say("acceptance"), say("wanted by"),
+    ]  # fmt: skip
+    yield "| " + " | ".join(map(text.render, heads)) + " |"
     yield "|" + "---|" * len(heads)
     acceptance = text.facts.acceptance.render(text.lang) or text.render(say("equal to the CPU's result, see below"))
     for number, item in enumerate(text.requested.items, 1):

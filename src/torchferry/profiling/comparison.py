@@ -115,6 +115,26 @@ class MatchedRow(NamedTuple):
         return (self.target or 0.0) - (self.base or 0.0)
 
 
+class CollectivePair(NamedTuple):
+    """Collectives of one kind and size in both runs.
+
+    Attributes:
+        name: The collective.
+        size: Bytes that a rank puts in.
+        base: Bytes a second in the base; None where it does not occur.
+        target: Bytes a second in the target; None where it does not occur.
+        base_calls: Calls in a step of the base.
+        target_calls: Calls in a step of the target.
+    """
+
+    name: str
+    size: int
+    base: float | None
+    target: float | None
+    base_calls: float
+    target_calls: float
+
+
 class RankRow(NamedTuple):
     """One rank of a run.
 
@@ -139,6 +159,7 @@ class TraceComparison:
         parts: The parts of a step.
         operators: Operators of torch, by the size of their difference.
         modules: Modules, by the size of their difference; empty where a trace has none.
+        collectives: Collectives by kind and size, where both traces say these; largest first.
         obstacles: Why the two are not comparable.
         unjudged: What a trace does not say, so that it was not compared.
         settings: What differs in the settings that the traces name: name, base, target.
@@ -151,6 +172,7 @@ class TraceComparison:
     parts: tuple[PartRow, ...]
     operators: tuple[MatchedRow, ...]
     modules: tuple[MatchedRow, ...]
+    collectives: tuple[CollectivePair, ...]
     obstacles: tuple[Message, ...]
     unjudged: tuple[Message, ...]
     settings: tuple[tuple[str, str, str], ...]
@@ -202,14 +224,16 @@ def compare(
         more_target: Further runs of the target.
     """
     unjudged: list[Message] = []
-    obstacles = [*_obstacles(base, target), *_other_work(base.first, target.first, unjudged)]
+    operators = _matched(base.first, target.first, DISPATCHED)
+    obstacles = [*_obstacles(base, target), *_other_work(base.first, target.first, operators, unjudged)]
     by_module = all(any(row.name for row in run.first.rows("module")) for run in (base, target))
     return TraceComparison(
         base,
         target,
         tuple(PartRow(part, base.mean(part), target.mean(part)) for part in PARTS),
-        _matched(base.first, target.first, DISPATCHED),
+        operators,
         _matched(base.first, target.first, "module") if by_module else (),
+        _collectives(base.first, target.first),
         tuple(obstacles),
         tuple(unjudged),
         _settings(base.first, target.first),
@@ -239,7 +263,9 @@ def _obstacles(base: ProfiledRun, target: ProfiledRun) -> list[Message]:
     return obstacles
 
 
-def _other_work(base: Summary, target: Summary, unjudged: list[Message]) -> list[Message]:
+def _other_work(
+    base: Summary, target: Summary, operators: Sequence[MatchedRow], unjudged: list[Message]
+) -> list[Message]:
     """Return how the inputs of the two runs differ: shapes, dtypes, calls."""
     obstacles: list[Message] = []
     sides = [_inputs(summary) for summary in (base, target)]
@@ -259,7 +285,7 @@ def _other_work(base: Summary, target: Summary, unjudged: list[Message]) -> list
                         target=_some(second - first),
                     )
                 )
-    for row in _matched(base, target, DISPATCHED):
+    for row in operators:
         if row.name in _COMPARED and min(row.base_calls, row.target_calls) > 0:
             if abs(row.target_calls - row.base_calls) > _CALLS_DIFFER * max(row.base_calls, row.target_calls):
                 obstacles.append(
@@ -313,6 +339,36 @@ def _matched(base: Summary, target: Summary, by: str) -> tuple[MatchedRow, ...]:
         for name in {**sides[0], **sides[1]}
     ]
     return tuple(sorted(rows, key=lambda row: (-abs(row.difference), row.name)))
+
+
+def _collectives(base: Summary, target: Summary) -> tuple[CollectivePair, ...]:
+    """Return the collectives of both sides by kind and size; none where a side names no kinds or sizes."""
+    sides = []
+    for summary in (base, target):
+        named = [row for row in summary.collectives if row.bandwidth is not None]
+        if not named:
+            return ()
+        sides.append({(_kind_of_collective(row.name), row.size): row for row in named})
+    steps = len(base.steps), len(target.steps)
+    pairs = []
+    for name, size in sorted({*sides[0], *sides[1]}, key=lambda key: (-key[1], key[0])):
+        first, second = sides[0].get((name, size)), sides[1].get((name, size))
+        pairs.append(
+            CollectivePair(
+                name,
+                size,
+                None if first is None else first.bandwidth,
+                None if second is None else second.bandwidth,
+                first.calls / steps[0] if first is not None else 0.0,
+                second.calls / steps[1] if second is not None else 0.0,
+            )
+        )
+    return tuple(pairs)
+
+
+def _kind_of_collective(name: str) -> str:
+    """Return the name of a collective as both sides may write it: `all_reduce`, `allreduce` and `AllReduce` are one."""
+    return name.lower().replace("_", "")
 
 
 def _own_time(summary: Summary, row: TimeRow | None) -> float | None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from html import escape
 
 from torchferry.core.messages import say
-from torchferry.profiling.records import OPERATOR
 from torchferry.profiling.report import milliseconds, printable
 from torchferry.profiling.summary import Summary
 
@@ -37,15 +36,11 @@ def stacks(summary: Summary) -> FlameFrame:
     The time is that on the device, or on the CPU where no device did anything.
     """
     trace, links = summary.trace, summary.links
-    own = [0] * len(trace.calls)
-    if summary.on_device:
-        for number, work in enumerate(trace.work):
-            if links.started_by[number] >= 0:
-                own[links.started_by[number]] += work.end - work.start
-    else:
-        for index, call in enumerate(trace.calls):
-            if call.kind == OPERATOR:
-                own[index] = max(call.end - call.start - links.inner[index], 0)
+    own = links.device_self
+    if not summary.on_device:
+        own = [0] * len(trace.calls)
+        for index in links.operators:
+            own[index] = max(trace.calls[index].end - trace.calls[index].start - links.inner[index], 0)
     root = FlameFrame()
     for index, time in enumerate(own):
         call = trace.calls[index]

@@ -23,6 +23,9 @@ class Links:
             backward has the module of its forward. Only for those that have one.
         started_by: For each work the operator that started it, -1 where the trace does not say.
         launched: For each work the moment at which the host started it, -1 where the trace does not say.
+        operators: The operators, those inside of others before these.
+        device_self: For each call the nanoseconds of the device's work that it started itself.
+        device: The same with all that the operators inside of it started.
     """
 
     operator: list[int]
@@ -30,6 +33,9 @@ class Links:
     module: dict[int, str] = field(default_factory=dict)
     started_by: list[int] = field(default_factory=list)
     launched: list[int] = field(default_factory=list)
+    operators: list[int] = field(default_factory=list)
+    device_self: list[int] = field(default_factory=list)
+    device: list[int] = field(default_factory=list)
 
 
 def link(trace: RankTrace) -> Links:
@@ -66,7 +72,25 @@ def link(trace: RankTrace) -> Links:
         else:
             links.started_by.append(-1)
             links.launched.append(-1)
+    _sum_device_time(trace, links)
     return links
+
+
+def _sum_device_time(trace: RankTrace, links: Links) -> None:
+    """Sum the device's time for each operator, alone and with what it calls."""
+    calls = trace.calls
+    links.operators = sorted(
+        (index for index, call in enumerate(calls) if call.kind == OPERATOR), key=lambda index: -calls[index].start
+    )  # the inner ones begin later than those around them
+    links.device_self = [0] * len(calls)
+    for work, operator in zip(trace.work, links.started_by, strict=True):
+        if operator >= 0:
+            links.device_self[operator] += work.end - work.start
+    links.device = list(links.device_self)
+    for index in links.operators:
+        outer = links.operator[index]
+        if outer >= 0:
+            links.device[outer] += links.device[index]
 
 
 def _number_of_threads(trace: RankTrace) -> int:

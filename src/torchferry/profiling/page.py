@@ -14,14 +14,19 @@ from torchferry.profiling import flame
 from torchferry.profiling.comparison import MatchedRow, ProfiledRun, TraceComparison, rank_rows
 from torchferry.profiling.records import OPERATOR, RUNTIME, HostCall
 from torchferry.profiling.report import (
+    collective_cells,
+    collective_heads,
     headline,
     heads,
     interval_line,
+    matched_cells,
+    matched_heads,
     milliseconds,
     notes,
+    pair_cells,
+    pair_heads,
     part_title,
     printable,
-    share,
     signed,
     size_text,
     verdict,
@@ -99,6 +104,9 @@ def comparison_page(comparison: TraceComparison, lang: str) -> str:
         if rows:
             body.append(heading(title.render(lang)))
             body.append(_matched(comparison, rows[:_MOST_ROWS], lang))
+    if comparison.collectives:
+        body.append(heading(say("collectives").render(lang)))
+        body.append(table(pair_heads("", lang), list(pair_cells(comparison, _MOST_ROWS, "→"))))
     body += _ranks([comparison.base, comparison.target], lang)
     if comparison.settings:
         body.append(heading(say("settings that differ").render(lang)))
@@ -111,22 +119,7 @@ def _style() -> str:
 
 
 def _matched(comparison: TraceComparison, rows: Iterable[MatchedRow], lang: str) -> str:
-    share_head = say("% of the difference")
-    head = heads(lang, "", say("base"), say("target"), say("difference"), share_head, say("calls"))
-    return table(
-        head,
-        [
-            (
-                printable(row.name) or "-",
-                "-" if row.base is None else milliseconds(row.base),
-                "-" if row.target is None else milliseconds(row.target),
-                signed(row.difference),
-                share(comparison, row.difference),
-                f"{row.base_calls:g} → {row.target_calls:g}",
-            )
-            for row in rows
-        ],
-    )
+    return table(matched_heads("", lang), [matched_cells(comparison, row, "→") for row in rows])
 
 
 def _ranks(runs: Sequence[ProfiledRun], lang: str) -> list[str]:
@@ -160,6 +153,9 @@ def _other_tables(summary: Summary, lang: str) -> list[str]:
             for row in summary.copies[:_MOST_ROWS]
         ]
         body.append(table(heads(lang, "", say("ms a step"), say("size"), say("calls a step")), copies))
+    if summary.collectives:
+        body.append(heading(say("collectives").render(lang)))
+        body.append(table(collective_heads("", lang), list(collective_cells(summary, _MOST_ROWS))))
     return body
 
 

@@ -209,6 +209,7 @@ class _EventReader:
                     _number(arguments.get("stream", event.get("tid"))),
                     _number(arguments.get("correlation"), 0),
                     _number(arguments["bytes"]) if "bytes" in arguments else _message_size(arguments),
+                    str(arguments.get("Collective name", "")) if kind == COMMUNICATION else "",
                 )
             )
             return

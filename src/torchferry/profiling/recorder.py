@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import sys
+import threading
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -23,17 +24,21 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torchferry.device.manager import DeviceManager
 from torchferry.numerics.framework.launcher import ProcessTool, rank
 from torchferry.numerics.framework.steps import Steps
+from torchferry.numerics.framework.torch_versions import is_dynamo_compiling
 from torchferry.profiling.records import FALLBACK_PREFIX, MODULE_PREFIX
 from torchferry.rehearsal import events
 
 
 class ModuleRanges:
-    """Marks the forward of each module, so that the time of operators can be told by module."""
+    """Marks the forward of each module, so that the time of operators can be told by module.
+
+    A forward that torch.compile traces is not marked: the marks would stand in the graph, and not around its work.
+    """
 
     def __init__(self) -> None:
         self._names: WeakKeyDictionary[Module, str] = WeakKeyDictionary()
         self._numbers: Counter[str] = Counter()
-        self._open: list[Any] = []
+        self._own = threading.local()  # modules of several threads, as of DataParallel, are not inside of each other
         self._handles: list[Any] = []
 
     def start(self) -> None:
@@ -45,28 +50,43 @@ class ModuleRanges:
             ]
 
     def stop(self) -> None:
-        """Mark no more; what is open is closed."""
+        """Mark no more; what is open in this thread is closed."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        while self._open:
-            self._open.pop()[1].__exit__(None, None, None)
+        opened = self._open()
+        while opened:
+            opened.pop()[1].__exit__(None, None, None)
+
+    def _open(self) -> list[tuple[Module, Any]]:
+        """Return the modules that this thread is in, each with its mark."""
+        opened: list[tuple[Module, Any]] | None = getattr(self._own, "opened", None)
+        if opened is None:
+            opened = self._own.opened = []
+        return opened
 
     def _enter(self, module: Module, inputs: Any) -> None:
+        if is_dynamo_compiling():
+            return
         name = self._names.get(module)
         if name is None:
             kind = type(module).__name__
-            name = self._names[module] = f"{kind}_{self._numbers[kind]}"
+            name = self._names[module] = f"{MODULE_PREFIX}{kind}_{self._numbers[kind]}"
             self._numbers[kind] += 1
-        mark: Any = torch.profiler.record_function(MODULE_PREFIX + name)
+        mark: Any = torch.profiler.record_function(name)
         mark.__enter__()
-        self._open.append((module, mark))
+        self._open().append((module, mark))
 
     def _leave(self, module: Module, inputs: Any, output: Any) -> None:
-        while self._open:  # a module that raised has not been left
-            opened, mark = self._open.pop()
+        if is_dynamo_compiling():
+            return
+        opened = self._open()
+        if not any(entered is module for entered, _ in opened):
+            return  # it was entered before the marking began
+        while opened:  # a module that raised has not been left
+            entered, mark = opened.pop()
             mark.__exit__(None, None, None)
-            if opened is module:
+            if entered is module:
                 return
 
 

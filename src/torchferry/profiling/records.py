@@ -60,7 +60,8 @@ class DeviceWork(NamedTuple):
         device: Number of the device as the trace has it.
         stream: Number of the stream.
         correlation: Number that it shares with the call that started it; 0 without one.
-        size: Bytes that a copy moved; -1 where the trace does not say.
+        size: Bytes that a copy moved, or that a collective was given; -1 where the trace does not say.
+        collective: What a kernel that communicates does, such as `allreduce`; empty where the trace does not say.
     """
 
     kind: str
@@ -71,6 +72,7 @@ class DeviceWork(NamedTuple):
     stream: int
     correlation: int = 0
     size: int = -1
+    collective: str = ""
 
 
 class MemoryEvent(NamedTuple):

@@ -273,6 +273,9 @@ def _other_tables(summary: Summary, top: int, lang: str) -> Iterator[str]:
                 ]
             )
         yield from _with_title(rows)
+    if summary.collectives:
+        yield ""
+        yield from _with_title([collective_heads(say("collectives"), lang), *collective_cells(summary, top)])
     if summary.peaks:
         yield ""
         rows = [heads(lang, say("memory at most"), say("in use"), say("taken"))]
@@ -281,6 +284,20 @@ def _other_tables(summary: Summary, top: int, lang: str) -> Iterator[str]:
             taken = amount(peak.reserved) if peak.reserved > 0 else ""
             rows.append([owner.render(lang), size_text(peak.allocated), taken])
         yield from _with_title(rows)
+
+
+def collective_heads(title: Message | str, lang: str) -> list[str]:
+    """Return the titles of what `collective_cells` returns."""
+    return heads(lang, title, say("size"), say("ms a step"), say("calls a step"), "GB/s")
+
+
+def collective_cells(summary: Summary, top: int) -> Iterator[list[str]]:
+    """Yield what is said of the collectives of a run: kind, size, time, and bytes a second that a rank puts in."""
+    steps = len(summary.steps)
+    for row in summary.collectives[:top]:
+        speed = "?" if row.bandwidth is None else f"{row.bandwidth / 1e9:.3g}"
+        size = size_text(row.size)
+        yield [printable(row.name), size, milliseconds(row.time / steps), f"{row.calls / steps:.1f}", speed]
 
 
 def _with_title(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -324,6 +341,7 @@ def _rank_document(summary: Summary) -> dict[str, Any]:
         "modules": [row._asdict() for row in summary.rows("module") if row.name],
         "waits": [row._asdict() for row in summary.waits],
         "copies": [row._asdict() for row in summary.copies],
+        "collectives": [{**row._asdict(), "bandwidth": row.bandwidth} for row in summary.collectives],
         "fallbacks": [{"name": name, "calls": calls} for name, calls in summary.fallbacks],
         "numbers_read": summary.numbers_read,
         "peaks": [row._asdict() for row in summary.peaks],
@@ -369,6 +387,9 @@ def compare_lines(comparison: TraceComparison, top: int, lang: str, causes: Sequ
         if matched:
             yield ""
             yield from _matched_lines(comparison, title, matched, top, lang)
+    if comparison.collectives:
+        yield ""
+        yield from _with_title([pair_heads(say("collectives"), lang), *pair_cells(comparison, top, "->")])
     for run in (comparison.base, comparison.target):
         if len(run.ranks) > 1:
             yield ""
@@ -428,20 +449,40 @@ def interval_line(comparison: TraceComparison) -> Message:
 def _matched_lines(
     comparison: TraceComparison, title: Message, matched: Sequence[MatchedRow], top: int, lang: str
 ) -> Iterator[str]:
+    yield from _with_title(
+        [matched_heads(title, lang), *(matched_cells(comparison, row, "->") for row in matched[:top])]
+    )
+
+
+def pair_heads(title: Message | str, lang: str) -> list[str]:
+    """Return the titles of what `pair_cells` returns."""
+    return heads(lang, title, say("size"), say("base GB/s"), say("target GB/s"), say("calls a step"))
+
+
+def pair_cells(comparison: TraceComparison, top: int, arrow: str) -> Iterator[list[str]]:
+    """Yield what is said of the collectives of both runs: kind, size, bytes a second that a rank puts in."""
+    for row in comparison.collectives[:top]:
+        speeds = ["-" if speed is None else f"{speed / 1e9:.3g}" for speed in (row.base, row.target)]
+        calls = f"{row.base_calls:g} {arrow} {row.target_calls:g}"
+        yield [printable(row.name), size_text(row.size), *speeds, calls]
+
+
+def matched_heads(title: Message | str, lang: str) -> list[str]:
+    """Return the titles of what `matched_cells` returns."""
     share_head = say("% of the difference")
-    rows = [heads(lang, title, say("base"), say("target"), say("difference"), share_head, say("calls"))]
-    rows += [
-        [
-            printable(row.name) or "-",
-            "-" if row.base is None else milliseconds(row.base),
-            "-" if row.target is None else milliseconds(row.target),
-            signed(row.difference),
-            share(comparison, row.difference),
-            f"{row.base_calls:g} -> {row.target_calls:g}",
-        ]
-        for row in matched[:top]
+    return heads(lang, title, say("base"), say("target"), say("difference"), share_head, say("calls"))
+
+
+def matched_cells(comparison: TraceComparison, row: MatchedRow, arrow: str) -> list[str]:
+    """Return what is said of an operator or module of both runs: its times, their difference, its calls."""
+    return [
+        printable(row.name) or "-",
+        "-" if row.base is None else milliseconds(row.base),
+        "-" if row.target is None else milliseconds(row.target),
+        signed(row.difference),
+        share(comparison, row.difference),
+        f"{row.base_calls:g} {arrow} {row.target_calls:g}",
     ]
-    yield from _with_title(rows)
 
 
 def share(comparison: TraceComparison, difference: float) -> str:
@@ -465,6 +506,7 @@ def comparison_document(comparison: TraceComparison, causes: Sequence[Message] =
         "causes": [cause.render("en") for cause in causes],
         "operators": [row._asdict() for row in comparison.operators],
         "modules": [row._asdict() for row in comparison.modules],
+        "collectives": [row._asdict() for row in comparison.collectives],
         "settings": [{"name": name, "base": base, "target": target} for name, base, target in comparison.settings],
     }
 

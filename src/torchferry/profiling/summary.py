@@ -16,6 +16,7 @@ A trace without work of a device is one of the CPU: K are the times in which any
 from __future__ import annotations
 
 import itertools
+import re
 import statistics
 from bisect import bisect_right
 from collections import defaultdict
@@ -41,6 +42,9 @@ PARTS = ("compute", "communication", "copies", "data", "idle")
 
 BY = ("operator", "shape", "module", "kernel")
 """By what the time can be summed."""
+
+_INSTANCE = re.compile(r"(?:_+\d+)+\Z")
+"""What a vendor's library puts behind the name of each call: `allReduce__906_0_1`."""
 
 DISPATCHED = "dispatched"
 """By the operators of torch alone: what a plugin calls inside of one counts for it. Two vendors share only these."""
@@ -126,6 +130,31 @@ class CopyRow(NamedTuple):
     size: int
 
 
+class CollectiveRow(NamedTuple):
+    """Collectives of one kind and size.
+
+    Attributes:
+        name: The collective where the trace names it, such as `allreduce`; else the kernel.
+        size: Bytes that a rank puts in; -1 where the trace does not say.
+        calls: How many kernels.
+        time: Nanoseconds on the device, the wait for the other ranks included.
+    """
+
+    name: str
+    size: int
+    calls: int
+    time: int
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Return bytes a second of what a rank puts in; None where the trace does not say the size.
+
+        It is the algorithm bandwidth of nccl-tests (doc/PERFORMANCE.md) for collectives whose message is what a rank
+        puts in; what the links carry is more, by a factor that depends on the collective and the number of ranks.
+        """
+        return self.size * self.calls * 1e9 / self.time if self.size >= 0 and self.time else None
+
+
 class PeakRow(NamedTuple):
     """The most that an allocator held.
 
@@ -154,6 +183,7 @@ class Summary:
         window: The time of the steps on the host, in which calls are counted.
         waits: Waits of the host in the steps, longest first.
         copies: Copies in the steps, longest first.
+        collectives: Collectives in the steps by kind and size, longest first.
         fallbacks: Operators that went to the CPU by torch's fall back, most calls first.
         numbers_read: How often the host read a number of a tensor in the steps.
         peaks: The most that each allocator held.
@@ -170,6 +200,7 @@ class Summary:
     window: Interval
     waits: tuple[WaitRow, ...]
     copies: tuple[CopyRow, ...]
+    collectives: tuple[CollectiveRow, ...]
     fallbacks: tuple[tuple[str, int], ...]
     numbers_read: int
     peaks: tuple[PeakRow, ...]
@@ -234,6 +265,7 @@ def summarise(trace: RankTrace) -> Summary:
         window,
         _waits(trace, links, window),
         _copies(trace, window),
+        _collectives(trace, links, device, window),
         _fallbacks(trace, links, window),
         _numbers_read(trace, window),
         _peaks(trace),
@@ -339,28 +371,14 @@ def _parts(
 
 def _time_rows(summary: Summary, by: str) -> tuple[TimeRow, ...]:
     trace, links, window = summary.trace, summary.links, summary.window
-    device = [0] * len(trace.calls)
-    unlinked = 0
-    count = 0
-    for number, work in enumerate(trace.work):
-        start = links.launched[number] if links.launched[number] >= 0 else work.start
-        if not _within(start, window):
-            continue
-        if links.started_by[number] >= 0:
-            device[links.started_by[number]] += work.end - work.start
-        else:
-            unlinked += work.end - work.start
-            count += 1
-    total = list(device)
-    order = sorted(
-        (index for index, call in enumerate(trace.calls) if call.kind == OPERATOR), key=lambda i: -trace.calls[i].start
-    )
-    for index in order:  # the inner ones begin later than those around them
-        outer = links.operator[index]
-        if outer >= 0:
-            total[outer] += total[index]
+    unlinked = [
+        work.end - work.start
+        for number, work in enumerate(trace.work)
+        if links.started_by[number] < 0
+        and _within(links.launched[number] if links.launched[number] >= 0 else work.start, window)
+    ]
     sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
-    for index in order:
+    for index in links.operators:
         call = trace.calls[index]
         if not _within(call.start, window) or is_step(call):
             continue
@@ -382,13 +400,13 @@ def _time_rows(summary: Summary, by: str) -> tuple[TimeRow, ...]:
         if whole:
             entry[0] += 1
             entry[1] += duration
-            entry[4] += total[index]
+            entry[4] += links.device[index]
         entry[2] += duration - links.inner[index]
-        entry[3] += device[index]
-    if count:
-        sums["", ""][0] += count
-        sums["", ""][3] += unlinked
-        sums["", ""][4] += unlinked
+        entry[3] += links.device_self[index]
+    if unlinked:
+        sums["", ""][0] += len(unlinked)
+        sums["", ""][3] += sum(unlinked)
+        sums["", ""][4] += sum(unlinked)
     rows = [TimeRow(name, detail, *entry) for (name, detail), entry in sums.items()]
     if summary.on_device:
         return tuple(sorted(rows, key=lambda row: (-row.device_self, -row.host_self, row.name, row.detail)))
@@ -439,6 +457,18 @@ def _copies(trace: RankTrace, window: Interval) -> tuple[CopyRow, ...]:
             entry[2] = -1 if work.size < 0 or entry[2] < 0 else entry[2] + work.size
     rows = (CopyRow(name, *entry) for name, entry in sums.items())
     return tuple(sorted(rows, key=lambda row: (-row.time, row.name)))
+
+
+def _collectives(trace: RankTrace, links: Links, device: int, window: Interval) -> tuple[CollectiveRow, ...]:
+    sums: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
+    for number, work in enumerate(trace.work):
+        start = links.launched[number] if links.launched[number] >= 0 else work.start
+        if work.kind == COMMUNICATION and work.device == device and _within(start, window):
+            entry = sums[work.collective or _INSTANCE.sub("", work.name), work.size]
+            entry[0] += 1
+            entry[1] += work.end - work.start
+    rows = (CollectiveRow(name, size, *entry) for (name, size), entry in sums.items())
+    return tuple(sorted(rows, key=lambda row: (-row.time, row.name, row.size)))
 
 
 def _fallbacks(trace: RankTrace, links: Links, window: Interval) -> tuple[tuple[str, int], ...]:

@@ -8,10 +8,13 @@ import tempfile
 from pathlib import Path
 
 from torchferry.backends import cuda
+from torchferry.backends.diagnostics import diagnostics
+from torchferry.backends.installed import installed
+from torchferry.backends.target import Target
 from torchferry.core import env, exitcodes
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import say, say_plural
+from torchferry.core.messages import Bilingual, say, say_plural
 from torchferry.core.torch_start import search_path
 from torchferry.shim import failures, no_device
 from torchferry.shim.call_sites import collect
@@ -22,13 +25,14 @@ SITE = Path(__file__).with_name("site")
 """In front of PYTHONPATH: an entry point by which torch loads the redirect."""
 
 
-def run(command: list[str], target: str, report: Path | None = None) -> int:
+def run(command: list[str], target: str, report: Path | None = None, vendor_log: str = "") -> int:
     """Run a command with torch.cuda of its processes redirected and return its exit code.
 
     Args:
         command: What to run.
         target: Where it goes, or `auto`.
         report: File for the lines of the project that went through the redirect.
+        vendor_log: How much the vendor's software is to say, one of `diagnostics.LEVELS`; empty leaves it alone.
 
     Raises:
         UsageError: there is no such command, or the report cannot be written.
@@ -45,6 +49,8 @@ def run(command: list[str], target: str, report: Path | None = None) -> int:
         }
         if report is not None:
             values[env.SITES] = folder
+        if vendor_log:
+            values |= _vendor_log(target, vendor_log)
         code = run_command(command, {**os.environ, **values})
         if report is not None:
             _report(Path(folder), target, report)
@@ -59,6 +65,43 @@ def run(command: list[str], target: str, report: Path | None = None) -> int:
             print(f"torchferry: {text}", file=sys.stderr)
             code = exitcodes.ERROR
     return code
+
+
+def _vendor_log(target: str, level: str) -> dict[str, str]:
+    """Return the variables that make the vendor's software say more, and print each; what the user set stays."""
+    backend = None
+    if target not in ("auto", cuda.DEVICE_TYPE):
+        backend = Target.named(target).backend
+    elif target == "auto" and len(plugins := installed()) == 1:
+        backend = plugins[0]
+    if backend is None:
+        print(
+            f"torchferry: {say('--vendor-log {level}: no vendor is known, torch alone', level=level)}", file=sys.stderr
+        )
+    else:
+        title = Bilingual(backend.TITLE, backend.TITLE_ZH)
+        print(f"torchferry: {say('--vendor-log {level} for {target}:', level=level, target=title)}", file=sys.stderr)
+    values = {}
+    for variable in diagnostics(backend):
+        value = variable.values.get(level)
+        if value is None:
+            continue
+        before = os.environ.get(variable.name)
+        if before is None or before == value:
+            values[variable.name] = value
+            print(f"  {variable.name}={value}  {variable.note}", file=sys.stderr)
+        else:
+            text = say(
+                "{name}={before} is yours and stays; {level} would be {value}",
+                name=variable.name,
+                before=before,
+                level=level,
+                value=value,
+            )
+            print(f"  {text}", file=sys.stderr)
+    if backend is not None and not any(level in variable.values for variable in diagnostics(backend, alone=True)):
+        print(f"  {say('no variable is known for the software of {target} itself', target=title)}", file=sys.stderr)
+    return values
 
 
 def _check_report(report: Path) -> None:

@@ -8,21 +8,22 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.kernels.buildfiles.model import BuildSettings, PortedBuildFile, ReviewList
 from torchferry.kernels.review import ReviewItem
+from torchferry.source.kinds import Kind, kind_of
 from torchferry.source.text import SourceText, UndecodableError, apply_edits, decode_python, decode_text
 
-_PORTERS = (
-    (lazy_regex(r".+\.pyw?\Z"), "python_script", "port_python"),
-    (lazy_regex(r"CMakeLists\.txt\Z|.+\.cmake(?:\.in)?\Z"), "cmake", "port_cmake"),
-    (lazy_regex(r"pyproject\.toml\Z"), "other_files", "port_pyproject"),
-    (lazy_regex(r"MANIFEST\.in\Z"), "other_files", "port_manifest"),
-    (lazy_regex(r"meson\.build\Z|meson(?:_options\.txt|\.options)\Z"), "other_files", "review_meson"),
-    (lazy_regex(r"(?:BUILD|WORKSPACE)(?:\.bazel)?\Z|MODULE\.bazel\Z|.+\.bzl\Z"), "other_files", "review_bazel"),
-)
-"""The module and the function that port a file, by its name; most trees of kernels have none, and import none."""
+_PORTERS = {
+    Kind.CMAKE: ("cmake", "port_cmake"),
+    Kind.PYPROJECT: ("other_files", "port_pyproject"),
+    Kind.MANIFEST: ("other_files", "port_manifest"),
+    Kind.MESON: ("other_files", "review_meson"),
+    Kind.BAZEL: ("other_files", "review_bazel"),
+}
+"""The module and the function that port a file of a kind; most trees of kernels have none, and import none."""
+
+_PYTHON = ("python_script", "port_python")
 
 MOST_BYTES = 8_000_000
 """Larger files are reported, and not read."""
@@ -30,18 +31,25 @@ MOST_BYTES = 8_000_000
 
 def is_build_file(path: str) -> bool:
     """Whether a file, by its name, may say how extensions are built."""
+    return _porter_name(path) is not None
+
+
+def _porter_name(path: str) -> tuple[str, str] | None:
+    """Return module and function that port a file, by its name; a stub (`.pyi`) builds nothing."""
     name = path.rpartition("/")[2]
-    return any(pattern.match(name) for pattern, _, _ in _PORTERS)
+    if name.endswith((".py", ".pyw")) and not name.startswith(".py"):
+        return _PYTHON
+    kind = kind_of(path)
+    return None if kind is None else _PORTERS.get(kind)
 
 
 def _porter_of(path: str) -> Callable[[str, str, BuildSettings], PortedBuildFile] | None:
-    name = path.rpartition("/")[2]
-    for pattern, module, function in _PORTERS:
-        if pattern.match(name):
-            porter: Callable[[str, str, BuildSettings], PortedBuildFile]
-            porter = getattr(importlib.import_module(f"{__name__}.{module}"), function)
-            return porter
-    return None
+    named = _porter_name(path)
+    if named is None:
+        return None
+    porter: Callable[[str, str, BuildSettings], PortedBuildFile]
+    porter = getattr(importlib.import_module(f"{__name__}.{named[0]}"), named[1])
+    return porter
 
 
 def port_build_file(path: str, text: str, settings: BuildSettings) -> PortedBuildFile:

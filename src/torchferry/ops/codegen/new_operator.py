@@ -9,7 +9,6 @@ from pathlib import Path
 from torchferry.core.errors import TorchferryError, UsageError, unknown_name
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
-from torchferry.migration.directory import WrongKindError
 from torchferry.migration.journal import discard
 from torchferry.migration.transaction import Write, apply, exclusive
 from torchferry.ops.codegen.document import read_document
@@ -19,7 +18,7 @@ from torchferry.ops.codegen.new_entries import KINDS, NewEntry, default_kind, ne
 from torchferry.ops.codegen.opinfo_test import opinfo_test
 from torchferry.ops.codegen.sources import SKELETONS
 from torchferry.ops.codegen.upstream import Upstream, torch_folder
-from torchferry.ops.codegen.written import is_untouched
+from torchferry.ops.codegen.written import is_untouched, make_folder, present
 
 FUNCTIONS = "functions.yaml"
 
@@ -149,25 +148,14 @@ def write_new(folder: Path, files: Mapping[str, bytes], continued: str = "") -> 
         UsageError: the folder cannot be made, or another file is there already.
         TorchferryError: a file cannot be written; nothing is changed.
     """
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            say("cannot make the folder {path}: {error}", path=folder, error=error.strerror or error)
-        ) from None
+    make_folder(folder)
     with exclusive(folder) as tree:
-        present = set(tree.top.names())
-        there = next((name for name in files if name in present and name != continued), None)
+        names = set(tree.top.names())
+        there = next((name for name in files if name in names and name != continued), None)
         if there is not None:
             raise UsageError(
                 say("{path} exists", path=folder / there), say("remove it, or begin the operator in another folder")
             )
-        try:
-            before = tree.top.read(continued) if continued in present else None
-        except WrongKindError:
-            raise TorchferryError(
-                say("{path} is a link or no file, and is not replaced", path=folder / continued),
-                say("remove it, or write to another folder"),
-            ) from None
+        before = present(tree.top, folder, continued) if continued else None
         writes = [Write(name, before if name == continued else None, data) for name, data in sorted(files.items())]
         discard(tree.place, apply(tree, writes, "ops new"))

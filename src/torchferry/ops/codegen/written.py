@@ -55,19 +55,14 @@ def write_generated(
         UsageError: the folder cannot be made or opened.
         TorchferryError: a file is somebody's own work, a link or no file, or cannot be written. Nothing is changed.
     """
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            say("cannot make the folder {path}: {error}", path=folder, error=error.strerror or error)
-        ) from None
+    make_folder(folder)
     with exclusive(folder) as tree:
-        before = {name: _present(tree.top, folder, name) for name in files}
+        before = {name: present(tree.top, folder, name) for name in files}
         others = [name for name in tree.top.names() if is_generated(name) and name not in files]
         leftover = {
             name: data
             for name in others
-            if (data := _present(tree.top, folder, name)) is not None and is_untouched(data) is not None
+            if (data := present(tree.top, folder, name)) is not None and is_untouched(data) is not None
         }
         if not force:
             for name, data in [*before.items(), *leftover.items()]:
@@ -82,8 +77,26 @@ def write_generated(
     return WriteOutcome(tuple(write.path for write in changed), unchanged, tuple(sorted(leftover)))
 
 
-def _present(top: Directory, folder: Path, name: str) -> bytes | None:
-    """Return what a file holds now; None where there is none."""
+def make_folder(folder: Path) -> None:
+    """Make a folder whose parent exists, where it is not there yet.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            say("cannot make the folder {path}: {error}", path=folder, error=error.strerror or error)
+        ) from None
+
+
+def present(top: Directory, folder: Path, name: str) -> bytes | None:
+    """Return what a file holds now; None where there is none.
+
+    Raises:
+        TorchferryError: it is a link or no file, or cannot be read.
+    """
     try:
         return top.read(name)
     except FileNotFoundError:
@@ -99,8 +112,8 @@ def _present(top: Directory, folder: Path, name: str) -> bytes | None:
         ) from None
 
 
-def _refuse_own_work(path: Path, present: bytes) -> None:
-    state = is_untouched(present)
+def _refuse_own_work(path: Path, data: bytes) -> None:
+    state = is_untouched(data)
     if state:
         return
     problem: Message = (

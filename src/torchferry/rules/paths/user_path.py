@@ -7,6 +7,15 @@ Data sets, checkpoints and results lie elsewhere on the target's machine. The ta
     "/kaggle/working/" = "/workspace/outputs/"
 
 A string (or, in other kinds of file, a word) that begins with a key gets the value in its place; the longest key wins.
+A key may end in a pattern of file names, so that one folder becomes several by what a file is::
+
+    "/kaggle/working/*.pth" = "/workspace/checkpoints/"
+
+Such a key holds for the files of the pattern at any depth below the folder, before the folder's own entry. The name
+may be joined to the folder by `os.path.join`, `/` of a `Path`, or `+`. Where the program only knows the name when it
+runs, the folder's own entry is proposed as an unsafe fix; without such an entry, or for the folder alone, nothing is
+changed, and the place is reported. `torchferry migrate --paths kaggle` adds a shipped table.
+
 A value may begin with its key (`"/data/" = "/data/new/"`): what has the value already stays. A value that the table
 would map again is an error, since a second run would change it. torchferry's own settings are never rewritten.
 
@@ -18,6 +27,7 @@ References:
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 
 from torchferry.backends.target import Target
@@ -25,6 +35,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.core.pathmap import PathMap
 from torchferry.rules.base import Context, Options, PythonContext, Rule
+from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
 
 
@@ -36,25 +47,85 @@ class UserPath(Rule):
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """The paths of the user's table."""
-        return tuple(options.paths)
+        return PathMap.of(options.paths).words
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each mapped path in a string."""
-        mapping = PathMap(context.options.paths)
+        mapping = PathMap.of(context.options.paths)
         for node in context.file.strings:
-            if not isinstance(node.value, str) or not any(old in node.value for old in context.options.paths):
+            if not isinstance(node.value, str) or not any(old in node.value for old in mapping.words):
                 continue
             start, end = context.file.literal_span(node)
-            yield from self._within(context, mapping, start, end)
+            yield from self._within(context, mapping, start, end, _joined(context, node) if mapping.has_roles else "")
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each mapped path in a file of another kind."""
-        return self._within(context, PathMap(context.options.paths), 0, len(context.text))
+        return self._within(context, PathMap.of(context.options.paths), 0, len(context.text), "")
 
-    def _within(self, context: Context, mapping: PathMap, start: int, end: int) -> Iterable[Finding]:
-        for replacement in mapping.replacements(context.text, start, end):
+    def _within(self, context: Context, mapping: PathMap, start: int, end: int, joined: str) -> Iterable[Finding]:
+        for replacement in mapping.replacements(context.text, start, end, joined):
+            span = (replacement.start, replacement.end)
+            if replacement.new is None:
+                message = say(
+                    "your `paths` table maps `{key}`, and this place does not say which file is meant: add an entry "
+                    "for `{old}` itself, or write the path by hand",
+                    key=replacement.doubt,
+                    old=replacement.old,
+                )
+                yield self.finding(context, span, message, Grade.MANUAL)
+                continue
+            grade = Grade.SAFE
             message = say(
                 "path `{old}` becomes `{new}` by your `paths` table", old=replacement.old, new=replacement.new
             )
-            span = (replacement.start, replacement.end)
-            yield self.finding(context, span, message, Grade.SAFE, [Edit(*span, replacement.new)])
+            if replacement.doubt:
+                grade = Grade.UNSAFE
+                message = say(
+                    "path `{old}` becomes `{new}` by your `paths` table, unless the file, whose name is only known "
+                    "when the program runs, is one of `{key}`",
+                    old=replacement.old,
+                    new=replacement.new,
+                    key=replacement.doubt,
+                )
+            yield self.finding(context, span, message, grade, [Edit(*span, replacement.new)])
+
+
+_PATHS = frozenset({"Path", "PurePath", "PosixPath", "PurePosixPath"})
+
+
+def _joined(context: PythonContext, node: ast.expr) -> str:
+    """Return what the program joins to a path that a string holds, with `*` for what is not known, or nothing."""
+    parents = context.file.parents
+    text = ""
+    whole: ast.AST = context.file.fstring_of(node) or node
+    while True:
+        parent = parents.get(whole)
+        if isinstance(parent, ast.BinOp) and parent.left is whole and isinstance(parent.op, ast.Add):
+            text += _known(parent.right)
+        elif isinstance(parent, ast.BinOp) and parent.left is whole and isinstance(parent.op, ast.Div):
+            text += "/" + _known(parent.right)
+        elif (
+            isinstance(parent, ast.Call) and parent.args[:1] == [whole] and last_name(parent.func) in _PATHS | {"join"}
+        ):
+            text += "".join("/" + _known(argument) for argument in parent.args[1:])
+        elif (
+            isinstance(parent, ast.Attribute)
+            and parent.attr == "joinpath"
+            and isinstance(parents.get(parent), ast.Call)
+        ):
+            call = parents[parent]
+            assert isinstance(call, ast.Call)
+            text += "".join("/" + _known(argument) for argument in call.args)
+            parent = call
+        else:
+            return text
+        whole = parent
+
+
+def _known(node: ast.expr) -> str:
+    """Return the text of an expression, with `*` for what is not known."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_known, node.values))
+    return "*"
