@@ -122,6 +122,7 @@ def make_plan(
     Raises:
         UsageError: a setting is unknown, wrong or missing; a stage or step is unknown; the bundle is another target's.
     """
+    target = registry.load(target).NAME
     facts = facts_of(target)
     if bundle is not None and bundle.target != target:
         raise UsageError(

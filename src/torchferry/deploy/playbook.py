@@ -17,8 +17,6 @@ from torchferry.deploy.plan import DeployPlan, PlannedStep, bundle_part, project
 
 SURVEY = "survey"
 SEND_SUFFIX = "-send"
-MODES = ("survey", "run", "undo")
-
 _CONFIGURATION = """\
 [defaults]
 roles_path = roles
@@ -52,6 +50,21 @@ _FIRST = (
 )
 
 
+_ENDINGS = {
+    "undo": """\
+test -s "$STATE/changed" && exit 0
+rm -rf "${STATE%/state}"
+rmdir "${STATE%/*/state}" 2>/dev/null || true
+""",
+    "commit": """\
+if "$ENGINE" inspect "$CONTAINER-before" >/dev/null 2>&1; then "$ENGINE" rm -f "$CONTAINER-before" || exit 1; fi
+test ! -e "$STATE/changed" || : > "$STATE/changed"
+rm -f "$STATE/container-before.running"
+""",
+}
+"""What follows the steps of a mode: nothing of ours stays after a rollback that took back everything."""
+
+
 class _Unsafe(str):
     """A text that Ansible takes as it is."""
 
@@ -64,7 +77,8 @@ def write_project(plan: DeployPlan, folder: Path, mode: str) -> Path:
     Args:
         plan: The plan.
         folder: An existing folder.
-        mode: `survey` looks at every step, `run` brings them about, `undo` takes back what was done on hosts.
+        mode: `survey` looks at every step, `run` brings them about, `undo` takes back what was done on hosts, `commit`
+            drops what was kept for that.
     """
     scripts = folder / "scripts"
     scripts.mkdir()
@@ -91,7 +105,7 @@ def _play(plan: DeployPlan, scripts: Path, mode: str) -> Iterable[str]:
     yield f"    torchferry_first: {0 if mode == 'undo' else 999999}"
     yield f"    copy_send: {_yaml(_Unsafe(str(scripts / 'send.sh')))}"
     yield "  tasks:"
-    if mode != "undo":
+    if mode in ("survey", "run"):
         yield from _survey(scripts)
     if mode == "run":
         yield "    - name: complete"
@@ -103,6 +117,13 @@ def _play(plan: DeployPlan, scripts: Path, mode: str) -> Iterable[str]:
         for planned in reversed(plan.planned):
             if not planned.step.in_container and (planned.step.run or planned.step.undo):
                 yield from _step(plan, planned, scripts, mode)
+    if mode in _ENDINGS:
+        yield f"    - name: {mode}-end"
+        yield "      ansible.builtin.command:"
+        yield f"        argv: [bash, -c, {_yaml(_Unsafe(_ENDINGS[mode]))}, {mode}]"
+        state, engine = plan.settings.values["STATE"], plan.values["engine"]
+        names = {"STATE": state, "ENGINE": engine, "CONTAINER": plan.values["container"]}
+        yield f"      environment: {{{', '.join(f'{name}: {_yaml(_Unsafe(text))}' for name, text in names.items())}}}"
 
 
 def _survey(scripts: Path) -> Iterable[str]:

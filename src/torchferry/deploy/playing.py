@@ -27,7 +27,7 @@ from torchferry.deploy.playbook import SURVEY, write_project
 
 STATUSES = ("ok", "changed", "failed", "unreachable", "todo")
 
-_HELPERS = ("-begin", "-room", "-send", "-arrive", "-restart")
+_HELPERS = ("-end", "-begin", "-room", "-send", "-arrive", "-restart")
 """Endings of task names: what they do belongs to the step before the ending."""
 
 
@@ -89,7 +89,7 @@ def play(plan: DeployPlan, options: PlayOptions, mode: str, on_outcome: OnOutcom
     Args:
         plan: What is done.
         options: Where, and how.
-        mode: `survey`, `run` or `undo`.
+        mode: One of the modes of `write_project`.
         on_outcome: Called with each step as it ends.
 
     Raises:
@@ -196,7 +196,7 @@ class _Events:
             self._survey(host, result.get("stdout", ""))
             return
         step = task
-        for ending in _HELPERS:
+        for ending in _HELPERS:  # `commit-end` is the step `commit`
             step = step.removesuffix(ending)
         seconds = self._seconds.get((host, step), 0.0) + float(data.get("duration") or 0)
         self._seconds[host, step] = seconds
@@ -204,7 +204,7 @@ class _Events:
             outcome = StepOutcome(host, step, "unreachable", seconds, text)
         elif kind == "runner_on_failed":
             outcome = StepOutcome(host, step, "failed", seconds, text)
-        elif task in self._names:
+        elif task in self._names or task in ("undo-end", "commit-end"):
             outcome = StepOutcome(host, step, "changed" if result.get("changed") else "ok", seconds, text)
         else:
             return
