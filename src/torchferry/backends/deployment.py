@@ -1,0 +1,511 @@
+"""How a target's software gets onto a server, kept as `deploy.toml` in the vendor's folder.
+
+The file is the one place that knows a vendor's installation: what a person has to hand over, what is done in which
+order, how one sees that it is done, and what the messages of a failure mean. `torchferry deploy` makes a playbook,
+a plan to read, a Dockerfile and manifests of it. Every table cites its sources::
+
+    [sources]
+    GUIDE = "Acme installation guide 3.0"
+
+    [deployment]
+    product = "Acme A1"                 # what is installed
+    python = "3.8"                      # of the container; left out where it is not public
+    architecture = "x86_64"             # of the hosts, as `uname -m` says it
+    cards = "/dev/acme[0-9]*"           # nodes of the cards, a pattern of the shell
+    module = "acme"                     # the kernel module; left out where none is known
+    busy = "test -n ..."                # a command that ends with 0 when a process uses a card
+    source = "GUIDE"
+
+    [[value]]                           # a setting; scripts see it as the variable $CONTAINER
+    name = "container"
+    default = "acme_training"           # without one it is UNKNOWN: the user is asked for it by its name
+    choices = ["yes", "no"]             # what it may be; any text where this is left out
+    pattern = "[A-Za-z0-9_.-]+"         # or what all of it must match
+    split = true                        # it holds several words: scripts write $CONTAINER without quotes
+    about = "name of the container"
+    about_zh = "..."
+    source = "GUIDE"
+
+    [[file]]                            # what the bundle carries; $INSTALLER is its path on the host and in the container
+    name = "installer"
+    kind = "file"                       # file, image, debs, rpms, wheels or folder; of the last four the variable is a folder
+    example = "Acme_3.0.run"            # its usual name
+    optional = true                     # steps that need it are left out where it is missing, and that is said
+    packages = ["git"]                  # kind debs: what is fetched in the image; kind wheels: requirements for pip
+    no_deps = ["torchvision==0.11.1"]   # kind wheels: fetched without what they need
+    about = "the installer, from the vendor's support site"
+    source = "GUIDE"
+
+    [[step]]
+    id = "driver"
+    stage = "driver"                    # one of STAGES; steps run in the order of the file
+    where = "host"                      # or "container"
+    title = "install the driver"
+    check = "lsmod | grep -q '^acme'"   # bash: ends with 0 when there is nothing to do; also judges afterwards
+    run = '"$INSTALLER" --quiet'        # bash; without it the step only judges
+    undo = '"$INSTALLER" --uninstall'   # bash: takes it back; without it `undo_note` says why there is no way back
+    undo_note = "..."
+    needs = ["installer"]               # files; the step is left out where an optional one is missing
+    uses = ["image_tar"]                # files that it takes where they are there
+    when = "CONTAINER=..."              # only where a value is this
+    timeout = 1800                      # seconds
+    ok_rc = [0, 2]                      # what counts as success of `run`, before `check` judges
+    verify_retries = 10                 # `check` may need time after `run`: so often, 6 seconds apart
+    reboot = true                       # the host is restarted when the step changed something
+    refuse_busy = true                  # nothing is done while a process uses a card
+    source = "GUIDE"
+
+    [[hint]]                            # what a message means; the first that matches the output is shown
+    match = "OFED not found"            # a regular expression, case is ignored
+    steps = ["driver"]                  # only of these steps; of all where it is left out
+    cause = "..."
+    do = "..."
+    source = "GUIDE"
+
+    [container]                         # how a container sees the cards
+    image = "acme/base:3.0"             # or the name of a value: "$IMAGE"
+    privileged = true
+    ipc = "host"
+    network = "host"
+    shm_size = "64g"
+    devices = ["/dev/acme0"]
+    mounts = ["/usr/local/acme:/usr/local/acme:ro"]
+    capabilities = ["SYS_PTRACE"]
+    environment = ["ACME_VISIBLE_DEVICES=all"]
+    runtime = "acme"
+    source = "GUIDE"
+
+    [kubernetes]
+    resource = "acme.com/card"          # what the device plugin of the vendor calls a card
+    plugin = "acme-device-plugin"
+    source = "GUIDE"
+
+A text may have its Chinese beside it, in a key that ends in `_zh`. Scripts see `$STATE`, a folder that stays on the host
+or in the container, `$BUNDLE`, the folder of the files, and what `[deployment]` and `[container]` say: `$ARCHITECTURE`,
+`$CARDS`, `$MODULE`, `"${CONTAINER_FLAGS[@]}"` and `$CONTAINER_SPEC`, a hash of these and the image.
+
+What holds for every vendor is in `backends/data/common/deploy.toml`: its steps come first in each stage, its hints last;
+a row of the vendor's with the same name stands in place of the shared one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torchferry.backends.datafile import DATA, DataFile, DataOwner, data_file
+from torchferry.core.messages import Bilingual
+from torchferry.core.record import NamedTuple
+
+STAGES = (
+    "precheck",
+    "driver",
+    "firmware",
+    "image",
+    "container",
+    "base",
+    "framework",
+    "plugin",
+    "model",
+    "dependencies",
+    "repair",
+    "verify",
+    "sample",
+)
+"""Stages in the order in which they begin; a later one never comes before an earlier one."""
+
+FILE_KINDS = ("file", "image", "debs", "rpms", "wheels", "folder")
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_STEP = re.compile(r"[a-z][a-z0-9-]*")
+_RESERVED = frozenset({"state", "bundle", "path", "home", "ifs", "step", "shell", "user"})
+
+_DEPLOYMENT_KEYS = frozenset(
+    {"product", "product_zh", "python", "architecture", "cards", "module", "busy", "source"},
+)
+_VALUE_KEYS = frozenset({"name", "default", "choices", "pattern", "split", "about", "about_zh", "source"})
+_FILE_KEYS = frozenset(
+    {"name", "kind", "example", "optional", "packages", "no_deps", "about", "about_zh", "source"},
+)
+_STEP_KEYS = frozenset(
+    {
+        *("id", "stage", "where", "title", "title_zh", "check", "run", "undo", "undo_note", "undo_note_zh"),
+        *("needs", "uses", "when", "timeout", "ok_rc", "verify_retries", "reboot", "refuse_busy", "source"),
+    }
+)
+_HINT_KEYS = frozenset({"match", "steps", "cause", "cause_zh", "do", "do_zh", "source"})
+_CONTAINER_KEYS = frozenset(
+    {
+        *("image", "privileged", "ipc", "network", "shm_size", "devices", "mounts"),
+        *("capabilities", "environment", "runtime", "source"),
+    }
+)
+_KUBERNETES_KEYS = frozenset({"resource", "plugin", "source"})
+
+
+class DeployValue(NamedTuple):
+    """A setting of a deployment; the fields are those of `[[value]]`. `default` is None where it is UNKNOWN."""
+
+    name: str
+    default: str | None
+    choices: tuple[str, ...]
+    pattern: str
+    split: bool
+    about: Bilingual
+    source: str
+
+    @property
+    def variable(self) -> str:
+        """The variable that scripts see."""
+        return self.name.upper()
+
+
+class DeployFile(NamedTuple):
+    """What a bundle carries; the fields are those of `[[file]]`."""
+
+    name: str
+    kind: str
+    example: str
+    optional: bool
+    packages: tuple[str, ...]
+    no_deps: tuple[str, ...]
+    about: Bilingual
+    source: str
+
+    @property
+    def variable(self) -> str:
+        """The variable that scripts see."""
+        return self.name.upper()
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it has several files."""
+        return self.kind in ("debs", "rpms", "wheels", "folder")
+
+
+class DeployStep(NamedTuple):
+    """One step; the fields are those of `[[step]]`, `when` as name and value (both empty: always)."""
+
+    id: str
+    stage: str
+    where: str
+    title: Bilingual
+    check: str
+    run: str
+    undo: str
+    undo_note: Bilingual
+    needs: tuple[str, ...]
+    uses: tuple[str, ...]
+    when: tuple[str, str]
+    timeout: int
+    ok_rc: tuple[int, ...]
+    verify_retries: int
+    reboot: bool
+    refuse_busy: bool
+    source: str
+
+    @property
+    def in_container(self) -> bool:
+        """Whether it runs inside of the container."""
+        return self.where == "container"
+
+
+class DeployHint(NamedTuple):
+    """What a message of a failing step means, and what to do."""
+
+    match: re.Pattern[str]
+    steps: tuple[str, ...]
+    cause: Bilingual
+    do: Bilingual
+    source: str
+
+
+class ContainerNeeds(NamedTuple):
+    """How a container sees the cards; the fields are those of `[container]`."""
+
+    image: str = ""
+    privileged: bool = False
+    ipc: str = ""
+    network: str = ""
+    shm_size: str = ""
+    devices: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    runtime: str = ""
+    source: str = ""
+
+
+class KubernetesNeeds(NamedTuple):
+    """What the vendor's device plugin calls a card; empty where it is not public."""
+
+    resource: str = ""
+    plugin: str = ""
+    source: str = ""
+
+
+Row = TypeVar("Row", DeployValue, DeployFile)
+
+
+class Deployment(NamedTuple):
+    """All that is known of a target's installation; the fields are the tables of the module's text."""
+
+    product: Bilingual
+    python: str
+    architecture: str
+    cards: str
+    module: str
+    busy: str
+    source: str
+    values: tuple[DeployValue, ...]
+    files: tuple[DeployFile, ...]
+    steps: tuple[DeployStep, ...]
+    hints: tuple[DeployHint, ...]
+    container: ContainerNeeds
+    kubernetes: KubernetesNeeds
+
+    def value(self, name: str) -> DeployValue | None:
+        """Return the setting of this name."""
+        return next((value for value in self.values if value.name == name), None)
+
+    def file(self, name: str) -> DeployFile | None:
+        """Return the file of this name."""
+        return next((file for file in self.files if file.name == name), None)
+
+
+def deployment(backend: type[DataOwner]) -> Deployment | None:
+    """Return how a backend's software is installed; None where nothing is written down.
+
+    Raises:
+        ValueError: the file is malformed.
+    """
+    path = data_file(backend, "deploy.toml")
+    return None if path is None else _load(path)
+
+
+@lru_cache(maxsize=8)
+def _load(path: Path) -> Deployment:
+    file, common = DataFile(path), DataFile(DATA / "common" / "deploy.toml")
+    head = file.table("deployment")
+    file.check_keys(head, _DEPLOYMENT_KEYS, "[deployment]")
+    values = _merged(_rows(common, "value", _value), _rows(file, "value", _value))
+    files = _merged(_rows(common, "file", _file), _rows(file, "file", _file))
+    if {value.name for value in values} & {row.name for row in files}:
+        raise file.wrong("a value and a file have one name")
+    own, shared = (
+        tuple(_step(which, table, values, files) for table in which.tables("step")) for which in (file, common)
+    )
+    _check_order(file, own)
+    replaced = {step.id for step in own}
+    steps = sorted(
+        [*(step for step in shared if step.id not in replaced), *own], key=lambda step: STAGES.index(step.stage)
+    )
+    return Deployment(
+        _bilingual(file, head, "product", "[deployment]"),
+        file.text(head, "python", "[deployment]"),
+        file.text(head, "architecture", "[deployment]"),
+        file.text(head, "cards", "[deployment]"),
+        file.text(head, "module", "[deployment]"),
+        _script(file, head, "busy", "[deployment]"),
+        file.cited(head, "[deployment]"),
+        values,
+        files,
+        tuple(steps),
+        tuple(_hint(which, table, steps) for which in (file, common) for table in which.tables("hint")),
+        _container(file),
+        _kubernetes(file),
+    )
+
+
+def _rows(file: DataFile, key: str, read: Callable[[DataFile, dict[str, Any]], Row]) -> dict[str, Row]:
+    """Read the rows of a kind by their names, of which each is there once."""
+    tables = file.tables(key)
+    rows = {_name(file, table, f"[[{key}]]"): read(file, table) for table in tables}
+    if len(rows) < len(tables):
+        raise file.wrong(f"two [[{key}]] have one name")
+    return rows
+
+
+def _merged(shared: dict[str, Row], own: dict[str, Row]) -> tuple[Row, ...]:
+    """Return the rows of both files; the vendor's stands in the shared one's place."""
+    return tuple({**shared, **own}.values())
+
+
+def _value(file: DataFile, table: dict[str, Any]) -> DeployValue:
+    name = _name(file, table, "[[value]]")
+    where = f"[[value]] {name}"
+    file.check_keys(table, _VALUE_KEYS, where)
+    default = file.text(table, "default", where) if "default" in table else None
+    pattern = file.text(table, "pattern", where)
+    value = DeployValue(
+        name,
+        default,
+        file.texts(table, "choices", where),
+        pattern,
+        _truth(file, table, "split", where),
+        _bilingual(file, table, "about", where),
+        file.cited(table, where),
+    )
+    try:
+        fits = default is None or (not pattern or re.fullmatch(pattern, default))
+    except re.error as error:
+        raise file.wrong(f"{where}: `pattern` is no regular expression: {error}") from error
+    if not fits or (value.choices and default is not None and default not in value.choices):
+        raise file.wrong(f"{where}: the default is none of what it may be")
+    return value
+
+
+def _file(file: DataFile, table: dict[str, Any]) -> DeployFile:
+    name = _name(file, table, "[[file]]")
+    where = f"[[file]] {name}"
+    file.check_keys(table, _FILE_KEYS, where)
+    kind = file.text(table, "kind", where, "file")
+    if kind not in FILE_KINDS:
+        raise file.wrong(f"{where}: `kind` is one of {', '.join(FILE_KINDS)}")
+    return DeployFile(
+        name,
+        kind,
+        file.text(table, "example", where),
+        _truth(file, table, "optional", where),
+        file.texts(table, "packages", where),
+        file.texts(table, "no_deps", where),
+        _bilingual(file, table, "about", where),
+        file.cited(table, where),
+    )
+
+
+def _step(
+    file: DataFile, table: dict[str, Any], values: tuple[DeployValue, ...], files: tuple[DeployFile, ...]
+) -> DeployStep:
+    name = file.text(table, "id", "[[step]]")
+    where = f"[[step]] {name}"
+    if not _STEP.fullmatch(name):
+        raise file.wrong(f"{where}: `id` is made of small letters, digits and -")
+    file.check_keys(table, _STEP_KEYS, where)
+    stage, place = file.text(table, "stage", where), file.text(table, "where", where, "host")
+    if stage not in STAGES or place not in ("host", "container"):
+        raise file.wrong(f"{where}: `stage` is one of {', '.join(STAGES)}, `where` is host or container")
+    needs = file.texts(table, "needs", where)
+    uses = file.texts(table, "uses", where)
+    if lacking := sorted({*needs, *uses} - {row.name for row in files}):
+        raise file.wrong(f"{where}: no [[file]] {', '.join(lacking)}")
+    when = file.text(table, "when", where)
+    setting, _, wanted = when.partition("=")
+    if when and setting.lower() not in {value.name for value in values}:
+        raise file.wrong(f"{where}: `when` names no [[value]]")
+    codes = table.get("ok_rc", [0])
+    if not isinstance(codes, list) or not all(isinstance(code, int) and 0 <= code < 256 for code in codes):
+        raise file.wrong(f"{where}: `ok_rc` is a list of exit codes")
+    step = DeployStep(
+        name,
+        stage,
+        place,
+        _bilingual(file, table, "title", where),
+        _script(file, table, "check", where),
+        _script(file, table, "run", where),
+        _script(file, table, "undo", where),
+        _bilingual(file, table, "undo_note", where),
+        needs,
+        uses,
+        (setting.lower(), wanted),
+        _number(file, table, "timeout", where, 600),
+        tuple(codes),
+        _number(file, table, "verify_retries", where, 0),
+        _truth(file, table, "reboot", where),
+        _truth(file, table, "refuse_busy", where),
+        file.cited(table, where),
+    )
+    if not step.check or not step.title.en:
+        raise file.wrong(f"{where}: `check` and `title` are needed")
+    return step
+
+
+def _hint(file: DataFile, table: dict[str, Any], steps: Sequence[DeployStep]) -> DeployHint:
+    where = f"[[hint]] {file.text(table, 'match', '[[hint]]')}"
+    file.check_keys(table, _HINT_KEYS, where)
+    of_steps = file.texts(table, "steps", where)
+    if lacking := sorted(set(of_steps) - {step.id for step in steps}):
+        raise file.wrong(f"{where}: no [[step]] {', '.join(lacking)}")
+    try:
+        pattern = re.compile(file.text(table, "match", where), re.IGNORECASE | re.MULTILINE)
+    except re.error as error:
+        raise file.wrong(f"{where}: no regular expression: {error}") from error
+    cause, remedy = _bilingual(file, table, "cause", where), _bilingual(file, table, "do", where)
+    if not pattern.pattern or not cause.en or not remedy.en:
+        raise file.wrong(f"{where}: `match`, `cause` and `do` are needed")
+    return DeployHint(pattern, of_steps, cause, remedy, file.cited(table, where))
+
+
+def _container(file: DataFile) -> ContainerNeeds:
+    table, where = file.table("container"), "[container]"
+    file.check_keys(table, _CONTAINER_KEYS, where)
+    if not table:
+        return ContainerNeeds()
+    return ContainerNeeds(
+        file.text(table, "image", where),
+        _truth(file, table, "privileged", where),
+        file.text(table, "ipc", where),
+        file.text(table, "network", where),
+        file.text(table, "shm_size", where),
+        file.texts(table, "devices", where),
+        file.texts(table, "mounts", where),
+        file.texts(table, "capabilities", where),
+        file.texts(table, "environment", where),
+        file.text(table, "runtime", where),
+        file.cited(table, where),
+    )
+
+
+def _kubernetes(file: DataFile) -> KubernetesNeeds:
+    table, where = file.table("kubernetes"), "[kubernetes]"
+    file.check_keys(table, _KUBERNETES_KEYS, where)
+    if not table:
+        return KubernetesNeeds()
+    return KubernetesNeeds(
+        file.text(table, "resource", where), file.text(table, "plugin", where), file.cited(table, where)
+    )
+
+
+def _check_order(file: DataFile, steps: tuple[DeployStep, ...]) -> None:
+    """Check that no two steps have one name, and that the stages come in their order."""
+    if len({step.id for step in steps}) < len(steps):
+        raise file.wrong("two steps have one `id`")
+    stages = [STAGES.index(step.stage) for step in steps]
+    for step, before, stage in zip(steps[1:], stages, stages[1:], strict=False):
+        if stage < before:
+            raise file.wrong(f"[[step]] {step.id}: stage {step.stage} comes before {STAGES[before]}")
+
+
+def _name(file: DataFile, table: dict[str, Any], where: str) -> str:
+    name = file.text(table, "name", where)
+    if not _NAME.fullmatch(name) or name in _RESERVED:
+        raise file.wrong(f"{where}: `{name}` is no name for a variable of a script")
+    return name
+
+
+def _script(file: DataFile, table: dict[str, Any], key: str, where: str) -> str:
+    text = file.text(table, key, where).strip("\n")
+    if "\0" in text:
+        raise file.wrong(f"{where}: `{key}` is no script")
+    return text
+
+
+def _bilingual(file: DataFile, table: dict[str, Any], key: str, where: str) -> Bilingual:
+    return Bilingual(file.text(table, key, where), file.text(table, f"{key}_zh", where))
+
+
+def _truth(file: DataFile, table: dict[str, Any], key: str, where: str) -> bool:
+    value = table.get(key, False)
+    if not isinstance(value, bool):
+        raise file.wrong(f"{where}: `{key}` is true or false")
+    return value
+
+
+def _number(file: DataFile, table: dict[str, Any], key: str, where: str, default: int) -> int:
+    value = table.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 86400:
+        raise file.wrong(f"{where}: `{key}` is a number from 0 to 86400")
+    return value

@@ -1,0 +1,52 @@
+"""`torchferry deploy check`: what is there on the hosts, and what is missing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+import click
+
+from torchferry.cli.deploy_options import DeployChoices, plan_options, print_json
+from torchferry.core import exitcodes
+from torchferry.core.messages import say
+from torchferry.deploy.playing import HostOutcome, StepOutcome
+from torchferry.deploy.report import failure_lines, summary_json, table_lines
+
+
+@click.command("check")
+@plan_options(hosts=True)
+@click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the report.")
+def command(choices: DeployChoices, output_format: str) -> None:
+    """Look at every step on every host, and say what is there, what is missing and what is in the way.
+
+    Nothing is changed, copied or installed. Ends with 1 when something is in the way, such as a full disk or Docker
+    that does not run; that something is still to be installed is no failure.
+
+    \b
+    torchferry deploy check -t NAME -i hosts.ini -b bundle
+    """
+    hosts = choices.play("survey", "check")
+    in_the_way = obstacles(choices, hosts.values())
+    if output_format == "json":
+        document = summary_json(choices.plan, hosts, "check", choices.lang)
+        print_json({**document, "ok": not in_the_way, "obstacles": [f"{item.host}: {item.step}" for item in in_the_way]})
+    else:
+        click.echo("\n".join(table_lines(choices.plan, hosts, choices.lang)))
+        for outcome in in_the_way:
+            click.echo("\n".join(failure_lines(choices.plan, outcome, choices.lang)))
+        for left in choices.plan.left_out:
+            click.echo(say("left out: {step}: {reason}", step=left.step.id, reason=left.reason).render(choices.lang))
+    sys.exit(exitcodes.FINDINGS if in_the_way else exitcodes.CLEAN)
+
+
+def obstacles(choices: DeployChoices, hosts: Iterable[HostOutcome]) -> list[StepOutcome]:
+    """Return what is in the way: hosts that do not answer, and steps that only judge and judge badly."""
+    bad: list[StepOutcome] = []
+    for host in hosts:
+        for outcome in host.steps.values():
+            planned = choices.plan.find(outcome.step)
+            judges = planned is not None and planned.step.stage == "precheck"
+            if outcome.status in ("failed", "unreachable") or (judges and outcome.status == "todo"):
+                bad.append(outcome)
+    return bad

@@ -1,0 +1,179 @@
+"""Options that the commands of `torchferry deploy` share."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from torchferry.backends import registry
+from torchferry.cli.completion import Function, target_option
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import language, say
+from torchferry.deploy import playing, records
+from torchferry.deploy.bundle import Bundle, read_bundle
+from torchferry.deploy.plan import DeployPlan, StepChoice, facts_of, make_plan, unknown_values
+from torchferry.deploy.progress import DeployProgress
+
+_PLAN = (
+    target_option(required=True),
+    click.option(
+        "-b", "--bundle", type=click.Path(file_okay=False, path_type=Path), help="Folder that `deploy bundle` made."
+    ),
+    click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; can be repeated."),
+    click.option("--from-stage", default="", metavar="STAGE", help="Leave out the stages before this one."),
+    click.option("--only", default="", metavar="NAMES", help="Only these stages or steps, and the checks before all."),
+    click.option("--timeout", "timeouts", multiple=True, metavar="STEP=SECONDS", help="Time limit of a step."),
+    click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output."),
+)
+_HOSTS = (
+    click.option(
+        "-i",
+        "--inventory",
+        required=True,
+        type=click.Path(exists=True, path_type=Path),
+        help="The hosts, as Ansible's inventory: INI, YAML or a folder.",
+    ),
+    click.option("--limit", default="", metavar="HOSTS", help="Only these hosts or groups, as Ansible takes them."),
+    click.option("--forks", type=click.IntRange(1, 1000), default=25, show_default=True, help="Hosts at once."),
+    click.option("-k", "--ask-pass", is_flag=True, help="Ask for the password of the account on the hosts."),
+    click.option("-K", "--ask-become-pass", is_flag=True, help="Ask for the password of sudo on the hosts."),
+    click.option(
+        "--vault-password-file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="File with the password of Ansible's vault.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class DeployChoices:
+    """What a user chose: the plan, the hosts, the language.
+
+    Attributes:
+        plan: What is done.
+        options: Where; None for a command that touches no host.
+        lang: The language of the output.
+    """
+
+    plan: DeployPlan
+    options: playing.PlayOptions | None
+    lang: str
+
+    @property
+    def hosts(self) -> playing.PlayOptions:
+        """Where a command works that touches hosts."""
+        assert self.options is not None
+        return self.options
+
+    @property
+    def record(self) -> Path:
+        """The file that the runs are recorded in."""
+        return records.record_file(self.plan.target, self.hosts.inventory)
+
+    def play(self, mode: str, action: str) -> Mapping[str, playing.HostOutcome]:
+        """Run the playbook with progress on standard error; every run that may change something is recorded."""
+        usual = records.usual_seconds(records.read_records(self.record)) if self.record.exists() else {}
+        begun = records.now()
+        with DeployProgress(self.plan, usual, self.lang, lambda line: click.echo(line, err=True)) as progress:
+            hosts = playing.play(self.plan, self.hosts, mode, progress.take)
+        if mode != "survey":
+            record = records.RunRecord(action, self.plan.target, begun, records.now(), hosts)
+            records.write_record(self.record, record)
+        return hosts
+
+
+def plan_options(*, hosts: bool) -> Callable[[Function], Function]:
+    """Return the options that make a plan, and with `hosts` those that say where; the command gets them as `choices`."""
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def command(
+            *,
+            target: str,
+            bundle: Path | None,
+            settings: tuple[str, ...],
+            from_stage: str,
+            only: str,
+            timeouts: tuple[str, ...],
+            lang: str | None,
+            **others: Any,
+        ) -> Any:
+            lang = lang or language()
+            options = _play_options(others) if hosts else None
+            given = assignments(settings, "--set")
+            limits = {name: _seconds(name, text) for name, text in assignments(timeouts, "--timeout").items()}
+            names = tuple(name.strip() for name in only.split(",") if name.strip())
+            read = read_bundle(bundle) if bundle is not None else None
+            name = target_name(target)
+            given = {**_asked(name, read, given), **given}
+            plan = make_plan(name, read, given, StepChoice(from_stage, names, limits))
+            return function(choices=DeployChoices(plan, options, lang), **others)
+
+        decorated: Any = command
+        for option in reversed((*_PLAN, *(_HOSTS if hosts else ()))):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def target_name(target: str) -> str:
+    """Return the name of a target that was given by its name or an alias, with or without a version."""
+    return registry.choose(target).backend.NAME
+
+
+def assignments(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    """Return `NAME=VALUE` texts as names and values.
+
+    Raises:
+        UsageError: one has no `=`.
+    """
+    values: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(say("{option} takes NAME=VALUE, not `{text}`", option=option, text=text[:80]))
+        values[name.strip()] = value
+    return values
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print a result for programs."""
+    click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+def _asked(target: str, bundle: Bundle | None, given: Mapping[str, str]) -> dict[str, str]:
+    """Ask on a terminal for the settings that are not public; elsewhere the plan says which are missing."""
+    if not sys.stdin.isatty():
+        return {}
+    missing = unknown_values(facts_of(target), {*given, *(bundle.values if bundle else {})})
+    return {value.name: click.prompt(f"{value.name} ({value.about.render()})") for value in missing}
+
+
+def _seconds(step: str, text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 86400:
+        raise UsageError(say("--timeout {step}: `{text}` is no number from 1 to 86400", step=step, text=text[:80]))
+    return int(text)
+
+
+def _play_options(others: dict[str, Any]) -> playing.PlayOptions:
+    """Take the options of hosts out of a command's, and ask for passwords: they are never on a command line."""
+    passwords: dict[str, str] = {}
+    if others.pop("ask_pass"):
+        passwords["ssh"] = click.prompt("SSH password", hide_input=True, err=True)
+    if others.pop("ask_become_pass"):
+        passwords["become"] = click.prompt("sudo password", hide_input=True, err=True)
+    return playing.PlayOptions(
+        others.pop("inventory"),
+        others.pop("limit"),
+        others.pop("forks"),
+        passwords,
+        others.pop("vault_password_file"),
+    )

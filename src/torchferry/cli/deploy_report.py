@@ -1,0 +1,51 @@
+"""`torchferry deploy report`: the last run, as a page."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from torchferry.cli.deploy_options import print_json, target_name
+from torchferry.cli.completion import target_option
+from torchferry.cli.writing import write
+from torchferry.core import exitcodes
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import language, say
+from torchferry.deploy import records
+from torchferry.deploy.plan import DeployPlan, facts_of
+from torchferry.deploy.report import record_lines
+from torchferry.deploy.script import ScriptSettings
+
+
+@click.command("report")
+@target_option(required=True)
+@click.option(
+    "-i", "--inventory", required=True, type=click.Path(path_type=Path), help="The inventory that the run was given."
+)
+@click.option("-f", "--output-format", type=click.Choice(["markdown", "json"]), default="markdown", help="Form.")
+@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+def command(target: str, inventory: Path, output_format: str, output_file: Path | None, lang: str | None) -> None:
+    """Show the last run on an inventory: each step of each host with its time, and why a host failed.
+
+    It is read from a record on this machine; no host is asked. The record has names of hosts and no addresses.
+
+    \b
+    torchferry deploy report -t NAME -i hosts.ini -o report.md
+    """
+    lang = lang or language()
+    name = target_name(target)
+    runs = records.read_records(records.record_file(name, inventory))
+    if not runs:
+        raise UsageError(say("nothing was run yet"))
+    last = runs[-1]
+    if output_format == "json":
+        hosts = {host: [records.outcome_row(step) for step in state.steps.values()] for host, state in last.hosts.items()}
+        print_json({"schema": 1, "action": last.action, "target": last.target, "ok": last.ok, "hosts": hosts})
+    else:
+        # the titles and hints are the target's; its settings are not needed to read a record
+        plan = DeployPlan(name, facts_of(name), {"container": "-"}, ScriptSettings({}, {}), (), (), None)
+        write("\n".join(record_lines(last, plan, lang)), output_file)
+    sys.exit(exitcodes.CLEAN if last.ok else exitcodes.FINDINGS)

@@ -1,0 +1,35 @@
+"""`torchferry deploy rollback`: takes back what runs changed."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from torchferry.cli.deploy_options import DeployChoices, plan_options
+from torchferry.core import exitcodes
+from torchferry.core.messages import say, say_plural
+from torchferry.deploy.report import failure_lines
+
+
+@click.command("rollback")
+@plan_options(hosts=True)
+def command(choices: DeployChoices) -> None:
+    """Take back what runs changed since the last commit, the last step first: container, image, driver, files.
+
+    A container that was there before comes back as it was. What is inside of the new container goes with it. A step that
+    has no way back is named. Nothing is taken from a card that a process uses.
+
+    \b
+    torchferry deploy rollback -t NAME -i hosts.ini -b bundle
+    """
+    plan, lang = choices.plan, choices.lang
+    hosts = choices.play("undo", "rollback")
+    failures = [step for host in hosts.values() for step in host.steps.values() if step.status in ("failed", "unreachable")]
+    count = sum(step.status == "changed" for host in hosts.values() for step in host.steps.values())
+    for outcome in failures:
+        click.echo("\n".join(failure_lines(plan, outcome, lang)))
+    click.echo(say_plural("{count} step taken back", "{count} steps taken back", count=count).render(lang))
+    if failures:
+        click.echo(say("what is named above could not be taken back").render(lang))
+    sys.exit(exitcodes.FINDINGS if failures else exitcodes.CLEAN)

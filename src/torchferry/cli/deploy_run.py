@@ -1,0 +1,55 @@
+"""`torchferry deploy run`: installs what is missing."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from torchferry.cli.deploy_check import obstacles
+from torchferry.cli.deploy_options import DeployChoices, plan_options, print_json
+from torchferry.core import exitcodes
+from torchferry.core.messages import say, say_plural
+from torchferry.deploy.report import failure_lines, summary_json, table_lines
+
+
+@click.command("run")
+@plan_options(hosts=True)
+@click.option("--dry-run", is_flag=True, help="Look at the hosts and say what would run; change nothing.")
+@click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the report.")
+def command(choices: DeployChoices, dry_run: bool, output_format: str) -> None:
+    """Install what is missing on all hosts, step by step: each step asks first, runs, and is judged afterwards.
+
+    What is complete is left alone, so the same command goes on after a failure, an interruption or a restart. A host
+    that fails does not hold up the others. Ends with 1 when a host failed.
+
+    \b
+    torchferry deploy run -t NAME -i hosts.ini -b bundle --dry-run
+    torchferry deploy run -t NAME -i hosts.ini -b bundle
+    torchferry deploy run -t NAME -i hosts.ini -b bundle --limit node7 --from-stage framework
+    """
+    plan, lang = choices.plan, choices.lang
+    hosts = choices.play("survey" if dry_run else "run", "run")
+    failures = [host.failed for host in hosts.values() if host.failed is not None]
+    if dry_run:
+        failures = obstacles(choices, hosts.values())
+    if output_format == "json":
+        print_json(summary_json(plan, hosts, "run", lang))
+        sys.exit(exitcodes.FINDINGS if failures else exitcodes.CLEAN)
+    click.echo("\n".join(table_lines(plan, hosts, lang)))
+    for outcome in failures:
+        click.echo("\n".join(failure_lines(plan, outcome, lang)))
+    for left in plan.left_out:
+        click.echo(say("left out: {step}: {reason}", step=left.step.id, reason=left.reason).render(lang))
+    if dry_run:
+        for host in hosts.values():
+            names = [name for name, outcome in host.steps.items() if outcome.status == "todo"]
+            click.echo(say("{host}: would run: {steps}", host=host.host, steps=", ".join(names) or "-").render(lang))
+        click.echo(say("nothing was changed (--dry-run)").render(lang))
+    else:
+        changed = sum(step.status == "changed" for host in hosts.values() for step in host.steps.values())
+        click.echo(say_plural("{count} step changed", "{count} steps changed", count=changed).render(lang))
+    if failures and not dry_run:
+        again = say("run the same command again when that is mended: what is complete is left alone").render(lang)
+        click.echo(again)
+    sys.exit(exitcodes.FINDINGS if failures else exitcodes.CLEAN)

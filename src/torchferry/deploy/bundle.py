@@ -1,0 +1,200 @@
+"""What is carried to hosts without a network: files with a manifest of their hashes.
+
+A bundle is a folder: `manifest.json`, and `files/` with one file for each name. A folder of packages or of a model is
+one archive in it, packed the same way each time, so that one hash stands for it and an interrupted copy can go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.files import LARGEST_SETTINGS, open_regular, read_text
+from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
+
+SCHEMA = 1
+MANIFEST = "manifest.json"
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_FILE = re.compile(r"files/[A-Za-z0-9][A-Za-z0-9._+-]*")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_PART = 1 << 20
+
+
+class BundledFile(NamedTuple):
+    """A file of a bundle.
+
+    Attributes:
+        name: Its name in the target's `deploy.toml`.
+        path: Where it lies.
+        original: The name that it had.
+        sha256: Its hash, in hexadecimal digits.
+        size: Bytes.
+        packed: Whether it is an archive of a folder, which is unpacked on arrival.
+    """
+
+    name: str
+    path: Path
+    original: str
+    sha256: str
+    size: int
+    packed: bool
+
+
+class Bundle(NamedTuple):
+    """A bundle: its target, its files by name, and the settings that it brings."""
+
+    folder: Path
+    target: str
+    files: Mapping[str, BundledFile]
+    values: Mapping[str, str]
+
+
+def read_bundle(folder: Path) -> Bundle:
+    """Read a bundle's manifest, without looking at the content of its files.
+
+    Raises:
+        UsageError: there is no manifest, it is malformed, or a file is missing or has another size.
+    """
+    path = folder / MANIFEST
+    try:
+        document = json.loads(read_text(path, LARGEST_SETTINGS))
+    except OSError:
+        raise UsageError(
+            say("{folder} is no bundle: it has no {name}", folder=folder, name=MANIFEST),
+            say("`torchferry deploy bundle` makes one"),
+        ) from None
+    except ValueError as error:
+        raise _malformed(path, str(error)) from None
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise _malformed(path, f"schema is not {SCHEMA}")
+    files, values = document.get("files"), document.get("values", {})
+    if not isinstance(files, dict) or not isinstance(document.get("target"), str) or not _texts(values):
+        raise _malformed(path, "`target`, `files` and `values` are needed")
+    return Bundle(
+        folder, document["target"], {name: _read_file(path, name, row) for name, row in files.items()}, values
+    )
+
+
+def _read_file(manifest: Path, name: str, row: Any) -> BundledFile:
+    fits = (
+        isinstance(row, dict)
+        and _NAME.fullmatch(name)
+        and isinstance(row.get("path"), str)
+        and _FILE.fullmatch(row["path"])
+        and isinstance(row.get("sha256"), str)
+        and _HASH.fullmatch(row["sha256"])
+        and type(row.get("bytes")) is int
+        and isinstance(row.get("original"), str)
+        and isinstance(row.get("packed"), bool)
+    )
+    if not fits:
+        raise _malformed(manifest, f"file {name[:80]}")
+    path = manifest.parent / row["path"]
+    if path.is_symlink() or not path.is_file():
+        raise UsageError(say("{path} is missing in the bundle", path=path), say("make the bundle again"))
+    if path.stat().st_size != row["bytes"]:
+        raise UsageError(
+            say(
+                "{path} has {size} bytes, the manifest says {expected}",
+                path=path,
+                size=path.stat().st_size,
+                expected=row["bytes"],
+            ),
+            say("the bundle was damaged on its way; copy it again"),
+        )
+    return BundledFile(name, path, row["original"], row["sha256"], row["bytes"], row["packed"])
+
+
+def damaged(bundle: Bundle) -> list[str]:
+    """Return the names of the files whose content is not what the manifest says; reads all of them."""
+    return [file.name for file in bundle.files.values() if sha256_of(file.path) != file.sha256]
+
+
+def sha256_of(path: Path) -> str:
+    """Return the hash of a file's content."""
+    digest = hashlib.sha256()
+    with open_regular(path) as file:
+        while part := file.read(_PART):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def write_bundle(folder: Path, target: str, sources: Mapping[str, Path], values: Mapping[str, str]) -> Bundle:
+    """Make a bundle of files and folders by name; the manifest is written last.
+
+    Raises:
+        TorchferryError: a file cannot be read or written.
+    """
+    rows: dict[str, dict[str, object]] = {}
+    try:
+        (folder / "files").mkdir(parents=True, exist_ok=True)
+        (folder / MANIFEST).unlink(missing_ok=True)  # what was there no longer holds
+        for name, source in sources.items():
+            packed = source.is_dir()
+            path = folder / "files" / (f"{name}.tar" if packed else name)
+            new = path.with_name(path.name + ".new")
+            if packed:
+                _pack(source, new)
+            else:
+                _copy(source, new)
+            new.replace(path)
+            rows[name] = {
+                "path": f"files/{path.name}",
+                "original": source.name,
+                "sha256": sha256_of(path),
+                "bytes": path.stat().st_size,
+                "packed": packed,
+            }
+        document = {"schema": SCHEMA, "target": target, "values": dict(values), "files": rows}
+        manifest = folder / f"{MANIFEST}.new"
+        manifest.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        manifest.replace(folder / MANIFEST)
+    except OSError as error:
+        raise TorchferryError(
+            say("the bundle cannot be written: {problem}", problem=error), say("free space or name another folder")
+        ) from error
+    return read_bundle(folder)
+
+
+def _copy(source: Path, path: Path) -> None:
+    with open_regular(source) as read, path.open("wb") as written:
+        while part := read.read(_PART):
+            written.write(part)
+
+
+def _pack(source: Path, path: Path) -> None:
+    """Pack the regular files of a folder: neither owners, times nor order differ from one time to the next."""
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
+        for file in sorted(source.rglob("*")):
+            if file.is_symlink() or not (file.is_file() or file.is_dir()):
+                continue  # a link can lead out of the folder
+            member = tarfile.TarInfo(file.relative_to(source).as_posix())
+            member.mode = 0o755 if file.is_dir() or file.stat().st_mode & 0o100 else 0o644
+            if file.is_dir():
+                member.type = tarfile.DIRTYPE
+                archive.addfile(member)
+                continue
+            member.size = file.stat().st_size
+            with open_regular(file) as read:
+                archive.addfile(member, read)
+
+
+def _texts(values: object) -> bool:
+    return isinstance(values, dict) and all(
+        isinstance(name, str) and isinstance(text, str) for name, text in values.items()
+    )
+
+
+def _malformed(path: Path, problem: str) -> UsageError:
+    return UsageError(
+        say("{path} is no manifest of a bundle: {problem}", path=path, problem=problem[:200]),
+        say("make the bundle again"),
+    )

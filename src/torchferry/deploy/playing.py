@@ -1,0 +1,332 @@
+"""Running a playbook through ansible-runner, and what its events say about hosts and steps.
+
+ansible-runner starts `ansible-playbook` as a process; nothing of Ansible is imported. What it writes goes into a folder
+of its own that only this user can read, and that is removed afterwards.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
+from torchferry.deploy.plan import DeployPlan
+from torchferry.deploy.playbook import SURVEY, write_project
+
+STATUSES = ("ok", "changed", "failed", "unreachable", "todo")
+
+_HELPERS = ("-end", "-begin", "-room", "-send", "-arrive", "-restart")
+"""Endings of task names: what they do belongs to the step before the ending."""
+
+
+class StepOutcome(NamedTuple):
+    """How a step ended on a host.
+
+    Attributes:
+        host: The name in the inventory.
+        step: The step, or `survey` where the host was not even looked at.
+        status: `ok` (there was nothing to do), `changed`, `failed`, `unreachable`, or `todo` (not done, and not tried).
+        seconds: How long it took; 0 where it was looked at together with others.
+        output: What it said last, without addresses and accounts.
+    """
+
+    host: str
+    step: str
+    status: str
+    seconds: float = 0.0
+    output: str = ""
+
+
+class HostOutcome(NamedTuple):
+    """What is known of a host after a run: its steps by name, in the order of the plan, and what was changed there."""
+
+    host: str
+    steps: Mapping[str, StepOutcome]
+    changed: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> StepOutcome | None:
+        """The step that ended the run on this host."""
+        return next((step for step in self.steps.values() if step.status in ("failed", "unreachable")), None)
+
+
+class PlayOptions(NamedTuple):
+    """How a playbook is run.
+
+    Attributes:
+        inventory: The user's inventory.
+        limit: Hosts or groups, as Ansible takes them.
+        forks: Hosts at once.
+        passwords: What is typed at Ansible's prompts, by their pattern.
+        vault_password_file: The file with the password of the vault.
+    """
+
+    inventory: Path
+    limit: str = ""
+    forks: int = 25
+    passwords: Mapping[str, str] = {}
+    vault_password_file: Path | None = None
+
+
+OnOutcome = Callable[[StepOutcome], None]
+
+
+def play(plan: DeployPlan, options: PlayOptions, mode: str, on_outcome: OnOutcome) -> dict[str, HostOutcome]:
+    """Run a plan's playbook; return what is known of each host.
+
+    Args:
+        plan: What is done.
+        options: Where, and how.
+        mode: One of the modes of `write_project`.
+        on_outcome: Called with each step as it ends.
+
+    Raises:
+        UsageError: Ansible is not installed, or the inventory is none.
+        TorchferryError: Ansible itself failed.
+    """
+    program = ansible("ansible-playbook")
+    hosts = inventory_hosts(options)
+    with tempfile.TemporaryDirectory(prefix="torchferry-deploy-") as name:
+        folder = Path(name)
+        project = folder / "project"
+        project.mkdir()
+        write_project(plan, project, mode)
+        events = _Events(plan, hosts, on_outcome)
+        status, text = _run(program, folder, project, options, events.take)
+        outcomes = events.outcomes()
+        if status not in ("successful", "failed") or not any(outcome.steps for outcome in outcomes.values()):
+            raise TorchferryError(
+                say("Ansible ended as {status}: {text}", status=status, text=events.masked(text[-2000:]) or "-"),
+                say("check the inventory: `ansible-inventory -i {path} --list`", path=options.inventory),
+            )
+        return outcomes
+
+
+def ansible(program: str) -> str:
+    """Return the path of a program of Ansible, that of our own environment first.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    path = shutil.which(program, path=_path())
+    if path is None or not _has_runner():
+        raise UsageError(
+            say("Ansible is not installed here"),
+            say("pip install 'torchferry[deploy]'"),
+        )
+    return path
+
+
+def inventory_hosts(options: PlayOptions) -> dict[str, dict[str, Any]]:
+    """Return the variables of the inventory's hosts by their names, as Ansible reads them.
+
+    Raises:
+        UsageError: Ansible cannot read it, or it has no host.
+    """
+    command = [ansible("ansible-inventory"), "-i", str(options.inventory), "--list"]
+    if options.limit:
+        command += ["--limit", options.limit]
+    if options.vault_password_file is not None:
+        command += ["--vault-password-file", str(options.vault_password_file)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=_environment(None), stdin=subprocess.DEVNULL
+    )
+    try:
+        listed = json.loads(done.stdout)
+    except ValueError:
+        raise UsageError(
+            say("Ansible cannot read the inventory {path}: {problem}", path=options.inventory, problem=done.stderr[-500:])
+        ) from None
+    names: list[str] = []
+    for group in listed.values():
+        if isinstance(group, dict):
+            names += [name for name in group.get("hosts", []) if isinstance(name, str)]
+    variables = listed.get("_meta", {}).get("hostvars", {})
+    hosts = {name: variables.get(name, {}) for name in dict.fromkeys(names)}
+    if not hosts:
+        raise UsageError(
+            say("the inventory {path} names no host", path=options.inventory),
+            say("write one line a host: NAME ansible_host=ADDRESS ansible_user=ACCOUNT"),
+        )
+    return hosts
+
+
+class _Events:
+    """Turns Ansible's events into outcomes of steps."""
+
+    def __init__(self, plan: DeployPlan, hosts: Mapping[str, Mapping[str, Any]], on_outcome: OnOutcome) -> None:
+        self._names = [planned.step.id for planned in plan.planned]
+        self._on_outcome = on_outcome
+        self._steps: dict[str, dict[str, StepOutcome]] = {host: {} for host in hosts}
+        self._changed: dict[str, tuple[str, ...]] = {}
+        self._seconds: dict[tuple[str, str], float] = {}
+        self._hidden = _hidden(hosts)
+
+    def masked(self, text: str) -> str:
+        """Return a text without addresses, accounts and passwords of the inventory."""
+        for secret, shown in self._hidden:
+            text = text.replace(secret, shown)
+        return text
+
+    def take(self, event: Mapping[str, Any]) -> bool:
+        """Take an event of ansible-runner; True keeps its file, which nobody needs."""
+        kind, data = event.get("event", ""), event.get("event_data", {})
+        if kind in ("runner_on_ok", "runner_on_failed", "runner_on_unreachable") and data.get("host") in self._steps:
+            self._end(kind, data)
+        return False
+
+    def _end(self, kind: str, data: Mapping[str, Any]) -> None:
+        host, task = data["host"], data.get("task", "")
+        result = data.get("res") if isinstance(data.get("res"), dict) else {}
+        assert isinstance(result, dict)
+        text = self.masked(_text_of(result))
+        if task == SURVEY and kind == "runner_on_ok":
+            self._survey(host, result.get("stdout", ""))
+            return
+        step = task
+        for ending in _HELPERS:  # `commit-end` is the step `commit`
+            step = step.removesuffix(ending)
+        seconds = self._seconds.get((host, step), 0.0) + float(data.get("duration") or 0)
+        self._seconds[host, step] = seconds
+        if kind == "runner_on_unreachable":
+            outcome = StepOutcome(host, step, "unreachable", seconds, text)
+        elif kind == "runner_on_failed":
+            outcome = StepOutcome(host, step, "failed", seconds, text)
+        elif task in self._names or task in ("undo-end", "commit-end"):
+            outcome = StepOutcome(host, step, "changed" if result.get("changed") else "ok", seconds, text)
+        else:
+            return
+        self._steps[host][step] = outcome
+        self._on_outcome(outcome)
+
+    def _survey(self, host: str, text: str) -> None:
+        changed: list[str] = []
+        for line in text.splitlines():
+            words = line.split(" ")
+            if words[0] == "changed" and len(words) == 2:
+                changed.append(words[1])
+            elif len(words) == 4 and words[1] in self._names and words[1] not in self._steps[host]:
+                try:
+                    output = base64.b64decode(words[3]).decode("utf-8", "replace")
+                except binascii.Error:
+                    output = ""
+                status = "ok" if words[2] == "0" else "todo"
+                self._steps[host][words[1]] = StepOutcome(host, words[1], status, 0.0, self.masked(output))
+        self._changed[host] = tuple(changed)
+        for outcome in self._steps[host].values():
+            self._on_outcome(outcome)
+
+    def outcomes(self) -> dict[str, HostOutcome]:
+        """Return what is known of each host, with its steps in the order of the plan."""
+        order = {name: number for number, name in enumerate([SURVEY, *self._names])}
+        return {
+            host: HostOutcome(
+                host,
+                dict(sorted(steps.items(), key=lambda item: order.get(item[0], -1))),
+                self._changed.get(host, ()),
+            )
+            for host, steps in self._steps.items()
+        }
+
+
+def _text_of(result: Mapping[str, Any]) -> str:
+    """Return what a task printed, or what Ansible says of it."""
+    parts = [str(result.get(key) or "").strip() for key in ("stdout", "stderr", "msg")]
+    if (parts[0] or parts[1]) and parts[2].startswith("non-zero return code"):
+        parts.pop()
+    return "\n".join(part for part in parts if part)
+
+
+def _hidden(hosts: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return what no output may show, the longest first, and what is shown in its place."""
+    hidden: dict[str, str] = {}
+    for host, variables in hosts.items():
+        address = variables.get("ansible_host")
+        if isinstance(address, str) and len(address) > 3 and address != host:
+            hidden[address] = host
+        for name, value in variables.items():
+            if isinstance(value, str) and len(value) > 3 and name.endswith(("_pass", "_password", "_passwd")):
+                hidden[value] = "***"
+    return sorted(hidden.items(), key=lambda item: -len(item[0]))
+
+
+def _run(
+    program: str, folder: Path, project: Path, options: PlayOptions, take: Callable[[Mapping[str, Any]], bool]
+) -> tuple[str, str]:
+    """Run the playbook; return ansible-runner's word for how it ended, and what Ansible printed."""
+    from ansible_runner.config.runner import RunnerConfig  # imported late: it is in the extra `deploy`
+    from ansible_runner.runner import Runner
+
+    arguments = ["--become-method=sudo"]
+    prompts = {"ssh": "--ask-pass", "become": "--ask-become-pass"}
+    arguments += [prompts[name] for name in options.passwords]
+    if options.vault_password_file is not None:
+        arguments += ["--vault-password-file", str(options.vault_password_file.resolve())]
+    patterns = {"ssh": r"SSH password:\s*?$", "become": r"(?:BECOME|SUDO) password[^:]*:\s*?$"}
+    with _as_environment(_environment(project)):
+        # the configuration takes the passwords, and unlike `ansible_runner.run` writes them nowhere
+        configuration = RunnerConfig(
+            private_data_dir=str(folder),
+            project_dir=str(project),
+            playbook="site.yml",
+            inventory=str(options.inventory.resolve()),
+            limit=options.limit or None,
+            forks=options.forks,
+            cmdline=" ".join(arguments),
+            quiet=True,
+            passwords={patterns[name]: password for name, password in options.passwords.items()},
+            envvars={"ANSIBLE_CONFIG": str(project / "ansible.cfg")},
+        )
+        configuration.prepare()
+        configuration.command[0] = program
+        runner = Runner(config=configuration, event_handler=take, remove_partials=True)
+        status, _ = runner.run()
+        try:
+            text = runner.stdout.read()
+        except (OSError, AttributeError, TypeError):
+            text = ""
+    return str(status), text
+
+
+@contextmanager
+def _as_environment(environment: Mapping[str, str]) -> Iterator[None]:
+    """Make these the variables of our process while Ansible starts: ansible-runner passes ours on."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _environment(project: Path | None) -> dict[str, str]:
+    environment = {**os.environ, "PATH": _path(), "LC_ALL": "C.UTF-8"}
+    for name in [name for name in environment if name.startswith("ANSIBLE_") and name != "ANSIBLE_COLLECTIONS_PATH"]:
+        del environment[name]  # what a shell sets for other playbooks
+    if project is not None:
+        environment["ANSIBLE_CONFIG"] = str(project / "ansible.cfg")
+    return environment
+
+
+def _path() -> str:
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
+def _has_runner() -> bool:
+    from torchferry.core.importable import is_importable
+
+    return is_importable("ansible_runner")

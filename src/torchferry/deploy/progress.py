@@ -1,0 +1,78 @@
+"""What a person sees while a deployment runs: hosts by stages where it is a terminal, else one line a step."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from torchferry.core.messages import say
+from torchferry.deploy.plan import DeployPlan
+from torchferry.deploy.playing import HostOutcome, StepOutcome
+from torchferry.deploy.report import status_text, table_lines
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+
+class DeployProgress:
+    """Shows outcomes as they come.
+
+    Args:
+        plan: What is done.
+        usual: Seconds that steps took in earlier runs, from which the time that is left is estimated.
+        lang: The language.
+        tell: Takes a line; it goes to standard error.
+    """
+
+    def __init__(self, plan: DeployPlan, usual: Mapping[str, float], lang: str, tell: Callable[[str], None]) -> None:
+        self._plan, self._usual, self._lang, self._tell = plan, usual, lang, tell
+        self._hosts: dict[str, dict[str, StepOutcome]] = {}
+        self._begun = time.monotonic()
+        self._live: Live | None = None
+
+    def __enter__(self) -> DeployProgress:
+        if sys.stderr.isatty():
+            from rich.console import Console  # imported late: only a terminal needs it
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True, highlight=False), refresh_per_second=4)
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def take(self, outcome: StepOutcome) -> None:
+        """Show how a step ended."""
+        self._hosts.setdefault(outcome.host, {})[outcome.step] = outcome
+        if self._live is not None:
+            self._live.update(self._table())
+        elif outcome.seconds or outcome.status in ("failed", "unreachable"):
+            status = status_text(outcome.status).render(self._lang)
+            self._tell(f"{outcome.host}  {outcome.step}: {status} ({outcome.seconds:.0f} s)")
+
+    def _table(self) -> Any:
+        from rich.text import Text
+
+        hosts = {name: HostOutcome(name, steps) for name, steps in self._hosts.items()}
+        lines = list(table_lines(self._plan, hosts, self._lang))
+        passed = say("{seconds} s passed", seconds=round(time.monotonic() - self._begun)).render(self._lang)
+        left = self.seconds_left()
+        if left is not None:
+            more = say("about {seconds} s left, as in earlier runs", seconds=round(left)).render(self._lang)
+            passed = f"{passed}; {more}"
+        return Text("\n".join([*lines, passed]))
+
+    def seconds_left(self) -> float | None:
+        """Return how long the slowest host still needs; None where an earlier run tells nothing of a step."""
+        longest = 0.0
+        for steps in self._hosts.values():
+            waiting = [name for name, outcome in steps.items() if outcome.status == "todo"]
+            if any(name not in self._usual for name in waiting):
+                return None
+            longest = max(longest, sum(self._usual[name] for name in waiting))
+        return longest

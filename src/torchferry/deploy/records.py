@@ -1,0 +1,131 @@
+"""Records of runs: what each step on each host came to, and how long it took. A record holds no address and no account."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.files import read_text
+from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
+from torchferry.deploy.playing import STATUSES, HostOutcome, StepOutcome
+
+SCHEMA = 1
+_LARGEST = 1 << 26
+
+
+class RunRecord(NamedTuple):
+    """One run: what was done (`run`, `rollback`, ...), when it began and ended (seconds since 1970), and its hosts."""
+
+    action: str
+    target: str
+    begun: float
+    ended: float
+    hosts: Mapping[str, HostOutcome]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no host failed."""
+        return all(host.failed is None for host in self.hosts.values())
+
+
+def record_file(target: str, inventory: Path) -> Path:
+    """Return where the runs of a target on an inventory are recorded: in the user's folder for such things."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    name = "".join(letter if letter.isalnum() else "-" for letter in str(inventory.resolve()))[-80:]
+    return Path(base, "torchferry", "deploy", f"{target}{name}.jsonl")
+
+
+def write_record(path: Path, record: RunRecord) -> None:
+    """Append a run to a file of records.
+
+    Raises:
+        TorchferryError: the file cannot be written.
+    """
+    row = {
+        "schema": SCHEMA,
+        "action": record.action,
+        "target": record.target,
+        "begun": round(record.begun, 1),
+        "ended": round(record.ended, 1),
+        "hosts": {
+            name: {"steps": [outcome_row(step) for step in host.steps.values()], "changed": list(host.changed)}
+            for name, host in record.hosts.items()
+        },
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise TorchferryError(say("cannot write {path}: {error}", path=path, error=error.strerror)) from None
+
+
+def outcome_row(outcome: StepOutcome) -> dict[str, object]:
+    """Return an outcome as it is written in records and events."""
+    return {
+        "step": outcome.step,
+        "status": outcome.status,
+        "seconds": round(outcome.seconds, 1),
+        "output": outcome.output[-4000:] if outcome.status not in ("ok", "changed") else "",
+    }
+
+
+def read_records(path: Path) -> list[RunRecord]:
+    """Read all runs of a file, the oldest first; a line that was cut off is left out.
+
+    Raises:
+        UsageError: there is no such file.
+    """
+    try:
+        text = read_text(path, _LARGEST, errors="replace")
+    except OSError:
+        raise UsageError(
+            say("nothing was run yet: {path} is missing", path=path), say("`torchferry deploy run` writes it")
+        ) from None
+    return [record for record in map(_read, text.splitlines()) if record is not None]
+
+
+def _read(line: str) -> RunRecord | None:
+    try:
+        row = json.loads(line)
+        hosts = {
+            str(name): HostOutcome(
+                str(name),
+                {step.step: step for step in (_read_step(str(name), data) for data in host["steps"])},
+                tuple(map(str, host["changed"])),
+            )
+            for name, host in row["hosts"].items()
+        }
+        return RunRecord(str(row["action"]), str(row["target"]), float(row["begun"]), float(row["ended"]), hosts)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _read_step(host: str, row: Mapping[str, Any]) -> StepOutcome:
+    status = str(row["status"])
+    if status not in STATUSES:
+        raise ValueError(status)
+    return StepOutcome(host, str(row["step"]), status, float(row["seconds"]), str(row["output"]))
+
+
+def usual_seconds(records: Iterable[RunRecord]) -> dict[str, float]:
+    """Return how long each step usually took where it changed something: the median of earlier runs."""
+    seconds: dict[str, list[float]] = {}
+    for record in records:
+        for host in record.hosts.values():
+            for step in host.steps.values():
+                if step.status == "changed":
+                    seconds.setdefault(step.step, []).append(step.seconds)
+    return {step: statistics.median(values) for step, values in seconds.items()}
+
+
+def now() -> float:
+    """Return the time that records are written with."""
+    return time.time()

@@ -1,0 +1,104 @@
+"""Files that the lab's bundles carry: wheels, images and installers, made here in a moment."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def wheel(folder: Path, name: str, version: str, files: dict[str, str], requires: tuple[str, ...] = ()) -> Path:
+    """Write a wheel of pure Python."""
+    module = name.replace("-", "_")
+    info = f"{module}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    metadata += "".join(f"Requires-Dist: {need}\n" for need in requires)
+    contents = {
+        **files,
+        f"{info}/METADATA": metadata,
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: lab\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{path},{_digest(text)},{len(text.encode())}\n" for path, text in contents.items())
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{module}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name_in_wheel, text in {**contents, f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}.items():
+            archive.writestr(zipfile.ZipInfo(name_in_wheel), text)
+    return path
+
+
+def _digest(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def docker_archive(layer: Path, tag: str, path: Path) -> None:
+    """Write an image of one layer as `docker save` does; needs no Docker."""
+    digest = hashlib.sha256(layer.read_bytes()).hexdigest()
+    configuration = json.dumps(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Cmd": ["bash"], "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        }
+    ).encode()
+    name = hashlib.sha256(configuration).hexdigest()
+    manifest = json.dumps([{"Config": f"{name}.json", "RepoTags": [tag], "Layers": [f"{digest}/layer.tar"]}]).encode()
+    with tarfile.open(path, "w") as archive:
+        archive.add(layer, f"{digest}/layer.tar")
+        for member, data in ((f"{name}.json", configuration), ("manifest.json", manifest)):
+            information = tarfile.TarInfo(member)
+            information.size = len(data)
+            archive.addfile(information, io.BytesIO(data))
+
+
+def self_extracting(script: Path, payload: Path, path: Path) -> None:
+    """Write an installer: a script with an archive behind it, of which `__SKIP__` is the first line."""
+    text = script.read_text(encoding="utf-8")
+    text = text.replace("__SKIP__", str(len(text.splitlines()) + 1))
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        archive.add(payload, ".")
+    path.write_bytes(text.encode() + data.getvalue())
+    path.chmod(0o755)
+
+
+def t20_sources(folder: Path, image_layer: Path, debs: Path | None) -> dict[str, Path]:
+    """Make what a bundle of the T20 flow carries; the image has no Python where its packages are carried in `debs`."""
+    t20 = HERE / "t20"
+    payload = folder / "payload"
+    torch, ptex = ((t20 / f"{name}.py").read_text(encoding="utf-8") for name in ("torch", "ptex"))
+    wheel(payload / "pytorch-gcu", "torch", "1.11.0+gcu", {"torch/__init__.py": torch})
+    wheel(payload / "pytorch-gcu", "ptex", "2.1.0+torch1.11.0", {"ptex/__init__.py": ptex})
+    scripts = payload / "huggingface-gcu" / "sd_scripts_1.1.28"
+    wheel(scripts, "torch", "2.1.0", {"torch/__init__.py": "__version__ = '2.1.0'\n"})
+    for name in ("install_for_sd_scripts.sh", "sdxl_minimal_inference.sh"):
+        (scripts / name).write_bytes((t20 / name).read_bytes())
+    (scripts / "sdxl_minimal_inference.py").write_text("# the installer's own\n", encoding="utf-8")
+    sources = {
+        "installer": folder / "TopsRider_t2x_2.5.136_deb_amd64.run",
+        "image_tar": folder / "ubuntu-20.04.tar",
+        "wheels": folder / "wheels",
+        "model": folder / "stable-diffusion-xl-base-1.0",
+        "sample_script": folder / "sdxl_minimal_inference.py",
+    }
+    self_extracting(t20 / "installer.sh", payload, sources["installer"])
+    docker_archive(image_layer, "ubuntu:20.04", sources["image_tar"])
+    pins = {"tokenizers": "0.13.3", "protobuf": "3.20.3", "huggingface-hub": "0.15.1", "torchvision": "0.11.1"}
+    for name, version in pins.items():
+        wheel(sources["wheels"], name, version, {f"{name.replace('-', '_')}/__init__.py": ""})
+    for name in ("tokenizer", "tokenizer_2"):
+        (sources["model"] / name).mkdir(parents=True, exist_ok=True)
+        (sources["model"] / name / "vocab.json").write_text("{}", encoding="utf-8")
+    (sources["model"] / "sd_xl_base_1.0_0.9vae.safetensors").write_bytes(b"weights" * 100_000)
+    sources["sample_script"].write_text("# the corrected one\n", encoding="utf-8")
+    if debs is not None:
+        sources["debs"] = debs
+    return sources

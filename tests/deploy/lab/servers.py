@@ -1,0 +1,115 @@
+"""Fake servers: systems in network namespaces of their own, with sshd and Docker, for `make test-deploy`.
+
+They have no route to anywhere, so that what a step would fetch from a network really fails.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def roots() -> Path:
+    """Return the folder of the servers' systems: `TORCHFERRY_LAB`, or one in the cache."""
+    named = os.environ.get("TORCHFERRY_LAB")
+    return Path(named) if named else Path.home() / ".cache" / "torchferry-lab"
+
+
+def reason_to_skip() -> str:
+    """Return why there can be no fake servers here; empty where there can."""
+    if os.geteuid() != 0:
+        return "fake servers need root"
+    for program in ("ip", "unshare", "nsenter", "ssh", "ssh-keygen", "ansible-playbook"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed"
+    if not (roots() / "prepared.tar").exists():
+        return f"no systems for fake servers in {roots()}: `make lab-roots` makes them"
+    done = subprocess.run(["unshare", "-m", "-p", "-f", "-u", "true"], capture_output=True, check=False)
+    return "" if done.returncode == 0 else f"unshare: {done.stderr.decode(errors='replace').strip()}"
+
+
+class Servers:
+    """Some fake servers, and the inventory that names them."""
+
+    def __init__(self, folder: Path, first_address: int = 10) -> None:
+        self.folder = folder
+        self.inventory = folder / "inventory.ini"
+        self._key = folder / "key"
+        self._first = first_address
+        self._hosts: dict[str, str] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self._key], check=True)
+
+    def add(self, name: str, system: str = "host-focal", files: dict[str, str] | None = None) -> None:
+        """Start a server; `files` lie in its folder `/lab`, such as `no-docker` or `fail`."""
+        layer = self.folder / f"{name}.layer"
+        lab = layer / "lab"
+        lab.mkdir(parents=True)
+        for script in ("start.sh", "runc-wrap"):
+            shutil.copy(HERE / script, lab / script)
+        (lab / "runc-wrap").chmod(0o755)
+        shutil.copy(self._key.with_suffix(".pub"), lab / "key.pub")
+        (layer / "usr" / "local" / "sbin").mkdir(parents=True)
+        shutil.copy(HERE / "lsmod", layer / "usr" / "local" / "sbin" / "lsmod")
+        (layer / "usr" / "local" / "sbin" / "lsmod").chmod(0o755)
+        for file, text in (files or {}).items():
+            (lab / file).write_text(text, encoding="utf-8")
+        address = f"10.99.0.{self._first + len(self._hosts)}"
+        self._hosts[name] = f"{address} {system}"
+        self._up(name)
+        self._write_inventory()
+
+    def _up(self, name: str) -> None:
+        address, system = self._hosts[name].split(" ")
+        command = ["bash", HERE / "host.sh", "up", name, address, roots() / system, self.folder / f"{name}.layer"]
+        subprocess.run([*command, self.folder / name], check=True)
+
+    def _write_inventory(self) -> None:
+        arguments = "-o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no -o LogLevel=ERROR"
+        lines = [
+            f"{name} ansible_host={host.split(' ')[0]} ansible_user=ops ansible_ssh_private_key_file={self._key} "
+            f"ansible_ssh_common_args='{arguments}'"
+            for name, host in self._hosts.items()
+        ]
+        self.inventory.write_text("[servers]\n" + "\n".join(lines) + "\n", encoding="utf-8")
+
+    def on(self, name: str, command: str, check: bool = True) -> str:
+        """Run a command on a server as root, through ssh; return what it printed."""
+        address = self._hosts[name].split(" ")[0]
+        options = "-o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no -o LogLevel=ERROR -o ConnectTimeout=5"
+        ssh = ["ssh", *options.split(), "-i", str(self._key), f"ops@{address}", "sudo", "bash", "-s"]
+        done = subprocess.run(ssh, input=command, capture_output=True, text=True, check=False)
+        assert not check or done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def wait(self, *, docker: bool = True) -> None:
+        """Wait until every server answers, and its Docker too."""
+        question = "docker version >/dev/null 2>&1 && echo up" if docker else "echo up"
+        end = time.monotonic() + 120
+        for name in self._hosts:
+            while "up" not in self.on(name, f"test -e /lab/no-docker && echo up || {{ {question}; }}", check=False):
+                assert time.monotonic() < end, f"{name} does not answer: {(self.folder / name / 'log').read_text()}"
+                time.sleep(0.3)
+
+    def down(self, name: str) -> None:
+        """End a server; its disk stays."""
+        subprocess.run(["bash", HERE / "host.sh", "down", name, self.folder / name], check=False)
+
+    def up_again(self, name: str) -> None:
+        """Start a server again that was ended."""
+        self._up(name)
+
+    def close(self) -> None:
+        """End all servers and remove what they wrote."""
+        for name in self._hosts:
+            self.down(name)
+        for _ in range(20):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            if not self.folder.exists():
+                return
+            time.sleep(0.2)
