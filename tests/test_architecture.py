@@ -133,19 +133,17 @@ MAY_IMPORT = {
     "numerics": {"core", "backends"},
     "ops": {"core", "backends", "rehearsal", "numerics", "migration"},
     "profiling": {"core", "backends", "rehearsal", "numerics", "ops", "device"},
-    "assistant": {"core", "backends", "source", "rules", "report"},
-    "cli": {
-        *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
-        *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling"),
-        *("kit",),
-        *("advice",),
-        *("assistant", "handover"),
     "advice": {"core", "backends", "source", "rules", "programs", "ops", "profiling"},
     "acceptance": {
         *("core", "backends", "source", "migration", "report", "rehearsal", "doctor", "device", "numerics"),
     },
-        "acceptance",
     "kit": {"core", "backends", "source", "rules", "migration", "device"},
+    "deploy": {"core", "backends"},
+    "assistant": {"core", "backends", "source", "rules", "report"},
+    "cli": {
+        *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
+        *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling"),
+        *("advice", "acceptance", "kit", "handover", "deploy", "assistant"),
     },
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and asks its

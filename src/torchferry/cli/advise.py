@@ -15,9 +15,9 @@ from torchferry.cli.choices import Choices
 from torchferry.cli.completion import target_option
 from torchferry.cli.judging import within_project
 from torchferry.cli.output import progress
-from torchferry.cli.profile_options import file_option, lang_option, open_shown
+from torchferry.cli.profile_options import lang_option, open_shown
 from torchferry.cli.settings import settle
-from torchferry.cli.writing import write
+from torchferry.cli.writing import file_option, write
 from torchferry.core import env, exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import language, say

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from torchferry.cli.deploy_options import print_json, target_name
 from torchferry.cli.completion import target_option
+from torchferry.cli.deploy_options import print_json, target_name
 from torchferry.cli.writing import write
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError

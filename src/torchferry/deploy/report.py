@@ -130,7 +130,7 @@ def summary_json(plan: DeployPlan, hosts: Mapping[str, HostOutcome], action: str
     failures = []
     for host in hosts.values():
         for outcome in host.steps.values():
-            if outcome.status not in bad or outcome.step.startswith("copy-") and outcome.status == "todo":
+            if outcome.status not in bad or (outcome.step.startswith("copy-") and outcome.status == "todo"):
                 continue
             explanation = explain(plan.facts, outcome.step, outcome.output)
             failures.append(
