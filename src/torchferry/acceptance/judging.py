@@ -39,7 +39,7 @@ _MOST_NAMED = 3
 
 
 def loads(situation: Situation) -> list[Gate]:
-    """GateMaker whether the model was on the device, and whether what was loaded into it fitted."""
+    """Judge whether the model was on the device, and whether what was loaded into it fitted."""
     run = needed_run(situation)
     judge = GateMaker("loads", run.name)
     wanted = situation.target.backend.DEVICE_TYPE
@@ -84,7 +84,7 @@ def loads(situation: Situation) -> list[Gate]:
 
 
 def runs(situation: Situation) -> list[Gate]:
-    """GateMaker whether the command ran to its end, and on the device."""
+    """Judge whether the command ran to its end, and on the device."""
     run = needed_run(situation)
     judge = GateMaker("runs", run.name)
     measured = say(
@@ -275,7 +275,7 @@ def _curve(situation: Situation, run: AcceptanceRun, terms: CurveTerms) -> Gate:
 
 
 def memory(situation: Situation) -> list[Gate]:
-    """GateMaker the peak, and whether memory grows from step to step."""
+    """Judge the peak, and whether memory grows from step to step."""
     run = needed_run(situation)
     judge = GateMaker("memory", run.name)
     return [
@@ -452,7 +452,7 @@ def unsteady(run: AcceptanceRun) -> Message | None:
 
 
 def stability(situation: Situation) -> list[Gate]:
-    """GateMaker whether the run shows a NaN or a restart."""
+    """Judge whether the run shows a NaN or a restart."""
     run = needed_run(situation)
     judge = GateMaker("stability", run.name)
     wrong = unsteady(run)

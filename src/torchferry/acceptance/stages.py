@@ -38,7 +38,7 @@ assert tuple(_JUDGES) == STAGES
 
 
 def judge(situation: Situation, stages: Iterable[str]) -> list[Gate]:
-    """GateMaker stages.
+    """Judge stages.
 
     Raises:
         OSError: evidence could not be kept.

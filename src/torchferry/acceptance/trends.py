@@ -87,7 +87,7 @@ FLAT, GROWS, SETTLED, UNCLEAR, SHORT = "flat", "grows", "settled", "unclear", "s
 
 
 def growth(steps: Sequence[float], sizes: Sequence[float], limit: float) -> MemoryGrowth:
-    """GateMaker whether sizes grow by `limit` bytes a step.
+    """Say whether sizes grow by `limit` bytes a step.
 
     Looked at is the last half of the steps, and at least `LEAST_STEPS` of them: what fills a cache at the beginning is
     no leak. What grew over them and was flat over their last quarter may be either, and is `settled`.
