@@ -6,7 +6,7 @@ TARGET ?= npu
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo test wheels test-fast lint format generated messages check-generated aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges sanitize clean
+.PHONY: demo test wheels test-fast lint format generated messages check-generated aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start sanitize clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -84,6 +84,10 @@ matrix: $(VENV)/.ready-dev
 CORPUS ?= $(TORCHFERRY_CORPUS)
 judges: $(VENV)/.ready-rehearsal wheels
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/rehearsal/judges.py --plugin $(wildcard $(VENV)/wheels/torch_npu-*.whl) $(if $(CORPUS),--corpus $(CORPUS))
+
+# What the quick-start programs become on each target, and what they print there; some minutes. Writes docs/*/quick-start/.
+quick-start: $(VENV)/.ready-rehearsal
+	OMP_NUM_THREADS=1 $(BIN)/python tools/quick_start.py
 
 # The rehearsal device under the address and undefined-behaviour sanitizers; takes some minutes, needs gcc's runtimes.
 sanitize: $(VENV)/.ready-dev
