@@ -121,6 +121,13 @@ class TrainingCode:
             self.steps = tuple(self._find_steps(sorted(self._reached(self.named))))
 
     def _find_steps(self, paths: Sequence[str]) -> Iterator[TrainingStep]:
+        seen: set[ast.AST] = set()
+        for step in self._steps_and_callers(paths):
+            if step.node not in seen:
+                seen.add(step.node)
+                yield step
+
+    def _steps_and_callers(self, paths: Sequence[str]) -> Iterator[TrainingStep]:
         for path in paths:
             source = self.project.text(path)
             if source is None or not any(f"{word}(" in source.text for word in _BACKWARD):
@@ -154,7 +161,8 @@ class TrainingCode:
             owner = file.enclosing_class(function)
             wanted = self._instances(owner.name, paths) if owner is not None else set()
         wanted -= _COMMON
-        for path in paths if wanted else ():
+        users = self._reaching(file.path)
+        for path in (path for path in paths if path in users) if wanted else ():
             source = self.project.text(path)
             if source is None or not any(f"{name}(" in source.text for name in wanted) or ASIDE.search(path):
                 continue
