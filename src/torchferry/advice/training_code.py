@@ -464,15 +464,16 @@ def _each_time(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
     """Yield a node and what is below it, without lambdas and what an `if ... else` chooses."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Lambda):
-            continue
-        if isinstance(node, ast.IfExp) and child is not node.test:
-            continue
-        if isinstance(node, ast.BoolOp) and child is not node.values[0]:
-            continue
-        yield from _walk(child)
+    todo = [node]
+    while todo:  # not by recursion: a sum of a thousand terms is as deep
+        node = todo.pop()
+        yield node
+        below: list[ast.AST] = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.Lambda)]
+        if isinstance(node, ast.IfExp):
+            below = [node.test]
+        elif isinstance(node, ast.BoolOp):
+            below = list(node.values[:1])
+        todo.extend(reversed(below))
 
 
 def _asks_rank(test: ast.expr) -> bool:

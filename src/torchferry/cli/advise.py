@@ -93,7 +93,7 @@ def command(
         measured = MeasuredRun(open_shown(trace))
         if not force:
             require_same_program(code, measured)
-    notebooks = sum(entry.kind is Kind.NOTEBOOK for entry in request.listing.entries)
+    notebooks = 0 if choices.only else sum(entry.kind is Kind.NOTEBOOK for entry in request.listing.entries)
     counsel = advise(code, setting.target, analysis.findings, measured, notebooks)
     if output_format == "json":
         text = report.json_text(counsel, setting.target)
