@@ -55,9 +55,9 @@ def first_of_compare(base: Path, planted: Path, *, force: bool) -> str:
     return str(document["causes"][0]) if document["causes"] else "nothing"
 
 
-def first_of_advise(folder: Path) -> tuple[str, str]:
+def first_of_advise(folder: Path, target: str) -> tuple[str, str]:
     """Return the kind and the evidence of the first piece of advice."""
-    done = torchferry("advise", "-t", _TARGET, "--trace", "trace", "-f", "json", "train.py", folder=folder)
+    done = torchferry("advise", "-t", target, "--trace", "trace", "-f", "json", "train.py", folder=folder)
     advice = json.loads(done.stdout)["advice"]
     return (advice[0]["kind"], advice[0]["figure"] or "from the code alone") if advice else ("nothing", "")
 
@@ -70,7 +70,7 @@ def row(model: PlantedModel, slowdown: Slowdown, folder: Path) -> tuple[str, boo
     place = folder / f"{model.name} {slowdown.name}".replace(" ", "-").replace(",", "")
     planted = recorded(place, program(model, slowdown, layout=layout), rehearsed=slowdown.rehearsed)
     compared = first_of_compare(base, planted, force=slowdown.rehearsed)
-    kind, figure = first_of_advise(planted)
+    kind, figure = first_of_advise(planted, slowdown.target)
     by_compare = slowdown.compared in compared
     by_advise = bool(slowdown.advised) and kind == slowdown.advised
     named = " and ".join(name for name, said in (("compare", by_compare), ("advise", by_advise)) if said)

@@ -228,6 +228,7 @@ class Slowdown(NamedTuple):
     Attributes:
         name: What it is called in the table.
         changes: Texts of the program and what replaces them.
+        target: The target that is asked about.
         rehearsed: Whether it needs the simulated card, on which an operator can be missing.
         images: Whether it can only be planted in a program on images.
         compared: What the first cause that `profile compare` names must contain; empty where it cannot name it.
@@ -238,6 +239,7 @@ class Slowdown(NamedTuple):
     changes: tuple[tuple[str, str], ...]
     compared: str
     advised: str
+    target: str = "npu"
     rehearsed: bool = False
     images: bool = False
 
@@ -274,7 +276,7 @@ SLOWDOWNS = (
         "no workers, slow data",
         (("num_workers=2, ", ""), ("prefetch_factor=8, ", ""), (", persistent_workers=True", ""),
          ("    def __getitem__(self, index):\n", "    def __getitem__(self, index):\n        time.sleep(0.01)\n")),
-        "data loading",
+        "next batch",
         "loader-workers",
     ),
     Slowdown(
@@ -289,6 +291,7 @@ SLOWDOWNS = (
         (("#MIDDLE#", "\n        x = x.contiguous()"), ("#MIDDLE_ONE#", ".contiguous()")),
         "channels_last",
         "layout-lost",
+        target="musa",
         images=True,
     ),
 )  # fmt: skip

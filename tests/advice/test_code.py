@@ -108,6 +108,10 @@ def test_what_cannot_be_looked_at_is_said(tmp_path: Path) -> None:
     assert "nothing was measured" in result.output
     (tmp_path / "trainer.py").unlink()
     assert "no training step was found" in run("-t", "npu", tmp_path).output
+    notebook = tmp_path / "notes.ipynb"
+    notebook.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', encoding="utf-8")
+    assert "1 notebook was not looked at" in run("-t", "npu", tmp_path).output
+    assert isinstance(run("-t", "npu", notebook).exception, UsageError)
     empty = tmp_path / "empty"
     empty.mkdir()
     refused = run("-t", "npu", empty)

@@ -87,7 +87,7 @@ SEEN: dict[str, tuple[list[Any], str, float | None, str]] = {
 @pytest.mark.parametrize("what", SEEN)
 def test_what_a_trace_shows_comes_first(what: str, clean: Path) -> None:
     events, kind, share, figure = SEEN[what]
-    pieces = advice(clean, [step(0, 0, 100), *events])
+    pieces = advice(clean, [step(0, 0, 100), *events], "musa" if what == "layout" else "npu")
     assert pieces, what
     assert pieces[0]["kind"] == kind
     assert pieces[0]["evidence"] == "trace"

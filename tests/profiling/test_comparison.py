@@ -71,6 +71,54 @@ def test_a_planted_slowdown_is_named_first(planted: str, tmp_path: Path) -> None
     assert named in result.output
 
 
+def strided(strides: list[int]) -> dict[str, Any]:
+    """Return the arguments of a convolution whose input lies so."""
+    return {"Input Dims": [[8, 3, 16, 16]], "Input Strides": [strides], "Input type": ["float"]}
+
+
+CAUSES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] = {
+    "operator": ([], launched("aten::erf", 45, 55, 50, 2), "aten::erf: +0.050 ms a step (0.000 -> 0.050)"),
+    "loader": (
+        [],
+        [host("user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 42, 60)],
+        "the host waits for the next batch: 0.000 ms a step in the base, 0.060 ms in the target",
+    ),
+    "wait": (
+        [],
+        [host("cpu_op", "aten::_local_scalar_dense", 44, 2), host("cuda_runtime", "cudaStreamSynchronize", 47, 9)],
+        "numbers read from tensors: 0 a step in the base, 1 in the target; calls that wait for the device: 0 and 1",
+    ),
+    "the optimizer's own": (
+        [],
+        [host("user_annotation", "Optimizer.step#SGD.step", 43, 9), host("cpu_op", "aten::_local_scalar_dense", 44, 2)],
+        "",
+    ),
+    "fall back": (
+        [],
+        [host("cpu_op", "aten::mode", 43, 9), host("cpu_op", "aten::_to_cpu", 44, 2)],
+        "aten::mode goes to the CPU in the target alone: 1 a step",
+    ),
+    "layout": (
+        launched("aten::convolution", 43, 52, 9, 3, **strided([768, 1, 48, 3])),
+        launched("aten::convolution", 43, 52, 9, 3, **strided([768, 256, 16, 1])),
+        "of the convolutions of a step, 1 have inputs in channels_last in the base and 0 in the target",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CAUSES)
+def test_what_makes_the_difference_is_named(what: str, tmp_path: Path) -> None:
+    base, target, cause = CAUSES[what]
+    common = launched("aten::addmm", 12, 20, 22, 1, **linear())
+    paths = [
+        written(tmp_path / "base.json", kineto([step(0, 0, 50), *common, *base])),
+        written(tmp_path / "target.json", kineto([step(0, 0, 110), *common, *target])),
+    ]
+    document = json.loads(run("compare", *paths, "-f", "json").output)
+    assert document["causes"][:1] == ([cause] if cause else [])
+    assert f"  {cause}\n" in run("compare", *paths).output if cause else True
+
+
 @pytest.mark.parametrize(
     ("other", "reason"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -24,16 +25,16 @@ optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for step in range(int(sys.argv[2])):
     optimizer.zero_grad()
     model(torch.ones(4, 8, device=device)).sum().backward()
+    if device == "npu":
+        torch.linalg.eigvalsh(torch.eye(2, device=device))
     optimizer.step()
 """
 
 
-def torchferry(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def torchferry(*words: str, folder: Path, command: str = "profile") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    command = [sys.executable, "-m", "torchferry", "profile", *words]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
+    whole = [sys.executable, "-m", "torchferry", command, *words]
+    return subprocess.run(whole, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_ranks_on_the_cpu_and_a_rehearsed_run(tmp_path: Path) -> None:
@@ -53,6 +54,13 @@ def test_ranks_on_the_cpu_and_a_rehearsed_run(tmp_path: Path) -> None:
     shown = torchferry("show", "npu", folder=tmp_path)
     assert "the run was rehearsed on npu@" in shown.stdout
     assert "aten::addmm" in shown.stdout
+    fallen = shown.stdout.partition("operators that went to the CPU")[2].splitlines()[1]
+    assert fallen.split() == ["aten::_linalg_eigh.eigenvalues", "1.0"]
+    line = 1 + PROGRAM[: PROGRAM.index("torch.linalg")].count("\n")
+    words = ("-t", "npu", "--trace", "npu", "-f", "json", "train.py")
+    advised = torchferry(*words, folder=tmp_path, command="advise")
+    pieces = {piece["kind"]: piece for piece in json.loads(advised.stdout)["advice"]}
+    assert pieces["cpu-fallback"]["places"][0]["line"] == line
 
     again = torchferry("--out", "npu", "--", sys.executable, "train.py", "cpu", "8", folder=tmp_path)
     assert again.returncode == 2

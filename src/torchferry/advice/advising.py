@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from torchferry.advice import distribution, loading, operators, precision, waiting
-from torchferry.advice.asked import Asked
 from torchferry.advice.measured import MeasuredRun
 from torchferry.advice.model import Advice, CodePlace, Counsel
+from torchferry.advice.question import AdviceQuestion
 from torchferry.advice.training_code import TrainingCode, TrainingProgram, place_of
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.finding import Finding
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.profiling.report import notes, printable
 
-PIECES: tuple[Callable[[Asked], Iterator[Advice]], ...] = (
+PIECES: tuple[Callable[[AdviceQuestion], Iterator[Advice]], ...] = (
     loading.loader_workers,
     waiting.host_waits,
     operators.cpu_fallback,
@@ -43,12 +43,19 @@ PIECES: tuple[Callable[[Asked], Iterator[Advice]], ...] = (
 _MOST_PROGRAMS = 40
 """Files with steps that are asked about; a folder of examples may hold hundreds."""
 
+_NOTEBOOK = "ipykernel_launcher.py"
+"""The program of every notebook."""
+
 _MOST_CLASSES = 3
 """Classes of modules that a message names."""
 
 
 def advise(
-    code: TrainingCode, target: Target, findings: Sequence[Finding] = (), measured: MeasuredRun | None = None
+    code: TrainingCode,
+    target: Target,
+    findings: Sequence[Finding] = (),
+    measured: MeasuredRun | None = None,
+    notebooks: int = 0,
 ) -> Counsel:
     """Return what would make the programs of a project faster on a target.
 
@@ -57,6 +64,7 @@ def advise(
         target: Where it is to run.
         findings: What the rules found about attention and packages.
         measured: What a trace says; None without one.
+        notebooks: How many notebooks were left out.
     """
     programs = list(code.programs())
     remarks: list[Message] = []
@@ -83,10 +91,14 @@ def advise(
         remarks.append(say("no training step was found: nothing here calls backward and steps an optimizer"))
     found: list[Advice] = []
     for program in programs or [TrainingProgram(code, (), ())]:
-        asked = Asked(program, measured, target, findings)
+        asked = AdviceQuestion(program, measured, target, findings)
         for piece in PIECES:
             found += piece(asked)
     remarks += [say("{path} cannot be parsed and was not looked at", path=path) for path in sorted(set(code.unread))]
+    if notebooks:
+        remarks.append(
+            say_plural("{count} notebook was not looked at", "{count} notebooks were not looked at", count=notebooks)
+        )
     remarks += _of_measured(measured, code)
     steps = tuple(place_of(step.file, step.node) for program in programs for step in program.steps)
     ordered = sorted(_merged(found), key=lambda advice: -advice.share)  # the order of PIECES among equals
@@ -108,7 +120,11 @@ def require_same_program(code: TrainingCode, measured: MeasuredRun) -> None:
         TorchferryError: the trace names a program that the project does not have.
     """
     name = measured.program
-    if name.endswith(".py") and not any(PurePosixPath(path).name == name for path in code.project.paths):
+    if (
+        name.endswith(".py")
+        and name != _NOTEBOOK
+        and not any(PurePosixPath(path).name == name for path in code.project.paths)
+    ):
         raise TorchferryError(
             say(
                 "the trace is of {program}, and {root} has no such file",

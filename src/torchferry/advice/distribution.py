@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchferry.advice.asked import WORTH, Asked
 from torchferry.advice.model import Advice, ProposedEdit
+from torchferry.advice.question import WORTH, AdviceQuestion
 from torchferry.advice.training_code import CodeCall, edited, place_of
 from torchferry.core.messages import say
 
@@ -16,7 +16,7 @@ _WRAPPERS = (
 )
 
 
-def unused_parameters(asked: Asked) -> Iterator[Advice]:
+def unused_parameters(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise against the search for unused parameters where nobody knows that there are any."""
     calls = []
     for call in asked.program.calls_of(*_WRAPPERS):
@@ -41,7 +41,7 @@ def _switched_off(call: CodeCall) -> ProposedEdit:
     return edited(call.file, [(*call.file.span(given), "False")])
 
 
-def bucket_size(asked: Asked) -> Iterator[Advice]:
+def bucket_size(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise another size of the buckets of gradients where communication is not hidden behind computing."""
     if asked.timed is None:
         return

@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchferry.advice.asked import WORTH, Asked
 from torchferry.advice.model import Advice, CodePlace, Figure, ProposedEdit
+from torchferry.advice.question import WORTH, AdviceQuestion
 from torchferry.advice.training_code import CodeCall, Loop, TrainingProgram, edited, place_of
 from torchferry.backends.card_table import described
 from torchferry.backends.unknown import Unknown
@@ -97,7 +97,7 @@ def _with_argument(call: CodeCall, name: str, value: str) -> tuple[ProposedEdit,
     return (edited(call.file, [(end, end, f", {name}={value}")]),)
 
 
-def loader_workers(asked: Asked) -> Iterator[Advice]:
+def loader_workers(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise workers for a loader without them, or another look at a loader that is waited for."""
     loading = asked.timed.part("data") if asked.timed is not None else 0.0
     share = asked.timed.share(loading) if asked.timed is not None else None
@@ -140,7 +140,7 @@ def loader_workers(asked: Asked) -> Iterator[Advice]:
         )
 
 
-def pinned_memory(asked: Asked) -> Iterator[Advice]:
+def pinned_memory(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise pinned memory for loaders without it, where copies from other memory were seen or nothing was measured."""
     if asked.is_of_no_use("pinned_memory"):
         return
@@ -172,7 +172,7 @@ def pinned_memory(asked: Asked) -> Iterator[Advice]:
         )
 
 
-def persistent_workers(asked: Asked) -> Iterator[Advice]:
+def persistent_workers(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise workers that live as long as the loader, where epochs start them again and again."""
     if asked.timed is not None:
         share = asked.timed.share(asked.timed.part("data"))
@@ -224,7 +224,7 @@ def _called_in_loop(program: TrainingProgram, name: str) -> bool:
     return False
 
 
-def batch_size(asked: Asked) -> Iterator[Advice]:
+def batch_size(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise a larger batch where the trace shows that most of the card's memory is never taken."""
     if asked.measured is None or not asked.measured.peak:
         return

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchferry.advice.asked import WORTH, Asked
 from torchferry.advice.model import Advice, CodePlace, Figure, ProposedEdit
+from torchferry.advice.question import WORTH, AdviceQuestion
 from torchferry.advice.training_code import CodeCall, Function, TrainingProgram, edited, place_of
 from torchferry.backends.performance import PerformanceFact
 from torchferry.core.finding import Finding
@@ -28,10 +28,11 @@ _FUSED = frozenset(
     {"scaled_dot_product_attention", "flash_attn_func", "npu_fusion_attention", "memory_efficient_attention"}
 )
 _PRODUCTS = frozenset({"matmul", "bmm", "einsum", "baddbmm"})
+_CASTS = frozenset({"to", "type", "type_as", "float", "half", "bfloat16", "contiguous"})
 _FLASH_PACKAGES = frozenset({"flash-attn", "flash-attn-3", "xformers", "sageattention", "flashinfer-python"})
 
 
-def attention(asked: Asked) -> Iterator[Advice]:
+def attention(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise the target's fused attention where attention is computed by its formula."""
     fact = asked.own_fact("attention")
     if fact is None:
@@ -78,9 +79,49 @@ def _plain_attention(file: PythonFile) -> Iterator[CodePlace]:
         for softmax in softmaxes:
             before = [node for node in products if _line(node) <= softmax.lineno and _turns(node)]
             behind = [node for node in products if _line(node) >= softmax.lineno and node not in before]
-            if before and behind:
+            if before and any(_weighs(file, function, softmax, product) for product in behind):
                 yield place_of(file, softmax)
                 break
+
+
+def _weighs(file: PythonFile, function: ast.AST, softmax: ast.Call, product: ast.AST) -> bool:
+    """Return whether a product takes the result of a softmax as it is, but for dropout and another dtype.
+
+    What is mixed over heads, combined with other weights or returned is nothing that an operator of torch computes.
+    """
+    value: ast.AST = softmax
+    while isinstance(parent := file.parents.get(value), ast.Attribute):
+        call = file.parents.get(parent)
+        if parent.attr not in _CASTS or not isinstance(call, ast.Call):
+            return False
+        value = call
+    if any(node is value for node in ast.walk(product)):
+        return True
+    statement = file.statement(softmax)
+    if not (
+        isinstance(statement, ast.Assign) and statement.value is value and isinstance(statement.targets[0], ast.Name)
+    ):
+        return False
+    name = statement.targets[0].id
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and node.value is not None:
+            parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+            if any(_is_named(part, name) for part in parts):
+                return False
+        if not isinstance(node, ast.Assign):
+            continue
+        called = last_name(node.value) if isinstance(node.value, ast.Call) else ""
+        if softmax.lineno < node.lineno < _line(product) and any(_is_named(target, name) for target in node.targets):
+            if "drop" not in called and called not in _CASTS:
+                return False
+        if node.lineno < softmax.lineno and "proj" in called and isinstance(node.value, ast.Call):
+            if any(_is_named(argument, name) for argument in node.value.args):
+                return False
+    return any(_is_named(node, name) for node in ast.walk(product))
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _line(node: ast.AST) -> int:
@@ -123,7 +164,7 @@ def _number(node: ast.expr) -> int | None:
     return sign * value.value if isinstance(value, ast.Constant) and isinstance(value.value, int) else None
 
 
-def without_flash(asked: Asked) -> Iterator[Advice]:
+def without_flash(asked: AdviceQuestion) -> Iterator[Advice]:
     """Say what plain attention costs where a package of CUDA's attention kernels cannot come along."""
     fact = next(iter(asked.facts_about("without_flash")), None)
     found = [finding for finding in asked.findings if _is_about_flash(finding) and _belongs(asked.program, finding)]
@@ -163,7 +204,7 @@ def _belongs(program: TrainingProgram, finding: Finding) -> bool:
     return inside and path.endswith((".txt", ".toml", ".cfg", ".yml", ".yaml", ".in"))
 
 
-def fused_optimizer(asked: Asked) -> Iterator[Advice]:
+def fused_optimizer(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise the vendor's fused optimizer in place of torch's."""
     figure = None
     if asked.timed is not None:
@@ -232,7 +273,7 @@ def _renamed(call: CodeCall, fact: PerformanceFact) -> Iterator[ProposedEdit]:
         return
 
 
-def optimizer_step(asked: Asked) -> Iterator[Advice]:
+def optimizer_step(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise the function of a lazy device that steps the optimizer and runs the graph at once."""
     fact = asked.own_fact("optimizer_step")
     if fact is None or asked.program.says({fact.use.rpartition(".")[2]}):
@@ -259,7 +300,7 @@ def optimizer_step(asked: Asked) -> Iterator[Advice]:
         )
 
 
-def compile_backend(asked: Asked) -> Iterator[Advice]:
+def compile_backend(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise the vendor's backend where torch.compile names none, or fewer starts where the device runs dry."""
     fact = asked.own_fact("compile")
     if fact is None:
@@ -315,7 +356,7 @@ def _with_backend(calls: list[CodeCall], name: str) -> Iterator[ProposedEdit]:
             continue
 
 
-def cpu_fallback(asked: Asked) -> Iterator[Advice]:
+def cpu_fallback(asked: AdviceQuestion) -> Iterator[Advice]:
     """Name the operators that went to the CPU, and where the code calls them."""
     if asked.measured is None:
         return
@@ -351,7 +392,7 @@ def cpu_fallback(asked: Asked) -> Iterator[Advice]:
         )
 
 
-def _places(asked: Asked, operator: str) -> Iterator[CodePlace]:
+def _places(asked: AdviceQuestion, operator: str) -> Iterator[CodePlace]:
     """Yield where the trace says that an operator was called; else where the code may call it."""
     assert asked.measured is not None
     told = asked.measured.fallback_places.get(operator, ())
@@ -384,7 +425,7 @@ def _callers(program: TrainingProgram, operator: str) -> Iterator[CodePlace]:
                         yield place
 
 
-def slow_operator(asked: Asked) -> Iterator[Advice]:
+def slow_operator(asked: AdviceQuestion) -> Iterator[Advice]:
     """Name an operator that alone takes much of a step although it computes little."""
     if asked.timed is None or asked.timed.slowest is None:
         return

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchferry.advice.asked import WORTH, Asked
 from torchferry.advice.measured import lost_layout
 from torchferry.advice.model import Advice, CodePlace, Figure, ProposedEdit
+from torchferry.advice.question import WORTH, AdviceQuestion
 from torchferry.advice.training_code import TrainingProgram, edited, nodes_of_each_step, place_of
 from torchferry.core.messages import say
 from torchferry.profiling.report import printable
@@ -23,7 +23,7 @@ _MIXED = frozenset(
 _SHORT_FLOAT32 = frozenset(
     {"allow_tf32", "set_float32_matmul_precision", "fp32_precision", "allow_hf32", "enable_tf32", "tf32"}
 )
-_LAYOUTS = frozenset({"channels_last", "NHWC", "nhwc", "channels_last_3d"})
+_LAYOUTS = frozenset({"channels_last", "channels_last_3d"})
 _CONVOLUTIONS = frozenset({"Conv2d", "ConvTranspose2d", "Conv3d"})
 _FEW_CONVOLUTIONS = 3
 """Places with convolutions below which a model is not taken for a convolutional network."""
@@ -35,7 +35,7 @@ def _steps(program: TrainingProgram) -> tuple[CodePlace, ...]:
     return tuple(place_of(step.file, step.node) for step in program.steps)
 
 
-def _float32(asked: Asked, *, convolutions: bool = True) -> tuple[bool, Figure | None]:
+def _float32(asked: AdviceQuestion, *, convolutions: bool = True) -> tuple[bool, Figure | None]:
     """Return whether products may be in float32, and what the trace says of them."""
     if asked.measured is None:
         return True, None
@@ -51,7 +51,7 @@ def _float32(asked: Asked, *, convolutions: bool = True) -> tuple[bool, Figure |
     return True, asked.figure(time, said)
 
 
-def mixed_precision(asked: Asked) -> Iterator[Advice]:
+def mixed_precision(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise autocast in the dtype that the card computes natively, where all is computed in float32."""
     fact = asked.own_fact("mixed_precision")
     mentioned = asked.program.says(_MIXED)
@@ -93,7 +93,7 @@ def _autocasts(program: TrainingProgram) -> Iterator[CodePlace]:
                 yield place_of(file, parent)
 
 
-def mixed_dtype(asked: Asked) -> Iterator[Advice]:
+def mixed_dtype(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise another dtype of autocast where the card has to emulate the one that is named."""
     fact = asked.own_fact("mixed_precision")
     if fact is None:
@@ -121,7 +121,7 @@ def mixed_dtype(asked: Asked) -> Iterator[Advice]:
         )
 
 
-def float32_switch(asked: Asked) -> Iterator[Advice]:
+def float32_switch(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise the vendor's shorter format of float32 products, where float32 is what the program computes in."""
     fact = asked.own_fact("float32_switch")
     is_float32, figure = _float32(asked, convolutions=fact is None or fact.convolutions)
@@ -149,10 +149,12 @@ def _behind_imports(program: TrainingProgram, line: str) -> Iterator[ProposedEdi
     """Yield the edit that sets something behind the imports of the file with the first step."""
     for step in program.steps[:1]:
         last = None
+        binds = False
         for statement in step.file.tree.body:
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
                 last = statement
-        if last is not None:
+                binds |= any(alias.name == "torch" and alias.asname is None for alias in statement.names)
+        if last is not None and binds:
             _, end = step.file.span(last)
             text = step.file.source.text
             stop = text.find("\n", end)
@@ -160,7 +162,7 @@ def _behind_imports(program: TrainingProgram, line: str) -> Iterator[ProposedEdi
             yield edited(step.file, [(stop, stop, f"\n\n{line}")])
 
 
-def channels_last(asked: Asked) -> Iterator[Advice]:
+def channels_last(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise channels_last for convolutional networks, where the vendor says that it helps."""
     fact = asked.own_fact("channels_last")
     if fact is None or asked.program.says(_LAYOUTS):
@@ -215,9 +217,9 @@ def _called_models(program: TrainingProgram) -> Iterator[CodePlace]:
                 break
 
 
-def layout_lost(asked: Asked) -> Iterator[Advice]:
+def layout_lost(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise another look at channels_last that only some convolutions of a step have."""
-    if asked.measured is None:
+    if asked.measured is None or asked.is_of_no_use("channels_last"):
         return
     lost = lost_layout(asked.measured)
     if lost is None:

@@ -121,6 +121,13 @@ class TrainingCode:
             self.steps = tuple(self._find_steps(sorted(self._reached(self.named))))
 
     def _find_steps(self, paths: Sequence[str]) -> Iterator[TrainingStep]:
+        seen: set[ast.AST] = set()
+        for step in self._steps_and_callers(paths):
+            if step.node not in seen:
+                seen.add(step.node)
+                yield step
+
+    def _steps_and_callers(self, paths: Sequence[str]) -> Iterator[TrainingStep]:
         for path in paths:
             source = self.project.text(path)
             if source is None or not any(f"{word}(" in source.text for word in _BACKWARD):
@@ -154,7 +161,8 @@ class TrainingCode:
             owner = file.enclosing_class(function)
             wanted = self._instances(owner.name, paths) if owner is not None else set()
         wanted -= _COMMON
-        for path in paths if wanted else ():
+        users = self._reaching(file.path)
+        for path in (path for path in paths if path in users) if wanted else ():
             source = self.project.text(path)
             if source is None or not any(f"{name}(" in source.text for name in wanted) or ASIDE.search(path):
                 continue
@@ -456,15 +464,16 @@ def _each_time(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
     """Yield a node and what is below it, without lambdas and what an `if ... else` chooses."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Lambda):
-            continue
-        if isinstance(node, ast.IfExp) and child is not node.test:
-            continue
-        if isinstance(node, ast.BoolOp) and child is not node.values[0]:
-            continue
-        yield from _walk(child)
+    todo = [node]
+    while todo:  # not by recursion: a sum of a thousand terms is as deep
+        node = todo.pop()
+        yield node
+        below: list[ast.AST] = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.Lambda)]
+        if isinstance(node, ast.IfExp):
+            below = [node.test]
+        elif isinstance(node, ast.BoolOp):
+            below = list(node.values[:1])
+        todo.extend(reversed(below))
 
 
 def _asks_rank(test: ast.expr) -> bool:

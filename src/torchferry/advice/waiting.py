@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchferry.advice.asked import WORTH, Asked
 from torchferry.advice.model import Advice, CodePlace, Figure, ProposedEdit
+from torchferry.advice.question import WORTH, AdviceQuestion
 from torchferry.advice.training_code import TrainingProgram, TrainingStep, edited, nodes_of_each_step, place_of
 from torchferry.backends import registry
 from torchferry.backends.unknown import Unknown
@@ -24,7 +24,7 @@ _STARTS = ("subprocess.", "os.system", "os.popen")
 _FINITE = frozenset({"isnan", "isinf", "isfinite"})
 
 
-def host_waits(asked: Asked) -> Iterator[Advice]:
+def host_waits(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise against `.item()`, `.cpu()`, `print(loss)` and `synchronize()` in every step."""
     figure: Figure | None = None
     if asked.measured is not None:
@@ -168,7 +168,7 @@ def _whole_line(file: PythonFile, start: int, end: int) -> tuple[int, int]:
     return text.rfind("\n", 0, start) + 1, end
 
 
-def polling(asked: Asked) -> Iterator[Advice]:
+def polling(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise against questions to the management tool or the driver in every step."""
     tools = {"nvidia-smi", "gpustat", "nvitop"}
     for name in registry.names():

@@ -24,6 +24,7 @@ from torchferry.core.messages import language, say
 from torchferry.rules.analysis import analyse
 from torchferry.rules.file_result import Selection
 from torchferry.rules.registry import rules
+from torchferry.source.kinds import Kind
 
 _ABOUT_ATTENTION = ("ATT101", "DEP")
 """Rules whose findings say that a package of attention kernels does not come along."""
@@ -85,12 +86,15 @@ def command(
     code = TrainingCode(
         analysis.project, [item.outline for item in analysis.examined if item.outline is not None], choices.only
     )
+    if choices.only and not code.named:
+        raise UsageError(say("{path} has no Python file", path=", ".join(map(str, paths))))
     measured = None
     if trace is not None:
         measured = MeasuredRun(open_shown(trace))
         if not force:
             require_same_program(code, measured)
-    counsel = advise(code, setting.target, analysis.findings, measured)
+    notebooks = 0 if choices.only else sum(entry.kind is Kind.NOTEBOOK for entry in request.listing.entries)
+    counsel = advise(code, setting.target, analysis.findings, measured, notebooks)
     if output_format == "json":
         text = report.json_text(counsel, setting.target)
     elif output_format == "markdown":

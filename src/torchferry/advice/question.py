@@ -17,7 +17,7 @@ WORTH = 0.05
 """Share of a step below which nothing is advised that was measured: less is within the noise of most runs."""
 
 
-class Asked:
+class AdviceQuestion:
     """One program that is asked about.
 
     Attributes:
