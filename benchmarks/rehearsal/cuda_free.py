@@ -47,11 +47,6 @@ def unpack(wheel: Path, site_packages: Path, *, release: tuple[int, ...]) -> Non
         (package / file).write_text(text.replace(says, holds), encoding="utf-8")
 
 
-def is_without_cuda(package: Path) -> bool:
-    """Whether a folder of torch has empty libraries in place of CUDA's."""
-    return (package / "lib" / _LIST).exists()
-
-
 def replace_libraries(package: Path, beside: Iterable[Path] = ()) -> None:
     """Make an empty library for each that the package's own link to and that is not there; can be called again.
 
@@ -63,8 +58,11 @@ def replace_libraries(package: Path, beside: Iterable[Path] = ()) -> None:
     listed = folder / _LIST
     for name in listed.read_text(encoding="utf-8").split() if listed.exists() else ():
         (folder / name).unlink(missing_ok=True)
+    beside = list(beside)
     present = [*folder.glob("*.so*"), *package.glob("_C.*.so"), *beside]
     names = {path.name for path in present}
+    for home in {path.parent for path in beside}:  # a wheel keeps what it brings beside the package
+        names |= {path.name for path in home.with_name(f"{home.name}.libs").glob("*.so*")}
     absent, wanted, defined = set(), defaultdict(set), set()
     for path in present:
         needed = re.findall(r"\(NEEDED\).*\[(.*)\]", _output("readelf", "-dW", path))

@@ -19,6 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -26,6 +27,7 @@ from pathlib import Path
 if __package__ in {None, ""}:
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from benchmarks.rehearsal.cases.versions import of_versions
 from benchmarks.rehearsal.matrix_environment import ROOT, AbsentError, Environment, this_python
 from benchmarks.rehearsal.matrix_pages import JUDGES, PROGRAMS, TOOLS, Row, load, save, write_pages
 from benchmarks.torch_versions.check import checks
@@ -173,15 +175,23 @@ class Judged:
         self._device = f"{backend.DEVICE_TYPE}:{backend.PLUGIN}:{backend.COLLECTIVE}"
         self.row = Row(backend.PLUGIN, case.plugin, *environment.versions, judge)
 
-    def run(self, on_cpu: Reference, port: int, *, tools: bool, corpus: Path | None) -> None:
-        """Run everything; the results are in the row. Without a corpus, real programs are left out."""
+    def run(self, on_cpu: Reference, port: int, *, tools: bool) -> None:
+        """Run everything but the real programs; the results are in the row."""
         results = self._programs(on_cpu, port)
         results["example"] = self._example()
         self.row.results = {name: results[name] for name in PROGRAMS}
         if tools:
             self.row.results[TOOLS] = self._tools()
-        if corpus is not None and self._environment.add_packages():
-            self.row.programs = self._real_programs(corpus)
+
+    def run_real_programs(self, corpus: Path, wanted: Collection[str]) -> None:
+        """Run the real programs, of which `wanted` names some or none for all; each is saved when it has run."""
+        if not self._environment.add_packages():
+            return
+        for case in of_versions():
+            if not wanted or case.name in wanted:
+                self.row.programs |= self._real_program(case.name, corpus)
+                save([self.row])
+                print(self.row.plugin, case.name, self.row.programs.get(case.name), flush=True)
 
     def _rehearsal(self, devices: int) -> list[str]:
         command = [str(self._environment.python), "-m", "torchferry", "rehearse", "-t", self._target]
@@ -223,10 +233,10 @@ class Judged:
             return last_error(err, code)
         return "runs" if "nothing was seen that would fail" in err else "runs; would fail on the card"
 
-    def _real_programs(self, corpus: Path) -> dict[str, dict[str, str]]:
+    def _real_program(self, name: str, corpus: Path) -> dict[str, dict[str, str]]:
         target = f"{self._case.target}@{self._case.plugin}"
         program = [str(self._environment.python), str(REAL_PROGRAMS), "--corpus", str(corpus), "--target", target]
-        out, err, code = self._environment.run(*program, "--plugin", self._plugin, packages=True)
+        out, err, code = self._environment.run(*program, "--plugin", self._plugin, name, packages=True)
         if code:
             print(f"{self.row.plugin}: {last_error(err, code)}", flush=True)
         done = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
@@ -251,8 +261,9 @@ def measure(
     judges: tuple[str, ...],
     tools: bool,
     corpus: Path | None,
+    programs: Collection[str] | None,
 ) -> None:
-    """Run everything in one environment."""
+    """Run everything in one environment, or the real programs alone where `programs` is given."""
     try:
         environment.make()
         torch, python = environment.versions
@@ -260,7 +271,7 @@ def measure(
         for case in cases:
             skip(case, environment.torch, case.place[1], str(error), judges)
         return
-    on_cpu = reference(environment, port)
+    on_cpu = reference(environment, port) if programs is None else None
     for case in cases:
         for judge in case.judges:
             if judge not in judges:
@@ -271,9 +282,11 @@ def measure(
             except AbsentError as error:
                 skip(case, torch, python, str(error), (judge,))
                 continue
-            shipped = judge == "wheel" and case.place[1] == this_python()
-            judged.run(on_cpu, port, tools=tools and case.target == "npu", corpus=corpus if shipped else None)
-            save([judged.row])
+            if on_cpu is not None:
+                judged.run(on_cpu, port, tools=tools and case.target == "npu")
+                save([judged.row])
+            if corpus is not None and judge == "wheel" and case.place[1] == this_python():
+                judged.run_real_programs(corpus, programs or ())
             seconds = time.monotonic() - started
             print(*case.place, case.target, case.plugin, judge, judged.row.results, f"{seconds:.0f} s", flush=True)
 
@@ -295,6 +308,7 @@ def main() -> None:
     parser.add_argument("--judge", choices=JUDGES, help="only this one")
     parser.add_argument("--no-tools", action="store_true", help="leave out the checks of benchmarks/torch_versions")
     parser.add_argument("--corpus", type=Path, default=os.environ.get("TORCHFERRY_CORPUS"), help="for real programs")
+    parser.add_argument("--programs", nargs="*", metavar="NAME", help="run real programs alone, and of them only these")
     parser.add_argument("--keep", action="store_true", help="keep environments and torch's wheels")
     parser.add_argument("--pages", action="store_true", help="run nothing: write the pages from the results")
     parser.add_argument("--port", type=int, default=29400, help="the port that ranks meet at")
@@ -311,7 +325,15 @@ def main() -> None:
     for (torch, python), cases in groupby([] if options.pages else wanted, lambda case: case.place):
         environment = Environment(options.cache.resolve(), torch, python)
         corpus = options.corpus.resolve() if options.corpus else None
-        measure(environment, list(cases), port=options.port, judges=judges, tools=not options.no_tools, corpus=corpus)
+        measure(
+            environment,
+            list(cases),
+            port=options.port,
+            judges=judges,
+            tools=not options.no_tools,
+            corpus=corpus,
+            programs=options.programs,
+        )
         if not options.keep:
             environment.remove()
     write_pages(load())

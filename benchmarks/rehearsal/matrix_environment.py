@@ -114,8 +114,7 @@ class Environment:
         try:
             self._pip("install", "--quiet", "--no-deps", f"torch=={self.torch}+cpu")
         except AbsentError:
-            (site_packages,) = (self.folder / "lib").glob("python*/site-packages")
-            cuda_free.unpack(self.download("torch", self.torch), site_packages, release=release)
+            cuda_free.unpack(self.download("torch", self.torch), self._torch_folder().parent, release=release)
         (self.folder / "made").touch()
 
     def add_packages(self) -> bool:
@@ -129,11 +128,14 @@ class Environment:
             wanted = [f"{name}=={version}" for name, version in versions.items()]
             wanted += [name for name in _BESIDE if name not in versions]
             self._pip("install", "--quiet", "--no-deps", "--only-binary=:all:", "--target", str(self.packages), *wanted)
-            (site_packages,) = (self.folder / "lib").glob("python*/site-packages")
-            if cuda_free.is_without_cuda(site_packages / "torch"):
-                cuda_free.replace_libraries(site_packages / "torch", (self.packages / "torchvision").glob("*.so"))
+            # torchvision is built for CUDA, whichever torch it lies beside
+            cuda_free.replace_libraries(self._torch_folder(), self.packages.glob("torchvision/*.so"))
             (self.packages / "made").touch()
         return bool(versions)
+
+    def _torch_folder(self) -> Path:
+        (site_packages,) = (self.folder / "lib").glob("python*/site-packages")
+        return site_packages / "torch"
 
     def download(self, name: str, version: str) -> Path:
         """Return the wheel of a package for this Python.
@@ -165,7 +167,11 @@ class Environment:
 
     def run(self, *words: str, folder: Path | None = None, packages: bool = False) -> tuple[str, str, int]:
         """Run a command, with the libraries of the time if so asked: what it printed, what it told, its exit code."""
-        variables = {**self.variables, **({"PYTHONPATH": str(self.packages)} if packages else {})}
+        variables = dict(self.variables)
+        if packages:
+            # a CPU build of torch loads none of the empty libraries by itself
+            libraries = self._torch_folder() / "lib"
+            variables |= {"PYTHONPATH": str(self.packages), "LD_LIBRARY_PATH": str(libraries)}
         limit = LIMIT * (10 if packages else 1)
         try:
             done = subprocess.run(

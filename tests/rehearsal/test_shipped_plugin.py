@@ -133,6 +133,8 @@ def test_results_lie_in_memory_as_the_plugin_lays_them_out(tmp_path: Path) -> No
     script = """
         import torch, torch_npu
         assert not torch.npu.is_initialized()  # a device mesh gives each rank its own device only before that
+        # CANN takes the device that the plugin's own settings name where a program has set none
+        assert torch.npu.get_device_properties(0).total_memory == 64 << 30
         torch.manual_seed(0)
         functions = torch.nn.functional
         turned = torch.randn(2, 3, 4, 4).to("npu").permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)

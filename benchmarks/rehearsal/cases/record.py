@@ -12,6 +12,7 @@ program began with it.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import os
 import random
@@ -127,7 +128,9 @@ def draw_on_the_cpu() -> None:
         packet, _, overload = operator.partition(".")
         library.impl(operator, _on_the_cpu(getattr(getattr(torch.ops.aten, packet), overload or "default")), key)
     library.impl("native_dropout", _native_dropout, key)
-    library.impl("randperm.generator_out", _randperm, key)
+    library.impl("randperm.generator_out", _randperm_out, key)
+    for overload in ("randperm", "randperm.generator"):  # a plugin may have kernels of its own for these
+        library.impl(overload, _randperm, key)
 
 
 def _on_the_cpu(operator: Any) -> Any:
@@ -151,7 +154,14 @@ def _twin(generator: torch.Generator) -> torch.Generator:
     return _twins[generator]
 
 
-def _randperm(n: int, *, generator: torch.Generator | None = None, out: torch.Tensor) -> torch.Tensor:
+def _randperm(
+    n: int, *, generator: torch.Generator | None = None, dtype: torch.dtype | None = None, device: Any, **_: Any
+) -> torch.Tensor:
+    host = None if generator is None else _twin(generator)
+    return torch.randperm(n, generator=host, dtype=dtype or torch.int64).to(device)
+
+
+def _randperm_out(n: int, *, generator: torch.Generator | None = None, out: torch.Tensor) -> torch.Tensor:
     return out.resize_(n).copy_(torch.randperm(n, dtype=out.dtype))
 
 
@@ -162,8 +172,22 @@ def _native_dropout(input: torch.Tensor, p: float, train: bool | None) -> tuple[
     return input * (mask / (1 - p)), mask.bool()
 
 
+def draw_in_order() -> None:
+    """Let random numbers fill a tensor of the CPU in the order of its indices, as they fill one of the card.
+
+    The results of the CPU's convolutions lie in memory in another order, `randn_like` makes a tensor like them, and the
+    CPU fills memory.
+    """
+    functional: Any = torch.nn.functional
+    for name in ("rand_like", "randn_like", "randint_like"):
+        setattr(torch, name, functools.partial(getattr(torch, name), memory_format=torch.contiguous_format))
+    drop = functional.dropout
+    functional.dropout = lambda input, *args, **kwargs: drop(input.contiguous(), *args, **kwargs)  # noqa: A006 - torch's own name
+
+
 def reference() -> None:
     """Let code that asks torch for the machine's accelerator find the CPU; torch before 2.6 cannot be asked."""
+    draw_in_order()
     if hasattr(torch, "accelerator"):
         torch.accelerator.is_available = lambda: True
         torch.accelerator.device_count = lambda: 2

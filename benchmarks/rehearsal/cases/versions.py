@@ -38,6 +38,9 @@ _ALONE = (  # without a network, and without what writes a log
     Edit("train.py", "        check_git_status()\n        check_requirements()\n", ""),
     Edit("train.py", "GIT_INFO = check_git_info()", "GIT_INFO = dict(remote=None, branch=None, commit=None)"),
     Edit("train.py", "amp = check_amp(model)", "amp = False"),
+    # torch from 2.6 on loads no whole models unless it is told to
+    Edit("utils/general.py", "torch.load(f, map_location", "torch.load(f, weights_only=False, map_location"),
+    Edit("models/experimental.py", "map_location='cpu')", "map_location='cpu', weights_only=False)"),
     Edit(
         "utils/general.py",
         "    check_font('Arial.ttf' if is_ascii(data['names']) else 'Arial.Unicode.ttf', progress=True)",

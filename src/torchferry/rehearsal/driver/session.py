@@ -73,6 +73,7 @@ def _load(name: str, stand_in: Path) -> None:
     spec = _own_spec(name, stand_in, backend)
     folder = building.driver_folder(driver)
     machine = _start_machine(driver, folder, rehearsal, backend)
+    machine.set_text("plugin", str(Path(spec.origin or "").parent))
     versions = rehearsal.shipped.version, str(torch.__version__)
     queued = _import(
         driver, folder, lambda: matching.explained(backend, *versions, lambda: _become(sys.modules[name], spec))

@@ -123,6 +123,20 @@ ferry_status ferry_current_device(int* device) {
   return FERRY_OK;
 }
 
+static _Atomic int default_device = -1;
+
+void ferry_set_default_device(int device) { default_device = device; }
+
+ferry_status ferry_needed_device(int* device) {
+  if (current_device < 0 && default_device >= 0) {
+    const ferry_status status = ferry_use_device(default_device);
+    if (status != FERRY_OK) {
+      return status;
+    }
+  }
+  return ferry_current_device(device);
+}
+
 void* ferry_context_of(int device) { return &contexts[device]; }
 
 int ferry_device_of_context(const void* context) {

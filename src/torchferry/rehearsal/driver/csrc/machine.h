@@ -36,6 +36,8 @@ const char* ferry_text(const char* key, const char* otherwise);
 int ferry_device_count(void);
 ferry_status ferry_use_device(int device);
 ferry_status ferry_current_device(int* device);
+void ferry_set_default_device(int device);      // what a thread gets whose work needs a device before it has set one
+ferry_status ferry_needed_device(int* device);  // the current device, or else that one, which is then the current one
 int ferry_current_card(void);  // which of the machine's cards that is, whatever its number here; -1 for none
 void* ferry_context_of(int device);
 int ferry_device_of_context(const void* context);  // -1 for a pointer that is no context

@@ -221,7 +221,7 @@ static ferry_status release(void* pointer, block_kind kind, bool frees) {
 
 ferry_status ferry_allocate(void** pointer, size_t bytes) {
   int device = 0;
-  const ferry_status status = ferry_current_device(&device);
+  const ferry_status status = ferry_needed_device(&device);
   if (pointer == NULL || status != FERRY_OK) {
     return pointer == NULL ? FERRY_BAD_ARGUMENT : status;
   }
@@ -250,7 +250,7 @@ ferry_status ferry_unregister_host(void* pointer) { return release(pointer, REGI
 
 ferry_status ferry_memory_info(size_t* available, size_t* total) {
   int device = 0;
-  const ferry_status status = ferry_current_device(&device);
+  const ferry_status status = ferry_needed_device(&device);
   if (status != FERRY_OK) {
     return status;
   }

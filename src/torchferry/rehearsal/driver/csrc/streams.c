@@ -15,7 +15,7 @@ struct ferry_event {
 ferry_status ferry_make_stream(ferry_stream** stream) {
   static atomic_int last;
   int device = 0;
-  const ferry_status status = ferry_current_device(&device);
+  const ferry_status status = ferry_needed_device(&device);
   if (stream == NULL || status != FERRY_OK) {
     return stream == NULL ? FERRY_BAD_ARGUMENT : status;
   }

@@ -38,8 +38,34 @@ int acl_refuse(const char* name) {
 
 // --- start, end, texts ---
 
+// The file that the plugin hands over may name the device of threads that set none:
+// {"defaultDevice": {"default_device": "0"}}. CANN's runtime then sets it when memory, a stream or the memory's size is
+// asked for (github.com/hicann/runtime@681ef7610: src/acl/aclrt_impl/acl.cpp, Runtime::CurrentContext). The plugin
+// looks for its file beside torch; one that was unpacked elsewhere does not find it, and hands over nothing. It takes
+// this file from CANN 8.3 on (Ascend/pytorch@9e73e708ab93 torch_npu/csrc/core/npu/sys_ctrl/npu_sys_ctrl.cpp), where it
+// has it.
 FERRY_EXPORT int aclInit(const char* settings) {
-  (void)settings;
+  static const char key[] = "\"default_device\"";
+  char own[4096];
+  if (settings == NULL || *settings == '\0') {
+    (void)snprintf(own, sizeof own, "%s/acl_default.json", ferry_text("plugin", ""));
+    settings = own;
+  }
+  FILE* file = fopen(settings, "re");
+  if (file == NULL) {
+    return ACL_SUCCESS;
+  }
+  char text[4096];
+  text[fread(text, 1, sizeof text - 1, file)] = '\0';
+  (void)fclose(file);
+  const char* found = strstr(text, key);
+  if (found != NULL) {
+    found += sizeof key - 1;
+    found += strspn(found, " \t\r\n:\"");
+    if (*found >= '0' && *found <= '9') {
+      ferry_set_default_device((int)strtol(found, NULL, 10));
+    }
+  }
   return ACL_SUCCESS;
 }
 
