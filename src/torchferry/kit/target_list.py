@@ -167,7 +167,6 @@ class _Writer:
 
     def rewritten(self, path: str, text: str, names: dict[str, str], top: bool) -> str:
         """Return a list of the project as the target needs it, line by line."""
-        newline = "\r\n" if "\r\n" in text else "\n"
         origin = say("For {target}, made from {files}.", target=self.target.title, files=path)
         lines = [f"# {self._say(origin)}"]
         if top:
@@ -175,7 +174,7 @@ class _Writer:
         items = {item.line: item for item in in_file(path, text)}
         parts = self._parts(items.values())
         removing = False  # whether the line goes on one that became a comment
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
             if removing:
                 removing = line.rstrip().endswith("\\")
                 lines.append(f"# {line}")
@@ -198,7 +197,7 @@ class _Writer:
             lines += self._comment(fate, line)
         if top and not self._placed:
             lines += self._torch_lines()
-        return newline.join(lines) + newline
+        return "\n".join(lines) + "\n"
 
     def including(self, files: list[str]) -> str:
         """Return a list that installs others."""
