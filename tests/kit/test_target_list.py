@@ -117,6 +117,20 @@ CASES = {
         {"requirements_npu.txt": ["--extra-index-url https://download.pytorch.org/whl/cpu", "torch==2.3.1",
                                   "torch-npu==2.3.1.post6", "numpy", "einops==0.7"]},
     ),
+    "repositories, also of what stays with a remark": (
+        {"requirements.txt": "torch==2.7.1\ngit+https://github.com/openai/CLIP.git\n"
+         "diffusers @ git+https://github.com/huggingface/diffusers\n"},
+        {"requirements_npu.txt": ["--extra-index-url https://download.pytorch.org/whl/cpu", "torch==2.7.1",
+                                  "torch-npu==2.7.1.post8", "git+https://github.com/openai/CLIP.git",
+                                  "diffusers @ git+https://github.com/huggingface/diffusers"]},
+    ),
+    "repositories in pyproject.toml": (
+        {"pyproject.toml": '[project]\nname = "x"\ndependencies = ["einops @ git+https://x.org/einops"]\n'
+         '[tool.poetry.dependencies]\ntqdm = {git = "https://x.org/tqdm"}\ntorch = "2.7.1"\n'},
+        {"requirements_npu.txt": ["--extra-index-url https://download.pytorch.org/whl/cpu",
+                                  "einops @ git+https://x.org/einops", "tqdm @ git+https://x.org/tqdm",
+                                  "torch==2.7.1", "torch-npu==2.7.1.post8"]},
+    ),
     "no list": (
         {"train.py": "import torch\nimport yaml\nimport helpers\n", "helpers.py": "import cv2\n"},
         {"requirements_npu.txt": ["--extra-index-url https://download.pytorch.org/whl/cpu", "torch==2.14.0",

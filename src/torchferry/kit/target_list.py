@@ -41,6 +41,7 @@ class RequirementChange(NamedTuple):
         after: What stands in its place; empty where nothing does.
         reason: Why.
         decision: Whether a person has to look at it.
+        stays: Whether the line stays as it is, with the reason above it.
     """
 
     place: str
@@ -48,6 +49,7 @@ class RequirementChange(NamedTuple):
     after: str
     reason: Message
     decision: bool = False
+    stays: bool = False
 
 
 class TargetLists(NamedTuple):
@@ -111,6 +113,10 @@ def target_lists(
             files[main] = writer.including([names[path] for path in lists.main if path not in inner])
         else:
             files[main] = writer.made_from(lists.declared or _from_imports(modules), declared=bool(lists.declared))
+            if not lists.declared:
+                files[main] += "".join(
+                    f"# {module.distribution}  ({module.place})\n" for module in modules if not module.needed
+                )
     return TargetLists(main, files, names, tuple(writer.changes), chosen, tuple(_required(writer, files, main)))
 
 
@@ -267,8 +273,10 @@ class _Writer:
                 yield from self._torch_lines()
             return
         yield f"# {self._say(fate.reason)}"
-        if fate.after != line.strip():
-            yield f"# {line}"
+        if fate.stays:
+            yield line
+            return
+        yield f"# {line}"
         if fate.after:
             yield fate.after
 
@@ -325,11 +333,11 @@ class _Writer:
             return None
         reason = advice(self.target.title, item.name, row)
         if row.status in ("partial", "unknown"):
-            return RequirementChange(place, item.text, item.text, reason, row.status == "unknown")
+            return RequirementChange(place, item.text, item.text, reason, row.status == "unknown", True)
         if self.from_index and row.status in ("renamed", "equivalent") and _INSTALLABLE.match(row.use):
             return RequirementChange(place, item.text, row.use, reason)
         if cuda.packages()[package].kind == "framework" and row.status != "missing":
-            return RequirementChange(place, item.text, item.text, reason)
+            return RequirementChange(place, item.text, item.text, reason, stays=True)
         return RequirementChange(place, item.text, "", reason, row.status == "missing")
 
     def _with_torch(self, item: ListedRequirement, place: str) -> RequirementChange | None:
