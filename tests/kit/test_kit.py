@@ -18,7 +18,7 @@ KIT = {"README_NPU.md", "NPU_MIGRATION_GUIDE.md", "test_npu_setup.py", "device_u
     ids=str,
 )
 def test_written_once_and_taken_back(options: list[str], lang: str, tmp_path: Path) -> None:
-    written(tmp_path, PROJECT)
+    written(tmp_path, {**PROJECT, "parts/__init__.py": "", "parts/device.py": 'DEVICE = "cpu"\n'})
     before = contents(tmp_path)
     command = ["migrate", "-t", "npu", "--kit", "--lang", lang, *options, tmp_path]
     first = torchferry(*command)

@@ -17,6 +17,8 @@ from tests.cli.process import torchferry
 from tests.kit.projects import PROJECT, written
 from torchferry.backends.target import Target
 from torchferry.kit.plan import setup_test_text
+from torchferry.source.copied import copies_in
+from torchferry.source.tree import list_files
 
 OLD = Path.home() / ".pyenv" / "versions"
 """Where older versions of Python may be."""
@@ -72,6 +74,11 @@ def test_in_chinese_wherever_it_is_printed(tmp_path: Path) -> None:
     file = setup_test(tmp_path, "zh")
     assert "[1/6] torch: 失败" in asked(file, "--no-network")[1]
     assert "\\u5931\\u8d25" in asked(file, "--no-network", env={"PYTHONIOENCODING": "ascii"})[1]
+
+
+def test_it_is_not_taken_for_a_device_manager(tmp_path: Path) -> None:
+    file = setup_test(tmp_path)
+    assert copies_in(file.parent, list_files(file.parent)) == ()
 
 
 def test_the_same_project_gives_the_same_file(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.cli.process import torchferry
 from tests.kit.projects import written
 from tests.rules.fixture import TARGETS
 from torchferry.backends.target import Target
@@ -116,6 +117,20 @@ CASES = {
         {"requirements_npu.txt": ["--extra-index-url https://download.pytorch.org/whl/cpu", "torch==2.3.1",
                                   "torch-npu==2.3.1.post6", "numpy", "einops==0.7"]},
     ),
+    "repositories, also of what stays with a remark": (
+        {"requirements.txt": "torch==2.7.1\ngit+https://github.com/openai/CLIP.git\n"
+         "diffusers @ git+https://github.com/huggingface/diffusers\n"},
+        {"requirements_npu.txt": ["--extra-index-url https://download.pytorch.org/whl/cpu", "torch==2.7.1",
+                                  "torch-npu==2.7.1.post8", "git+https://github.com/openai/CLIP.git",
+                                  "diffusers @ git+https://github.com/huggingface/diffusers"]},
+    ),
+    "repositories in pyproject.toml": (
+        {"pyproject.toml": '[project]\nname = "x"\ndependencies = ["einops @ git+https://x.org/einops"]\n'
+         '[tool.poetry.dependencies]\ntqdm = {git = "https://x.org/tqdm"}\ntorch = "2.7.1"\n'},
+        {"requirements_npu.txt": ["--extra-index-url https://download.pytorch.org/whl/cpu",
+                                  "einops @ git+https://x.org/einops", "tqdm @ git+https://x.org/tqdm",
+                                  "torch==2.7.1", "torch-npu==2.7.1.post8"]},
+    ),
     "no list": (
         {"train.py": "import torch\nimport yaml\nimport helpers\n", "helpers.py": "import cv2\n"},
         {"requirements_npu.txt": ["--extra-index-url https://download.pytorch.org/whl/cpu", "torch==2.14.0",
@@ -150,11 +165,20 @@ def test_what_a_vendors_index_has_is_not_installed_by_its_bare_name(name: str, t
     assert "# flash-attn" in lists.files[lists.main]
 
 
-def test_ends_of_lines_and_comments_stay(tmp_path: Path) -> None:
-    (tmp_path / "requirements.txt").write_bytes(b"# ours\r\nnumpy  # why\r\ntorch==2.7.1\r\n")
+def test_comments_stay(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_bytes(b"# ours\r\n\x0cnumpy  # why\r\ntorch==2.7.1\r\n")
     listing = list_files(tmp_path)
     lists = target_lists(lists_of(tmp_path, listing), (), Target.named("npu"), "_npu", "en")
-    text = lists.files["requirements_npu.txt"]
-    assert "# ours" in text
-    assert "numpy  # why" in text
-    assert installed(text) == installed(lists_for(tmp_path / "again", {"requirements.txt": "numpy  # why\ntorch==2.7.1\n"}).files["requirements_npu.txt"])  # fmt: skip  # noqa: E501
+    lines = lists.files["requirements_npu.txt"].split("\n")
+    assert "# ours" in lines
+    assert "\x0cnumpy  # why" in lines
+    assert "torch==2.7.1" in lines
+
+
+def test_a_key_in_an_address_is_not_told(tmp_path: Path) -> None:
+    index = "--extra-index-url https://me:secret@mirror.example/whl/cu121\n"
+    written(tmp_path, {"requirements.txt": f"{index}torch\n", "a.py": 'import torch\ntorch.ones(1).to("cuda")\n'})
+    torchferry("migrate", "-t", "npu", "--kit", tmp_path)
+    guide = (tmp_path / "NPU_MIGRATION_GUIDE.md").read_text(encoding="utf-8")
+    assert "https://...@mirror.example/whl/cu121" in guide
+    assert "secret" not in "".join(path.read_text(encoding="utf-8") for path in tmp_path.glob("*npu*"))

@@ -22,6 +22,8 @@ _LONGEST = 160
 """Characters of a line that a table shows."""
 
 
+_KEY = lazy_regex(r"//[^/@\s]+@")
+
 _MAIN = lazy_regex(r"(?:train|main|infer|run|generate|sample|predict|detect)")
 """How programs are called that do what a project is for."""
 
@@ -177,7 +179,10 @@ def _files(done: Migrated) -> Iterator[tuple[Message | str, ...]]:
         done.lists.main: say("packages to install"),
         done.setup_test: say("test of the machine"),
         done.guide: say("what was changed, and why"),
-        done.needs.manager: say("the device, for code that you write: `from device_utils import DeviceManager`"),
+        done.needs.manager: say(
+            "the device, for code that you write: `from {module} import DeviceManager`",
+            module=done.needs.manager.removesuffix(".py").replace("/", "."),
+        ),
     }
     for file in done.files:
         if file in what:
@@ -215,7 +220,7 @@ def _guide(done: Migrated) -> Iterator[Message | str]:
         yield from _table(
             (say("place"), say("before"), say("after"), say("why")),
             (
-                (_code(change.place), _code(change.before), _code(change.after) or "-", change.reason)
+                (_code(change.place), _code(_without_key(change.before)), _code(change.after) or "-", change.reason)
                 for change in done.lists.changes
             ),
         )
@@ -319,7 +324,7 @@ def _decisions(done: Migrated) -> Iterator[Message | str]:
             )
     for change in done.lists.changes:
         if not change.after and change.place and change.before and not change.before.startswith("-"):
-            yield say("- `{name}` is not installed: {reason}.", name=change.before, reason=change.reason)
+            yield say("- `{name}` is not installed: {reason}.", name=_without_key(change.before), reason=change.reason)
 
 
 def _left(done: Migrated, work: list[Finding]) -> Iterator[Message | str]:
@@ -341,7 +346,9 @@ def _left(done: Migrated, work: list[Finding]) -> Iterator[Message | str]:
         yield ""
         for change in decisions:
             place = change.place or "-"
-            yield say("- `{name}` ({place}): {reason}", name=change.before, place=place, reason=change.reason)
+            yield say(
+                "- `{name}` ({place}): {reason}", name=_without_key(change.before), place=place, reason=change.reason
+            )
     if notes:
         yield ""
         yield say("These places stay as they are on purpose:")
@@ -399,6 +406,11 @@ def _tests(done: Migrated) -> Iterator[Message | str]:
 
 
 # --- tables ---
+
+
+def _without_key(text: str) -> str:
+    """Return a line of a list without the user and the key that an address may hold."""
+    return _KEY.sub("//...@", text)
 
 
 def _code(text: str) -> str:

@@ -175,12 +175,16 @@ def _in_pyproject(path: str, text: str) -> Iterator[ListedRequirement]:
         if name == "python" or (isinstance(value, dict) and value.get("optional")):
             continue
         version = value.get("version", "") if isinstance(value, dict) else value
+        if isinstance(value, dict) and isinstance(value.get("git"), str):
+            version = f"@ git+{value['git']}"
         yield from _one(path, text, f"{name}{_from_poetry(str(version))}")
 
 
 def _from_poetry(version: str) -> str:
     """Return what Poetry's `^2.1` says, as pip reads it."""
     version = version.strip()
+    if version.startswith("@"):
+        return f" {version}"
     if version in ("", "*"):
         return ""
     if version[0] in "<>=!":
@@ -273,5 +277,5 @@ def _one(path: str, text: str, item: str, line: int = 0) -> Iterator[ListedRequi
         at = text.find(item)
         at = at if at >= 0 else text.find(item.partition("=")[0].rstrip("<>!~^"))
         line = text.count("\n", 0, max(at, 0)) + 1
-    body = found.name if found.specifier.startswith("@") or "://" in item else item.strip()
+    body = found.name if item.strip().startswith(("git+", "http", "ssh:")) else item.strip()
     yield ListedRequirement(found.name, body, found.specifier, path, line)

@@ -128,7 +128,7 @@ def needs_of(root: Path, listing: Listing, leave_out: Iterable[str] = ()) -> Nee
         if _is_manager(data):
             manager = min(filter(None, (manager, path)), key=lambda each: (each.count("/"), each))
             continue
-        if data.startswith(FIRST.encode()) or _ASIDE.search(path) is not None:
+        if CHECKSUM.encode() in data[:400] or _ASIDE.search(path) is not None:
             continue
         for module in _modules(project, own, path, data):
             known = modules.get(module.module)

@@ -11,7 +11,6 @@ from typing import Any
 from torchferry import __version__
 from torchferry.backends.target import Target
 from torchferry.core.messages import catalogue
-from torchferry.core.vendored import FIRST
 from torchferry.device.one_file import _literal_text, sealed
 from torchferry.device.provider import vendors
 from torchferry.kit.needs import Needs
@@ -20,13 +19,11 @@ from torchferry.kit.stack import pairs
 _HERE = Path(__file__).parent
 _NOTES = re.compile(r"  # noqa: [^\n]*")
 
-_HEADER = (
-    FIRST
-    + """ {version}: `torchferry setup-test` writes it anew. Edited, it is not overwritten.
+_HEADER = """\
+# Setup test, written by torchferry {version}: `torchferry setup-test` writes it anew. Edited, it is not overwritten.
 # Copyright The torchferry authors. SPDX-License-Identifier: Apache-2.0 (http://www.apache.org/licenses/LICENSE-2.0)
 # torchferry: ignore-file it asks for the device of one target
 """
-)
 
 _ASKED = ("is_available", "device_count", "get_device_name")
 """The names of `torch.cuda` that the test asks for."""

@@ -41,6 +41,7 @@ class RequirementChange(NamedTuple):
         after: What stands in its place; empty where nothing does.
         reason: Why.
         decision: Whether a person has to look at it.
+        stays: Whether the line stays as it is, with the reason above it.
     """
 
     place: str
@@ -48,6 +49,7 @@ class RequirementChange(NamedTuple):
     after: str
     reason: Message
     decision: bool = False
+    stays: bool = False
 
 
 class TargetLists(NamedTuple):
@@ -111,6 +113,10 @@ def target_lists(
             files[main] = writer.including([names[path] for path in lists.main if path not in inner])
         else:
             files[main] = writer.made_from(lists.declared or _from_imports(modules), declared=bool(lists.declared))
+            if not lists.declared:
+                files[main] += "".join(
+                    f"# {module.distribution}  ({module.place})\n" for module in modules if not module.needed
+                )
     return TargetLists(main, files, names, tuple(writer.changes), chosen, tuple(_required(writer, files, main)))
 
 
@@ -167,7 +173,6 @@ class _Writer:
 
     def rewritten(self, path: str, text: str, names: dict[str, str], top: bool) -> str:
         """Return a list of the project as the target needs it, line by line."""
-        newline = "\r\n" if "\r\n" in text else "\n"
         origin = say("For {target}, made from {files}.", target=self.target.title, files=path)
         lines = [f"# {self._say(origin)}"]
         if top:
@@ -175,7 +180,7 @@ class _Writer:
         items = {item.line: item for item in in_file(path, text)}
         parts = self._parts(items.values())
         removing = False  # whether the line goes on one that became a comment
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
             if removing:
                 removing = line.rstrip().endswith("\\")
                 lines.append(f"# {line}")
@@ -198,7 +203,7 @@ class _Writer:
             lines += self._comment(fate, line)
         if top and not self._placed:
             lines += self._torch_lines()
-        return newline.join(lines) + newline
+        return "\n".join(lines) + "\n"
 
     def including(self, files: list[str]) -> str:
         """Return a list that installs others."""
@@ -268,8 +273,10 @@ class _Writer:
                 yield from self._torch_lines()
             return
         yield f"# {self._say(fate.reason)}"
-        if fate.after != line.strip():
-            yield f"# {line}"
+        if fate.stays:
+            yield line
+            return
+        yield f"# {line}"
         if fate.after:
             yield fate.after
 
@@ -326,11 +333,11 @@ class _Writer:
             return None
         reason = advice(self.target.title, item.name, row)
         if row.status in ("partial", "unknown"):
-            return RequirementChange(place, item.text, item.text, reason, row.status == "unknown")
+            return RequirementChange(place, item.text, item.text, reason, row.status == "unknown", True)
         if self.from_index and row.status in ("renamed", "equivalent") and _INSTALLABLE.match(row.use):
             return RequirementChange(place, item.text, row.use, reason)
         if cuda.packages()[package].kind == "framework" and row.status != "missing":
-            return RequirementChange(place, item.text, item.text, reason)
+            return RequirementChange(place, item.text, item.text, reason, stays=True)
         return RequirementChange(place, item.text, "", reason, row.status == "missing")
 
     def _with_torch(self, item: ListedRequirement, place: str) -> RequirementChange | None:

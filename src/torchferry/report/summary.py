@@ -203,6 +203,9 @@ def _next(
         program = printable(str(written.place / programs[0]))
         tried = f"torchferry rehearse --target {target.name} -- python {program}"
         yield _command(tried, say("run it on a simulated card"), lang)
+    setup_test = f"test_{target.name}_setup.py"  # of a kit
+    if written.way != "nothing" and any(write.path == setup_test for write in writes):
+        yield _command(f"python {setup_test}", say("test the machine that it is to run on"), lang)
     if written.way in ("in place", "beside") and writes:
         yield _command(f"torchferry undo {place}", say("restore every byte"), lang)
 

@@ -27,7 +27,7 @@ _NAME = "create_generator"
 
 
 class PortableGenerator(Rule):
-    """Finds generators of the device that are seeded where they are made."""
+    """Finds generators of the device that are seeded where they are created."""
 
     CODE = "RNG104"
     WORDS = ("Generator",)
@@ -38,9 +38,9 @@ class PortableGenerator(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
-        for _, made, seeded in seeded_generators(context):
+        for _, generator, seeded in seeded_generators(context):
             start, _ = context.file.span(seeded)
-            opening = context.text.index("(", context.file.span(made)[1])
+            opening = context.text.index("(", context.file.span(generator)[1])
             use = f"{context.target.module}.{_NAME}"
             message = say(
                 "`{found}` is `{use}` on every device",
@@ -61,17 +61,17 @@ def seeded_generators(context: PythonContext) -> Iterator[tuple[ast.Constant, as
     """Yield the device string, the generator and the whole call of each `torch.Generator("cuda").manual_seed(seed)`."""
     if not writes_manager(context.target):
         return
-    for name, made in calls_to(context):
+    for name, generator in calls_to(context):
         if name != "torch.Generator":
             continue
-        keyword = keyword_of(made, "device")
-        device = made.args[0] if made.args else keyword.value if keyword is not None else None
-        attribute = context.file.parents.get(made)
+        keyword = keyword_of(generator, "device")
+        device = generator.args[0] if generator.args else keyword.value if keyword is not None else None
+        attribute = context.file.parents.get(generator)
         seeded = context.file.parents.get(attribute) if attribute is not None else None
         if (
             isinstance(device, ast.Constant)
             and device.value == "cuda"
-            and len(made.args) + len(made.keywords) == 1
+            and len(generator.args) + len(generator.keywords) == 1
             and isinstance(attribute, ast.Attribute)
             and attribute.attr == "manual_seed"
             and isinstance(seeded, ast.Call)
@@ -82,7 +82,7 @@ def seeded_generators(context: PythonContext) -> Iterator[tuple[ast.Constant, as
             and "#" not in context.text[slice(*context.file.span(attribute))]
             and exemption_reason(context, device) is None
         ):
-            yield device, made, seeded
+            yield device, generator, seeded
 
 
 def is_seeded_generator(context: PythonContext, node: ast.AST) -> bool:
