@@ -319,7 +319,7 @@ def test_a_folder_that_was_not_written_here_is_refused(tmp_path: Path) -> None:
         (["--for", "tecorigin-modelzoo"], "the model's domain is needed.*Classification"),
         (["--for", "tecorigin-modelzoo", "--domain", "../.."], "is no domain"),
         (["--for", "generic", "--model", "../up"], "cannot be the name"),
-        (["--for", "generic", "--set", "nothing"], "is not NAME=TEXT"),
+        (["--for", "generic", "--set", "nothing"], "is not NAME=VALUE"),
         (["--for", "generic", "--set", "nobody=x"], "is no value of the form's texts"),
         (["--for", "generic", "--program", "none.py"], "is no Python file"),
     ],
