@@ -455,6 +455,26 @@ def test_nothing_of_a_tree_becomes_code_of_a_script(tmp_path: Path) -> None:
         assert not list(tmp_path.rglob("hacked"))
 
 
+def test_names_that_are_no_text_go_through(tmp_path: Path) -> None:
+    folder = project(tmp_path / "p", train=TRAINS)
+    for name in (b"bad\xff.py", b"new\nline.py", b"\x1b[31m.pth"):
+        (folder / os.fsdecode(name)).write_bytes(b"x = 1\n")
+    out = tmp_path / "out"
+    said = prepare(folder, out, "--original", tmp_path)
+    assert "\x1b" not in said
+    assert (out / "PyTorch/contrib/NLP/Net" / os.fsdecode(b"bad\xff.py")).exists()
+    (out / "PyTorch/contrib/NLP/Net" / os.fsdecode(b"worse\xff\x1b.pth")).write_bytes(b"")
+    done = subprocess.run(
+        [sys.executable, "-m", "torchferry", "handover", "check", out, "-f", "json"], capture_output=True, check=False
+    )
+    assert done.returncode == 1
+    assert "TZ104" in {rule["code"] for rule in json.loads(done.stdout)["rules"] if rule["state"] == "broken"}
+    checked = handover("check", out, "--lang", "en").output
+    assert "\x1b" not in checked
+    (out / "PyTorch/contrib/NLP/Net" / os.fsdecode(b"worse\xff\x1b.pth")).unlink()
+    prepare(folder, out, "--original", tmp_path)
+
+
 def test_a_commit_is_no_option_of_git(tmp_path: Path) -> None:
     folder = project(tmp_path / "p", train=TRAINS)
     assert "is no commit" in refusal(folder, "--for", "generic", "-o", tmp_path / "out", "--commit=--output=x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
@@ -16,6 +17,8 @@ from torchferry.handover.handed_over import HandedOver
 
 KIND = "torchferry handover check"
 SCHEMA = 1
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 _MOST_PLACES = 8
 """Places of one rule in the text; JSON has them all."""
@@ -166,7 +169,8 @@ def check_json(checked: CheckedHandover, lang: str) -> str:
         ],
         "counts": {state.value: sum(judged.state is state for judged in checked.rules) for state in RuleState},
     }
-    return json.dumps(document, ensure_ascii=False, indent=1)
+    text = json.dumps(document, ensure_ascii=False, indent=1)
+    return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)  # a name may be no UTF-8
 
 
 def codes(rules: Iterable[JudgedRule]) -> list[str]:

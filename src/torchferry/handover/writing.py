@@ -67,8 +67,8 @@ def _sign(folder: Path, record: HandoverRecord) -> None:
     document = record.document()
     with Directory.open(folder) as top:
         signatures = signer(folder, top, create=True).signatures(document)
-    text = json.dumps({**document, "signatures": signatures}, indent=1, ensure_ascii=False) + "\n"
-    (folder / NAME).write_bytes(text.encode("utf-8"))
+    text = json.dumps({**document, "signatures": signatures}, indent=1) + "\n"  # ASCII: a name may be no UTF-8
+    (folder / NAME).write_bytes(text.encode("ascii"))
 
 
 def _earlier(out: Path) -> HandoverRecord | None:
