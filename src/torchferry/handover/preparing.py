@@ -184,7 +184,7 @@ def _origin(request: HandoverRequest, path: str, is_edited: bool) -> FileOrigin:
 
 
 def _licensed(request: HandoverRequest, file: ProjectFile, edited: SourceText | None) -> tuple[bytes, FileOrigin, bool]:
-    """Return a file with the licence lines that the form asks for, whose it is, and whether it could be read as text."""
+    """Return a file with the licence lines that the form asks for, whose it is, and whether it is text."""
     form, path = request.form, file.path
     origin = _origin(request, path, edited is not None)
     data = file.data if edited is None else edited.encode(edited.text)
