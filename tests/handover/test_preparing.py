@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -392,7 +393,11 @@ def test_a_hand_over_is_checked_in_a_clone_of_the_zoo_too(tmp_path: Path) -> Non
     assert states[0]["TZ101"] == states[1]["TZ101"] == "kept"
     assert states[0]["TZ201"] == "broken", "nobody says whose train.py is"
     assert states[1]["TZ700"] == "broken"
+    shown = handover("check", clone, "--for", "tecorigin-modelzoo", "--evidence", evidence(tmp_path / "e"), "-v")
+    assert "TZ607" in shown.output.partition("Kept:")[2], "the evidence may be named"
     assert "no form is named" in refusal("check", clone)
+    shutil.copytree(clone / "PyTorch/contrib/NLP/Net", clone / "PyTorch/contrib/Speech/Other")
+    assert "has several models" in refusal("check", clone, "--for", "tecorigin-modelzoo")
     (clone / "handover.json").write_text('{"kind": "torchferry handover"}', encoding="utf-8")
     assert "is damaged" in refusal("check", clone)
 

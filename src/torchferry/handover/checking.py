@@ -72,18 +72,19 @@ class CheckedHandover(NamedTuple):
         return [judged for judged in self.rules if judged.state is RuleState.BROKEN]
 
 
-def check_handover(root: Path, form: str = "") -> CheckedHandover:
+def check_handover(root: Path, form: str = "", verdict: str = "") -> CheckedHandover:
     """Check a folder that is handed over.
 
     Args:
         root: The folder of a hand-over, a clone of the zoo, or the model's folder in it.
         form: The form; empty for the one that the hand-over names.
+        verdict: What the evidence says, of `evidence.verdict_word`; empty for what the hand-over was written from.
 
     Raises:
         UsageError: the folder or the form does not exist, or no form is named.
         TorchferryError: its record is damaged.
     """
-    handed = HandedOver(root, form)
+    handed = HandedOver(root, form, verdict)
     rules = tuple(_judged(handed, rule) for rule in handed.form.rules)
     return CheckedHandover(str(root), handed.form.name, handed.folder, rules)
 

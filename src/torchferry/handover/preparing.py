@@ -16,7 +16,7 @@ from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.handover.addresses import SOURCES, PublicAddress, public_addresses
 from torchferry.handover.arguments import ProgramArguments, arguments_of, imported_paths
-from torchferry.handover.evidence import AcceptEvidence
+from torchferry.handover.evidence import verdict_word
 from torchferry.handover.licences import decoded, has_header, has_notice, language_of_comments, with_header, with_line
 from torchferry.handover.loss_lines import LogLine, import_edit, loss_lines
 from torchferry.handover.programs import starts_processes
@@ -130,15 +130,11 @@ def prepare(request: HandoverRequest) -> PreparedHandover:
         prepared.append(made)
     _add_requirements(request, folder, prepared, remarks)
     record = HandoverRecord(
-        form.name, model, request.domain, folder, request.program, _verdict(request.evidence),
+        form.name, model, request.domain, folder, request.program, verdict_word(request.evidence),
         tuple(RecordedFile(file.path, file.origin, digest(file.data)) for file in prepared),
         tuple(left.path for left in request.files.left_out),
     )  # fmt: skip
     return PreparedHandover(tuple(prepared), record, tuple(remarks), request.files.left_out, log_lines)
-
-
-def _verdict(evidence: AcceptEvidence | None) -> str:
-    return "" if evidence is None else "rehearsal" if evidence.rehearsal else evidence.verdict
 
 
 def _model_folder(form: HandoverForm, name: str) -> str:

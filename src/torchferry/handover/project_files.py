@@ -41,7 +41,7 @@ _MOST_BYTES = 1 << 30
 
 _COMMIT = re.compile(r"\w[\w./@^~+-]*\Z")
 
-_LICENCE = ("license", "licence", "copying", "notice")
+_LICENCE = ("license", "licence", "copying")
 
 
 class ProjectFile(NamedTuple):
@@ -74,7 +74,7 @@ class ProjectFiles(NamedTuple):
     def licences(self) -> tuple[str, ...]:
         """Licence files in the uppermost folder."""
         return tuple(
-            file.path for file in self.files if "/" not in file.path and file.path.lower().startswith(_LICENCE[:3])
+            file.path for file in self.files if "/" not in file.path and file.path.lower().startswith(_LICENCE)
         )
 
 
