@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -319,7 +320,7 @@ def test_a_folder_that_was_not_written_here_is_refused(tmp_path: Path) -> None:
         (["--for", "tecorigin-modelzoo"], "the model's domain is needed.*Classification"),
         (["--for", "tecorigin-modelzoo", "--domain", "../.."], "is no domain"),
         (["--for", "generic", "--model", "../up"], "cannot be the name"),
-        (["--for", "generic", "--set", "nothing"], "is not NAME=TEXT"),
+        (["--for", "generic", "--set", "nothing"], "is not NAME=VALUE"),
         (["--for", "generic", "--set", "nobody=x"], "is no value of the form's texts"),
         (["--for", "generic", "--program", "none.py"], "is no Python file"),
     ],
@@ -392,7 +393,11 @@ def test_a_hand_over_is_checked_in_a_clone_of_the_zoo_too(tmp_path: Path) -> Non
     assert states[0]["TZ101"] == states[1]["TZ101"] == "kept"
     assert states[0]["TZ201"] == "broken", "nobody says whose train.py is"
     assert states[1]["TZ700"] == "broken"
+    shown = handover("check", clone, "--for", "tecorigin-modelzoo", "--evidence", evidence(tmp_path / "e"), "-v")
+    assert "TZ607" in shown.output.partition("Kept:")[2], "the evidence may be named"
     assert "no form is named" in refusal("check", clone)
+    shutil.copytree(clone / "PyTorch/contrib/NLP/Net", clone / "PyTorch/contrib/Speech/Other")
+    assert "has several models" in refusal("check", clone, "--for", "tecorigin-modelzoo")
     (clone / "handover.json").write_text('{"kind": "torchferry handover"}', encoding="utf-8")
     assert "is damaged" in refusal("check", clone)
 
@@ -453,6 +458,26 @@ def test_nothing_of_a_tree_becomes_code_of_a_script(tmp_path: Path) -> None:
             cwd=tmp_path, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert not list(tmp_path.rglob("hacked"))
+
+
+def test_names_that_are_no_text_go_through(tmp_path: Path) -> None:
+    folder = project(tmp_path / "p", train=TRAINS)
+    for name in (b"bad\xff.py", b"new\nline.py", b"\x1b[31m.pth"):
+        (folder / os.fsdecode(name)).write_bytes(b"x = 1\n")
+    out = tmp_path / "out"
+    said = prepare(folder, out, "--original", tmp_path)
+    assert "\x1b" not in said
+    assert (out / "PyTorch/contrib/NLP/Net" / os.fsdecode(b"bad\xff.py")).exists()
+    (out / "PyTorch/contrib/NLP/Net" / os.fsdecode(b"worse\xff\x1b.pth")).write_bytes(b"")
+    done = subprocess.run(
+        [sys.executable, "-m", "torchferry", "handover", "check", out, "-f", "json"], capture_output=True, check=False
+    )
+    assert done.returncode == 1
+    assert "TZ104" in {rule["code"] for rule in json.loads(done.stdout)["rules"] if rule["state"] == "broken"}
+    checked = handover("check", out, "--lang", "en").output
+    assert "\x1b" not in checked
+    (out / "PyTorch/contrib/NLP/Net" / os.fsdecode(b"worse\xff\x1b.pth")).unlink()
+    prepare(folder, out, "--original", tmp_path)
 
 
 def test_a_commit_is_no_option_of_git(tmp_path: Path) -> None:

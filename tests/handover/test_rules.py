@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.handover.made import FORMS, handover, whole
+from tests.handover.made import FORMS, handover, ported, whole
 from torchferry.backends.handover_forms import ZooRule, form_names, form_of
 from torchferry.handover.checking import RuleState, check_handover
 from torchferry.handover.checks import CHECKS
@@ -132,6 +132,31 @@ def test_a_whole_hand_over_keeps_every_rule(written: tuple[str, Path]) -> None:
     assert done.exit_code == 0
     assert "0 broken" in done.output
     assert form in done.output
+
+
+FIGURES = {
+    "tecorigin-modelzoo": ["TZ605", "TZ607", "TZ705"],
+    "ascend-modelzoo": ["AZ401", "AZ504", "AZ508", "AZ704"],
+    "generic": ["GZ203", "GZ205", "GZ301"],
+}
+"""Rules that need figures of the card."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_example_lacks_nothing_but_figures_of_the_card(form: str, tmp_path: Path) -> None:
+    device, options = FORMS[form]
+    project, original = ported(tmp_path, device)
+    out = tmp_path / "out"
+    done = handover(
+        project, "--for", form, "-o", out, "-t", device, "--original", original, "--model", "Digits", "--team", "team",
+        "--dataset", "digits", "--set", "data_where=train.py makes them", "--set", "self_test=done by another team",
+        "--source-url", "https://github.com/somebody/digits", "--commit", "0123abc", *options,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    assert list(states(out)) == FIGURES[form]
+    done = handover("check", out, "--lang", "en")
+    assert done.exit_code == 1
+    assert "torchferry accept" in done.output
 
 
 def test_each_rule_that_is_broken_is_the_one_that_is_named(written: tuple[str, Path], tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class _PathOrCommand(click.Group):
 @click.option("--own", multiple=True, metavar="PATTERN", help="Files that are wholly your own; can be repeated.")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Files to leave out; can be repeated.")
 @click.option(
-    "--set", "texts", multiple=True, metavar="NAME=TEXT", help="Text for a place that would be empty; can be repeated."
+    "--set", "texts", multiple=True, metavar="NAME=VALUE", help="Text for a place that would be empty; can be repeated."
 )
 @click.option("--unsafe-fixes", is_flag=True, help="Insert the calls of the zoo's logger where a loss is printed.")
 @click.option("--dockerfile", is_flag=True, help="Also write a Dockerfile.")
@@ -124,7 +124,7 @@ def prepare_command(
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign:
-            raise UsageError(say("--set {text} is not NAME=TEXT", text=text))
+            raise UsageError(say("--set {text} is not NAME=VALUE", text=text))
         values[name] = value
     name = model or ("" if read is None else read.model.get("variant") or read.model.get("name", ""))
     chosen = target or ("" if form.backend is None else form.backend.NAME) or ("" if read is None else read.target)

@@ -15,12 +15,23 @@ from torchferry.core.messages import language
 @click.command("check")
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--for", "form", default="", metavar="FORM", help="The form; default: the one that DIR was written for.")
+@click.option(
+    "--evidence",
+    type=click.Path(exists=True, path_type=Path),
+    help="What `torchferry accept` wrote: its folder or file.",
+)
 @click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the result.")
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write it to.")
 @click.option("-v", "--verbose", is_flag=True, help="Also print the rules that are kept, and where each is written.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(
-    folder: Path, form: str, output_format: str, output_file: Path | None, verbose: bool, lang: str | None
+    folder: Path,
+    form: str,
+    evidence: Path | None,
+    output_format: str,
+    output_file: Path | None,
+    verbose: bool,
+    lang: str | None,
 ) -> None:
     """Check a hand-over against every rule of its model zoo, and list what is missing.
 
@@ -28,9 +39,11 @@ def command(
     written or run. What only a person can judge is listed and counts as neither. Ends with 1 when a rule is broken.
     """
     from torchferry.handover.checking import check_handover, check_json, check_lines
+    from torchferry.handover.evidence import read_accept_evidence, verdict_word
 
     lang = lang or language()
-    checked = check_handover(folder, form)
+    verdict = "" if evidence is None else verdict_word(read_accept_evidence(evidence))
+    checked = check_handover(folder, form, verdict)
     text = check_json(checked, lang) if output_format == "json" else "\n".join(check_lines(checked, lang, verbose))
     write(text, output_file)
     sys.exit(exitcodes.FINDINGS if checked.broken else exitcodes.CLEAN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
@@ -16,6 +17,8 @@ from torchferry.handover.handed_over import HandedOver
 
 KIND = "torchferry handover check"
 SCHEMA = 1
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 _MOST_PLACES = 8
 """Places of one rule in the text; JSON has them all."""
@@ -69,18 +72,19 @@ class CheckedHandover(NamedTuple):
         return [judged for judged in self.rules if judged.state is RuleState.BROKEN]
 
 
-def check_handover(root: Path, form: str = "") -> CheckedHandover:
+def check_handover(root: Path, form: str = "", verdict: str = "") -> CheckedHandover:
     """Check a folder that is handed over.
 
     Args:
         root: The folder of a hand-over, a clone of the zoo, or the model's folder in it.
         form: The form; empty for the one that the hand-over names.
+        verdict: What the evidence says, of `evidence.verdict_word`; empty for what the hand-over was written from.
 
     Raises:
         UsageError: the folder or the form does not exist, or no form is named.
         TorchferryError: its record is damaged.
     """
-    handed = HandedOver(root, form)
+    handed = HandedOver(root, form, verdict)
     rules = tuple(_judged(handed, rule) for rule in handed.form.rules)
     return CheckedHandover(str(root), handed.form.name, handed.folder, rules)
 
@@ -166,7 +170,8 @@ def check_json(checked: CheckedHandover, lang: str) -> str:
         ],
         "counts": {state.value: sum(judged.state is state for judged in checked.rules) for state in RuleState},
     }
-    return json.dumps(document, ensure_ascii=False, indent=1)
+    text = json.dumps(document, ensure_ascii=False, indent=1)
+    return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)  # a name may be no UTF-8
 
 
 def codes(rules: Iterable[JudgedRule]) -> list[str]:

@@ -319,7 +319,7 @@ def _gaps(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
 
 
 def _verdict(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
-    verdict = "" if handed.record is None else handed.record.verdict
+    verdict = handed.verdict
     if verdict == "accepted":
         return
     if verdict == "rehearsal":

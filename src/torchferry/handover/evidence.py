@@ -77,6 +77,11 @@ class AcceptEvidence(NamedTuple):
     date: str = ""
 
 
+def verdict_word(evidence: AcceptEvidence | None) -> str:
+    """Return what a record says of the evidence: its verdict, `rehearsal`, or nothing where there is none."""
+    return "" if evidence is None else "rehearsal" if evidence.rehearsal else evidence.verdict
+
+
 def read_accept_evidence(path: Path) -> AcceptEvidence:
     """Read the evidence in a folder, or its file.
 

@@ -23,6 +23,7 @@ from torchferry.source.python import UnparsableError, parse
 from torchferry.source.tree import NEVER_ENTERED, is_control_name
 
 _MOST_FILES = 50_000
+_MOST_MODELS = 5
 _LARGEST_TEXT = 1 << 24
 """Bytes of a file whose text is looked at."""
 
@@ -40,15 +41,17 @@ class HandedOver:
         domain: Its domain; empty where there is none.
         is_placed: Whether the model's folder lies where the form's layout has it.
         record: The record of the hand-over; None where there is none.
+        verdict: What the evidence says, as in a record.
         sizes: The model's regular files and their sizes in bytes, in order.
     """
 
-    def __init__(self, root: Path, form_name: str = "") -> None:
+    def __init__(self, root: Path, form_name: str = "", verdict: str = "") -> None:
         if not root.is_dir():
             raise UsageError(say("{path} is no folder", path=root))
         read = read_record(root)
         self.root = root
         self.record: HandoverRecord | None = None if read is None else read[0]
+        self.verdict = verdict or ("" if self.record is None else self.record.verdict)
         name = form_name or ("" if self.record is None else self.record.form)
         if not name:
             raise UsageError(
@@ -73,33 +76,38 @@ class HandedOver:
             place = self.root / self.record.folder
             if match is not None and place.is_dir() and not place.is_symlink():
                 return self.record.folder, match.groupdict().get("domain") or "", match["model"], True
-        depth = {domain.count("/") for domain in self.form.domains} or {0}
-        levels = self.form.layout.count("/") + (max(depth) if "{domain}" in self.form.layout else 0)
+        own_name = self.root.resolve().name
+        if "/" not in self.form.layout:
+            return "", "", own_name, True
         absolute = os.path.abspath(self.root).replace(os.sep, "/")
-        inside = re.search(rf"(?:^|/){pattern}\Z", absolute) if "/" in self.form.layout else None
+        inside = re.search(rf"(?:^|/){pattern}\Z", absolute)
         if inside is not None:
             return "", inside.groupdict().get("domain") or "", inside["model"], True
-        fixed = self.form.layout.partition("{")[0].rstrip("/")
-        base = self.root / fixed
-        candidates = [] if not fixed else [
-            os.path.relpath(top, self.root).replace(os.sep, "/") for top, names, files in os.walk(base)
-            if "README.md" in files or "requirements.txt" in files or "run_scripts" in names or "test" in names
-        ]  # fmt: skip
-        for candidate in sorted(candidates, key=lambda path: (path.count("/"), path)):
-            match = re.fullmatch(pattern, candidate)
-            if match is not None and candidate.count("/") <= levels:
-                return candidate, match.groupdict().get("domain") or "", match["model"], True
-        if not fixed:
-            return "", "", self.root.resolve().name, "/" not in self.form.layout
-        others = [
-            os.path.relpath(top, self.root).replace(os.sep, "/")
-            for top, names, files in os.walk(self.root)
-            if "README.md" in files and ("run_scripts" in names or "test" in names)
-        ]
-        anywhere = min(others, key=lambda path: (path.count("/"), path), default=".")
-        return ("", "", self.root.resolve().name, False) if anywhere == "." else (
-            anywhere, "", anywhere.rpartition("/")[2], False
-        )  # fmt: skip
+        candidates = sorted(self._like_models(), key=lambda path: (path.count("/"), path))
+        most = self.form.layout.count("/") + max((domain.count("/") for domain in self.form.domains), default=0)
+        fitting = [(path, re.fullmatch(pattern, path)) for path in candidates if path.count("/") <= most]
+        placed = [(path, match) for path, match in fitting if match is not None]
+        outer = tuple(f"{path}/" for path, _ in placed)
+        placed = [(path, match) for path, match in placed if not path.startswith(outer)]
+        if len(placed) > 1:
+            names = ", ".join(path for path, _ in placed[:_MOST_MODELS])
+            raise UsageError(
+                say("{path} has several models: {names}", path=self.root, names=names),
+                say("name the folder of the one that is handed over"),
+            )
+        for path, match in placed:
+            return path, match.groupdict().get("domain") or "", match["model"], True
+        if candidates and candidates[0] != ".":
+            return candidates[0], "", candidates[0].rpartition("/")[2], False
+        return "", "", own_name, False
+
+    def _like_models(self) -> Iterator[str]:
+        """Yield the folders that have what a model's folder has."""
+        telling = {"README.md", "requirements.txt", "run_scripts", "test"}
+        for top, folders, names in os.walk(self.root):
+            folders[:] = [name for name in folders if not is_control_name(name) and name not in NEVER_ENTERED]
+            if len(telling.intersection((*names, *folders))) > 1:
+                yield os.path.relpath(top, self.root).replace(os.sep, "/")
 
     def path_of(self, file: str) -> str:
         """Return the path of a file of the model as messages have it: from the folder that was named."""

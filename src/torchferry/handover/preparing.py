@@ -16,8 +16,8 @@ from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.handover.addresses import SOURCES, PublicAddress, public_addresses
 from torchferry.handover.arguments import ProgramArguments, arguments_of, imported_paths
-from torchferry.handover.evidence import AcceptEvidence
-from torchferry.handover.licences import decoded, has_notice, language_of_comments, with_header, with_line
+from torchferry.handover.evidence import verdict_word
+from torchferry.handover.licences import decoded, has_header, has_notice, language_of_comments, with_header, with_line
 from torchferry.handover.loss_lines import LogLine, import_edit, loss_lines
 from torchferry.handover.programs import starts_processes
 from torchferry.handover.project_files import LeftOut, ProjectFile
@@ -80,7 +80,6 @@ def prepare(request: HandoverRequest) -> PreparedHandover:
                 program=request.program)
         )  # fmt: skip
 
-    renamed = _renamed(form, contents)
     edited: dict[str, SourceText] = {}
     log_lines: tuple[LogLine, ...] = ()
     if form.logger is not None:
@@ -89,26 +88,13 @@ def prepare(request: HandoverRequest) -> PreparedHandover:
             remarks.append(say("no print of a loss was found in {program}: nothing is logged", program=request.program))
         elif request.unsafe:
             edited = _with_log_lines(request, project, log_lines)
-    origins: dict[str, FileOrigin] = {}
-    prepared: list[PreparedFile] = []
-    own_data: dict[str, bytes] = {}
-    undecoded: list[str] = []
-    for path, file in contents.items():
-        origin = _origin(request, path, path in edited)
-        data = edited[path].encode(edited[path].text) if path in edited else file.data
-        language = language_of_comments(path)
-        if origin is not FileOrigin.UNCHANGED and language and (form.own_header or form.changed_line):
-            source = decoded(data, path)
-            if source is None:
-                undecoded.append(path)
-            elif origin is FileOrigin.OWN and form.own_header and not has_notice(source.text):
-                data = source.encode(with_header(source, form.own_header, language, request.year))
-            elif form.changed_line:
-                origin = FileOrigin.CHANGED
-                data = source.encode(with_line(source, form.changed_line, language, request.year))
-        origins[path] = origin
-        own_data[path] = data
-        prepared.append(PreparedFile(f"{folder}/{renamed.get(path, path)}", data, file.mode, origin))
+    licensed = {path: _licensed(request, file, edited.get(path)) for path, file in contents.items()}
+    renamed = _renamed(form, contents)
+    prepared = [
+        PreparedFile(f"{folder}/{renamed.get(path, path)}", data, contents[path].mode, origin)
+        for path, (data, origin, _) in licensed.items()
+    ]
+    undecoded = [path for path, (_, _, is_text) in licensed.items() if not is_text]
     if undecoded:
         remarks.append(
             say("not decodable, so that no licence line was added: {names}", names=", ".join(sorted(undecoded)[:5]))
@@ -127,8 +113,8 @@ def prepare(request: HandoverRequest) -> PreparedHandover:
         folder,
         start_parameters(form, arguments, roles()),
         arguments,
-        tuple(sorted(path for path, origin in origins.items() if origin is FileOrigin.CHANGED)),
-        tuple(_addresses(contents, own_data)),
+        tuple(sorted(path for path, (_, origin, _) in licensed.items() if origin is FileOrigin.CHANGED)),
+        tuple(_addresses(contents, {path: data for path, (data, _, _) in licensed.items()})),
         request.files.licences,
         _overview(contents),
     )
@@ -144,15 +130,11 @@ def prepare(request: HandoverRequest) -> PreparedHandover:
         prepared.append(made)
     _add_requirements(request, folder, prepared, remarks)
     record = HandoverRecord(
-        form.name, model, request.domain, folder, request.program, _verdict(request.evidence),
+        form.name, model, request.domain, folder, request.program, verdict_word(request.evidence),
         tuple(RecordedFile(file.path, file.origin, digest(file.data)) for file in prepared),
         tuple(left.path for left in request.files.left_out),
     )  # fmt: skip
     return PreparedHandover(tuple(prepared), record, tuple(remarks), request.files.left_out, log_lines)
-
-
-def _verdict(evidence: AcceptEvidence | None) -> str:
-    return "" if evidence is None else "rehearsal" if evidence.rehearsal else evidence.verdict
 
 
 def _model_folder(form: HandoverForm, name: str) -> str:
@@ -195,6 +177,31 @@ def _origin(request: HandoverRequest, path: str, is_edited: bool) -> FileOrigin:
     if any(fnmatchcase(path, pattern) or fnmatchcase(name, pattern) for pattern in request.own):
         return FileOrigin.OWN
     return FileOrigin.CHANGED if is_edited or path in (request.changed or ()) else FileOrigin.UNCHANGED
+
+
+def _licensed(request: HandoverRequest, file: ProjectFile, edited: SourceText | None) -> tuple[bytes, FileOrigin, bool]:
+    """Return a file with the licence lines that the form asks for, whose it is, and whether it is text."""
+    form, path = request.form, file.path
+    origin = _origin(request, path, edited is not None)
+    data = file.data if edited is None else edited.encode(edited.text)
+    language = language_of_comments(path)
+    if origin is FileOrigin.UNCHANGED or not language or not (form.own_header or form.changed_line):
+        return data, origin, True
+    source = decoded(data, path)
+    if source is None:
+        return data, origin, False
+    is_own = origin is FileOrigin.OWN and bool(form.own_header)
+    if is_own and has_header(source.text, form.own_header, language):
+        return data, origin, True
+    try:
+        if is_own and not has_notice(source.text):
+            return source.encode(with_header(source, form.own_header, language, request.year)), origin, True
+        if form.changed_line:
+            text = with_line(source, form.changed_line, language, request.year)
+            return source.encode(text), FileOrigin.CHANGED, True
+    except UnicodeEncodeError:  # the file's encoding lacks a letter of the line
+        return data, origin, False
+    return data, origin, True
 
 
 def _with_log_lines(request: HandoverRequest, project: Project, lines: Sequence[LogLine]) -> dict[str, SourceText]:

@@ -36,10 +36,12 @@ _FOREIGN = frozenset({".circleci", ".github", ".gitlab", ".idea", ".vscode"})
 """Folders with settings of forges and editors, which mean something in the project's own repository alone."""
 
 _MOST_FILES = 20_000
+_MOST_BYTES = 1 << 30
+"""Bytes of a project, all of which are held at once."""
 
 _COMMIT = re.compile(r"\w[\w./@^~+-]*\Z")
 
-_LICENCE = ("license", "licence", "copying", "notice")
+_LICENCE = ("license", "licence", "copying")
 
 
 class ProjectFile(NamedTuple):
@@ -72,7 +74,7 @@ class ProjectFiles(NamedTuple):
     def licences(self) -> tuple[str, ...]:
         """Licence files in the uppermost folder."""
         return tuple(
-            file.path for file in self.files if "/" not in file.path and file.path.lower().startswith(_LICENCE[:3])
+            file.path for file in self.files if "/" not in file.path and file.path.lower().startswith(_LICENCE)
         )
 
 
@@ -92,6 +94,7 @@ def project_files(root: Path, exclude: tuple[str, ...] = (), skip: Iterable[Path
     """
     files: list[ProjectFile] = []
     left_out: list[LeftOut] = []
+    size = 0
     skipped = frozenset(map(os.path.realpath, skip))
     media = _folders_of_media(root, skipped)
     for path, status in _walk(root, ignored_by_git(root), skipped, left_out):
@@ -99,6 +102,12 @@ def project_files(root: Path, exclude: tuple[str, ...] = (), skip: Iterable[Path
         if reason is not None:
             left_out.append(LeftOut(path, reason))
             continue
+        size += status.st_size
+        if size > _MOST_BYTES:
+            raise TorchferryError(
+                say("the files of {root} have more than {size} MiB together", root=root, size=_MOST_BYTES >> 20),
+                say("leave out what does not belong to the model with --exclude"),
+            )
         if len(files) >= _MOST_FILES:
             raise TorchferryError(
                 say("too many files in {root}: more than {count}", root=root, count=_MOST_FILES),

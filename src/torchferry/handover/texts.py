@@ -29,7 +29,7 @@ def template_values(request: HandoverRequest, facts: HandoverFacts) -> dict[str,
         return _plain(text) or gap(missing, lang)
 
     def asked(name: str, missing: Message) -> str:
-        return gap(say("{missing}: --set {name}=TEXT", missing=missing, name=name), lang)
+        return gap(say("{missing}: --set {name}=VALUE", missing=missing, name=name), lang)
 
     source: Mapping[str, str] = {} if evidence is None else evidence.source
     data: Mapping[str, str] = {} if evidence is None else evidence.data

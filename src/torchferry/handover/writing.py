@@ -16,7 +16,7 @@ from torchferry.handover.preparing import PreparedHandover
 from torchferry.handover.record import NAME, HandoverRecord, read_record
 from torchferry.migration.directory import Directory
 from torchferry.migration.journal import digest
-from torchferry.migration.signing import signer
+from torchferry.migration.signing import Signer, signer
 
 _MOST = 5
 
@@ -49,7 +49,7 @@ def write_handover(prepared: PreparedHandover, out: Path) -> None:
             with os.fdopen(descriptor, "wb") as opened:
                 opened.write(file.data)
                 os.fchmod(opened.fileno(), file.mode)
-        _sign(partial, prepared.record)
+        _sign(partial, out, prepared.record)
         if earlier is not None:
             _remove(out, earlier)
         elif out.exists():
@@ -62,13 +62,22 @@ def write_handover(prepared: PreparedHandover, out: Path) -> None:
         raise
 
 
-def _sign(folder: Path, record: HandoverRecord) -> None:
-    """Write the record, signed for the folder, which keeps its inode when it is renamed."""
-    document = record.document()
+def _signer(folder: Path, out: Path, create: bool = False) -> Signer:
+    """Return what signs the record of a hand-over: for the path it is to have, and the inode that it keeps.
+
+    Both must fit, and not one of them as for a journal: an inode is soon another folder's.
+    """
     with Directory.open(folder) as top:
-        signatures = signer(folder, top, create=True).signatures(document)
-    text = json.dumps({**document, "signatures": signatures}, indent=1, ensure_ascii=False) + "\n"
-    (folder / NAME).write_bytes(text.encode("utf-8"))
+        device, inode = top.identity()
+        return signer(folder, top, create)._replace(places={"place": f"{os.path.realpath(out)} {device} {inode}"})
+
+
+def _sign(folder: Path, out: Path, record: HandoverRecord) -> None:
+    """Write the record of a hand-over in `folder`, which becomes `out`."""
+    document = record.document()
+    signatures = _signer(folder, out, create=True).signatures(document)
+    text = json.dumps({**document, "signatures": signatures}, indent=1) + "\n"  # ASCII: a name may be no UTF-8
+    (folder / NAME).write_bytes(text.encode("ascii"))
 
 
 def _earlier(out: Path) -> HandoverRecord | None:
@@ -89,8 +98,7 @@ def _earlier(out: Path) -> HandoverRecord | None:
         raise _refused(out, say("torchferry did not write it"))
     record, document = read
     signatures = document.pop("signatures", None)
-    with Directory.open(out) as top:
-        problem = signer(out, top).problem(document, signatures)
+    problem = _signer(out, out).problem(document, signatures)
     if problem is not None:
         raise _refused(out, problem)
     recorded = {file.path: file.sha256 for file in record.files}
