@@ -225,7 +225,9 @@ class _EventReader:
             )
             return
         thread = self._thread(event)
-        if kind == OPERATOR:
+        if name.startswith(MODULE_PREFIX):
+            self.trace.calls.append(HostCall(MODULE, name[len(MODULE_PREFIX) :], *times, thread))
+        elif kind == OPERATOR:
             self.trace.calls.append(
                 HostCall(
                     OPERATOR,
@@ -240,8 +242,6 @@ class _EventReader:
         elif kind == RUNTIME:
             correlation = number(arguments.get("correlation"), 0)
             self.trace.calls.append(HostCall(RUNTIME, name, *times, thread, correlation=correlation))
-        elif name.startswith(MODULE_PREFIX):
-            self.trace.calls.append(HostCall(MODULE, name[len(MODULE_PREFIX) :], *times, thread))
         else:
             self.trace.calls.append(HostCall(kind, name, *times, thread))
 

@@ -27,6 +27,9 @@ from torchferry.numerics.framework.steps import Steps
 from torchferry.numerics.framework.torch_versions import is_dynamo_compiling
 from torchferry.profiling.reading import MODULE_PREFIX
 
+_new_mark: Any = getattr(torch._C._profiler, "_RecordFunctionFast", torch.profiler.record_function)
+"""A mark that is not dispatched as an operator, which takes ten times as long; older versions of torch lack it."""
+
 
 class ModuleRanges:
     """Marks the forward of each module, so that the time of operators can be told by module.
@@ -72,7 +75,7 @@ class ModuleRanges:
             kind = type(module).__name__
             name = self._names[module] = f"{MODULE_PREFIX}{kind}_{self._numbers[kind]}"
             self._numbers[kind] += 1
-        mark: Any = torch.profiler.record_function(name)
+        mark: Any = _new_mark(name)
         mark.__enter__()
         self._open().append((module, mark))
 
