@@ -81,13 +81,14 @@ def test_marks_of_two_threads_and_of_what_raised_are_closed_by_their_own(monkeyp
     import torch
 
     from torchferry.profiling import recorder
+    from torchferry.profiling.reading import MODULE_PREFIX
 
     class Mark:
         opened: ClassVar[list[tuple[int, str]]] = []
         wrong: ClassVar[list[str]] = []
 
         def __init__(self, name: str) -> None:
-            self.name = name.removeprefix(recorder.MODULE_PREFIX)
+            self.name = name.removeprefix(MODULE_PREFIX)
 
         def __enter__(self) -> None:
             self.opened.append((threading.get_ident(), self.name))
@@ -115,8 +116,10 @@ def test_marks_of_two_threads_and_of_what_raised_are_closed_by_their_own(monkeyp
     ranges.start()
     try:
         threads = [threading.Thread(target=model, args=(torch.ones(1),)) for model in models]
-        [thread.start() for thread in threads]
-        [thread.join() for thread in threads]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         with contextlib.suppress(ValueError):
             torch.nn.Sequential(torch.nn.Identity(), Refused())(torch.ones(1))
         torch.nn.Identity()(torch.ones(1))
