@@ -1,32 +1,32 @@
 """What it costs a program to be recorded by `torchferry profile`, beside torch.profiler in the program itself.
 
-    python -m benchmarks.profiling.capture [--target npu] [--runs 5]
+    python -m benchmarks.profiling.capture [--target npu] [--rounds 8]
 
-The same program trains a small GPT, with the same schedule of the profiler: alone, with `torch.profiler` written into
-it, and unchanged under `torchferry profile`, in turn. What is compared is the processor time of its steps and of
-writing the trace, as the program counts it itself, the least of the runs. `--no-modules` records what torch.profiler
-records; with modules, which is the default, each forward of a module is an event more.
+One process trains a small GPT, a round of steps after the other: alone, with `torch.profiler` as a program would write
+it, and with what `torchferry profile` puts into a process, without and with marks of modules. All record the same steps
+and write a trace. What is compared is the processor time of a round, its trace included, the least of the rounds, which
+come in turn. With modules, which is the default of the command, each forward of a module is an event more in the trace.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import re
 import sys
 import tempfile
 from pathlib import Path
 
 from benchmarks.measure import cost
 
-STEPS, ACTIVE = 24, 10
-
 PROGRAM = """
-import os, sys, time
+import json, os, sys, time
 import torch
 from torch import nn
+from torchferry.profiling.recorder import StepRecorder
 
-device, steps, active, direct = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "direct"
+device, rounds, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+ACTIVE = 10
 torch.manual_seed(0)
 
 
@@ -58,73 +58,81 @@ def step():
     optimizer.step()
 
 
-step()
-profiler = None
-if direct:
+def alone(number):
+    for _ in range(ACTIVE + 3):
+        step()
+
+
+def direct(number):
     # torchferry's recorder begins after the first step too
-    profiler = torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU],
-        schedule=torch.profiler.schedule(skip_first=0, wait=1, warmup=1, active=active, repeat=1),
-        on_trace_ready=lambda p: p.export_chrome_trace(os.path.join(os.environ["FOLDER"], "trace.json")),
-        record_shapes=True,
-    )
-    profiler.start()
-begin = time.process_time()
-for _ in range(steps):
     step()
-    if profiler is not None:
-        profiler.step()
-print("SECONDS", time.process_time() - begin)
-if profiler is not None:
-    profiler.stop()
+    path = os.path.join(folder, f"direct{number}.json")
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        schedule=torch.profiler.schedule(skip_first=0, wait=1, warmup=1, active=ACTIVE, repeat=1),
+        on_trace_ready=lambda profiler: profiler.export_chrome_trace(path),
+        record_shapes=True,
+    ) as profiler:
+        for _ in range(ACTIVE + 2):
+            step()
+            profiler.step()
+
+
+def recorded(number, modules=False):
+    options = {"skip_first": 1, "wait": 1, "warmup": 1, "active": ACTIVE, "repeat": 1, "modules": modules}
+    options |= {"shapes": True, "memory": False, "stack": False, "flops": False}
+    recorder = StepRecorder({**options, "folder": folder, "rehearsal": "" if device == "cpu" else device})
+    recorder.start()
+    for _ in range(ACTIVE + 3):
+        step()
+    assert not recorder.finish()["problem"]
+
+
+def with_modules(number):
+    recorded(number, modules=True)
+
+
+spent = {}
+for number in range(rounds + 1):
+    for mode in (alone, direct, recorded, with_modules):
+        begin = time.process_time()
+        mode(number)
+        if number:  # the first round warms up
+            spent.setdefault(mode.__name__, []).append(time.process_time() - begin)
+print("SPENT " + json.dumps(spent))
 """
 
-
-def seconds(words: list[str], folder: Path, mode: str, device: str) -> float:
-    """Return the processor seconds that the program counted in a run behind some words of torchferry.
-
-    Raises:
-        RuntimeError: the program failed.
-    """
-    script, output = folder / "train.py", folder / "output"
-    script.write_text(PROGRAM, encoding="utf-8")
-    program = [sys.executable, str(script), device, str(STEPS), str(ACTIVE), mode]
-    command = [sys.executable, "-m", "torchferry", *words, "--", *program] if words else program
-    code = cost(command, output, {**os.environ, "FOLDER": str(folder), "OMP_NUM_THREADS": "1"}).code
-    text = output.read_text(encoding="utf-8", errors="replace")
-    counted = re.search(r"^SECONDS (\S+)", text, re.MULTILINE)
-    if code or counted is None:
-        raise RuntimeError(f"{' '.join(command)} ended with {code}: {text[-600:]}")
-    return float(counted[1])
+TITLES = {
+    "alone": "the program alone",
+    "direct": "torch.profiler in the program",
+    "recorded": "torchferry profile --no-modules",
+    "with_modules": "torchferry profile",
+}
 
 
 def main() -> int:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="", help="simulated card; without one, this machine's CPU")
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=8)
     arguments = parser.parse_args()
-    target = arguments.target
-    rehearsed = ["rehearse", "-t", target] if target else []
-    record = ["profile", *(["-t", target] if target else []), "--active", str(ACTIVE), "--out"]
-    device = target or "cpu"
-    spent: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as name:
-        for number in range(arguments.runs):
-            folder = Path(name, str(number))
-            folder.mkdir()
-            for title, words, mode in (
-                ("the program alone", rehearsed, "alone"),
-                ("torch.profiler in the program", rehearsed, "direct"),
-                ("torchferry profile --no-modules", [*record, str(folder / "plain"), "--no-modules"], "alone"),
-                ("torchferry profile", [*record, str(folder / "modules")], "alone"),
-            ):
-                spent.setdefault(title, []).append(seconds(words, folder, mode, device))
-    reference = min(spent["torch.profiler in the program"])
-    print(f"{STEPS} steps on {device}, {ACTIVE} of them recorded; the least of {arguments.runs} runs, in turn")
-    for title, times in spent.items():
+        script, output = Path(name, "train.py"), Path(name, "output")
+        script.write_text(PROGRAM, encoding="utf-8")
+        command = [sys.executable, str(script), arguments.target or "cpu", str(arguments.rounds), name]
+        if arguments.target:
+            command = [sys.executable, "-m", "torchferry", "rehearse", "-t", arguments.target, "--", *command]
+        code = cost(command, output, {**os.environ, "OMP_NUM_THREADS": "1"}).code
+        text = output.read_text(encoding="utf-8", errors="replace")
+    line = next((line for line in text.splitlines() if line.startswith("SPENT ")), "")
+    if code or not line:
+        raise RuntimeError(f"{' '.join(command)} ended with {code}: {text[-600:]}")
+    spent: dict[str, list[float]] = json.loads(line.partition(" ")[2])
+    reference = min(spent["direct"])
+    print(f"13 steps on {arguments.target or 'cpu'}, 10 of them recorded; the least of {arguments.rounds} rounds")
+    for mode, times in spent.items():
         least = min(times)
-        print(f"{title:<34} {least:7.3f} CPU s  {100 * (least / reference - 1):+6.1f} %  (to {max(times):.3f})")
+        print(f"{TITLES[mode]:<34} {least:7.3f} CPU s  {100 * (least / reference - 1):+6.1f} %  (to {max(times):.3f})")
     return 0
 
 

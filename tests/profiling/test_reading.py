@@ -16,8 +16,9 @@ from tests.profiling.traces import host, kineto, linear, step, two_steps, work, 
 from torchferry.core.errors import TorchferryError
 from torchferry.profiling import event_stream
 from torchferry.profiling.event_stream import EventStream
-from torchferry.profiling.reading import locate, nanoseconds, read
+from torchferry.profiling.reading import locate, read
 from torchferry.profiling.records import COMMUNICATION, COMPUTE, COPY, MODULE, OPERATOR
+from torchferry.profiling.values import nanoseconds
 
 NPU_ROWS: list[dict[str, Any]] = [
     {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "Python"}},
@@ -244,3 +245,71 @@ def test_times_as_numbers_and_as_text_stand_in_one_trace(tmp_path: Path) -> None
         (10_000, 5000),
         (1_700_000_000_000_030_125, 1500),
     ]
+
+
+KERNELS = """Step Id,Device_id,Stream ID,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us)
+1,2,16,aclnnMm,MatMulV2,AI_CORE,"1736413971558972.912\t",185.504,1.0
+1,2,N/A,hcom_allReduce__445_0,hcom_allReduce_,HCCL,1736413971559200.5,100,0
+2,2,16,aclnnMm,MatMulV2,AI_CORE,1736413971560000,200,1
+"""
+
+
+def test_a_table_of_kernels_is_read_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "rank_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+    folder.mkdir(parents=True)
+    (folder.parent / "profiler_info_3.json").write_text("{}", encoding="utf-8")
+    path = folder / "kernel_details.csv"
+    path.write_text("\ufeff" + KERNELS, encoding="utf-8")
+    assert locate(folder) == [path]
+    trace = read(path)
+    assert trace.rank == 3
+    assert [(work.kind, work.device, work.stream) for work in trace.work] == [
+        (COMPUTE, 2, 16),
+        (COMMUNICATION, 2, -1),
+        (COMPUTE, 2, 16),
+    ]
+    assert trace.work[0].start == 1_736_413_971_558_972_912
+    assert trace.work[0].end - trace.work[0].start == 185_504
+    assert [(call.name, call.end - call.start) for call in trace.calls] == [
+        ("ProfilerStep#1", 327_588),
+        ("ProfilerStep#2", 200_000),
+    ]
+    assert trace.faults == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "lacks the columns Name, Start Time(us), Duration(us)"),
+        ("Name,Start Time(us)\na,1\n", "lacks the columns Duration(us)"),
+        (KERNELS.partition("\n")[0] + "\n", "holds nothing that can be measured"),
+        (KERNELS + "1,2", "the table is not whole: line 5"),
+        (KERNELS + "3,2,16,x,x,x,N/A,N/A,0\n", "1 row has no time"),
+        (KERNELS + "3,2,16," + "x" * 200_000 + ",x,x,1,1,0\n", "the table is not whole: field larger"),
+    ],
+    ids=["empty", "a column", "no rows", "cut off", "no time", "a long cell"],
+)
+def test_what_is_wrong_with_a_table_of_kernels_is_said(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "kernel_details.csv"
+    path.write_text(text, encoding="utf-8")
+    try:
+        said = [fault.render("en") for fault in read(path).faults]
+    except TorchferryError as error:
+        said = [error.message.render("en")]
+    assert any(message in each for each in said), said
+
+
+def test_a_trace_and_the_table_beside_it_agree_or_the_difference_is_told(tmp_path: Path) -> None:
+    path = written(tmp_path / "trace_view.json", NPU_ROWS)
+    (kernel, *_) = read(path).work
+    table = tmp_path / "kernel_details.csv"
+    head = "Name,Start Time(us),Duration(us)"
+    table.write_text(f"{head}\n{kernel.name},1,{(kernel.end - kernel.start) / 1000}\n", encoding="utf-8")
+    assert read(path).notes == []
+    assert locate(tmp_path) == [path]
+    table.write_text(f"{head}\n{kernel.name},1,7\n", encoding="utf-8")
+    assert "has 1 with 0.007 ms, the trace 1 with 0.050 ms" in read(path).notes[0].render("en")
+    table.write_text(f"{head}\nother,1,7\n", encoding="utf-8")
+    assert "names none of the trace's kernels" in read(path).notes[0].render("en")
+    table.write_text("x\n", encoding="utf-8")
+    assert "was not compared" in read(path).notes[0].render("en")

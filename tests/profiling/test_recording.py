@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -80,3 +83,54 @@ def test_nothing_recorded_is_no_success(program: str, message: str, tmp_path: Pa
     result = torchferry("--", sys.executable, "train.py", "cpu", "2", folder=tmp_path)
     assert result.returncode == 2
     assert message in result.stderr
+
+
+def test_marks_of_two_threads_and_of_what_raised_are_closed_by_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from torchferry.profiling import recorder
+    from torchferry.profiling.reading import MODULE_PREFIX
+
+    class Mark:
+        opened: ClassVar[list[tuple[int, str]]] = []
+        wrong: ClassVar[list[str]] = []
+
+        def __init__(self, name: str) -> None:
+            self.name = name.removeprefix(MODULE_PREFIX)
+
+        def __enter__(self) -> None:
+            self.opened.append((threading.get_ident(), self.name))
+
+        def __exit__(self, *_: object) -> None:
+            own = [entry for entry in self.opened if entry[0] == threading.get_ident()]
+            if not own or own[-1][1] != self.name:
+                self.wrong.append(self.name)
+            else:
+                self.opened.remove(own[-1])
+
+    class Meeting(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            meeting.wait(30)
+            return x
+
+    class Refused(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise ValueError
+
+    meeting = threading.Barrier(2)
+    monkeypatch.setattr(recorder, "_new_mark", Mark)
+    models = [torch.nn.Sequential(Meeting(), torch.nn.Sequential(Meeting())) for _ in range(2)]
+    ranges = recorder.ModuleRanges()
+    ranges.start()
+    try:
+        threads = [threading.Thread(target=model, args=(torch.ones(1),)) for model in models]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with contextlib.suppress(ValueError):
+            torch.nn.Sequential(torch.nn.Identity(), Refused())(torch.ones(1))
+        torch.nn.Identity()(torch.ones(1))
+    finally:
+        ranges.stop()
+    assert (Mark.opened, Mark.wrong) == ([], [])

@@ -22,6 +22,16 @@ its own, in which the name of the process says what its rows are, `traces.toml` 
     trace = ["trace.json"]          # names of the file with the events
     rank = 'info_(\\d+)\\.json'     # the name of a file beside or above it says the rank
     source = "SRC"
+
+    [kernels]                       # only where a table of kernels is written beside the trace
+    files = ["kernels.csv"]
+    kernel = "Name"                 # the columns: name, start and duration in microseconds, device, stream, step
+    start = "Start"
+    duration = "Duration"
+    device = "Device"
+    stream = "Stream"
+    step = "Step"
+    source = "SRC"
 """
 
 from __future__ import annotations
@@ -37,7 +47,33 @@ _SECTIONS = {
     "communication": frozenset({"names", "source"}),
     "processes": frozenset({"work", "communication", "runtime", "derived", "link", "source"}),
     "files": frozenset({"trace", "rank", "source"}),
+    "kernels": frozenset({"files", "kernel", "start", "duration", "device", "stream", "step", "source"}),
 }
+
+
+@dataclass(frozen=True)
+class KernelColumns:
+    """A table with a row for each kernel, beside a trace or in its place.
+
+    Attributes:
+        name: The target.
+        files: Names of the files; none where the vendor has no such table.
+        kernel: The column with the kernel's name.
+        start: That with its start, in microseconds.
+        duration: That with its duration, in microseconds.
+        device: That with the number of the device; may be missing in a file.
+        stream: That with the number of the stream; may be missing in a file.
+        step: That with the number of the step; may be missing in a file.
+    """
+
+    name: str
+    files: tuple[str, ...] = ()
+    kernel: str = ""
+    start: str = ""
+    duration: str = ""
+    device: str = ""
+    stream: str = ""
+    step: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +90,7 @@ class TraceLayout:
         link: Category of the arrows from operators to what the device did for them.
         files: Names of files with events in a folder.
         rank_file: Pattern of the name of a file that says the rank; None without one.
+        kernels: The table of kernels that the profiler writes beside its trace.
     """
 
     name: str
@@ -65,6 +102,10 @@ class TraceLayout:
     link: str = ""
     files: tuple[str, ...] = ()
     rank_file: re.Pattern[str] | None = None
+    kernels: KernelColumns = KernelColumns("")
+
+
+_COLUMNS = ("kernel", "start", "duration", "device", "stream", "step")
 
 
 @lru_cache(maxsize=1)
@@ -104,6 +145,11 @@ def _layout(name: str, collective: tuple[str, ...], data: DataFile | None) -> Tr
         data.text(processes, "link", "processes"),
         data.texts(files, "trace", "files"),
         re.compile(rank) if rank else None,
+        KernelColumns(
+            name,
+            data.texts(tables["kernels"], "files", "kernels"),
+            *(data.text(tables["kernels"], column, "kernels") for column in _COLUMNS),
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from torchferry.backends.trace_layout import TraceLayout, communication_names, t
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say, say_plural
 from torchferry.profiling.event_stream import EventStream
+from torchferry.profiling.kernel_table import compared_with_table, kernel_table, read_kernels
 from torchferry.profiling.records import (
     ANNOTATION,
     COMMUNICATION,
@@ -30,6 +31,7 @@ from torchferry.profiling.records import (
     MemoryEvent,
     RankTrace,
 )
+from torchferry.profiling.values import kind_by_name, nanoseconds, number
 
 DTYPES_AFTER = " | "
 """What stands between the shapes and the dtypes of an operator in `HostCall.detail`."""
@@ -70,6 +72,8 @@ def locate(path: Path) -> list[Path]:
     names = {name for layout in trace_layouts() for name in layout.files}
     files = [file for file in _files(path) if file.name in names or file.name.endswith(_TRACE_FILES)]
     if not files:
+        files = [file for file in _files(path) if kernel_table(file) is not None]
+    if not files:
         files = [file for file in _files(path) if file.parent == path and file.name.endswith((".json", ".json.gz"))]
     if not files:
         raise TorchferryError(
@@ -105,7 +109,7 @@ def _files(folder: Path) -> Iterator[Path]:
 def _rank_of_path(path: Path) -> int:
     for folder in (path.parent, path.parent.parent):
         for layout in trace_layouts():
-            if layout.rank_file is not None and path.name in layout.files:
+            if layout.rank_file is not None and path.name in (*layout.files, *layout.kernels.files):
                 for name in sorted(os.listdir(folder)):
                     match = layout.rank_file.fullmatch(name)
                     if match:
@@ -127,6 +131,11 @@ def read(path: Path, progress: Callable[[int], None] | None = None) -> RankTrace
     Raises:
         TorchferryError: the file cannot be read, is no trace, or holds nothing that can be measured.
     """
+    table = kernel_table(path)
+    if table is not None:
+        trace = read_kernels(path, table, progress)
+        trace.rank = _rank_of_path(path)
+        return trace
     stream = EventStream(path, progress)
     reader = _EventReader(str(path))
     for event in stream:
@@ -142,6 +151,7 @@ def read(path: Path, progress: Callable[[int], None] | None = None) -> RankTrace
             say("{path} holds nothing that can be measured: neither calls of the host nor work of a device", path=path),
             say("its categories are: {names}", names=", ".join(sorted(trace.unknown)) or "-"),
         )
+    trace.notes += compared_with_table(trace, path)
     return trace
 
 
@@ -205,16 +215,18 @@ class _EventReader:
                     kind,
                     name,
                     *times,
-                    _number(arguments.get("device", event.get("pid"))),
-                    _number(arguments.get("stream", event.get("tid"))),
-                    _number(arguments.get("correlation"), 0),
-                    _number(arguments["bytes"]) if "bytes" in arguments else _message_size(arguments),
+                    number(arguments.get("device", event.get("pid"))),
+                    number(arguments.get("stream", event.get("tid"))),
+                    number(arguments.get("correlation"), 0),
+                    number(arguments["bytes"]) if "bytes" in arguments else _message_size(arguments),
                     str(arguments.get("Collective name", "")) if kind == COMMUNICATION else "",
                 )
             )
             return
         thread = self._thread(event)
-        if kind == OPERATOR:
+        if name.startswith(MODULE_PREFIX):
+            self.trace.calls.append(HostCall(MODULE, name[len(MODULE_PREFIX) :], *times, thread))
+        elif kind == OPERATOR:
             self.trace.calls.append(
                 HostCall(
                     OPERATOR,
@@ -222,16 +234,14 @@ class _EventReader:
                     *times,
                     thread,
                     _detail(arguments),
-                    _number(arguments.get("Sequence number")),
-                    _number(arguments.get("Fwd thread id"), 0),
+                    number(arguments.get("Sequence number")),
+                    number(arguments.get("Fwd thread id"), 0),
                     layout=_layout(arguments) if name == _CONVOLUTION else "",
                 )
             )
         elif kind == RUNTIME:
-            correlation = _number(arguments.get("correlation"), 0)
+            correlation = number(arguments.get("correlation"), 0)
             self.trace.calls.append(HostCall(RUNTIME, name, *times, thread, correlation=correlation))
-        elif name.startswith(MODULE_PREFIX):
-            self.trace.calls.append(HostCall(MODULE, name[len(MODULE_PREFIX) :], *times, thread))
         else:
             self.trace.calls.append(HostCall(kind, name, *times, thread))
 
@@ -269,9 +279,9 @@ class _EventReader:
         self.trace.memory.append(
             MemoryEvent(
                 time,
-                -1 if on_host else _number(arguments.get("Device Id")),
-                _number(arguments.get("Total Allocated")),
-                _number(arguments.get("Total Reserved")),
+                -1 if on_host else number(arguments.get("Device Id")),
+                number(arguments.get("Total Allocated")),
+                number(arguments.get("Total Reserved")),
             )
         )
 
@@ -323,10 +333,10 @@ class _EventReader:
                 self.trace.calls.append(HostCall(RUNTIME, name, *times, self._thread(event)))
                 continue
             if kind == COMPUTE:
-                kind = _own_kind(name, self._communication)
+                kind = kind_by_name(name, self._communication)
             key = (_hashable(event.get("pid")), _hashable(event.get("tid")), times[0])
             at[key] = len(self.trace.work)
-            self.trace.work.append(DeviceWork(kind, name, *times, _number(event.get("pid")), _number(event.get("tid"))))
+            self.trace.work.append(DeviceWork(kind, name, *times, number(event.get("pid")), number(event.get("tid"))))
         self._plain = []
         self._link(at)
 
@@ -373,52 +383,6 @@ def _kind(category: str) -> str:
     return "unknown"
 
 
-def _own_kind(name: str, communication: re.Pattern[str]) -> str:
-    """Return what a row of the device is, in a layout that tells it by the name alone."""
-    word = name.lower()
-    if communication.search(word):
-        return COMMUNICATION
-    if word.startswith("memcpy"):
-        return COPY
-    if word.startswith("memset"):
-        return FILL
-    return COMPUTE
-
-
-def nanoseconds(value: object) -> int | None:
-    """Return a time in nanoseconds from one in microseconds: a number, or a text where a number would lose digits."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value * 1000
-    if isinstance(value, float):
-        return round(value * 1000) if -1e18 < value < 1e18 else None
-    if isinstance(value, str):
-        match = _DECIMAL.fullmatch(value.strip())
-        if match is None:
-            return None
-        digits = (match[3] or "")[:3].ljust(3, "0")
-        number = int(match[2]) * 1000 + int(digits)
-        return -number if match[1] else number
-    return None
-
-
-_DECIMAL = re.compile(r"(-?)(\d{1,20})(?:\.(\d{0,20}))?", re.ASCII)
-
-
-def _number(value: object, default: int = -1) -> int:
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float) and -1e18 < value < 1e18:
-        return int(value)
-    if isinstance(value, str):
-        try:
-            return int(value[:32], 0)
-        except ValueError:
-            return default
-    return default
-
-
 def _hashable(value: object) -> Any:
     return value if isinstance(value, (str, int, float)) else str(value)
 
@@ -443,14 +407,14 @@ def _layout(arguments: dict[str, Any]) -> str:
     shape, stride = shapes[0], strides[0]
     if not (isinstance(shape, list) and isinstance(stride, list) and len(shape) == len(stride) and len(shape) > 3):
         return ""
-    if not all(isinstance(number, int) for number in (*shape, *stride)) or shape[1] == 1 or max(shape[2:]) == 1:
+    if not all(isinstance(size, int) for size in (*shape, *stride)) or shape[1] == 1 or max(shape[2:]) == 1:
         return ""  # both at once
     return "channels_last" if stride[1] == 1 else "contiguous" if stride[-1] == 1 else ""
 
 
 def _message_size(arguments: dict[str, Any]) -> int:
     """Return the bytes that a collective moves, which torch 2.2 and newer write beside its kernel; -1 where not."""
-    elements = _number(arguments.get("In msg nelems"))
+    elements = number(arguments.get("In msg nelems"))
     width = _WIDTHS.get(str(arguments.get("dtype", "")).lower(), -1)
     return elements * width if elements >= 0 and width > 0 else -1
 
@@ -474,8 +438,8 @@ def _header(trace: RankTrace, header: dict[str, Any]) -> None:
     """Take what stands beside the events."""
     distributed = header.get("distributedInfo")
     if isinstance(distributed, dict):
-        trace.rank = _number(distributed.get("rank"))
-        trace.world_size = _number(distributed.get("world_size"), 0)
+        trace.rank = number(distributed.get("rank"))
+        trace.world_size = number(distributed.get("world_size"), 0)
         if isinstance(distributed.get("backend"), str):
             trace.settings["collectives"] = distributed["backend"]
     devices = header.get("deviceProperties")

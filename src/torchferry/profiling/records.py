@@ -123,6 +123,7 @@ class RankTrace:
         unknown: Categories that nobody here can read, and how many events each has.
         skipped: Categories that hold nothing to measure, and how many events each has.
         faults: What is wrong with the trace itself: it ends early, its clocks run backwards, ...
+        notes: What a reader of its figures must know beside that.
         size: Bytes of the trace, uncompressed.
     """
 
@@ -141,4 +142,5 @@ class RankTrace:
     unknown: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
     faults: list[Message] = field(default_factory=list)
+    notes: list[Message] = field(default_factory=list)
     size: int = 0

@@ -122,6 +122,7 @@ def notes(run: ProfiledRun) -> Iterator[Message]:
             yield say("NOT WHOLE: {path}: {fault}", path=summary.trace.path, fault=fault)
     summary = run.first
     trace = summary.trace
+    yield from trace.notes
     if run.earlier:
         yield say_plural(
             "{count} earlier trace in the folder is not counted",
@@ -330,6 +331,7 @@ def _rank_document(summary: Summary) -> dict[str, Any]:
         "devices": list(trace.device_names),
         "settings": trace.settings,
         "faults": [fault.render("en") for fault in trace.faults],
+        "notes": [note.render("en") for note in trace.notes],
         "not_understood": trace.unknown,
         "marks_steps": summary.marked,
         "on_device": summary.on_device,
