@@ -92,6 +92,14 @@ def test_documents_logs_and_what_is_not_judged(project: Path) -> None:
     assert not (project / "__pycache__").exists()
 
 
+def test_a_link_leads_no_command_out_of_the_project(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("open('ran', 'w')\n")
+    (project / "away").symlink_to(tmp_path)
+    gates, said, _ = accept(project, ("1",), "--only", "runs", change=('"1"]', '"1"]\nfolder = "away"'))
+    assert gates["runs"] == "red", said
+    assert not (tmp_path / "ran").exists()
+
+
 def test_show_runs_nothing_and_hides_secrets(project: Path) -> None:
     _, said, code = accept(project, ("3", "--api-key", "hunter2", "--url=https://me:hunter2@example.org"), "--show")
     assert code == 0

@@ -50,7 +50,6 @@ _NO_RESULT = frozenset(
     {
         "cuda",
         "gpu",
-        "npu",
         "rank",
         "lr",
         "learning rate",
