@@ -118,6 +118,7 @@ def test_init(tmp_path: Path) -> None:
     assert (read.baseline.device, read.baseline.date) == ("NVIDIA A100-SXM4-40GB", "2026-01-02")
     assert [(metric.name, metric.value, metric.direction) for metric in read.baseline.metrics] == [("loss", 0.4, "<=")]
     assert read.runs["target"].words == ("python", "train.py")
+    assert '# metric = "it/s"' in text
     assert '#   "python val.py --weights best.pt",' in text
     assert "tee" not in text
     assert "pip" not in text

@@ -42,6 +42,8 @@ EPOCHS = "epoch mIoU\n1 0.4\n2 0.9\n"
         ("Test: Acc@1 75.10 (74.2) Acc@5 92.0\n", "Acc@1", [75.10]),
         ("val mIoU=1,234.5\n", "val mIoU", [1234.5]),
         ("mIoU: nan\n", "mIoU", [math.nan]),
+        ("step 1 7,430.9 tokens/s\nstep 2 81 tokens/s\n", "tokens/s", [7430.9, 81]),
+        ("1.5 s/it, 12 it/s\nit/s: 13\n", "it/s", [12, 13]),
         ("progress mIoU: 100%|####| 4/4 [00:01<00:00]\n", "mIoU", []),
         ("mIoUx: 3\nxmIoU: 4\nval/mIoU: 5\nmIoU50 6\n", "mIoU", []),
     ],

@@ -17,11 +17,13 @@ import pytest
 from tests.cli.process import interruptible
 from torchferry.acceptance import evidence
 from torchferry.acceptance.acceptfile import AcceptFile, Baseline, MemoryTerms, RunCommand, SpeedTerms
+from torchferry.acceptance.gates import GateMaker
 from torchferry.acceptance.judging import loads, memory, speed
 from torchferry.acceptance.runs import AcceptanceRun
 from torchferry.acceptance.situation import Situation
 from torchferry.backends.target import Target
 from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
 
 PROGRAM = """
 import sys, time
@@ -92,6 +94,14 @@ def test_documents_logs_and_what_is_not_judged(project: Path) -> None:
     assert not (project / "__pycache__").exists()
 
 
+def test_a_link_leads_no_command_out_of_the_project(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("open('ran', 'w')\n")
+    (project / "away").symlink_to(tmp_path)
+    gates, said, _ = accept(project, ("1",), "--only", "runs", change=('"1"]', '"1"]\nfolder = "away"'))
+    assert gates["runs"] == "red", said
+    assert not (tmp_path / "ran").exists()
+
+
 def test_show_runs_nothing_and_hides_secrets(project: Path) -> None:
     _, said, code = accept(project, ("3", "--api-key", "hunter2", "--url=https://me:hunter2@example.org"), "--show")
     assert code == 0
@@ -148,6 +158,20 @@ def test_an_interrupted_soak_goes_on(project: Path) -> None:
     assert "2 passes" in said
     _, said, _ = accept(project, ("1000",), "--only", "stability", "--soak", "1s")
     assert "goes on" not in said  # what was passed to its end is not counted again
+
+
+def test_what_did_not_run_is_not_accepted() -> None:
+    gates = {
+        stage: GateMaker(stage).green("", say("-"), say("-")) for stage in ("syntax", "runs", "numbers", "outputs")
+    }
+
+    def verdict(*stages: str) -> str:
+        return evidence.verdict([gates[stage] for stage in stages], False)
+
+    assert verdict("syntax", "numbers") == verdict("syntax", "runs") == "incomplete"
+    assert verdict("runs", "numbers") == verdict("runs", "outputs") == "accepted"
+    red = GateMaker("logs").red("", say("-"), say("-"))
+    assert evidence.verdict([*gates.values(), red], False) == "rejected"
 
 
 def test_wrong_use(project: Path) -> None:

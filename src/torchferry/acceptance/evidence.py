@@ -37,10 +37,14 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def verdict(gates: Sequence[Gate], partial: bool) -> str:
-    """Return `rejected`, `incomplete` or `accepted`."""
+    """Return `rejected`, `incomplete` or `accepted`.
+
+    Nothing is accepted that did not run to its end, or of which neither a number nor an output was judged.
+    """
     if any(gate.status is GateStatus.RED for gate in gates):
         return "rejected"
-    if partial or not any(gate.status is GateStatus.GREEN for gate in gates):
+    green = {gate.stage for gate in gates if gate.status is GateStatus.GREEN}
+    if partial or "runs" not in green or not green & {"numbers", "outputs"}:
         return "incomplete"
     return "accepted"
 

@@ -50,7 +50,6 @@ _NO_RESULT = frozenset(
     {
         "cuda",
         "gpu",
-        "npu",
         "rank",
         "lr",
         "learning rate",
@@ -66,7 +65,11 @@ _NO_RESULT = frozenset(
 _FAST = re.compile(
     r"(?:it|img|imgs|images|samples|tokens|frames|fps|ips)(?:/s|/sec|_per_sec(?:ond)?)?\Z|throughput", re.I
 )
+_RATE = re.compile(r"\d\s?((?:it|img|imgs|images|samples|tokens|frames)/s(?:ec)?)\b")
+"""A rate with its value in front of it."""
+
 _MOST_METRICS = 12
+_MOST_LINES = 5000
 
 
 class Facts(NamedTuple):
@@ -183,6 +186,8 @@ def logged(path: Path, shown: str) -> LoggedRun:
         except UsageError:
             unit = ""
         metrics.append(LoggedMetric(points.metric, values[-1], min(values) if less else max(values), less, unit))
+    rates = _RATE.findall("\n".join(line.text for line, _ in zip(lines(path), range(_MOST_LINES), strict=False)))
+    speed = speed or (rates[0] if rates else "")
     head = "\n".join(line.text for line, _ in zip(lines(path), range(400), strict=False))
     card, when, torch, cuda = _CARD.search(head), _DATE.search(head), _TORCH.search(head), _CUDA.search(head)
     return LoggedRun(

@@ -364,6 +364,9 @@ def speed(situation: Situation) -> list[Gate]:
     run = needed_run(situation)
     wanted = say("at least {share} of the baseline's", share=f"{terms.at_least:g}")
     measured = _metered(situation, run, terms) if terms.metric else _timed(run, terms)
+    if measured is None:
+        absent = say("`{metric}` never appears in {where}", metric=terms.metric, where=say("the run's log"))
+        return [judge.red("", say("never appears"), wanted, absent)]
     if isinstance(measured, Message):
         return [judge.unjudged("", measured, wanted=wanted)]
     shown = say(
@@ -384,8 +387,8 @@ def speed(situation: Situation) -> list[Gate]:
     ]
 
 
-def _metered(situation: Situation, run: AcceptanceRun, terms: SpeedTerms) -> Estimate | Message:
-    """Return the ratio by a metric of both logs, such as images a second."""
+def _metered(situation: Situation, run: AcceptanceRun, terms: SpeedTerms) -> Estimate | Message | None:
+    """Return the ratio by a metric of both logs, such as images a second; None where the run's log has none."""
     if not situation.file.baseline.log:
         return say("the accept file states no `log` of the baseline")
     log = situation.log_of(run, terms.log)
@@ -396,8 +399,10 @@ def _metered(situation: Situation, run: AcceptanceRun, terms: SpeedTerms) -> Est
         [value.number for value in find_values(path, terms.metric) if math.isfinite(value.number) and value.number > 0]
         for path in (log, situation.file.root / situation.file.baseline.log)
     )
-    if not own or not base:
-        where = say("the run's log") if not own else say("the baseline's log")
+    if not own:
+        return None
+    if not base:
+        where = say("the baseline's log")
         return say("`{metric}` never appears in {where}", metric=terms.metric, where=where)
     own, base = (values[terms.from_step :] if len(values) > 2 * terms.from_step else values for values in (own, base))
     return _ratio(own, base) if terms.better == "higher" else _ratio(base, own)

@@ -40,6 +40,8 @@ _RATIOS = re.compile(
 )
 """Metrics that are shares of a whole: these alone are read as percent or as a share. A loss is neither."""
 
+_SECONDS = frozenset({"s", "sec", "second"})
+
 _MOST_NAMES = 5
 
 
@@ -272,10 +274,22 @@ def _named(metric: str) -> re.Pattern[str]:
     )
 
 
+def _rate(metric: str) -> re.Pattern[str] | None:
+    """Return the expression for a rate with its value in front, as in `512.3 images/s`; None for another metric."""
+    name, _, second = metric.rpartition(" ")
+    if not name or second not in _SECONDS:
+        return None
+    words = r"[\s._\-]{0,3}".join(map(re.escape, name.split()))
+    return re.compile(
+        rf"(?<![\w.,])(?P<value>{_NUMBER})(?P<percent>)\s{{0,4}}{words}\s?(?:/|per)\s?{second}(?!\w)", re.I
+    )
+
+
 def _in_text(path: Path, metric: str) -> Iterator[LoggedValue]:
     """Yield the values that lines of text and tables have."""
     named = _named(metric)
-    word = metric.rsplit(" ", 1)[-1]
+    rate = _rate(metric)
+    word = metric.split(" ", 1)[0] if rate is not None else metric.rsplit(" ", 1)[-1]
     table: _Table | None = None
     for line in lines(path):
         text = line.text
@@ -295,9 +309,11 @@ def _in_text(path: Path, metric: str) -> Iterator[LoggedValue]:
             yield from (LoggedValue(sample.value) for sample in samples_of(record) if plain(sample.metric) == metric)
             continue
         matches = [match for match in named.finditer(text) if not line.cut or match.end() < len(text)]
+        if rate is not None and not matches:
+            matches = list(rate.finditer(text))
         if matches:
             for match in matches[:1]:  # an average behind the value is no new value
-                yield LoggedValue(float(match["value"].replace(",", "")), match["percent"] is not None)
+                yield LoggedValue(float(match["value"].replace(",", "")), bool(match["percent"]))
             continue
         table = _Table.begun_by(text, metric)
     if table is not None:

@@ -159,7 +159,7 @@ def run(
         code: int | None = None
         signalled = False
         try:
-            if not where.is_dir():
+            if not where.is_dir() or not where.resolve().is_relative_to(root.resolve()):
                 raise UsageError(say("the folder `{folder}` is not there", folder=command.folder))
             limit = command.seconds if seconds is None else seconds
             end = run_logged(list(command.words), environment, where, limit, heard)

@@ -165,14 +165,13 @@ def _table(
         ),
     ]
     test = written.device_test
-    if test is None:
-        device = say("not tested: that needs the card, or --rehearse COMMAND")
-    else:
+    if test is not None:
         device = say("`{command}`: {outcome}", command=test.command, outcome=test.outcome)
-    rows.append((say_in("row", "device"), test is not None and test.good, device))
+        rows.append((say_in("row", "device"), test.good, device))
     width = max(len(title.render(lang)) for title, _, _ in rows)
     for title, good, text in rows:
-        mark = "✓" if good else "✗" if test is not None and text is device else "-"
+        failed = test is not None and not test.good and (title, good, text) == rows[-1]
+        mark = "✓" if good else "✗" if failed else "-"
         yield f"  {mark} {title.render(lang):{width}}  {printable(text.render(lang))}"
 
 
