@@ -129,10 +129,11 @@ MAY_IMPORT = {
     "device": {"core", "backends"},
     "numerics": {"core", "backends"},
     "ops": {"core", "backends", "rehearsal", "numerics", "migration"},
+    "deploy": {"core", "backends"},
     "profiling": {"core", "backends", "rehearsal", "numerics", "ops", "device"},
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
-        *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling"),
+        *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling", "deploy"),
     },
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and asks its

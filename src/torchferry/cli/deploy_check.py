@@ -30,7 +30,9 @@ def command(choices: DeployChoices, output_format: str) -> None:
     in_the_way = obstacles(choices, hosts.values())
     if output_format == "json":
         document = summary_json(choices.plan, hosts, "check", choices.lang)
-        print_json({**document, "ok": not in_the_way, "obstacles": [f"{item.host}: {item.step}" for item in in_the_way]})
+        print_json(
+            {**document, "ok": not in_the_way, "obstacles": [f"{item.host}: {item.step}" for item in in_the_way]}
+        )
     else:
         click.echo("\n".join(table_lines(choices.plan, hosts, choices.lang)))
         for outcome in in_the_way:

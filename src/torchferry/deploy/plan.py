@@ -93,6 +93,9 @@ class StepChoice(NamedTuple):
     timeouts: Mapping[str, int] = {}
 
 
+ALL_STEPS = StepChoice()
+
+
 def facts_of(target: str) -> Deployment:
     """Return what is known of a target's installation.
 
@@ -109,7 +112,7 @@ def facts_of(target: str) -> Deployment:
 
 
 def make_plan(
-    target: str, bundle: Bundle | None, given: Mapping[str, str], choice: StepChoice = StepChoice()
+    target: str, bundle: Bundle | None, given: Mapping[str, str], choice: StepChoice = ALL_STEPS
 ) -> DeployPlan:
     """Return what a deployment does.
 
@@ -204,13 +207,13 @@ def _settings(
     variables["ARCHITECTURE"], variables["CARDS"] = facts.architecture, facts.cards
     variables["MODULE"] = facts.module
     flags = container_flags(facts, values)
-    text = "\n".join([*flags, values["image"]])
+    text = "\n".join([*flags, *facts.container.devices, values["image"]])
     variables["CONTAINER_SPEC"] = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return ScriptSettings(variables, {"CONTAINER_FLAGS": flags})
+    return ScriptSettings(variables, {"CONTAINER_FLAGS": flags, "CONTAINER_DEVICES": facts.container.devices})
 
 
 def container_flags(facts: Deployment, values: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the options of `docker run` with which a container sees the cards.
+    """Return the options of `docker run` with which a container sees the cards, but for the nodes of these.
 
     `${name}` in them is a setting.
     """
@@ -220,7 +223,6 @@ def container_flags(facts: Deployment, values: Mapping[str, str]) -> tuple[str, 
     flags += [f"--network={needs.network}"] if needs.network else []
     flags += [f"--runtime={needs.runtime}"] if needs.runtime else []
     flags += [f"--shm-size={needs.shm_size}"] if needs.shm_size else []
-    flags += [f"--device={device}" for device in needs.devices]
     flags += [f"--cap-add={capability}" for capability in needs.capabilities]
     flags += [f"--env={variable}" for variable in needs.environment]
     flags += [f"--volume={mount}" for mount in needs.mounts]
@@ -294,7 +296,7 @@ def _copy_step(file: BundledFile, before: DeployStep) -> DeployStep:
     )
     part = f'"$BUNDLE/incoming/{file.name}.{file.sha256[:16]}"'
     placed = (
-        f'rm -rf {folder}.new && mkdir {folder}.new && tar -xf {part} --no-same-owner -C {folder}.new && chmod -R a+rX '
+        f"rm -rf {folder}.new && mkdir {folder}.new && tar -xf {part} --no-same-owner -C {folder}.new && chmod -R a+rX "
         f"{folder}.new && rm -rf {folder} && mv {folder}.new {folder} && rm -f {part}"
         if file.packed
         else f"chown 0:0 {part} && chmod 755 {part} && mv -f {part} {folder}"

@@ -147,7 +147,11 @@ def inventory_hosts(options: PlayOptions) -> dict[str, dict[str, Any]]:
         listed = json.loads(done.stdout)
     except ValueError:
         raise UsageError(
-            say("Ansible cannot read the inventory {path}: {problem}", path=options.inventory, problem=done.stderr[-500:])
+            say(
+                "Ansible cannot read the inventory {path}: {problem}",
+                path=options.inventory,
+                problem=done.stderr[-500:],
+            )
         ) from None
     names: list[str] = []
     for group in listed.values():
