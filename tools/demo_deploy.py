@@ -20,9 +20,8 @@ from tests.deploy.lab.servers import Servers, reason_to_skip  # noqa: E402
 
 def show(flow: Flow, title: str, *words: str) -> int:
     """Run a command and show it with its output."""
-    print(
-        f"\n== {title}\n$ torchferry deploy {words[0]} -t {flow.target} -i hosts.ini -b bundle {' '.join(words[1:])}".rstrip()
-    )
+    line = f"torchferry deploy {words[0]} -t {flow.target} -i hosts.ini -b bundle"
+    print(f"\n== {title}\n$ {' '.join([line, *words[1:]])}")
     sys.stdout.flush()
     return subprocess.run(flow.command(*words), env=flow.environment, check=False, stdin=subprocess.DEVNULL).returncode
 
