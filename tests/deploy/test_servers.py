@@ -6,6 +6,7 @@ They take minutes, so `make test-deploy` runs them and the usual suite does not.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -198,7 +199,7 @@ def test_each_failure_names_step_cause_and_remedy(broken: Flow) -> None:
         ("busy", "driver", "its driver must not be torn off", "wait for it or stop it"),
         ("gone", "survey", "the host cannot be reached", "check address and port"),
     ):
-        part = text.partition(f"{host}: {step} failed")[2].partition(" failed: ")[0]
+        part = re.split(r"(?m)^\w+: \w+ failed: ", text.partition(f"\n{host}: {step} failed: ")[2])[0]
         assert cause in part, text
         assert remedy in part, text
     assert "10.99.0." not in text, "no address is shown"

@@ -37,7 +37,7 @@ def command(choices: DeployChoices, output_format: str) -> None:
         click.echo("\n".join(table_lines(choices.plan, hosts, choices.lang)))
         for outcome in in_the_way:
             click.echo("\n".join(failure_lines(choices.plan, outcome, choices.lang)))
-        for left in choices.plan.left_out:
+        for left in (row for row in choices.plan.left_out if row.chosen):
             click.echo(say("left out: {step}: {reason}", step=left.step.id, reason=left.reason).render(choices.lang))
     sys.exit(exitcodes.FINDINGS if in_the_way else exitcodes.CLEAN)
 

@@ -44,10 +44,11 @@ class PlannedStep(NamedTuple):
 
 
 class LeftOutStep(NamedTuple):
-    """A step that is not done, and why."""
+    """A step that is not done, and why; `chosen` is false where the user left it out."""
 
     step: DeployStep
     reason: Message
+    chosen: bool = True
 
 
 class DeployPlan(NamedTuple):
@@ -143,12 +144,12 @@ def make_plan(
     left_out: list[LeftOutStep] = []
     for step in facts.steps:
         reason = _reason_to_leave_out(facts, step, values, files)
-        if reason is None and step.id not in wanted:
-            reason = say("it was not chosen")
-        if reason is None:
-            steps.append(step)
-        else:
+        if step.id not in wanted:
+            left_out.append(LeftOutStep(step, say("it was not chosen"), chosen=False))
+        elif reason is not None:
             left_out.append(LeftOutStep(step, reason))
+        else:
+            steps.append(step)
     planned = tuple(_with_copies(steps, files, choice.timeouts))
     return DeployPlan(target, facts, values, settings, planned, tuple(left_out), bundle)
 
