@@ -55,6 +55,7 @@ def test_a_survey_of_this_machine(tmp_path: Path) -> None:
     if not is_importable("ansible_runner"):
         pytest.skip("ansible-runner is not installed")
     variables = "ansible_connection=local ansible_become=false ansible_host=198.51.100.7 ansible_password=hunter2222"
+    variables += f" ansible_python_interpreter={sys.executable}"
     (tmp_path / "hosts.ini").write_text(f"here {variables}\n", encoding="utf-8")
     words = ("-t", "ptex", "-i", "hosts.ini", "-f", "json", "--only", "driver")
     status, text, errors = run(tmp_path, "check", *words, "--set", "installer_args=--peermem")
