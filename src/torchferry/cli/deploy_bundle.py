@@ -18,7 +18,7 @@ from torchferry.deploy.bundle import damaged, read_bundle, write_bundle
 from torchferry.deploy.fetching import can_be_fetched, fetch, fetch_controller
 from torchferry.deploy.plan import facts_of, settled
 
-_FILE = translatable("file")
+_FILE = translatable("file of a bundle")
 
 
 @click.command("bundle")

@@ -17,7 +17,7 @@ from torchferry.deploy.script import ScriptSettings, step_script, survey_script
 
 _STEP = translatable("step or stage")
 _SETTING = translatable("setting")
-_FILE = translatable("file")
+_FILE = translatable("file of a bundle")
 
 STATE = "/var/lib/torchferry"
 """Folder on hosts and in containers: `<target>/state` for what torchferry remembers, `<target>/bundle` for files."""
