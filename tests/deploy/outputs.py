@@ -117,6 +117,7 @@ OUTPUTS = [
     ("sdaa", "driver", "TORCHFERRY failed: time limit of 1800 seconds", "time limit", "--timeout"),
     ("sdaa", "driver", "TORCHFERRY locked", "another installation", "wait"),
     ("ptex", "base", "TORCHFERRY failed: ended with 137", "killed", "goes on"),
+    ("ptex", "framework", "Error response from daemon: container 3dada69b is not running", "was stopped", "goes on"),
     ("ptex", "driver", "TORCHFERRY failed: a process uses a card", "torn off", "wait for it"),
     ("ptex", "survey", "Failed to connect to the host via ssh: No route to host", "cannot be reached", "inventory"),
     ("ptex", "survey", "ops@h: Permission denied (publickey,password).", "refused this account", "--ask-pass"),

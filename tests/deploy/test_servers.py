@@ -137,6 +137,7 @@ def test_a_killed_controller_finds_its_work_going_on(flow: Flow) -> None:
 def test_a_container_that_is_killed_in_the_middle_is_explained_and_goes_on(flow: Flow) -> None:
     inside = "docker exec t20_training_env_py38"
     flow.servers.on("new", f"{inside} rm -rf /usr/local/topsrider /opt/tops /var/log/torchferry")
+    flow.servers.on("new", f"{inside} bash -c 'mkdir -p /lab; echo 4 > /lab/slow'")
     run = subprocess.Popen(
         flow.command("run", "--limit", "new"), env=flow.environment, stdout=subprocess.PIPE, text=True
     )
