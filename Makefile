@@ -6,7 +6,7 @@ TARGET ?= npu
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo test wheels test-fast lint format generated messages check-generated aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start sanitize clean
+.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start sanitize clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -19,6 +19,18 @@ WHEELS := torch-npu==2.13.0
 wheels: $(VENV)/.ready-rehearsal
 	@test -e $(VENV)/.wheels || ($(BIN)/python -m pip download --quiet --no-deps --retries 1 --dest $(VENV)/wheels $(WHEELS) \
 	&& touch $(VENV)/.wheels) || echo "no $(WHEELS): the demo takes the simulated plugin, the tests that need the vendor's own are skipped"
+
+# Deployments on fake servers: systems of their own in network namespaces, with sshd and Docker. Needs root, and the systems
+# that `make lab-roots` makes once from Ubuntu's archive (TORCHFERRY_LAB: their folder); skips with the reason without them.
+test-deploy: $(VENV)/.ready-deploy
+	PATH="$(abspath $(BIN)):$$PATH" TORCHFERRY_TEST_DEPLOY=1 $(BIN)/python -m pytest -q tests/deploy
+
+demo-deploy: $(VENV)/.ready-deploy
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/demo_deploy.py
+
+TORCHFERRY_LAB ?= $(HOME)/.cache/torchferry-lab
+lab-roots:
+	bash tests/deploy/lab/make_roots.sh $(TORCHFERRY_LAB)
 
 # The packages that neither run torch nor start programs: for every save, in little more than a minute on two cores.
 FAST := $(addprefix tests/,core backends source rules programs report) $(wildcard tests/test_*.py)
@@ -110,6 +122,10 @@ $(VENV)/.ready: $(VENV)/.made pyproject.toml
 
 $(VENV)/.ready-rehearsal: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --group rehearsal
+	touch $@
+
+$(VENV)/.ready-deploy: $(VENV)/.ready-dev
+	$(BIN)/python -m pip install --quiet --editable '.[deploy]'
 	touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready

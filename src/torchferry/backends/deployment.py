@@ -26,9 +26,9 @@ a plan to read, a Dockerfile and manifests of it. Every table cites its sources:
     about_zh = "..."
     source = "GUIDE"
 
-    [[file]]                            # what the bundle carries; $INSTALLER is its path on the host and in the container
+    [[file]]                            # what the bundle carries; $INSTALLER is its path, on host and in container
     name = "installer"
-    kind = "file"                       # file, image, debs, rpms, wheels or folder; of the last four the variable is a folder
+    kind = "file"                       # file, image, debs, rpms, wheels, folder; of the last four it is a folder
     example = "Acme_3.0.run"            # its usual name
     optional = true                     # steps that need it are left out where it is missing, and that is said
     packages = ["git"]                  # kind debs: what is fetched in the image; kind wheels: requirements for pip
@@ -68,7 +68,7 @@ a plan to read, a Dockerfile and manifests of it. Every table cites its sources:
     ipc = "host"
     network = "host"
     shm_size = "64g"
-    devices = ["/dev/acme0"]
+    devices = ["/dev/acme[0-9]*"]       # patterns: a container gets those nodes that its host has
     mounts = ["/usr/local/acme:/usr/local/acme:ro"]
     capabilities = ["SYS_PTRACE"]
     environment = ["ACME_VISIBLE_DEVICES=all"]
@@ -80,12 +80,13 @@ a plan to read, a Dockerfile and manifests of it. Every table cites its sources:
     plugin = "acme-device-plugin"
     source = "GUIDE"
 
-A text may have its Chinese beside it, in a key that ends in `_zh`. Scripts see `$STATE`, a folder that stays on the host
-or in the container, `$BUNDLE`, the folder of the files, and what `[deployment]` and `[container]` say: `$ARCHITECTURE`,
-`$CARDS`, `$MODULE`, `"${CONTAINER_FLAGS[@]}"` and `$CONTAINER_SPEC`, a hash of these and the image.
+A text may have its Chinese beside it, in a key that ends in `_zh`. Scripts see `$STATE`, a folder that stays on the
+host or in the container, `$BUNDLE`, the folder of the files, and what `[deployment]` and `[container]` say:
+`$ARCHITECTURE`, `$CARDS`, `$MODULE`, `"${CONTAINER_FLAGS[@]}"`, `"${CONTAINER_DEVICES[@]}"`, and `$CONTAINER_SPEC`, a
+hash of these and the image.
 
-What holds for every vendor is in `backends/data/common/deploy.toml`: its steps come first in each stage, its hints last;
-a row of the vendor's with the same name stands in place of the shared one.
+What holds for every vendor is in `backends/data/common/deploy.toml`: its steps come first in each stage, its hints
+last; a row of the vendor's with the same name stands in place of the shared one.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def command() -> None:
 
     \b
     torchferry deploy bundle -t NAME -o bundle --file installer=FILE   on a connected machine
-    torchferry deploy plan -t NAME -i hosts.ini -b bundle              every command, to read
+    torchferry deploy plan -t NAME -b bundle                           every command, to read
     torchferry deploy run -t NAME -i hosts.ini -b bundle               install; again, to go on
     torchferry deploy verify -t NAME -i hosts.ini -b bundle            do the cards compute?
     """

@@ -30,12 +30,14 @@ def command(choices: DeployChoices, output_format: str) -> None:
     in_the_way = obstacles(choices, hosts.values())
     if output_format == "json":
         document = summary_json(choices.plan, hosts, "check", choices.lang)
-        print_json({**document, "ok": not in_the_way, "obstacles": [f"{item.host}: {item.step}" for item in in_the_way]})
+        print_json(
+            {**document, "ok": not in_the_way, "obstacles": [f"{item.host}: {item.step}" for item in in_the_way]}
+        )
     else:
         click.echo("\n".join(table_lines(choices.plan, hosts, choices.lang)))
         for outcome in in_the_way:
             click.echo("\n".join(failure_lines(choices.plan, outcome, choices.lang)))
-        for left in choices.plan.left_out:
+        for left in (row for row in choices.plan.left_out if row.chosen):
             click.echo(say("left out: {step}: {reason}", step=left.step.id, reason=left.reason).render(choices.lang))
     sys.exit(exitcodes.FINDINGS if in_the_way else exitcodes.CLEAN)
 

@@ -90,7 +90,7 @@ class DeployChoices:
 
 
 def plan_options(*, hosts: bool) -> Callable[[Function], Function]:
-    """Return the options that make a plan, and with `hosts` those that say where; the command gets them as `choices`."""
+    """Return the options that make a plan, with `hosts` those that say where; a command gets them as `choices`."""
 
     def decorate(function: Function) -> Function:
         @wraps(function)

@@ -42,7 +42,9 @@ def command(target: str, inventory: Path, output_format: str, output_file: Path 
         raise UsageError(say("nothing was run yet"))
     last = runs[-1]
     if output_format == "json":
-        hosts = {host: [records.outcome_row(step) for step in state.steps.values()] for host, state in last.hosts.items()}
+        hosts = {
+            host: [records.outcome_row(step) for step in state.steps.values()] for host, state in last.hosts.items()
+        }
         print_json({"schema": 1, "action": last.action, "target": last.target, "ok": last.ok, "hosts": hosts})
     else:
         # the titles and hints are the target's; its settings are not needed to read a record

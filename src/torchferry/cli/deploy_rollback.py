@@ -15,18 +15,24 @@ from torchferry.deploy.report import failure_lines
 @click.command("rollback")
 @plan_options(hosts=True)
 def command(choices: DeployChoices) -> None:
-    """Take back what runs changed since the last commit, the last step first: container, image, driver, files.
+    """Take back what runs changed since the last commit, last step first: container, image, driver, files.
 
-    A container that was there before comes back as it was. What is inside of the new container goes with it. A step that
-    has no way back is named. Nothing is taken from a card that a process uses.
+    A container that was there before comes back as it was. What is inside of the new container goes with it. A step
+    that has no way back is named. Nothing is taken from a card that a process uses.
 
     \b
     torchferry deploy rollback -t NAME -i hosts.ini -b bundle
     """
     plan, lang = choices.plan, choices.lang
     hosts = choices.play("undo", "rollback")
-    failures = [step for host in hosts.values() for step in host.steps.values() if step.status in ("failed", "unreachable")]
-    count = sum(step.status == "changed" for host in hosts.values() for step in host.steps.values())
+    failures = [
+        step for host in hosts.values() for step in host.steps.values() if step.status in ("failed", "unreachable")
+    ]
+    count = sum(
+        step.status == "changed" and plan.find(step.step) is not None
+        for host in hosts.values()
+        for step in host.steps.values()
+    )
     for outcome in failures:
         click.echo("\n".join(failure_lines(plan, outcome, lang)))
     click.echo(say_plural("{count} step taken back", "{count} steps taken back", count=count).render(lang))

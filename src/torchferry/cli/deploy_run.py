@@ -9,6 +9,7 @@ import click
 from torchferry.cli.deploy_check import obstacles
 from torchferry.cli.deploy_options import DeployChoices, plan_options, print_json
 from torchferry.core import exitcodes
+from torchferry.core.errors import UsageError
 from torchferry.core.messages import say, say_plural
 from torchferry.deploy.report import failure_lines, summary_json, table_lines
 
@@ -29,6 +30,16 @@ def command(choices: DeployChoices, dry_run: bool, output_format: str) -> None:
     torchferry deploy run -t NAME -i hosts.ini -b bundle --limit node7 --from-stage framework
     """
     plan, lang = choices.plan, choices.lang
+    carried = plan.bundle.files if plan.bundle else {}
+    missing = [file for file in plan.facts.files if not file.optional and file.name not in carried]
+    if missing:  # without it most steps would be left out, and the rest would look like a success
+        raise UsageError(
+            say(
+                "the bundle needs {files}",
+                files="; ".join(f"{file.name} ({file.about.render(lang)})" for file in missing),
+            ),
+            say("name each: {example}", example=" ".join(f"--file {file.name}=PATH" for file in missing)),
+        )
     hosts = choices.play("survey" if dry_run else "run", "run")
     failures = [host.failed for host in hosts.values() if host.failed is not None]
     if dry_run:
@@ -39,7 +50,7 @@ def command(choices: DeployChoices, dry_run: bool, output_format: str) -> None:
     click.echo("\n".join(table_lines(plan, hosts, lang)))
     for outcome in failures:
         click.echo("\n".join(failure_lines(plan, outcome, lang)))
-    for left in plan.left_out:
+    for left in (row for row in plan.left_out if row.chosen):
         click.echo(say("left out: {step}: {reason}", step=left.step.id, reason=left.reason).render(lang))
     if dry_run:
         for host in hosts.values():

@@ -103,7 +103,7 @@ def _read_file(manifest: Path, name: str, row: Any) -> BundledFile:
     if path.stat().st_size != row["bytes"]:
         raise UsageError(
             say(
-                "{path} has {size} bytes, the manifest says {expected}",
+                "{path} has the size {size}, the manifest says {expected}",
                 path=path,
                 size=path.stat().st_size,
                 expected=row["bytes"],

@@ -1,13 +1,13 @@
-"""What the output of a failing step means, and what to do: the hints of a target's `deploy.toml`, tried in their order."""
+"""What the output of a failing step means, and what to do: the hints of a target's `deploy.toml`, in order."""
 
 from __future__ import annotations
 
-from torchferry.backends.deployment import Deployment
+from torchferry.backends.deployment import DeployHint, Deployment
 from torchferry.core.messages import Bilingual
 from torchferry.core.record import NamedTuple
 
 
-class Explanation(NamedTuple):
+class FailureExplanation(NamedTuple):
     """Why a step failed and what to do; `source` says where this is known from."""
 
     cause: Bilingual
@@ -15,7 +15,7 @@ class Explanation(NamedTuple):
     source: str
 
 
-def explain(facts: Deployment, step: str, output: str) -> Explanation | None:
+def explain(facts: Deployment, step: str, output: str) -> FailureExplanation | None:
     """Return what an output means, by the first hint that matches; None where no hint knows it.
 
     Args:
@@ -23,13 +23,19 @@ def explain(facts: Deployment, step: str, output: str) -> Explanation | None:
         step: The name of the step; hints of other steps are not asked.
         output: What the step said.
     """
+    hint = matching_hint(facts, step, output)
+    if hint is None:
+        return None
+    match = hint.match.search(output)
+    groups = {name: text or "" for name, text in match.groupdict().items()} if match else {}
+    return FailureExplanation(_filled(hint.cause, groups), _filled(hint.do, groups), hint.source)
+
+
+def matching_hint(facts: Deployment, step: str, output: str) -> DeployHint | None:
+    """Return the first hint that an output matches; the arguments are those of `explain`."""
     for hint in facts.hints:
-        if hint.steps and step not in hint.steps:
-            continue
-        match = hint.match.search(output)
-        if match is not None:
-            groups = {name: text or "" for name, text in match.groupdict().items()}
-            return Explanation(_filled(hint.cause, groups), _filled(hint.do, groups), hint.source)
+        if (not hint.steps or step in hint.steps) and hint.match.search(output):
+            return hint
     return None
 
 

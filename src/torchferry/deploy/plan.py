@@ -17,7 +17,7 @@ from torchferry.deploy.script import ScriptSettings, step_script, survey_script
 
 _STEP = translatable("step or stage")
 _SETTING = translatable("setting")
-_FILE = translatable("file")
+_FILE = translatable("file of a bundle")
 
 STATE = "/var/lib/torchferry"
 """Folder on hosts and in containers: `<target>/state` for what torchferry remembers, `<target>/bundle` for files."""
@@ -44,10 +44,11 @@ class PlannedStep(NamedTuple):
 
 
 class LeftOutStep(NamedTuple):
-    """A step that is not done, and why."""
+    """A step that is not done, and why; `chosen` is false where the user left it out."""
 
     step: DeployStep
     reason: Message
+    chosen: bool = True
 
 
 class DeployPlan(NamedTuple):
@@ -93,6 +94,9 @@ class StepChoice(NamedTuple):
     timeouts: Mapping[str, int] = {}
 
 
+ALL_STEPS = StepChoice()
+
+
 def facts_of(target: str) -> Deployment:
     """Return what is known of a target's installation.
 
@@ -109,7 +113,7 @@ def facts_of(target: str) -> Deployment:
 
 
 def make_plan(
-    target: str, bundle: Bundle | None, given: Mapping[str, str], choice: StepChoice = StepChoice()
+    target: str, bundle: Bundle | None, given: Mapping[str, str], choice: StepChoice = ALL_STEPS
 ) -> DeployPlan:
     """Return what a deployment does.
 
@@ -140,12 +144,12 @@ def make_plan(
     left_out: list[LeftOutStep] = []
     for step in facts.steps:
         reason = _reason_to_leave_out(facts, step, values, files)
-        if reason is None and step.id not in wanted:
-            reason = say("it was not chosen")
-        if reason is None:
-            steps.append(step)
-        else:
+        if step.id not in wanted:
+            left_out.append(LeftOutStep(step, say("it was not chosen"), chosen=False))
+        elif reason is not None:
             left_out.append(LeftOutStep(step, reason))
+        else:
+            steps.append(step)
     planned = tuple(_with_copies(steps, files, choice.timeouts))
     return DeployPlan(target, facts, values, settings, planned, tuple(left_out), bundle)
 
@@ -204,13 +208,13 @@ def _settings(
     variables["ARCHITECTURE"], variables["CARDS"] = facts.architecture, facts.cards
     variables["MODULE"] = facts.module
     flags = container_flags(facts, values)
-    text = "\n".join([*flags, values["image"]])
+    text = "\n".join([*flags, *facts.container.devices, values["image"]])
     variables["CONTAINER_SPEC"] = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return ScriptSettings(variables, {"CONTAINER_FLAGS": flags})
+    return ScriptSettings(variables, {"CONTAINER_FLAGS": flags, "CONTAINER_DEVICES": facts.container.devices})
 
 
 def container_flags(facts: Deployment, values: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the options of `docker run` with which a container sees the cards.
+    """Return the options of `docker run` with which a container sees the cards, but for the nodes of these.
 
     `${name}` in them is a setting.
     """
@@ -220,7 +224,6 @@ def container_flags(facts: Deployment, values: Mapping[str, str]) -> tuple[str, 
     flags += [f"--network={needs.network}"] if needs.network else []
     flags += [f"--runtime={needs.runtime}"] if needs.runtime else []
     flags += [f"--shm-size={needs.shm_size}"] if needs.shm_size else []
-    flags += [f"--device={device}" for device in needs.devices]
     flags += [f"--cap-add={capability}" for capability in needs.capabilities]
     flags += [f"--env={variable}" for variable in needs.environment]
     flags += [f"--volume={mount}" for mount in needs.mounts]
@@ -294,7 +297,7 @@ def _copy_step(file: BundledFile, before: DeployStep) -> DeployStep:
     )
     part = f'"$BUNDLE/incoming/{file.name}.{file.sha256[:16]}"'
     placed = (
-        f'rm -rf {folder}.new && mkdir {folder}.new && tar -xf {part} --no-same-owner -C {folder}.new && chmod -R a+rX '
+        f"rm -rf {folder}.new && mkdir {folder}.new && tar -xf {part} --no-same-owner -C {folder}.new && chmod -R a+rX "
         f"{folder}.new && rm -rf {folder} && mv {folder}.new {folder} && rm -f {part}"
         if file.packed
         else f"chown 0:0 {part} && chmod 755 {part} && mv -f {part} {folder}"

@@ -31,12 +31,15 @@ ssh_args = -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=15
 """
 
 _CONNECTION = (
-    "{{ ['sh', '-c'] if ansible_connection | default('ssh') == 'local' else "
+    "{{ ['sh', '-c'] if ansible_connection | default('') == 'local' else "
     "(['sshpass', '-e'] if ansible_password is defined or ansible_ssh_pass is defined else []) "
-    "+ ['ssh', '-o', 'ServerAliveInterval=15', '-o', 'ServerAliveCountMax=8', '-p', ansible_port | default(22) | string] "
-    "+ (['-i', ansible_ssh_private_key_file] if ansible_ssh_private_key_file is defined else []) "
+    "+ ['ssh', '-o', 'ServerAliveInterval=15', '-o', 'ServerAliveCountMax=8'] "
+    "+ ['-p', ansible_port | default(22) | string] "
+    "+ (['-i', ansible_ssh_private_key_file] "
+    "if ansible_ssh_private_key_file is defined else []) "
     "+ ((ansible_ssh_common_args | default('')) ~ ' ' ~ (ansible_ssh_extra_args | default(''))).split() "
-    "+ (['-l', ansible_user] if ansible_user is defined else []) + ['--', ansible_host | default(inventory_hostname)] }}"
+    "+ (['-l', ansible_user] if ansible_user is defined else []) "
+    "+ ['--', ansible_host | default(inventory_hostname)] }}"
 )
 """The words that reach a host's shell, of the variables that Ansible's own connection takes."""
 
@@ -145,7 +148,8 @@ def _survey(scripts: Path) -> Iterable[str]:
 def _step(plan: DeployPlan, planned: PlannedStep, scripts: Path, mode: str) -> Iterable[str]:
     step = planned.step
     is_copy = planned.copied is not None and mode == "run"
-    long = planned.timeout > 300
+    # a vendor's command goes on when the connection is lost; what is asked later costs more than a short step takes
+    long = planned.timeout > 300 and mode == "run" and planned.copied is None
     argv = ["bash", "-s"]
     if step.in_container:
         argv = [plan.values["engine"], "exec", "-i", plan.values["container"], "bash", "-s"]

@@ -147,7 +147,11 @@ def inventory_hosts(options: PlayOptions) -> dict[str, dict[str, Any]]:
         listed = json.loads(done.stdout)
     except ValueError:
         raise UsageError(
-            say("Ansible cannot read the inventory {path}: {problem}", path=options.inventory, problem=done.stderr[-500:])
+            say(
+                "Ansible cannot read the inventory {path}: {problem}",
+                path=options.inventory,
+                problem=done.stderr[-500:],
+            )
         ) from None
     names: list[str] = []
     for group in listed.values():
@@ -175,10 +179,11 @@ class _Events:
         self._hidden = _hidden(hosts)
 
     def masked(self, text: str) -> str:
-        """Return a text without addresses, accounts and passwords of the inventory."""
+        """Return a text without addresses and passwords of the inventory, and without what steers a terminal."""
         for secret, shown in self._hidden:
             text = text.replace(secret, shown)
-        return text
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
 
     def take(self, event: Mapping[str, Any]) -> bool:
         """Take an event of ansible-runner; True keeps its file, which nobody needs."""
@@ -243,6 +248,9 @@ class _Events:
 
 def _text_of(result: Mapping[str, Any]) -> str:
     """Return what a task printed, or what Ansible says of it."""
+    # Ansible's own programs on the host say why they failed in keys of their own
+    result = {**result, "stdout": result.get("stdout") or result.get("module_stdout")}
+    result["stderr"] = result.get("stderr") or result.get("module_stderr")
     parts = [str(result.get(key) or "").strip() for key in ("stdout", "stderr", "msg")]
     if (parts[0] or parts[1]) and parts[2].startswith("non-zero return code"):
         parts.pop()

@@ -1,4 +1,4 @@
-"""Records of runs: what each step on each host came to, and how long it took. A record holds no address and no account."""
+"""Records of runs: what each step on each host came to, and how long it took; no address, no account."""
 
 from __future__ import annotations
 

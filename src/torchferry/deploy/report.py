@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torchferry.backends.deployment import STAGES
-from torchferry.core.messages import Message, display_width, say, say_in, say_plural, translatable
+from torchferry.core.messages import Message, display_width, say, say_plural, translatable
 from torchferry.deploy.hints import explain
 from torchferry.deploy.plan import LOGS, DeployPlan, PlannedStep
 from torchferry.deploy.playing import HostOutcome, StepOutcome
@@ -16,9 +16,7 @@ from torchferry.deploy.records import RunRecord, outcome_row
 _SIGNS = {"ok": "=", "changed": "+", "failed": "x", "unreachable": "x", "todo": "."}
 _WORST = ("failed", "unreachable", "todo", "changed", "ok")
 
-_LEGEND = say(
-    "= nothing to do, + changed, . not done, x failed; a stage shows the worst of its steps"
-)
+_LEGEND = say("= nothing to do, + changed, . not done, x failed; a stage shows the worst of its steps")
 _STATUSES = {
     "ok": translatable("nothing to do"),
     "changed": translatable("changed"),
@@ -30,7 +28,7 @@ _STATUSES = {
 
 def status_text(status: str) -> Message:
     """Return a status as a reader sees it."""
-    return say_in("deployment", _STATUSES[status]) if status == "changed" else say(_STATUSES[status])
+    return say(_STATUSES[status])
 
 
 def plan_lines(plan: DeployPlan, lang: str) -> Iterator[str]:
@@ -57,7 +55,7 @@ def _step_lines(plan: DeployPlan, planned: PlannedStep, lang: str) -> Iterator[s
     if planned.copied is not None:
         file = planned.copied
         sent = say(
-            "sent where it is missing: {path}, {size} bytes, sha256 {hash}",
+            "sent where it is missing: {path}, size {size}, sha256 {hash}",
             path=file.path,
             size=file.size,
             hash=file.sha256,

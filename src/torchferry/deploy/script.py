@@ -82,7 +82,8 @@ def survey_script(
         engine: The program of the container engine.
         container: The name of the container.
     """
-    on_host, inside = [], []
+    on_host: list[tuple[int, DeployStep]] = []
+    inside: list[tuple[int, DeployStep]] = []
     for number, step in steps:
         (inside if step.in_container else on_host).append((number, step))
     lines = ["{", f"STATE={shlex.quote(settings.values['STATE'])}", _held("SETTINGS", settings.text()), _LOOK]

@@ -74,7 +74,7 @@ def t20_sources(folder: Path, image_layer: Path, debs: Path | None) -> dict[str,
     """Make what a bundle of the T20 flow carries; the image has no Python where its packages are carried in `debs`."""
     t20 = HERE / "t20"
     payload = folder / "payload"
-    torch, ptex = ((t20 / f"{name}.py").read_text(encoding="utf-8") for name in ("torch", "ptex"))
+    torch, ptex = ((t20 / f"{name}_module.txt").read_text(encoding="utf-8") for name in ("torch", "ptex"))
     wheel(payload / "pytorch-gcu", "torch", "1.11.0+gcu", {"torch/__init__.py": torch})
     wheel(payload / "pytorch-gcu", "ptex", "2.1.0+torch1.11.0", {"ptex/__init__.py": ptex})
     scripts = payload / "huggingface-gcu" / "sd_scripts_1.1.28"

@@ -66,8 +66,8 @@ class Servers:
 
     def _up(self, name: str) -> None:
         address, system = self._hosts[name].split(" ")
-        command = ["bash", HERE / "host.sh", "up", name, address, roots() / system, self.folder / f"{name}.layer"]
-        subprocess.run([*command, self.folder / name], check=True)
+        command: list[str | Path] = ["bash", HERE / "host.sh", "up", name, address, roots() / system]
+        subprocess.run([*command, self.folder / f"{name}.layer", self.folder / name], check=True)
 
     def _write_inventory(self) -> None:
         arguments = "-o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no -o LogLevel=ERROR"

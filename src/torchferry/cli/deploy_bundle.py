@@ -1,0 +1,112 @@
+"""`torchferry deploy bundle`: what is carried to hosts without a network."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from torchferry.backends.deployment import Deployment
+from torchferry.cli.completion import target_option
+from torchferry.cli.deploy_options import assignments, target_name
+from torchferry.core import exitcodes
+from torchferry.core.errors import UsageError, unknown_name
+from torchferry.core.messages import language, say, say_plural, translatable
+from torchferry.deploy.bundle import damaged, read_bundle, write_bundle
+from torchferry.deploy.fetching import can_be_fetched, fetch, fetch_controller
+from torchferry.deploy.plan import facts_of, settled
+
+_FILE = translatable("file of a bundle")
+
+
+@click.command("bundle")
+@target_option(required=True)
+@click.option(
+    "-o", "--output", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder of the bundle."
+)
+@click.option("--file", "files", multiple=True, metavar="NAME=PATH", help="A file or folder that you have.")
+@click.option("--fetch", "fetching", is_flag=True, help="Fetch what is public: image, packages, wheels.")
+@click.option("--controller", is_flag=True, help="Also fetch Ansible, for a machine without a network.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting that the bundle brings along.")
+@click.option("--check", "checking", is_flag=True, help="Compare an existing bundle with its manifest; write nothing.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+def command(
+    target: str,
+    output: Path,
+    files: tuple[str, ...],
+    fetching: bool,
+    controller: bool,
+    settings: tuple[str, ...],
+    checking: bool,
+    lang: str | None,
+) -> None:
+    """Collect what hosts without a network need, in one folder with a manifest of hashes.
+
+    The vendor's installer is yours to bring: it is never fetched. With --fetch the rest comes from public places, the
+    image with `docker pull`, packages of the system inside of that image, wheels for the container's Python. Each hash
+    is compared again when a file has arrived on a host.
+
+    \b
+    torchferry deploy bundle -t NAME -o bundle --file installer=FILE --fetch
+    torchferry deploy bundle -t NAME -o bundle --check
+    """
+    lang = lang or language()
+    if checking:
+        bad = damaged(read_bundle(output))
+        for name in bad:
+            click.echo(say("{name} is not what the manifest says", name=name).render(lang))
+        if not bad:
+            click.echo(say("every file is what the manifest says").render(lang))
+        sys.exit(exitcodes.FINDINGS if bad else exitcodes.CLEAN)
+    name = target_name(target)
+    facts = facts_of(name)
+    given = assignments(settings, "--set")
+    sources = {file: _existing(facts, file, path) for file, path in assignments(files, "--file").items()}
+    with tempfile.TemporaryDirectory(prefix="torchferry-bundle-") as folder:
+        if fetching:
+            values = settled(facts, given)
+            for file in facts.files:
+                if file.name not in sources and can_be_fetched(file):
+                    into = Path(folder, f"of-{file.name}")
+                    into.mkdir()
+                    sources[file.name] = fetch(file, facts, values, into, lambda line: click.echo(line, err=True))
+        missing = [file for file in facts.files if file.name not in sources]
+        required = [file for file in missing if not file.optional]
+        if required:
+            raise UsageError(
+                say(
+                    "the bundle needs {files}",
+                    files="; ".join(f"{file.name} ({file.about.render(lang)}, {file.example})" for file in required),
+                ),
+                say("name each: {example}", example=" ".join(f"--file {file.name}=PATH" for file in required)),
+            )
+        bundle = write_bundle(output, name, sources, given)
+    if controller:
+        fetch_controller(output / "controller", lambda line: click.echo(line, err=True))
+    for bundled in bundle.files.values():
+        click.echo(f"{bundled.sha256}  {bundled.size:>12}  {bundled.name} ({bundled.original})")
+    for file in missing:
+        click.echo(say("not in the bundle: {name}: {about}", name=file.name, about=file.about).render(lang))
+    total = sum(bundled.size for bundled in bundle.files.values())
+    click.echo(
+        say_plural("{count} file, {size} MB", "{count} files, {size} MB", count=len(bundle.files), size=total // 10**6)
+        .render(lang)
+    )  # fmt: skip
+
+
+def _existing(facts: Deployment, name: str, text: str) -> Path:
+    """Return the path of a file that the user named.
+
+    Raises:
+        UsageError: the target has no such file, it does not exist, or it is a folder in place of a file.
+    """
+    file = facts.file(name)
+    if file is None:
+        raise unknown_name(_FILE, name, [other.name for other in facts.files])
+    path = Path(text)
+    if not (path.is_dir() if file.is_folder else path.is_file()):
+        kind = say("a folder") if file.is_folder else say("a file")
+        raise UsageError(say("{name}: {path} is not {kind}", name=name, path=path, kind=kind))
+    return path

@@ -1,0 +1,43 @@
+"""`torchferry deploy dockerfile`: a Dockerfile and a compose file with what the cards need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from torchferry.cli.completion import target_option
+from torchferry.cli.deploy_options import assignments, target_name
+from torchferry.cli.writing import write
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
+from torchferry.deploy import containers
+from torchferry.deploy.plan import facts_of, settled
+
+
+@click.command("dockerfile")
+@target_option(required=True)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; can be repeated.")
+@click.option(
+    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder to write both files into."
+)
+def command(target: str, settings: tuple[str, ...], output: Path | None) -> None:
+    """Write a Dockerfile and compose.yaml for a project: image, devices, shared memory, variables, privileges.
+
+    \b
+    torchferry deploy dockerfile -t NAME
+    torchferry deploy dockerfile -t NAME -o .
+    """
+    facts = facts_of(target_name(target))
+    values = settled(facts, assignments(settings, "--set"))
+    files = {"Dockerfile": containers.dockerfile(facts, values), "compose.yaml": containers.compose(facts, values)}
+    if output is None:
+        click.echo("\n".join(f"# --- {name}\n{text}" for name, text in files.items()), nl=False)
+        return
+    for name in files:
+        if (output / name).exists():
+            raise UsageError(say("{path} exists and is left as it is", path=output / name))
+    output.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        write(text, output / name)
+        click.echo(str(output / name))

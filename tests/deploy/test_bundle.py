@@ -1,0 +1,163 @@
+"""Bundles, refused where they are not what the manifest says; scripts of steps, run on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from torchferry.backends.deployment import DeployStep
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import Bilingual
+from torchferry.deploy.bundle import damaged, read_bundle, write_bundle
+from torchferry.deploy.script import ScriptSettings, step_script, survey_script
+
+
+def small_bundle(folder: Path) -> Path:
+    (folder / "model" / "part").mkdir(parents=True)
+    (folder / "model" / "part" / "weights").write_bytes(b"w" * 1000)
+    (folder / "installer.run").write_text("#!/bin/sh\n", encoding="utf-8")
+    sources = {"installer": folder / "installer.run", "model": folder / "model"}
+    write_bundle(folder / "bundle", "ptex", sources, {"disk_mb": "5"})
+    return folder / "bundle"
+
+
+def test_the_same_folder_has_the_same_hash(tmp_path: Path) -> None:
+    first = read_bundle(small_bundle(tmp_path / "a"))
+    os.symlink("/etc/passwd", tmp_path / "a" / "model" / "link")
+    os.utime(tmp_path / "a" / "model" / "part" / "weights", (1, 1))
+    again = write_bundle(tmp_path / "b", "ptex", {"model": tmp_path / "a" / "model"}, {})
+    assert again.files["model"].sha256 == first.files["model"].sha256, "neither times nor links are in it"
+    assert damaged(first) == []
+    first.files["installer"].path.write_text("#!/bin/bad", encoding="utf-8")
+    assert damaged(first) == ["installer"]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"schema": 2}, "schema"),
+        ({"files": {"installer": {"path": "../../etc/passwd"}}}, "file installer"),
+        ({"files": []}, "are needed"),
+        ({"values": {"image": 3}}, "are needed"),
+    ],
+)
+def test_a_manifest_is_not_trusted(tmp_path: Path, change: dict[str, object], problem: str) -> None:
+    folder = small_bundle(tmp_path)
+    manifest = folder / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), **change}), encoding="utf-8")
+    with pytest.raises(UsageError, match=problem):
+        read_bundle(folder)
+
+
+def test_a_path_out_of_the_bundle_is_refused(tmp_path: Path) -> None:
+    folder = small_bundle(tmp_path)
+    manifest = folder / "manifest.json"
+    document = json.loads(manifest.read_text())
+    for path in ("files/../../x", "/etc/passwd", "files/a/b"):
+        document["files"]["installer"]["path"] = path
+        manifest.write_text(json.dumps(document), encoding="utf-8")
+        with pytest.raises(UsageError, match="no manifest"):
+            read_bundle(folder)
+
+
+def test_a_file_that_was_cut_off_is_seen_at_once(tmp_path: Path) -> None:
+    folder = small_bundle(tmp_path)
+    os.truncate(folder / "files" / "installer", 3)
+    with pytest.raises(UsageError, match="has the size 3, the manifest says 10"):
+        read_bundle(folder)
+
+
+class OneStep:
+    """A step whose script runs on this machine, in a folder of its own."""
+
+    def __init__(self, folder: Path, busy: str = "", **fields: object) -> None:
+        self.folder = folder
+        values = {"STATE": str(folder / "state"), "LOGS": str(folder / "logs"), "PLACE": f"{folder}/a place's"}
+        self.settings = ScriptSettings(values, {"WORDS": ("one two", "$(three)")})
+        given: dict[str, object] = {
+            "id": "step",
+            "stage": "driver",
+            "where": "host",
+            "title": Bilingual("t"),
+            "check": 'test -e "$PLACE"',
+            "run": 'echo "${WORDS[1]}"; touch "$PLACE"',
+            "undo": 'rm "$PLACE"',
+            "undo_note": Bilingual(""),
+            "needs": (),
+            "uses": (),
+            "when": ("", ""),
+            "timeout": 20,
+            "ok_rc": (0,),
+            "verify_retries": 0,
+            "reboot": False,
+            "refuse_busy": True,
+            "source": "",
+            **fields,
+        }
+        self.step = DeployStep(**given)  # type: ignore[arg-type]
+        self.script = step_script(self.step, self.settings, busy, self.step.timeout)
+
+    def __call__(self, mode: str) -> tuple[int, list[str]]:
+        done = subprocess.run(["bash", "-s", mode], input=self.script, capture_output=True, text=True, check=False)
+        return done.returncode, (done.stdout + done.stderr).splitlines()
+
+
+def test_a_step_checks_runs_once_and_is_taken_back(tmp_path: Path) -> None:
+    step = OneStep(tmp_path)
+    assert step("check")[0] == 1
+    assert not (tmp_path / "state").exists(), "to look changes nothing"
+    assert step("undo") == (0, ["TORCHFERRY unchanged"])
+    assert step("run") == (0, ["$(three)", "TORCHFERRY changed"])
+    assert step("check")[0] == 0
+    assert step("run") == (0, ["TORCHFERRY unchanged"])
+    assert step("undo") == (0, ["TORCHFERRY changed"])
+    assert not Path(f"{tmp_path}/a place's").exists()
+    assert (tmp_path / "state" / "changed").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "busy", "last"),
+    [
+        ({"run": "exit 3"}, "", "TORCHFERRY failed: ended with 3"),
+        ({"run": "true"}, "", "TORCHFERRY failed: ended with 0, but the check is still not met"),
+        ({"run": "sleep 20", "timeout": 1}, "", "TORCHFERRY failed: time limit of 1 seconds"),
+        ({"run": ""}, "", "TORCHFERRY failed: the check is not met"),
+        ({}, "true", "TORCHFERRY failed: a process uses a card"),
+        # what asks on the terminal gets an end of input
+        ({"run": 'read -r -p "Press Any Key" key || exit 9'}, "", "TORCHFERRY failed: ended with 9"),
+    ],
+)
+def test_a_step_says_how_it_failed(tmp_path: Path, fields: dict[str, object], busy: str, last: str) -> None:
+    status, lines = OneStep(tmp_path, busy, **fields)("run")
+    assert (status, lines[-1]) == (1, last)
+
+
+def test_other_exit_codes_can_mean_success(tmp_path: Path) -> None:
+    assert OneStep(tmp_path, ok_rc=(0, 2), run='touch "$PLACE"; exit 2')("run")[1] == ["TORCHFERRY changed"]
+
+
+def test_what_began_and_did_not_end_is_done_again(tmp_path: Path) -> None:
+    killed = "kill -9 $(awk '/PPid/ {print $2}' /proc/$PPID/status)"
+    step = OneStep(tmp_path, run=f'touch "$PLACE"; {killed}')
+    assert step("run")[0] == -9
+    assert Path(f"{tmp_path}/a place's").exists(), "its check would pass"
+    assert (tmp_path / "state" / "begun.step").exists()
+    healed = OneStep(tmp_path)
+    assert healed("check")[0] == 1
+    assert healed("run")[1][-1] == "TORCHFERRY changed"
+    assert healed("check")[0] == 0
+
+
+def test_a_survey_looks_at_all_steps_at_once(tmp_path: Path) -> None:
+    good, bad = OneStep(tmp_path, check="echo fine"), OneStep(tmp_path, check="echo 'not \"yet\"'; exit 7")
+    inside = OneStep(tmp_path, where="container")
+    steps = [(0, good.step), (1, bad.step._replace(id="bad")), (2, inside.step._replace(id="inside"))]
+    script = survey_script(steps, good.settings, "false", "none")
+    done = subprocess.run(["bash", "-s"], input=script, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["0 step 0 ZmluZQ==", "1 bad 7 bm90ICJ5ZXQi", "2 inside 255 "]
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,80 @@
+"""The command line of deployments: what needs no server, and a survey of this machine, which changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchferry.core.importable import is_importable
+from torchferry.deploy.plan import make_plan
+from torchferry.deploy.playing import StepOutcome, _Events
+
+
+def run(folder: Path, *words: str) -> tuple[int, str, str]:
+    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "TORCHFERRY_LANG": "en", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "torchferry", "deploy", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_bundle_is_made_checked_and_planned_with(tmp_path: Path) -> None:
+    status, _, errors = run(tmp_path, "bundle", "-t", "ptex", "-o", "b")
+    assert status == 2
+    assert "the bundle needs installer" in errors
+    (tmp_path / "x.run").write_text("#!/bin/sh\n", encoding="utf-8")
+    status, text, errors = run(tmp_path, "bundle", "-t", "ptex", "-o", "b", "--file", "installer=x.run")
+    assert status == 0, errors
+    assert "not in the bundle: debs" in text
+    assert run(tmp_path, "bundle", "-t", "ptex", "-o", "b", "--check")[0] == 0
+    status, text, _ = run(tmp_path, "plan", "-t", "ptex", "-b", "b", "--set", "container=mine")
+    assert status == 0
+    assert "export CONTAINER=mine" in text
+    assert '"$INSTALLER" -y -C torch-gcu' in text
+    (tmp_path / "b" / "files" / "installer").write_text("#!/bin/bad", encoding="utf-8")
+    status, text, _ = run(tmp_path, "bundle", "-t", "ptex", "-o", "b", "--check")
+    assert (status, text) == (1, "installer is not what the manifest says\n")
+
+
+def test_a_survey_of_this_machine(tmp_path: Path) -> None:
+    """The whole way through Ansible, with a connection that is none, and an inventory with secrets."""
+    if shutil.which("ansible-playbook", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}") is None:
+        pytest.skip("ansible-playbook is not installed: pip install 'torchferry[deploy]'")
+    if not is_importable("ansible_runner"):
+        pytest.skip("ansible-runner is not installed")
+    variables = "ansible_connection=local ansible_become=false ansible_host=198.51.100.7 ansible_password=hunter2222"
+    variables += f" ansible_python_interpreter={sys.executable}"
+    (tmp_path / "hosts.ini").write_text(f"here {variables}\n", encoding="utf-8")
+    words = ("-t", "ptex", "-i", "hosts.ini", "-f", "json", "--only", "driver")
+    status, text, errors = run(tmp_path, "check", *words, "--set", "installer_args=--peermem")
+    document = json.loads(text)
+    assert status == 1, errors
+    assert "here: ofed" in document["obstacles"]
+    assert document["hosts"]["here"]["steps"]["architecture"] in ("ok", "todo")
+    assert "198.51.100.7" not in text + errors
+    assert "hunter2222" not in text + errors
+    assert not (tmp_path / "state").exists(), "to look is not recorded"
+
+
+def test_what_hosts_print_is_text_without_secrets() -> None:
+    outcomes: list[StepOutcome] = []
+    variables = {"ansible_host": "198.51.100.7", "ansible_become_password": "hunter2222"}
+    events = _Events(make_plan("ptex", None, {}), {"node": variables}, outcomes.append)
+    result = {"stdout": "to 198.51.100.7 with hunter2222\x1b[31m red\a", "changed": False}
+    data = {"host": "node", "task": "image", "res": result, "duration": 2}
+    events.take({"event": "runner_on_failed", "event_data": data})
+    assert outcomes == [StepOutcome("node", "image", "failed", 2.0, "to node with ***?[31m red?")]
+    events.take({"event": "runner_on_failed", "event_data": {**data, "host": "another"}})
+    assert len(outcomes) == 1

@@ -1,0 +1,194 @@
+"""The targets' deploy.toml: every file reads, every script parses, every hint answers its recorded output."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.outputs import OUTPUTS, UNEXPLAINED
+from torchferry.backends import registry
+from torchferry.backends.datafile import VENDORS
+from torchferry.backends.deployment import Deployment, deployment
+from torchferry.core.errors import UsageError
+from torchferry.deploy.bundle import read_bundle, write_bundle
+from torchferry.deploy.containers import TrainingJob, compose, dockerfile, kubernetes
+from torchferry.deploy.hints import explain, matching_hint
+from torchferry.deploy.plan import DeployPlan, StepChoice, facts_of, make_plan, settled
+from torchferry.deploy.playbook import write_project
+from torchferry.deploy.report import plan_lines
+
+TARGETS = [name for name in registry.names() if (VENDORS / name / "deploy.toml").is_file()]
+GIVEN = {"image": "example/image:1"}
+
+
+def full_bundle(facts: Deployment, target: str, folder: Path) -> Path:
+    """Make a bundle with every file that a target knows."""
+    sources: dict[str, Path] = {}
+    for file in facts.files:
+        path = folder / f"of-{file.name}"
+        if file.is_folder:
+            path.mkdir(parents=True)
+            (path / "one").write_text("1", encoding="utf-8")
+        else:
+            path.write_text("#!/bin/sh\n", encoding="utf-8")
+        sources[file.name] = path
+    write_bundle(folder / "bundle", target, sources, GIVEN)
+    return folder / "bundle"
+
+
+def full_plan(target: str, folder: Path) -> DeployPlan:
+    return make_plan(target, read_bundle(full_bundle(facts_of(target), target, folder)), {})
+
+
+def test_every_vendor_has_one() -> None:
+    assert registry.built_in() == TARGETS
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_scripts_parse_and_the_playbook_is_one(target: str, tmp_path: Path) -> None:
+    plan = full_plan(target, tmp_path)
+    assert [left.step.id for left in plan.left_out] in ([], ["build"])
+    project = tmp_path / "project"
+    project.mkdir()
+    play = write_project(plan, project, "run")
+    scripts = sorted((project / "scripts").glob("*.sh"))
+    assert len(scripts) == len(plan.planned) + 2
+    for script in scripts:
+        done = subprocess.run(["bash", "-n", script], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{script.name}: {done.stderr}"
+    for planned in plan.planned:
+        for text in (planned.step.check, planned.step.run, planned.step.undo):
+            done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{planned.step.id}: {done.stderr}"
+            assert "apt-get update" not in text
+    program = shutil.which("ansible-playbook")
+    if program is None:
+        pytest.skip("ansible-playbook is not installed")
+    done = subprocess.run(
+        [program, "--syntax-check", "-i", "localhost,", play], capture_output=True, text=True, check=False, cwd=project
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_plan_shows_every_command(target: str, tmp_path: Path) -> None:
+    plan = full_plan(target, tmp_path)
+    for lang in ("en", "zh"):
+        text = "\n".join(plan_lines(plan, lang))
+        for planned in plan.planned:
+            assert planned.step.title.render(lang) in text
+            for script in (planned.step.check, planned.step.run):
+                assert all(line in text for line in script.splitlines())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_cannot_be_taken_back_is_said(target: str) -> None:
+    for step in facts_of(target).steps:
+        if step.run and not step.in_container:
+            assert bool(step.undo) != bool(step.undo_note.en), step.id
+            assert step.undo or step.undo_note.zh
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_texts_are_there_in_both_languages(target: str) -> None:
+    facts = facts_of(target)
+    texts = [facts.product, *(step.title for step in facts.steps)]
+    texts += [value.about for value in facts.values]
+    texts += [file.about for file in facts.files]
+    texts += [text for hint in facts.hints for text in (hint.cause, hint.do)]
+    assert [text.en for text in texts if not text.en or not text.zh] == []
+
+
+@pytest.mark.parametrize(("target", "step", "output", "cause", "remedy"), OUTPUTS)
+def test_a_recorded_output_is_explained(target: str, step: str, output: str, cause: str, remedy: str) -> None:
+    explanation = explain(facts_of(target), step, output)
+    assert explanation is not None
+    assert cause in explanation.cause.en
+    assert remedy in explanation.do.en
+    assert explanation.cause.zh
+    assert explanation.do.zh
+
+
+@pytest.mark.parametrize(("target", "step", "output"), UNEXPLAINED)
+def test_what_no_hint_knows_stays_unexplained(target: str, step: str, output: str) -> None:
+    assert explain(facts_of(target), step, output) is None
+
+
+def test_every_hint_answers_a_recorded_output() -> None:
+    """No hint is there that nobody has seen answer, or that an earlier one hides."""
+    answered = {matching_hint(facts_of(target), step, output) for target, step, output, _, _ in OUTPUTS}
+    hints = {hint: target for target in TARGETS for hint in facts_of(target).hints}
+    assert [f"{target}: {hint.match.pattern}" for hint, target in hints.items() if hint not in answered] == []
+
+
+def test_what_is_not_public_is_asked_for_by_its_name() -> None:
+    with pytest.raises(UsageError, match="not public, so you have to say it: image"):
+        settled(facts_of("npu"), {})
+    with pytest.raises(UsageError, match="unknown setting `imag`"):
+        settled(facts_of("npu"), {"imag": "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("image", "x; rm -rf /"), ("container", "$(id)"), ("container", "-v"), ("engine", "sh"), ("disk_mb", "1\n2")],
+)
+def test_a_setting_is_no_command(name: str, text: str) -> None:
+    with pytest.raises(UsageError, match="is no value of"):
+        settled(facts_of("ptex"), {name: text})
+
+
+def test_stages_and_steps_are_chosen(tmp_path: Path) -> None:
+    bundle = read_bundle(full_bundle(facts_of("ptex"), "ptex", tmp_path))
+    plan = make_plan("ptex", bundle, {}, StepChoice(from_stage="repair"))
+    ids = [planned.step.id for planned in plan.planned if planned.step.stage != "precheck"]
+    assert ids == [
+        *("copy-wheels", "pins", "copy-installer", "framework-repair", "framework-answers", "cards-answer"),
+        *("card-computes", "copy-model", "sample"),
+    ]
+    plan = make_plan("ptex", bundle, {}, StepChoice(only=("driver",), timeouts={"driver": 7}))
+    assert [planned.step.id for planned in plan.planned][-2:] == ["copy-installer", "driver"]
+    assert plan.planned[-1].timeout == 7
+    with pytest.raises(UsageError, match="unknown step or stage `drivr`"):
+        make_plan("ptex", bundle, {}, StepChoice(only=("drivr",)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_files_for_containers_and_clusters(target: str) -> None:
+    yaml = pytest.importorskip("yaml")
+    facts = facts_of(target)
+    values = settled(facts, GIVEN)
+    assert "FROM example/image:1\n" in dockerfile(facts, values)
+    service = yaml.safe_load(compose(facts, values))["services"]["training"]
+    assert service.get("shm_size", "") == facts.container.shm_size
+    assert service.get("privileged", False) == facts.container.privileged
+    assert "*" not in json.dumps(service.get("devices", []))
+    job = TrainingJob("train", ("bash", "-c", "a: b # c"), 2, 8, facts.kubernetes.resource or "example.com/card")
+    found, batch = yaml.safe_load_all(kubernetes(facts, values, job))
+    pod = batch["spec"]["template"]["spec"]
+    assert found["spec"]["clusterIP"] == "None"
+    assert batch["spec"]["completions"] == batch["spec"]["parallelism"] == 2
+    assert pod["subdomain"] == found["metadata"]["name"]
+    container = pod["containers"][0]
+    assert container["resources"]["limits"] == {job.resource: "8"}
+    assert container["command"] == ["bash", "-c", "a: b # c"]
+    names = {volume["name"] for volume in pod["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == names
+    assert all(isinstance(variable.get("value", ""), str) for variable in container["env"])
+
+
+def test_a_resource_that_is_not_public_is_asked_for() -> None:
+    facts = facts_of("sdaa")
+    with pytest.raises(UsageError, match="not public"):
+        kubernetes(facts, settled(facts, GIVEN), TrainingJob("train", ("true",)))
+
+
+def test_a_target_without_the_file_says_so() -> None:
+    class Other:
+        NAME = "other"
+        DATA_DIRECTORY = Path(__file__).parent / "nothing"
+
+    assert deployment(Other) is None  # type: ignore[arg-type]
