@@ -19,6 +19,7 @@ from torchferry.programs.judging import judge
 from torchferry.programs.model import Need, Verdict
 from torchferry.programs.noting import JUDGED_AFTERWARDS
 from torchferry.programs.switches import Settings, settings_of
+from torchferry.programs.uses import _asking_for
 from torchferry.programs.words import Words, words_of
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.registry import rules
@@ -407,3 +408,9 @@ def test_defaults_of_what_is_no_option(tmp_path: Path) -> None:
         "other.py": part,
     }
     assert judged(tmp_path, files)["train.py"].unread == ()
+
+
+@given(st.text("ab_(),.# \n\\é", max_size=20))
+def test_a_module_before_a_comma_is_found_where_it_is_a_word_of_its_own(text: str) -> None:
+    plain = re.search(r"\bab(?:[\s)\\]|#[^\n]*)*,", text)
+    assert (_asking_for("ab").search(text) is not None) is (plain is not None)

@@ -176,8 +176,7 @@ class Uses:
         stem = _stem(module)
         if stem not in self._looking:
             words, text = self.sources.words, self.sources.text
-            said = re.escape(stem)  # a search for letters is the quickest: what stands before them is asked afterwards
-            asked = re.compile(rf"{said}(?<!\w{said})(?:[\s)\\]|#[^\n]*)*,").search  # getattr(module, name)
+            asked = _asking_for(stem).search  # getattr(module, name)
             own = frozenset(words.holding("__dict__"))
             self._looking[stem] = frozenset(
                 path
@@ -421,6 +420,15 @@ class Uses:
                 if isinstance(other.parents.get(other.parents.get(node, node)), ast.Compare):
                     continue  # `"name" in globals()` only asks for that name
                 yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{node.lineno})")
+
+
+def _asking_for(module: str) -> re.Pattern[str]:
+    """Return what finds a module before a comma in a text: `getattr(module, name)`.
+
+    The letters are looked for first, and then what stands before them: Python's search is quick only at that.
+    """
+    said = re.escape(module)
+    return re.compile(rf"{said}(?<!\w{said})(?:[\s)\\]|#[^\n]*)*,")
 
 
 def _stem(path: str) -> str:
