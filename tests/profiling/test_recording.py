@@ -89,7 +89,7 @@ def test_marks_of_two_threads_and_of_what_raised_are_closed_by_their_own(monkeyp
     import torch
 
     from torchferry.profiling import recorder
-    from torchferry.profiling.reading import MODULE_PREFIX
+    from torchferry.profiling.records import MODULE_PREFIX
 
     class Mark:
         opened: ClassVar[list[tuple[int, str]]] = []
