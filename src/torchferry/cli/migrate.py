@@ -11,7 +11,7 @@ import click
 
 from torchferry.cli.choices import Choices
 from torchferry.cli.device_module import DEVICE_MODULES, with_module_files
-from torchferry.cli.options import output_options, selection_options
+from torchferry.cli.options import output_options, rehearse_seconds_option, selection_options
 from torchferry.cli.output import progress, tell
 from torchferry.cli.settings import RunSettings, settle
 from torchferry.core.errors import TorchferryError, UsageError
@@ -85,14 +85,7 @@ CUDA's, and nothing else."""
     metavar="COMMAND",
     help="Then run this command on the simulated card, in a copy: it fills the last line of the table.",
 )
-@click.option(
-    "--rehearse-seconds",
-    type=click.FloatRange(1),
-    default=600,
-    show_default=True,
-    metavar="N",
-    help="Time limit of that run, in seconds.",
-)
+@rehearse_seconds_option
 @output_options
 def command(
     choices: Choices,

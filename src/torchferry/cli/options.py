@@ -70,6 +70,16 @@ _OUTPUT = (
 )
 
 
+rehearse_seconds_option = click.option(
+    "--rehearse-seconds",
+    type=click.FloatRange(1),
+    default=600,
+    show_default=True,
+    metavar="N",
+    help="Time limit of each such run, in seconds.",
+)
+
+
 def selection_options(function: Function) -> Function:
     """Add the options that choose a target, files and rules; the command gets them as `choices`.
 

@@ -12,7 +12,7 @@ import click
 from torchferry.cli.choices import Choices
 from torchferry.cli.judging import verdicts, whole, within_project
 from torchferry.cli.native import with_survey
-from torchferry.cli.options import output_options, selection_options
+from torchferry.cli.options import output_options, rehearse_seconds_option, selection_options
 from torchferry.cli.output import progress, tell, write_report
 from torchferry.cli.settings import settings_lines, settle
 from torchferry.cli.writing import write
@@ -42,14 +42,7 @@ from torchferry.rules.analysis import analyse
     metavar="COMMAND",
     help="Run a program on the simulated card, in a migrated copy, and judge it by that; can be repeated.",
 )
-@click.option(
-    "--rehearse-seconds",
-    type=click.FloatRange(1),
-    default=600,
-    show_default=True,
-    metavar="N",
-    help="Time limit of each such run, in seconds.",
-)
+@rehearse_seconds_option
 @click.option(
     "--reproduction",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -124,18 +124,7 @@ def analyse(
     project = Project(request.root, python)
     if request.afterwards is not None:
         project.keep()
-    engine = Engine(
-        request.root,
-        request.target,
-        request.rules,
-        options=request.options,
-        selection=request.selection,
-        project=project,
-        account=request.account,
-        redirected=request.redirected,
-        afterwards=request.afterwards,
-        finish=partial(_with_import_ready, request),
-    )
+    engine = _engine(request, project, partial(_with_import_ready, request))
     examined = examine_all(engine, request.listing.entries, request.rewrite, request.jobs, progress, meanwhile)
     graph = ImportGraph(project, (item.outline for item in examined if item.outline is not None))
     examined = _users_of_exports(engine, graph, examined, request.rewrite)
@@ -157,6 +146,22 @@ def analyse(
     ]
     largest = request.options.max_file_size
     return Analysis(examined, skipped, entries, run_remarks, request.listing.ignored, project, request.listing, largest)
+
+
+def _engine(request: Request, project: Project, finish: Callable[[FileResult], FileResult] | None = None) -> Engine:
+    """Return what examines the files of a project as it is asked for."""
+    return Engine(
+        request.root,
+        request.target,
+        request.rules,
+        options=request.options,
+        selection=request.selection,
+        project=project,
+        account=request.account,
+        redirected=request.redirected,
+        afterwards=request.afterwards,
+        finish=finish,
+    )
 
 
 class FileExaminer:
@@ -181,16 +186,7 @@ class FileExaminer:
         """
         request = self._request._replace(rewrite=rewrite)
         project = Project(request.root, self._paths)
-        engine = Engine(
-            request.root,
-            request.target,
-            request.rules,
-            options=request.options,
-            selection=request.selection,
-            project=project,
-            redirected=request.redirected,
-        )
-        item = engine.examine(entry, rewrite=rewrite, data=data)._replace(before=data)
+        item = _engine(request, project).examine(entry, rewrite=rewrite, data=data)._replace(before=data)
         if request.target.module or not item.uses_device or not _may_import(request, item):
             return item
         if not _is_imported_everywhere(request) and not _is_program(item, self._graph(project), request.entry_points):
