@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.profiling.traces import host, kineto, step, written
+from tests.profiling.traces import host, kineto, launched, step, written
 from torchferry.cli import cli
 from torchferry.profiling.comparison import ProfiledRun, TraceComparison, compare
 from torchferry.profiling.reading import read
@@ -122,6 +122,21 @@ PLACES: dict[str, tuple[Tree, Tree, dict[str, tuple[float, float]]]] = {
     "the same in another order": (model("aten::mm", "aten::relu"), model("aten::relu", "aten::mm"), {}),
     "in other modules": (model(("A_0", ["aten::mm"])), model(("B_0", ["aten::bmm"])), {}),
     "no module is the same": ([("A_0", ["aten::mm"]), "aten::x"], [("B_0", ["aten::mm"]), "aten::y"], {}),
+    "no module is the same, though operators are": (
+        [("A_0", ["aten::mm"]), "aten::x", *WRITTEN, "aten::y"],
+        [("B_0", ["aten::mm"]), "aten::x", *FUSED, "aten::y"],
+        {},
+    ),
+    "a long loop of an optimizer": (
+        [*model("aten::mm"), ("Optimizer.step#A.step", ["aten::lerp_", "aten::mul_", "aten::add_"] * 80)],
+        [*model("aten::mm"), ("Optimizer.step#A.step", ["aten::lerp_", "aten::fused", "aten::add_"] * 80)],
+        {"mul_*1 > fused*1": (80, 80)},
+    ),
+    "a loop that is too long": (
+        [*model("aten::mm"), ("Optimizer.step#A.step", ["aten::lerp_", "aten::mul_"] * 510)],
+        [*model("aten::mm"), ("Optimizer.step#A.step", ["aten::sub_", "aten::add_"] * 510)],
+        {},
+    ),
     "no modules": (WRITTEN, FUSED, {}),
 }
 
@@ -141,7 +156,7 @@ def test_what_stands_at_the_same_place_is_one_row(what: str, tmp_path: Path) -> 
         if what == "no modules":
             assert said == ["operators that one side fuses: modules were not recorded in both traces"]
         else:
-            assert bool(said) == (what in ("in other modules", "no module is the same"))
+            assert bool(said) == (what.startswith(("in other modules", "no module is", "a loop that is too long")))
 
 
 def test_the_backward_is_matched_in_the_module_of_its_forward(tmp_path: Path) -> None:
@@ -174,6 +189,19 @@ def test_the_backward_is_matched_in_the_module_of_its_forward(tmp_path: Path) ->
         assert arrow in shown
     table = CliRunner().invoke(cli, ["profile", "compare", *map(str, paths), "-f", "csv"]).output
     assert "aten::bmm x2 + aten::_softmax -> npu::npu_fusion_attention,24000.0,8000.0,1.0,1.0,-16000.0" in table
+
+
+def test_on_a_device_the_time_is_the_device_s(tmp_path: Path) -> None:
+    runs = []
+    for name, operators, length in (("base", WRITTEN, 20), ("target", FUSED, 70)):
+        events = [step(0, 0, 300), host("python_function", "nn.Module: GPT_0", 1, 100)]
+        for number, operator in enumerate(["aten::mm", *operators]):
+            events += launched(operator, 5 + 20 * number, 10 + 80 * number, length, number + 1)
+        path = written(tmp_path / f"{name}.json", kineto(events))
+        runs.append(ProfiledRun(path, (summarise(read(path)),)))
+    comparison = compare(runs[0], runs[1])
+    assert [(row.base, row.target) for row in comparison.places] == [(60_000, 70_000)]
+    assert [(row.name, row.base, row.target) for row in comparison.operators] == [("aten::mm", 20_000, 70_000)]
 
 
 def test_a_slower_place_is_named_as_the_cause(tmp_path: Path) -> None:
