@@ -118,6 +118,16 @@ PLACES: dict[str, tuple[Tree, Tree, dict[str, tuple[float, float]]]] = {
         model("aten::mm", "aten::split"),
         {},
     ),
+    "the same with modules, which have numbers": (
+        model(("Linear_0", ["aten::linear"]), ("Linear_1", ["aten::linear"]), "aten::silu"),
+        model(("Linear_0", ["aten::linear"]), "aten::chunk", "aten::silu"),
+        {},
+    ),
+    "the same with more than one name": (
+        model("aten::silu", "aten::mm", "aten::t", "aten::mm", "aten::t", "aten::add"),
+        model("aten::silu", "aten::split", "aten::mm", "aten::t", "aten::add"),
+        {},
+    ),
     "only one side has something": (model("aten::mm", "aten::relu"), model("aten::mm"), {}),
     "the same in another order": (model("aten::mm", "aten::relu"), model("aten::relu", "aten::mm"), {}),
     "in other modules": (model(("A_0", ["aten::mm"])), model(("B_0", ["aten::bmm"])), {}),

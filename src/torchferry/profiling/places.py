@@ -6,8 +6,8 @@ is a group. The backward has a sequence for each module. A group says that both 
 place, and not that they compute the same.
 
 Nothing is guessed. Without modules on both sides there are no groups. Where modules stand on both sides of a group,
-the programs differ in more than operators. A name directly beside its own match could be either of the two, and is in
-no group.
+the programs differ in more than operators. Names that repeat those directly beside them could be the match instead of
+these, and are in no group.
 """
 
 from __future__ import annotations
@@ -240,12 +240,27 @@ def _blocks(base: Sequence[str], target: Sequence[str]) -> list[_Block]:
 
 
 def _clear(nodes: list[_TreeNode], start: int, end: int) -> list[_TreeNode]:
-    """Return what differs without the names directly beside their own match, which could be either of the two."""
-    while start > 0 and start < end and nodes[start].name == nodes[start - 1].name:
-        start += 1
-    while end < len(nodes) and start < end and nodes[end - 1].name == nodes[end].name:
-        end -= 1
+    """Return what differs without what repeats the names directly beside it: either of the two could be the match.
+
+    Of three linear layers against one and a `chunk`, which are the same is not known. Modules of a class are alike.
+    """
+    kinds = [node.name if node.is_operator else node.name.rpartition("_")[0] or node.name for node in nodes]
+    while repeated := _repeated(kinds, start, end, -1):
+        start += repeated
+    while repeated := _repeated(kinds, start, end, 1):
+        end -= repeated
     return nodes[start:end]
+
+
+def _repeated(kinds: list[str], start: int, end: int, side: int) -> int:
+    """Return how many names at the start of what differs repeat those before it, or at its end those behind it."""
+    for length in range(min(end - start, start if side < 0 else len(kinds) - end), 0, -1):
+        at = start if side < 0 else end
+        inside = kinds[at : at + length] if side < 0 else kinds[at - length : at]
+        outside = kinds[at - length : at] if side < 0 else kinds[at : at + length]
+        if inside == outside:
+            return length
+    return 0
 
 
 def _share_a_module(base: list[_TreeNode], target: list[_TreeNode]) -> bool:
