@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 from torchferry.core.messages import Message, say
 from torchferry.profiling.comparison import MatchedRow, TraceComparison
-from torchferry.profiling.report import milliseconds, printable, signed
+from torchferry.profiling.report import milliseconds, place_names, printable, signed
 from torchferry.profiling.summary import Summary
 
 _PART = 0.3
 """Share of the difference from which on one operator is named."""
+
+_WIDEST = 60
+"""Letters of the operators of one place."""
 
 _NOISE = 0.02
 """Share of a step below which a difference is none."""
@@ -60,6 +63,14 @@ def _causes(comparison: TraceComparison) -> Iterator[Message]:
             time=signed(operator.difference),
             base=milliseconds(operator.base or 0.0),
             target=milliseconds(operator.target or 0.0),
+        )
+    place = comparison.places[0] if comparison.places else None
+    if is_slower and place is not None and place.difference >= _PART * comparison.difference:
+        yield say(
+            "{base_names} of the base, {target_names} of the target at the same place: {time} ms a step",
+            base_names=place_names(place.base_names, _WIDEST),
+            target_names=place_names(place.target_names, _WIDEST),
+            time=signed(place.difference),
         )
 
 

@@ -2,7 +2,7 @@
 
 Every part of `summary.PARTS` is subtracted from its counterpart, so that the differences sum to that of the step.
 Operators are matched by what torch dispatches, which both vendors have: what a plugin calls inside of one counts for
-it.
+it. What one side fuses is matched by its place (`places.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchferry.core.messages import Message, say, translatable
+from torchferry.core.messages import Message, say, say_plural, translatable
 from torchferry.core.record import NamedTuple
+from torchferry.profiling.places import PlaceRow, places
 from torchferry.profiling.reading import DTYPES_AFTER, locate, read
 from torchferry.profiling.summary import DISPATCHED, PARTS, Summary, TimeRow, summarise
 
@@ -157,7 +158,8 @@ class TraceComparison:
         base: The first run of the base.
         target: The first run of the target.
         parts: The parts of a step.
-        operators: Operators of torch, by the size of their difference.
+        operators: Operators of torch, by the size of their difference, without what is in `places`.
+        places: Operators that stand on both sides at the same place under other names, by the size of their difference.
         modules: Modules, by the size of their difference; empty where a trace has none.
         collectives: Collectives by kind and size, where both traces say these; largest first.
         obstacles: Why the two are not comparable.
@@ -171,6 +173,7 @@ class TraceComparison:
     target: ProfiledRun
     parts: tuple[PartRow, ...]
     operators: tuple[MatchedRow, ...]
+    places: tuple[PlaceRow, ...]
     modules: tuple[MatchedRow, ...]
     collectives: tuple[CollectivePair, ...]
     obstacles: tuple[Message, ...]
@@ -224,15 +227,31 @@ def compare(
         more_target: Further runs of the target.
     """
     unjudged: list[Message] = []
-    operators = _matched(base.first, target.first, DISPATCHED)
-    obstacles = [*_obstacles(base, target), *_other_work(base.first, target.first, operators, unjudged)]
+    sides = base.first, target.first
+    operators = _matched(*sides, [summary.rows(DISPATCHED) for summary in sides])
+    obstacles = [*_obstacles(base, target), *_other_work(*sides, operators, unjudged)]
+    by_place = places(*sides)
+    if by_place.rows:
+        remaining = [summary.rows_without(those) for summary, those in zip(sides, by_place.members, strict=True)]
+        operators = _matched(*sides, remaining)
+    if not by_place.have_modules and any(row.name and None in (row.base, row.target) for row in operators):
+        unjudged.append(say("operators that one side fuses: modules were not recorded in both traces"))
+    if by_place.unfit:
+        unjudged.append(
+            say_plural(
+                "operators that one side fuses, at {count} place: modules or their order differ too much there",
+                "operators that one side fuses, at {count} places: modules or their order differ too much there",
+                count=by_place.unfit,
+            )
+        )
     by_module = all(any(row.name for row in run.first.rows("module")) for run in (base, target))
     return TraceComparison(
         base,
         target,
         tuple(PartRow(part, base.mean(part), target.mean(part)) for part in PARTS),
         operators,
-        _matched(base.first, target.first, "module") if by_module else (),
+        by_place.rows,
+        _matched(*sides, [summary.rows("module") for summary in sides]) if by_module else (),
         _collectives(base.first, target.first),
         tuple(obstacles),
         tuple(unjudged),
@@ -326,8 +345,8 @@ def _inputs(summary: Summary) -> dict[str, tuple[frozenset[str], frozenset[str]]
     return {name: (frozenset(shapes[name]), frozenset(dtypes[name])) for name in shapes}
 
 
-def _matched(base: Summary, target: Summary, by: str) -> tuple[MatchedRow, ...]:
-    sides = [{row.name: row for row in summary.rows(by)} for summary in (base, target)]
+def _matched(base: Summary, target: Summary, timed: Sequence[Sequence[TimeRow]]) -> tuple[MatchedRow, ...]:
+    sides = [{row.name: row for row in rows} for rows in timed]
     rows = [
         MatchedRow(
             name,

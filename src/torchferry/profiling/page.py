@@ -26,6 +26,8 @@ from torchferry.profiling.report import (
     pair_cells,
     pair_heads,
     part_title,
+    place_cells,
+    place_heads,
     printable,
     signed,
     size_text,
@@ -104,6 +106,11 @@ def comparison_page(comparison: TraceComparison, lang: str) -> str:
         if rows:
             body.append(heading(title.render(lang)))
             body.append(_matched(comparison, rows[:_MOST_ROWS], lang))
+        if rows is comparison.operators and comparison.places:
+            head, *figures = place_heads(lang)
+            shown = (place_cells(comparison, row, "→", 0, lang) for row in comparison.places[:_MOST_ROWS])
+            body.append(heading(head))
+            body.append(table(["", *figures], [(f"{base} → {target}", *cells) for base, target, *cells in shown]))
     if comparison.collectives:
         body.append(heading(say("collectives").render(lang)))
         body.append(table(pair_heads("", lang), list(pair_cells(comparison, _MOST_ROWS, "→"))))

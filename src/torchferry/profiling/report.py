@@ -13,6 +13,7 @@ from torchferry.core.messages import Message, display_width, say, say_plural, tr
 from torchferry.ops.report import amount
 from torchferry.profiling.comparison import MatchedRow, ProfiledRun, TraceComparison, rank_rows
 from torchferry.profiling.intervals import length, union
+from torchferry.profiling.places import Names, PlaceRow
 from torchferry.profiling.records import COMMUNICATION, COMPUTE
 from torchferry.profiling.summary import PARTS, Summary, TimeRow
 
@@ -389,6 +390,9 @@ def compare_lines(comparison: TraceComparison, top: int, lang: str, causes: Sequ
         if matched:
             yield ""
             yield from _matched_lines(comparison, title, matched, top, lang)
+        if matched is comparison.operators and comparison.places:
+            yield ""
+            yield from _place_lines(comparison, top, lang)
     if comparison.collectives:
         yield ""
         yield from _with_title([pair_heads(say("collectives"), lang), *pair_cells(comparison, top, "->")])
@@ -456,6 +460,40 @@ def _matched_lines(
     )
 
 
+def _place_lines(comparison: TraceComparison, top: int, lang: str) -> Iterator[str]:
+    """Yield the operators of the base and below them, with the figures, those of the target at the same place."""
+    rows = [place_heads(lang)]
+    for row in comparison.places[:top]:
+        base, target, *cells = place_cells(comparison, row, "->", _WIDEST_NAME - 10, lang)
+        rows += [[base, *("" for _ in cells)], [f"  -> {target}", *cells]]
+    yield from _with_title(rows)
+
+
+def place_heads(lang: str) -> list[str]:
+    """Return the titles of what `place_cells` returns, both sides' operators in one column."""
+    return matched_heads(say("matched by place: operators of the base -> of the target"), lang)
+
+
+def place_cells(comparison: TraceComparison, row: PlaceRow, arrow: str, width: int, lang: str) -> list[str]:
+    """Return what is said of operators at one place: those of the base, those of the target, and the figures."""
+    as_matched = MatchedRow("", row.base, row.target, row.base_calls, row.target_calls)
+    cells = matched_cells(comparison, as_matched, arrow)[1:]
+    names = (place_names(side, width).render(lang) for side in (row.base_names, row.target_names))
+    return [*names, *cells]
+
+
+def place_names(names: Names, width: int = 0) -> Message:
+    """Return the operators of a place: `aten::bmm x2 + aten::softmax`; the first that fit a width, 0 for all."""
+    texts = [printable(name) + (f" x{count}" if count > 1 else "") for name, count in names]
+    shown = len(texts)
+    while shown > 1 and 0 < width < len(" + ".join(texts[:shown])):
+        shown -= 1
+    first = " + ".join(texts[:shown])
+    if shown < len(texts):
+        return say("{shown} + {count} more", shown=first, count=len(texts) - shown)
+    return say("{shown}", shown=first)
+
+
 def pair_heads(title: Message | str, lang: str) -> list[str]:
     """Return the titles of what `pair_cells` returns."""
     return heads(lang, title, say("size"), say("base GB/s"), say("target GB/s"), say("calls a step"))
@@ -507,6 +545,10 @@ def comparison_document(comparison: TraceComparison, causes: Sequence[Message] =
         "parts": [row._asdict() for row in comparison.parts],
         "causes": [cause.render("en") for cause in causes],
         "operators": [row._asdict() for row in comparison.operators],
+        "matched_by_place": [
+            {**row._asdict(), "base_names": dict(row.base_names), "target_names": dict(row.target_names)}
+            for row in comparison.places
+        ],
         "modules": [row._asdict() for row in comparison.modules],
         "collectives": [row._asdict() for row in comparison.collectives],
         "settings": [{"name": name, "base": base, "target": target} for name, base, target in comparison.settings],
@@ -514,11 +556,14 @@ def comparison_document(comparison: TraceComparison, causes: Sequence[Message] =
 
 
 def comparison_csv(comparison: TraceComparison) -> str:
-    """Return the operators of both sides as a table; times are nanoseconds of a step."""
+    """Return the operators of both sides as a table, those matched by place last; times are nanoseconds of a step."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow((*MatchedRow._fields, "difference"))
     writer.writerows((*row, row.difference) for row in comparison.operators)
+    for row in comparison.places:
+        name = " -> ".join(place_names(side).render("en") for side in (row.base_names, row.target_names))
+        writer.writerow((name, row.base, row.target, row.base_calls, row.target_calls, row.difference))
     return written.getvalue()
 
 

@@ -239,6 +239,10 @@ class Summary:
             self._rows[by] = _kernel_rows(self) if by == "kernel" else _time_rows(self, by)
         return self._rows[by]
 
+    def rows_without(self, members: frozenset[int]) -> tuple[TimeRow, ...]:
+        """Return the rows by `DISPATCHED` without some calls, given by their index in `RankTrace.calls`."""
+        return _time_rows(self, DISPATCHED, members) if members else self.rows(DISPATCHED)
+
 
 def summarise(trace: RankTrace) -> Summary:
     """Return what a trace says."""
@@ -369,7 +373,7 @@ def _parts(
     )
 
 
-def _time_rows(summary: Summary, by: str) -> tuple[TimeRow, ...]:
+def _time_rows(summary: Summary, by: str, without: frozenset[int] = frozenset()) -> tuple[TimeRow, ...]:
     trace, links, window = summary.trace, summary.links, summary.window
     unlinked = [
         work.end - work.start
@@ -380,7 +384,7 @@ def _time_rows(summary: Summary, by: str) -> tuple[TimeRow, ...]:
     sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
     for index in links.operators:
         call = trace.calls[index]
-        if not _within(call.start, window) or is_step(call):
+        if not _within(call.start, window) or is_step(call) or index in without:
             continue
         if by == "module":
             key = (links.module.get(index, ""), "")
