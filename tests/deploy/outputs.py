@@ -129,6 +129,13 @@ OUTPUTS = [
     ("ptex", "driver", "TORCHFERRY failed: a process uses a card", "torn off", "wait for it"),
     ("ptex", "survey", "Failed to connect to the host via ssh: No route to host", "cannot be reached", "inventory"),
     ("ptex", "survey", "ops@h: Permission denied (publickey,password).", "refused this account", "--ask-pass"),
+    (
+        "ptex",
+        "survey",
+        "to use the 'ssh' connection type with passwords or pkcs11_provider, you must install the sshpass program",
+        "lacks sshpass",
+        "on this machine",
+    ),
     ("ptex", "survey", "Missing sudo password", "root without a password", "--ask-become-pass"),
     ("ptex", "survey", "/bin/sh: 1: /usr/bin/python3: not found", "no Python", "python3"),
 ]
