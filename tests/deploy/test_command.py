@@ -13,7 +13,7 @@ import pytest
 
 from torchferry.core.importable import is_importable
 from torchferry.deploy.plan import make_plan
-from torchferry.deploy.playing import StepOutcome, _Events
+from torchferry.deploy.playing import PlayOptions, StepOutcome, _Events, _hidden
 
 
 def run(folder: Path, *words: str) -> tuple[int, str, str]:
@@ -71,10 +71,11 @@ def test_a_survey_of_this_machine(tmp_path: Path) -> None:
 def test_what_hosts_print_is_text_without_secrets() -> None:
     outcomes: list[StepOutcome] = []
     variables = {"ansible_host": "198.51.100.7", "ansible_become_password": "hunter2222"}
-    events = _Events(make_plan("ptex", None, {}), {"node": variables}, outcomes.append)
-    result = {"stdout": "to 198.51.100.7 with hunter2222\x1b[31m red\a", "changed": False}
+    hidden = _hidden({"node": variables}, PlayOptions(Path("hosts.ini"), passwords={"ssh": "typed1111"}))
+    events = _Events(make_plan("ptex", None, {}), ["node"], hidden, outcomes.append)
+    result = {"stdout": "to 198.51.100.7 with hunter2222 typed1111\x1b[31m red\a", "changed": False}
     data = {"host": "node", "task": "image", "res": result, "duration": 2}
     events.take({"event": "runner_on_failed", "event_data": data})
-    assert outcomes == [StepOutcome("node", "image", "failed", 2.0, "to node with ***?[31m red?")]
+    assert outcomes == [StepOutcome("node", "image", "failed", 2.0, "to node with *** ***?[31m red?")]
     events.take({"event": "runner_on_failed", "event_data": {**data, "host": "another"}})
     assert len(outcomes) == 1

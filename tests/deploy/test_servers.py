@@ -135,6 +135,7 @@ def test_a_killed_controller_finds_its_work_going_on(flow: Flow) -> None:
 
 
 def test_a_container_that_is_killed_in_the_middle_is_explained_and_goes_on(flow: Flow) -> None:
+    assert flow("run", "--limit", "new")[0] == 0
     inside = "docker exec t20_training_env_py38"
     flow.servers.on("new", f"{inside} rm -rf /usr/local/topsrider /opt/tops /var/log/torchferry")
     flow.servers.on("new", f"{inside} bash -c 'mkdir -p /lab; echo 4 > /lab/slow'")
@@ -156,6 +157,7 @@ def test_a_container_that_is_killed_in_the_middle_is_explained_and_goes_on(flow:
 
 
 def test_another_container_is_kept_until_the_commit_and_comes_back(flow: Flow) -> None:
+    assert flow("run", "--limit", "old", "--only", "image,container")[0] == 0
     assert flow("commit")[0] == 0
     name = "t20_training_env_py38"
     mark = f"docker exec {name} cat /root/mine"
@@ -183,6 +185,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flow]:
         servers.add("kernel", files={"fail": "no-headers\n"})
         servers.add("busy")
         servers.add("gone")
+        servers.add("full")
         servers.wait()
         servers.down("gone")
         servers.on("busy", "mkdir -p /var/lib/fakekmod; echo 3 > /var/lib/fakekmod/enflame")
@@ -192,7 +195,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flow]:
 
 
 def test_each_failure_names_step_cause_and_remedy(broken: Flow) -> None:
-    status, text = broken("run", "--set", "replace_driver=yes", "--only", "driver")
+    status, text = broken("run", "--set", "replace_driver=yes", "--only", "driver", "--limit", "all:!full")
     assert status == 1
     for host, step, cause, remedy in (
         ("nodocker", "engine", "the container engine does not run", "systemctl start docker"),
@@ -205,6 +208,44 @@ def test_each_failure_names_step_cause_and_remedy(broken: Flow) -> None:
         assert remedy in part, text
     assert "10.99.0." not in text, "no address is shown"
     assert "enflame" in broken.servers.on("busy", "lsmod"), "a driver in use stays"
+
+
+FILL_WHILE_COPYING = """
+mkdir -p /var/lib/torchferry && cd /var/lib/torchferry && mount -t tmpfs -o size=420m tmpfs . && cd "$PWD" || exit 1
+setsid bash -c '
+until test "$(stat -c %s ptex/bundle/incoming/image_tar.* 2>/dev/null || echo 0)" -gt 1000000; do sleep 0.02; done
+fallocate -l "$(($(df -Pk . | tail -n 1 | tr -s " " | cut -d " " -f 4) - 4096))k" filler' > /dev/null 2>&1 < /dev/null &
+"""
+
+
+def test_a_full_disk_is_explained_and_what_was_copied_is_kept(broken: Flow) -> None:
+    on = broken.servers.on
+    on("full", "mount -o remount,size=4k /tmp")
+    status, text = broken("run", "--limit", "full", "--only", "driver")
+    assert status == 1
+    assert "the disk is full" in text, text
+    on("full", "mount -o remount,size=2m /tmp")
+    status, text = broken("run", "--limit", "full", "--only", "driver")
+    assert status == 1
+    assert "full: driver failed" in text
+    assert "archive is corrupt" in text, "what the installer says of it"
+    assert "the disk is full" in text, text
+    assert "free space under /var/lib, /usr/local and /tmp" in text
+    on("full", "mount -o remount,size=1g /tmp")
+    on("full", f"mv /var/lib/torchferry /root/kept; {FILL_WHILE_COPYING}")
+    on("full", "cp -a /root/kept/. /var/lib/torchferry/")
+    status, text = broken("run", "--limit", "full", "--only", "driver,image")
+    assert status == 1
+    assert "full  driver: changed" in text
+    assert "full: copy-image-tar failed" in text, text
+    assert "the disk is full" in text, text
+    size = "stat -c %s /var/lib/torchferry/ptex/bundle/incoming/image_tar.*"
+    assert 1_000_000 < int(on("full", size)) < (broken.bundle / "files" / "image_tar").stat().st_size
+    on("full", "rm /var/lib/torchferry/filler")
+    status, text = broken("run", "--limit", "full", "--only", "driver,image")
+    assert status == 0, text
+    assert "full  copy-image-tar: changed" in text
+    assert "full  image: changed" in text
 
 
 def test_peermem_without_ofed_is_refused_before_anything_is_installed(broken: Flow) -> None:

@@ -58,6 +58,7 @@ a plan to read, a Dockerfile and manifests of it. Every table cites its sources:
     [[hint]]                            # what a message means; the first that matches the output is shown
     match = "OFED not found"            # a regular expression, case is ignored
     steps = ["driver"]                  # only of these steps; of all where it is left out
+    first = true                        # asked before those of all files that have no `first`
     cause = "..."
     do = "..."
     source = "GUIDE"
@@ -137,7 +138,7 @@ _STEP_KEYS = frozenset(
         *("needs", "uses", "when", "timeout", "ok_rc", "verify_retries", "reboot", "refuse_busy", "source"),
     }
 )
-_HINT_KEYS = frozenset({"match", "steps", "cause", "cause_zh", "do", "do_zh", "source"})
+_HINT_KEYS = frozenset({"match", "steps", "first", "cause", "cause_zh", "do", "do_zh", "source"})
 _CONTAINER_KEYS = frozenset(
     {
         *("image", "privileged", "ipc", "network", "shm_size", "devices", "mounts"),
@@ -315,7 +316,7 @@ def _load(path: Path) -> Deployment:
         values,
         files,
         tuple(steps),
-        tuple(_hint(which, table, steps) for which in (file, common) for table in which.tables("hint")),
+        _hints((file, common), steps),
         _container(file),
         _kubernetes(file),
     )
@@ -422,6 +423,13 @@ def _step(
     if not step.check or not step.title.en:
         raise file.wrong(f"{where}: `check` and `title` are needed")
     return step
+
+
+def _hints(files: Sequence[DataFile], steps: Sequence[DeployStep]) -> tuple[DeployHint, ...]:
+    """Return the hints of all files in the order in which they are asked."""
+    rows = [(which, table) for which in files for table in which.tables("hint")]
+    rows.sort(key=lambda row: not _truth(row[0], row[1], "first", "[[hint]]"))
+    return tuple(_hint(which, table, steps) for which, table in rows)
 
 
 def _hint(file: DataFile, table: dict[str, Any], steps: Sequence[DeployStep]) -> DeployHint:

@@ -32,7 +32,8 @@ ssh_args = -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=15
 
 _CONNECTION = (
     "{{ ['sh', '-c'] if ansible_connection | default('') == 'local' else "
-    "(['sshpass', '-e'] if ansible_password is defined or ansible_ssh_pass is defined else []) "
+    "(['sshpass', '-e'] if ansible_password is defined or ansible_ssh_pass is defined "
+    "or lookup('ansible.builtin.env', 'SSHPASS') else []) "
     "+ ['ssh', '-o', 'ServerAliveInterval=15', '-o', 'ServerAliveCountMax=8'] "
     "+ ['-p', ansible_port | default(22) | string] "
     "+ (['-i', ansible_ssh_private_key_file] "

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -103,7 +103,7 @@ def play(plan: DeployPlan, options: PlayOptions, mode: str, on_outcome: OnOutcom
         project = folder / "project"
         project.mkdir()
         write_project(plan, project, mode)
-        events = _Events(plan, hosts, on_outcome)
+        events = _Events(plan, hosts, _hidden(hosts, options), on_outcome)
         status, text = _run(program, folder, project, options, events.take)
         outcomes = events.outcomes()
         if status not in ("successful", "failed") or not any(outcome.steps for outcome in outcomes.values()):
@@ -170,13 +170,15 @@ def inventory_hosts(options: PlayOptions) -> dict[str, dict[str, Any]]:
 class _Events:
     """Turns Ansible's events into outcomes of steps."""
 
-    def __init__(self, plan: DeployPlan, hosts: Mapping[str, Mapping[str, Any]], on_outcome: OnOutcome) -> None:
+    def __init__(
+        self, plan: DeployPlan, hosts: Iterable[str], hidden: list[tuple[str, str]], on_outcome: OnOutcome
+    ) -> None:
         self._names = [planned.step.id for planned in plan.planned]
         self._on_outcome = on_outcome
         self._steps: dict[str, dict[str, StepOutcome]] = {host: {} for host in hosts}
         self._changed: dict[str, tuple[str, ...]] = {}
         self._seconds: dict[tuple[str, str], float] = {}
-        self._hidden = _hidden(hosts)
+        self._hidden = hidden
 
     def masked(self, text: str) -> str:
         """Return a text without addresses and passwords of the inventory, and without what steers a terminal."""
@@ -252,22 +254,40 @@ def _text_of(result: Mapping[str, Any]) -> str:
     result = {**result, "stdout": result.get("stdout") or result.get("module_stdout")}
     result["stderr"] = result.get("stderr") or result.get("module_stderr")
     parts = [str(result.get(key) or "").strip() for key in ("stdout", "stderr", "msg")]
-    if (parts[0] or parts[1]) and parts[2].startswith("non-zero return code"):
-        parts.pop()
+    if parts[2].startswith("non-zero return code"):  # a command that was killed says nothing itself
+        parts[2] = "" if parts[0] or parts[1] else f"ended with {result.get('rc')}, and said nothing"
     return "\n".join(part for part in parts if part)
 
 
-def _hidden(hosts: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+def _hidden(hosts: Mapping[str, Mapping[str, Any]], options: PlayOptions) -> list[tuple[str, str]]:
     """Return what no output may show, the longest first, and what is shown in its place."""
-    hidden: dict[str, str] = {}
+    hidden = {password: "***" for password in options.passwords.values() if password}
     for host, variables in hosts.items():
-        address = variables.get("ansible_host")
-        if isinstance(address, str) and len(address) > 3 and address != host:
-            hidden[address] = host
         for name, value in variables.items():
-            if isinstance(value, str) and len(value) > 3 and name.endswith(("_pass", "_password", "_passwd")):
-                hidden[value] = "***"
+            is_password = name.endswith(("_pass", "_password", "_passwd"))
+            if not is_password and name != "ansible_host":
+                continue
+            text = _opened(value, options)
+            if len(text) > 3 and text != host:
+                hidden[text] = "***" if is_password else host
     return sorted(hidden.items(), key=lambda item: -len(item[0]))
+
+
+def _opened(value: object, options: PlayOptions) -> str:
+    """Return the text of a variable, also of one that is a vault of its own; empty where it is no text."""
+    if isinstance(value, dict) and options.vault_password_file is not None:
+        command = [ansible("ansible-vault"), "decrypt", "--output", "-"]
+        command += ["--vault-password-file", str(options.vault_password_file)]
+        done = subprocess.run(
+            command,
+            input=str(value.get("__ansible_vault", "")),
+            capture_output=True,
+            text=True,
+            check=False,
+            env=_environment(None),
+        )
+        value = done.stdout if done.returncode == 0 else ""
+    return value if isinstance(value, str) else ""
 
 
 def _run(
@@ -283,7 +303,10 @@ def _run(
     if options.vault_password_file is not None:
         arguments += ["--vault-password-file", str(options.vault_password_file.resolve())]
     patterns = {"ssh": r"SSH password:\s*?$", "become": r"(?:BECOME|SUDO) password[^:]*:\s*?$"}
-    with _as_environment(_environment(project)):
+    environment = _environment(project)
+    if "ssh" in options.passwords:  # for what is sent beside Ansible's own connection
+        environment["SSHPASS"] = options.passwords["ssh"]
+    with _as_environment(environment):
         # the configuration takes the passwords, and unlike `ansible_runner.run` writes them nowhere
         configuration = RunnerConfig(
             private_data_dir=str(folder),
@@ -299,7 +322,13 @@ def _run(
         )
         configuration.prepare()
         configuration.command[0] = program
-        runner = Runner(config=configuration, event_handler=take, remove_partials=True)
+        written = Path(configuration.artifact_dir, "command")
+
+        def on_status(status: Mapping[str, Any], runner_config: object) -> None:
+            if status["status"] == "running":  # before Ansible starts: what was written there has the environment
+                written.unlink(missing_ok=True)
+
+        runner = Runner(config=configuration, event_handler=take, status_handler=on_status, remove_partials=True)
         status, _ = runner.run()
         try:
             text = runner.stdout.read()

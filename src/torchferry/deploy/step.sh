@@ -9,12 +9,17 @@ complete() { # a step that began and did not end is not complete, whatever its c
   test ! -e "$STATE/begun.$STEP" && script "$CHECK" 180 > "$work/check" 2>&1
 }
 failed() {
+  # what was cut off by a full disk often says something else, or nothing; its log may have been cut off too
+  for folder in "$STATE" "$LOGS" /tmp /usr/local; do
+    free=$(df -Pk "$folder" 2>/dev/null | awk 'NR == 2 {print $4}')
+    test ! -w "$folder" || test "${free:-2048}" -ge 1024 || echo "No space left on device: $folder has $free kB free"
+  done
   printf '%s\n' "TORCHFERRY failed: $1"
   exit 1
 }
 
 umask 022
-work=$(mktemp -d) || exit 1
+work=$(mktemp -d) || failed "no folder for what is in work"
 trap 'rm -rf "$work"' EXIT
 case ${1:-} in
 check)
@@ -38,7 +43,8 @@ if test "$1" = undo; then
   if test -n "$BUSY" && script "$BUSY" 60 >/dev/null 2>&1; then failed "a process uses a card"; fi
   script "$UNDO" "$TIMEOUT" >> "$log" 2>&1 || { tail -n 25 "$log"; failed "it could not be taken back"; }
   grep -vx "$STEP" "$STATE/changed" > "$work/changed"
-  cat "$work/changed" > "$STATE/changed"
+  # what is left to be taken back must outlive a full disk
+  { cp "$work/changed" "$STATE/changed.new" && mv "$STATE/changed.new" "$STATE/changed"; } || failed "its state cannot be written"
   rm -f "$STATE/begun.$STEP"
   echo "TORCHFERRY changed"
   exit 0
@@ -53,8 +59,9 @@ if test -z "$RUN"; then
   failed "the check is not met"
 fi
 if test -n "$BUSY" && script "$BUSY" 60 >/dev/null 2>&1; then failed "a process uses a card"; fi
-grep -qx "$STEP" "$STATE/changed" 2>/dev/null || echo "$STEP" >> "$STATE/changed"
-: > "$STATE/begun.$STEP"
+# what is not written down before it is done could never be taken back
+grep -qx "$STEP" "$STATE/changed" 2>/dev/null || echo "$STEP" >> "$STATE/changed" || failed "its state cannot be written"
+: > "$STATE/begun.$STEP" || failed "its state cannot be written"
 sync "$STATE/changed" "$STATE/begun.$STEP" 2>/dev/null
 test -e "$log" && mv -f "$log" "$log.1"
 script "$RUN" "$TIMEOUT" > "$log" 2>&1

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.deploy.lab.packages import t20_sources
+from tests.deploy.lab.packages import npu_sources, sdaa_sources, t20_sources
 from tests.deploy.lab.servers import Servers, roots
 from torchferry.deploy.bundle import write_bundle
 
@@ -67,3 +67,17 @@ def t20_flow(servers: Servers, folder: Path) -> Flow:
     sources = t20_sources(folder, roots() / "prepared.tar", None)
     write_bundle(folder / "bundle", "ptex", sources, {"disk_mb": "500"})
     return Flow(servers, "ptex", folder / "bundle")
+
+
+def npu_flow(servers: Servers, folder: Path) -> Flow:
+    """Make the bundle of the npu flow, and return the flow."""
+    sources = npu_sources(folder, roots() / "prepared.tar")
+    write_bundle(folder / "bundle", "npu", sources, {"disk_mb": "500", "image": "lab/cann:1"})
+    return Flow(servers, "npu", folder / "bundle")
+
+
+def sdaa_flow(servers: Servers, folder: Path) -> Flow:
+    """Make the bundle of the sdaa flow, and return the flow."""
+    sources = sdaa_sources(folder, roots() / "prepared.tar")
+    write_bundle(folder / "bundle", "sdaa", sources, {"disk_mb": "500", "image": "lab/torch-sdaa:1"})
+    return Flow(servers, "sdaa", folder / "bundle")

@@ -6,8 +6,10 @@ import base64
 import hashlib
 import io
 import json
+import random
 import tarfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -38,21 +40,23 @@ def _digest(text: str) -> str:
     return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def docker_archive(layer: Path, tag: str, path: Path) -> None:
-    """Write an image of one layer as `docker save` does; needs no Docker."""
-    digest = hashlib.sha256(layer.read_bytes()).hexdigest()
+def docker_archive(layers: Sequence[Path], tag: str, path: Path) -> None:
+    """Write an image of some layers as `docker save` does; needs no Docker."""
+    digests = [hashlib.sha256(layer.read_bytes()).hexdigest() for layer in layers]
     configuration = json.dumps(
         {
             "architecture": "amd64",
             "os": "linux",
             "config": {"Cmd": ["bash"], "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
         }
     ).encode()
     name = hashlib.sha256(configuration).hexdigest()
-    manifest = json.dumps([{"Config": f"{name}.json", "RepoTags": [tag], "Layers": [f"{digest}/layer.tar"]}]).encode()
+    rows = [f"{digest}/layer.tar" for digest in digests]
+    manifest = json.dumps([{"Config": f"{name}.json", "RepoTags": [tag], "Layers": rows}]).encode()
     with tarfile.open(path, "w") as archive:
-        archive.add(layer, f"{digest}/layer.tar")
+        for layer, row in zip(layers, rows, strict=True):
+            archive.add(layer, row)
         for member, data in ((f"{name}.json", configuration), ("manifest.json", manifest)):
             information = tarfile.TarInfo(member)
             information.size = len(data)
@@ -89,8 +93,9 @@ def t20_sources(folder: Path, image_layer: Path, debs: Path | None) -> dict[str,
         "model": folder / "stable-diffusion-xl-base-1.0",
         "sample_script": folder / "sdxl_minimal_inference.py",
     }
+    (payload / "libraries").write_bytes(random.Random(0).randbytes(4 << 20))
     self_extracting(t20 / "installer.sh", payload, sources["installer"])
-    docker_archive(image_layer, "ubuntu:20.04", sources["image_tar"])
+    docker_archive([image_layer], "ubuntu:20.04", sources["image_tar"])
     pins = {"tokenizers": "0.13.3", "protobuf": "3.20.3", "huggingface-hub": "0.15.1", "torchvision": "0.11.1"}
     for name, version in pins.items():
         wheel(sources["wheels"], name, version, {f"{name.replace('-', '_')}/__init__.py": ""})
@@ -101,4 +106,40 @@ def t20_sources(folder: Path, image_layer: Path, debs: Path | None) -> dict[str,
     sources["sample_script"].write_text("# the corrected one\n", encoding="utf-8")
     if debs is not None:
         sources["debs"] = debs
+    return sources
+
+
+def _stand_in(target: str) -> str:
+    """Return the lab's torch with a vendor's part in it, which computes on the CPU."""
+    torch = (HERE / "t20" / "torch_module.txt").read_text(encoding="utf-8")
+    part = "    is_available = staticmethod(lambda: True)\n    device_count = staticmethod(lambda: 8)\n"
+    return f"{torch}\n\nclass {target}:\n{part}"
+
+
+def npu_sources(folder: Path, image_layer: Path) -> dict[str, Path]:
+    """Make what a bundle of the npu flow carries."""
+    script = (HERE / "npu" / "installer.sh").read_text(encoding="utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
+    sources = {name: folder / f"Ascend-{name}.run" for name in ("driver", "firmware", "toolkit", "kernels")}
+    for name, path in sources.items():
+        path.write_text(script.replace("__WHAT__", name), encoding="utf-8")
+    sources |= {"image_tar": folder / "image.tar", "wheels": folder / "wheels"}
+    docker_archive([image_layer], "lab/cann:1", sources["image_tar"])
+    wheel(sources["wheels"], "torch", "2.1.0", {"torch/__init__.py": _stand_in("npu")})
+    wheel(sources["wheels"], "torch-npu", "2.1.0", {"torch_npu/__init__.py": "__version__ = '2.1.0'\n"})
+    return sources
+
+
+def sdaa_sources(folder: Path, image_layer: Path) -> dict[str, Path]:
+    """Make what a bundle of the sdaa flow carries; its image has the framework, as the vendor's does."""
+    sources = {"driver_rpms": folder / "rpms", "image_tar": folder / "image.tar"}
+    sources["driver_rpms"].mkdir(parents=True)
+    (sources["driver_rpms"] / "tecodriver-3.2.1.rpm").write_text("the lab's\n", encoding="utf-8")
+    layer = folder / "framework.tar"
+    with tarfile.open(layer, "w") as archive:
+        for name, text in (("torch", _stand_in("sdaa")), ("torch_sdaa", "")):
+            information = tarfile.TarInfo(f"usr/lib/python3/dist-packages/{name}/__init__.py")
+            information.size = len(text.encode())
+            archive.addfile(information, io.BytesIO(text.encode()))
+    docker_archive([image_layer, layer], "lab/torch-sdaa:1", sources["image_tar"])
     return sources

@@ -42,11 +42,27 @@ class Servers:
         self._key = folder / "key"
         self._first = first_address
         self._hosts: dict[str, str] = {}
+        self._variables: dict[str, str] = {}
         folder.mkdir(parents=True, exist_ok=True)
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self._key], check=True)
 
-    def add(self, name: str, system: str = "host-focal", files: dict[str, str] | None = None) -> None:
-        """Start a server; `files` lie in its folder `/lab`, such as `no-docker` or `fail`."""
+    def add(
+        self,
+        name: str,
+        system: str = "host-focal",
+        files: dict[str, str] | None = None,
+        programs: dict[str, str] | None = None,
+        variables: tuple[str, ...] = (),
+    ) -> None:
+        """Start a server.
+
+        Args:
+            name: Its name.
+            system: Its system.
+            files: What lies in its folder `/lab`, such as `no-docker` or `fail`, with the text.
+            programs: Paths on the server, and the files of the lab that lie there as programs.
+            variables: What the inventory says of it besides.
+        """
         layer = self.folder / f"{name}.layer"
         lab = layer / "lab"
         lab.mkdir(parents=True)
@@ -59,6 +75,10 @@ class Servers:
         (layer / "usr" / "local" / "sbin" / "lsmod").chmod(0o755)
         for file, text in (files or {}).items():
             (lab / file).write_text(text, encoding="utf-8")
+        for path, program in (programs or {}).items():
+            shutil.copy(HERE / program, layer / path.lstrip("/"))
+            (layer / path.lstrip("/")).chmod(0o755)
+        self._variables[name] = " ".join(variables)
         address = f"10.99.0.{self._first + len(self._hosts)}"
         self._hosts[name] = f"{address} {system}"
         self._up(name)
@@ -73,7 +93,7 @@ class Servers:
         arguments = "-o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no -o LogLevel=ERROR"
         lines = [
             f"{name} ansible_host={host.split(' ')[0]} ansible_user=ops ansible_ssh_private_key_file={self._key} "
-            f"ansible_ssh_common_args='{arguments}'"
+            f"ansible_ssh_common_args='{arguments}' {self._variables[name]}".rstrip()
             for name, host in self._hosts.items()
         ]
         self.inventory.write_text("[servers]\n" + "\n".join(lines) + "\n", encoding="utf-8")

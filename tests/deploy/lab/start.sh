@@ -2,6 +2,8 @@
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 id ops >/dev/null 2>&1 || { useradd -m -s /bin/bash ops; echo 'ops ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/ops; }
 mkdir -p /home/ops/.ssh; cp /lab/key.pub /home/ops/.ssh/authorized_keys; chown -R ops /home/ops/.ssh; chmod 700 /home/ops/.ssh
+# an account without a key, whose sudo asks
+test ! -e /lab/password || id typed >/dev/null 2>&1 || { useradd -m -s /bin/bash typed; echo "typed:$(cat /lab/password)" | chpasswd; echo 'typed ALL=(ALL) ALL' > /etc/sudoers.d/typed; }
 ssh-keygen -A >/dev/null 2>&1
 cat /proc/sys/kernel/random/uuid > /run/boot_id
 test -e /lab/no-docker || setsid dockerd --bridge=none --iptables=false --ip-forward=false --ip-masq=false \

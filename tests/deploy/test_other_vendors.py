@@ -1,0 +1,137 @@
+"""Deployments of other vendors than the T20's on fake servers, with installers that end and ask as theirs do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.lab.flows import npu_flow, sdaa_flow
+from tests.deploy.lab.servers import Servers, reason_to_skip
+
+pytestmark = [
+    pytest.mark.skipif(os.environ.get("TORCHFERRY_TEST_DEPLOY") != "1", reason="runs with `make test-deploy`"),
+]
+
+RESTART = ("torchferry_reboot_command=/lab/restart", "torchferry_boot_time_command='cat /run/boot_id'")
+
+
+@pytest.fixture
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    if reason := reason_to_skip():
+        pytest.skip(reason)
+    servers = Servers(tmp_path_factory.mktemp("other") / "servers", 80)
+    try:
+        yield servers
+    finally:
+        servers.close()
+
+
+def test_npu_installers_end_with_2_and_the_host_restarts(servers: Servers) -> None:
+    """Driver, restart, firmware, restart, then CANN, whose licence is asked for, and torch-npu in the container."""
+    servers.add("ascend", programs={"/lab/restart": "npu/restart"}, variables=RESTART)
+    servers.wait()
+    flow = npu_flow(servers, servers.folder / "npu")
+    status, text = flow("run")
+    assert status == 0, text
+    assert len(servers.on("ascend", "cat /lab/restarts").split()) == 2, "one for the driver, one for the firmware"
+    assert "installed successfully" in servers.on("ascend", "cat /var/log/torchferry/npu/firmware.log")
+    status, text = flow("run")
+    assert status == 0, text
+    assert "0 steps changed" in text
+    result = flow.json("verify")
+    assert result["ok"], result["failures"]
+    assert result["hosts"]["ascend"]["steps"]["card-computes"] == "ok"
+    # one that ends with neither 0 nor 2 has failed, although what it leaves looks complete
+    servers.on("ascend", "rm /usr/local/Ascend/driver/version.info; touch /lab/fail")
+    status, text = flow("run", "--only", "driver")
+    assert status == 1
+    assert "ascend: driver failed" in text, text
+    assert "driver ended with 1" in text
+
+
+def test_sdaa_goes_on_installing_after_its_package_has_returned(servers: Servers) -> None:
+    """The package asks for a key, which nobody presses, and returns before the driver is there."""
+    servers.add("teco", programs={"/usr/local/sbin/rpm": "sdaa/rpm"})
+    servers.wait()
+    flow = sdaa_flow(servers, servers.folder / "sdaa")
+    status, text = flow("run")
+    assert status == 0, text
+    assert "teco  driver: changed" in text
+    assert "Press Any Key" in servers.on("teco", "cat /var/log/torchferry/sdaa/driver.log")
+    status, text = flow("run")
+    assert status == 0, text
+    assert "0 steps changed" in text
+    result = flow.json("verify")
+    assert result["ok"], result["failures"]
+    assert result["hosts"]["teco"]["steps"]["card-computes"] == "ok"
+
+
+PASSWORD = "correct-horse-7531"
+
+
+def typed_inventory(servers: Servers, *variables: str) -> Path:
+    """Write an inventory in which the account has no key and its sudo asks for a password."""
+    lines = []
+    for line in servers.inventory.read_text(encoding="utf-8").splitlines():
+        words = [word for word in line.split(" ") if not word.startswith("ansible_ssh_private_key_file")]
+        lines.append(" ".join([*words, *variables] if "ansible_host" in line else words))
+    text = "\n".join(lines).replace("ansible_user=ops", "ansible_user=typed")
+    text = text.replace("-o LogLevel", "-o PubkeyAuthentication=no -o LogLevel")
+    path = servers.folder / "typed.ini"
+    path.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def files_with(folder: Path, text: str) -> list[str]:
+    done = subprocess.run(["grep", "-rlsF", text, folder], capture_output=True, text=True, check=False)
+    return done.stdout.split()
+
+
+def test_passwords_are_typed_or_in_a_vault_and_written_nowhere(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pexpect = pytest.importorskip("pexpect")
+
+    servers.add("locked", files={"password": PASSWORD}, programs={"/usr/local/sbin/rpm": "sdaa/rpm"})
+    servers.wait()
+    flow = sdaa_flow(servers, servers.folder / "sdaa")
+    monkeypatch.setitem(flow.environment, "TMPDIR", str(tmp_path))
+    monkeypatch.setitem(flow.environment, "HOME", str(tmp_path))
+    servers.inventory = typed_inventory(servers)
+    # the log of an installer says the password; no output of ours does
+    servers.on("locked", f"sed -i '2i echo sudo: {PASSWORD}; exit 7' /usr/local/sbin/rpm")
+    program, *words = flow.command("run", "--only", "driver", "-k", "-K")
+    terminal = pexpect.spawn(program, words, env=flow.environment, encoding="utf-8", timeout=300)
+    for prompt in ("SSH password: ", "sudo password: "):
+        terminal.expect_exact(prompt)
+        terminal.sendline(PASSWORD)
+    terminal.expect(pexpect.EOF)
+    said = terminal.before
+    terminal.close()
+    assert terminal.exitstatus == 1, said
+    assert "locked: driver failed" in said
+    assert "sudo: ***" in said
+    assert PASSWORD not in said
+    servers.on("locked", "sed -i 2d /usr/local/sbin/rpm; rm -f /var/log/torchferry/sdaa/*")
+    # the same with a vault in the inventory
+    key = tmp_path / "vault-key"
+    key.write_text("the vault's\n", encoding="utf-8")
+    vault = ["ansible-vault", "encrypt_string", "--vault-password-file", str(key), "--name", "ansible_password"]
+    done = subprocess.run([*vault, PASSWORD], capture_output=True, text=True, check=True)
+    folder = servers.folder / "group_vars"
+    folder.mkdir()
+    both = done.stdout + done.stdout.replace("ansible_password", "ansible_become_password")
+    (folder / "all.yml").write_text(both, encoding="utf-8")
+    status, text = flow("run", "--only", "driver,image", "--vault-password-file", str(key))
+    assert status == 0, text
+    assert "locked  copy-image-tar: " in text
+    assert PASSWORD not in text
+    status, text = flow("report")
+    assert PASSWORD not in text
+    assert files_with(tmp_path, PASSWORD) == [], "nothing in temporary folders"
+    assert files_with(servers.folder / "state", PASSWORD) == [], "nothing in records"
+    assert servers.on("locked", f"grep -rlF {PASSWORD} /var/log /var/lib/torchferry /home; true") == ""
