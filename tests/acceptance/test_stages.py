@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ import pytest
 
 from tests.cli.process import interruptible
 from torchferry.acceptance import evidence
-from torchferry.acceptance.acceptfile import AcceptFile, Baseline, MemoryTerms, RunCommand, SpeedTerms
+from torchferry.acceptance.acceptfile import AcceptFile, Baseline, MemoryTerms, Metric, RunCommand, SpeedTerms
 from torchferry.acceptance.gates import GateMaker
-from torchferry.acceptance.judging import loads, memory, speed
+from torchferry.acceptance.judging import loads, memory, numbers, speed
 from torchferry.acceptance.runs import AcceptanceRun
 from torchferry.acceptance.situation import Situation
 from torchferry.backends.target import Target
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.handover.evidence import read_accept_evidence
 
 PROGRAM = """
 import sys, time
@@ -285,6 +287,26 @@ def test_a_model_elsewhere_and_weights_that_do_not_fit(tmp_path: Path) -> None:
     device, weights = loads(situation(tmp_path, rows(0.01)))
     assert (device.status.value, weights.status.value) == ("red", "red")
     assert "strict=False" in str(weights.reason)
+
+
+def test_a_hand_over_reads_what_was_judged_on_the_card(tmp_path: Path) -> None:
+    bound = Metric("loss", 2.0, "<=")
+    made = situation(tmp_path, rows(0.01))
+    made.file = replace(made.file, baseline=Baseline("A100", "2026-01-31", {"torch": "2.1.0"}, "", (bound,)))
+    made.file.path.write_text("")
+    assert made._main is not None
+    made._main.processes[0].update(device_type="npu", card="Ascend910B3")
+    made.made = [made._main]
+    (gate,) = numbers(made)
+    out = tmp_path / "evidence"
+    with evidence.gathered(out) as folder:
+        evidence.write(folder, evidence.document(made, [gate], ["numbers"], partial=False), "", made.made)
+    read = read_accept_evidence(out)
+    assert (read.rehearsal, read.card, read.baseline_device, read.command) == (False, "Ascend910B3", "A100", "true")
+    assert read.metrics == (("loss", "2", "1"),)
+    assert (read.seconds, read.peak_memory) == (1.0, 5 << 20)
+    assert read.seconds_per_step == pytest.approx(0.01)
+    assert read.versions["python"]
 
 
 def test_memory_without_a_limit_is_not_green(tmp_path: Path) -> None:
