@@ -19,6 +19,7 @@ from tests.cli.process import interruptible
 from torchferry.acceptance import evidence, soak
 from torchferry.acceptance.acceptfile import AcceptFile, Baseline, MemoryTerms, Metric, RunCommand, SpeedTerms
 from torchferry.acceptance.gates import GateMaker
+from torchferry.acceptance.initial import facts
 from torchferry.acceptance.judging import loads, memory, numbers, speed
 from torchferry.acceptance.metrics import find_values
 from torchferry.acceptance.runs import AcceptanceRun
@@ -27,6 +28,7 @@ from torchferry.backends.target import Target
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.handover.evidence import read_accept_evidence
+from torchferry.handover.project_files import git_source
 
 PROGRAM = """
 import sys, time
@@ -238,6 +240,36 @@ def test_an_interrupted_soak_goes_on(project: Path) -> None:
     assert "2 passes" in said
     _, said, _ = accept(project, ("1000",), "--only", "stability", "--soak", "1s")
     assert "goes on" not in said  # what was passed to its end is not counted again
+
+
+def test_memory_is_that_of_the_worst_process(tmp_path: Path) -> None:
+    made = situation(tmp_path, rows(0.01))
+    assert made._main is not None
+    first = made._main.processes[0]
+    leaks = {**first, "samples": rows(0.01, 1e5)}
+    helper = {**first, "steps": 3, "samples": rows(0.01)[:3]}
+    for processes, status in (((first, leaks), "red"), ((leaks, first), "red"), ((first, helper), "green")):
+        made._main = replace(made._main, processes=processes)
+        assert memory(made)[1].status.value == status, len(processes)
+
+
+def test_the_commit_of_the_source_is_not_that_of_the_migration(tmp_path: Path) -> None:
+    def run(*words: str, root: Path = tmp_path / "clone") -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        return subprocess.run(
+            ["git", *who, *words], cwd=root, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    (tmp_path / "source").mkdir()
+    run("init", "-q", root=tmp_path / "source")
+    run("commit", "-q", "--allow-empty", "-m", "a", root=tmp_path / "source")
+    run("clone", "-q", "source", "clone", root=tmp_path)
+    source = run("rev-parse", "HEAD")
+    assert facts(tmp_path / "clone").commit == source
+    run("switch", "-q", "-c", "npu")
+    run("commit", "-q", "--allow-empty", "-m", "migrated")
+    assert run("rev-parse", "HEAD") != source
+    assert facts(tmp_path / "clone").commit == git_source(tmp_path / "clone")[1] == source
 
 
 def test_what_did_not_run_is_not_accepted() -> None:

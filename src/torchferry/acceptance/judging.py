@@ -15,7 +15,18 @@ from torchferry.acceptance.metrics import MetricBound, find_values
 from torchferry.acceptance.metrics import judge as judge_metric
 from torchferry.acceptance.runs import SAMPLE_DEVICE, SAMPLE_HOST, SAMPLE_STEP, AcceptanceRun
 from torchferry.acceptance.situation import BASELINE, Situation, UnjudgedError, is_fresh, needed_run
-from torchferry.acceptance.trends import FLAT, GROWS, LEAST_STEPS, SETTLED, Estimate, MemoryGrowth, growth, ratio
+from torchferry.acceptance.trends import (
+    FLAT,
+    GROWS,
+    LEAST_STEPS,
+    SETTLED,
+    SHORT,
+    UNCLEAR,
+    Estimate,
+    MemoryGrowth,
+    growth,
+    ratio,
+)
 from torchferry.acceptance.units import readable
 from torchferry.backends.acceptance import find as find_rule
 from torchferry.core.errors import TorchferryError
@@ -36,6 +47,8 @@ _RESTART = re.compile(r"restarting worker group|will restart worker group|\bWork
 """What torch.distributed.elastic prints when it starts workers again."""
 
 _TRACEBACK = "Traceback (most recent call last):"
+
+_WORST_FIRST = (GROWS, UNCLEAR, SETTLED, SHORT, FLAT)
 
 _MOST_NAMED = 3
 
@@ -364,12 +377,15 @@ def _growth(situation: Situation, run: AcceptanceRun, judge: GateMaker, column: 
 
 
 def memory_growth(situation: Situation, run: AcceptanceRun, column: int = SAMPLE_DEVICE) -> MemoryGrowth | None:
-    """Return how the memory of a run grows; None where nothing was seen of it."""
-    rows = [row for row in run.rows() if row[column] >= 0]
-    if not rows:
-        return None
-    steps, sizes = [row[SAMPLE_STEP] for row in rows], [row[column] for row in rows]
-    return growth(steps, sizes, _limit(situation, max(sizes), column))
+    """Return how the memory of a run grows, by the worst of its processes; None where nothing was seen of it."""
+    most = 0 if run.stepped is None else int(run.stepped["steps"])
+    found: list[MemoryGrowth] = []
+    for process in run.processes:
+        rows = [row for row in process.get("samples", ()) if row[column] >= 0]
+        if rows and int(process["steps"]) * 2 >= most:  # a helper that made a few steps says nothing of the others
+            steps, sizes = [row[SAMPLE_STEP] for row in rows], [row[column] for row in rows]
+            found.append(growth(steps, sizes, _limit(situation, max(sizes), column)))
+    return min(found, key=lambda each: _WORST_FIRST.index(each.kind), default=None)
 
 
 def _limit(situation: Situation, peak: float, column: int) -> float:
