@@ -415,6 +415,9 @@ def test_a_hand_over_is_checked_in_a_clone_of_the_zoo_too(tmp_path: Path) -> Non
     assert states[1]["TZ700"] == "broken"
     shown = handover("check", clone, "--for", "tecorigin-modelzoo", "--evidence", evidence(tmp_path / "e"), "-v")
     assert "TZ607" in shown.output.partition("Kept:")[2], "the evidence may be named"
+    other = evidence(tmp_path / "other", target={**EVIDENCE["target"], "name": "npu"})
+    said = refusal("check", clone, "--for", "tecorigin-modelzoo", "--evidence", other)
+    assert "the evidence is of npu" in said
     assert "no form is named" in refusal("check", clone)
     shutil.copytree(clone / "PyTorch/contrib/NLP/Net", clone / "PyTorch/contrib/Speech/Other")
     assert "has several models" in refusal("check", clone, "--for", "tecorigin-modelzoo")
