@@ -125,7 +125,6 @@ MAY_IMPORT = {
     "programs": {"core", "backends", "source", "rules", "installed"},
     "migration": {"core", "backends", "source", "rules"},
     "report": {"core", "backends", "source", "rules", "installed", "programs", "migration", "kernels"},
-    "handover": {"core", "backends", "source", "migration"},
     "shim": {"core", "backends"},
     "rehearsal": {"core", "backends", "shim"},
     "doctor": {"core", "backends"},
@@ -137,6 +136,7 @@ MAY_IMPORT = {
     "acceptance": {
         *("core", "backends", "source", "migration", "report", "rehearsal", "doctor", "device", "numerics"),
     },
+    "handover": {"core", "backends", "source", "migration", "acceptance"},
     "kit": {"core", "backends", "source", "rules", "migration", "device"},
     "deploy": {"core", "backends"},
     "assistant": {"core", "backends", "source", "rules", "report"},

@@ -45,6 +45,13 @@ EPOCHS = "epoch mIoU\n1 0.4\n2 0.9\n"
         ("step 1 7,430.9 tokens/s\nstep 2 81 tokens/s\n", "tokens/s", [7430.9, 81]),
         ("1.5 s/it, 12 it/s\nit/s: 13\n", "it/s", [12, 13]),
         ("progress mIoU: 100%|####| 4/4 [00:01<00:00]\n", "mIoU", []),
+        ("mIoU: 40\nbaseline mIoU: 85.1\n", "mIoU", [40]),
+        ("paper mIoU: 85.1\n", "mIoU", []),
+        ("loss 3\nbest loss 0.1\n", "loss", [3]),
+        ("best mIoU: 85.1 at epoch 3\n", "mIoU", [85.1]),
+        ("val loss 2 best loss 1\n", "loss", [2]),
+        ("loss 3\nval loss 0.1\n", "loss", [3]),
+        ("train loss 3 val loss 0.1\n", "val loss", [0.1]),
         ("mIoUx: 3\nxmIoU: 4\nval/mIoU: 5\nmIoU50 6\n", "mIoU", []),
     ],
 )
@@ -128,3 +135,25 @@ def test_the_command(tmp_path: Path) -> None:
         done = torchferry("accept", "metric", "log.csv", "-m", "mIoU", *options, cwd=tmp_path)
         assert done.returncode == 2
         assert said in done.stderr
+
+
+def test_what_may_be_of_training_or_of_validation_is_refused(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text("train loss 3.0 val loss 0.1\n")
+    with pytest.raises(UsageError, match="train loss, val loss"):
+        find_values(log, "loss")
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "bound", "said"),
+    [
+        ("psnr: inf\n", "psnr", MetricBound(AT_LEAST, 30.0), "infinite"),
+        ("loss: -inf\n", "loss", MetricBound(AT_MOST, 3.0), "infinite"),
+        ("acc: 512 of 600\n", "acc", MetricBound(AT_LEAST, 84.0), "more than the whole"),
+    ],
+)
+def test_figures_that_cannot_be(text: str, metric: str, bound: MetricBound, said: str, tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text(text)
+    verdict = judge(log, metric, bound)
+    assert (verdict.met, said in str(verdict.reason)) == (False, True), verdict

@@ -134,3 +134,20 @@ def test_without_a_reference_nothing_is_judged(tmp_path: Path) -> None:
     assert judged(tmp_path, OutputTerms("text", "out", "reference")).status.value == "not-judged"
     (tmp_path / "reference").mkdir()
     assert judged(tmp_path, OutputTerms("text", "out", "reference")).status.value == "not-judged"
+
+
+def test_a_comparison_of_nothing_or_with_itself_is_not_green(tmp_path: Path) -> None:
+    for name in ("out", "same", "empty", "none"):
+        (tmp_path / name).mkdir()
+    numpy.save(tmp_path / "out" / "a.npy", numpy.ones(0))
+    numpy.save(tmp_path / "none" / "a.npy", numpy.ones(0))
+    (tmp_path / "same" / "a.npy").hardlink_to(tmp_path / "out" / "a.npy")
+    (tmp_path / "empty" / "a.npy").write_bytes(b"")
+    for kind, reference, status, said in (
+        ("array", "none", "red", "holds no number"),
+        ("text", "out", "red", "the reference itself"),
+        ("text", "same", "red", "the reference itself"),
+        ("text", "empty", "not-judged", "are empty"),
+    ):
+        gate = judged(tmp_path, OutputTerms(kind, "out", reference))
+        assert (gate.status.value, said in f"{gate.measured} {gate.reason}") == (status, True), (reference, gate)

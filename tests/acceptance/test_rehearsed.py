@@ -18,6 +18,7 @@ import pytest
 import torchferry
 from tests.acceptance.toys import PROGRAM, README
 from torchferry.acceptance import evidence
+from torchferry.handover.evidence import read_accept_evidence
 
 pytest.importorskip("torch")
 
@@ -143,6 +144,15 @@ def test_green_and_then_red_under_the_gates_own_names(project: Path) -> None:
     page = (project / "evidence" / "index.html").read_text(encoding="utf-8")
     assert "http" not in page.replace("https://example.org/toys", "")
     assert "polyline" in page
+
+    handed = read_accept_evidence(project / "evidence")  # the reader of `torchferry handover`
+    assert (handed.rehearsal, handed.verdict, handed.target) == (True, "accepted", "npu")
+    assert handed.source["url"] == "https://example.org/toys"
+    assert {metric.name: metric.baseline for metric in handed.metrics} == {
+        "loss": "0.002", "mIoU": "100 %", "Acc@1": "1 share",
+    }  # fmt: skip
+    assert not any(metric.measured for metric in handed.metrics)  # no figure of a rehearsal is one of the card
+    assert (handed.seconds, handed.peak_memory, handed.versions, handed.card) == (None, None, {}, "")
 
     spoiled = [sys.executable, "toys.py", "npu", "out", "noise", "leak", "nan", "silent"]
     broken, said, code = accept(project, spoiled, change=("compileall -q toys.py", "compileall -q absent.py"))

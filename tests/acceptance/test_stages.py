@@ -9,21 +9,26 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.process import interruptible
-from torchferry.acceptance import evidence
-from torchferry.acceptance.acceptfile import AcceptFile, Baseline, MemoryTerms, RunCommand, SpeedTerms
+from torchferry.acceptance import evidence, soak
+from torchferry.acceptance.acceptfile import AcceptFile, Baseline, MemoryTerms, Metric, RunCommand, SpeedTerms
 from torchferry.acceptance.gates import GateMaker
-from torchferry.acceptance.judging import loads, memory, speed
+from torchferry.acceptance.initial import facts
+from torchferry.acceptance.judging import loads, memory, numbers, speed
+from torchferry.acceptance.metrics import find_values
 from torchferry.acceptance.runs import AcceptanceRun
 from torchferry.acceptance.situation import Situation
 from torchferry.backends.target import Target
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.handover.evidence import read_accept_evidence
+from torchferry.handover.project_files import git_source
 
 PROGRAM = """
 import sys, time
@@ -139,6 +144,83 @@ def test_a_soak(words: tuple[str, ...], reason: str, project: Path) -> None:
     assert code == bool(reason)
 
 
+def test_a_pass_that_hangs_is_not_passed_by_the_clock(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soak, "_MOST_MORE", 0.5)
+    once = "import os, time\nif os.path.exists('once'): time.sleep(99)\nopen('once', 'w'); time.sleep(0.1)\n"
+    (project / "hangs.py").write_text(once)
+    words = RunCommand((sys.executable, "hangs.py"), ".", 600)
+    made = situation(project, [])
+    made.file = replace(made.file, runs={"target": words})
+    made._main, made.soak_seconds = None, 30.0
+    begun = time.monotonic()
+    (gate,) = soak.soak(made)
+    assert (gate.status.value, "did not end" in str(gate.reason)) == ("red", True), gate
+    assert time.monotonic() - begun < 25
+
+
+@pytest.mark.parametrize("options", [("--only", "numbers"), ("--only", "memory"), ("--baseline",)])
+def test_what_a_run_reached_before_it_failed_is_not_green(options: tuple[str, ...], project: Path) -> None:
+    bound = (
+        '[baseline]\ndevice = "A100"\ndate = 2026-01-31\nversions = { torch = "2.1.0" }\n'
+        '[[baseline.metrics]]\nname = "loss"\nvalue = 9.0\ndirection = "<="\n'
+        '[runs.baseline]\ncommand = ["python", "train.py", "3", "fail"]\n'
+    )
+    gates, said, code = accept(project, ("3", "fail"), *options, change=("[runs.target]", bound + "[runs.target]"))
+    assert (code, gates["runs"]) == (1, "red"), said
+    assert gates.get("numbers.loss", "not-judged") == "not-judged", said
+
+
+def test_a_traceback_that_did_not_end_the_program(project: Path) -> None:
+    (project / "train.py").write_text(
+        "import threading\nt = threading.Thread(target=lambda: 1 / 0)\nt.start()\nt.join()\n"
+    )
+    gates, said, _ = accept(project, (), "--only", "runs", change=("WORDS", ""))
+    assert gates["runs"] == "not-judged", said
+    assert "printed a traceback" in said
+
+
+def test_an_appended_log_and_the_baselines_own(tmp_path: Path) -> None:
+    """The run appends to a log of an earlier one without the metric: the earlier values are not the run's."""
+    (tmp_path / "out.log").write_text("loss 0.1\n")
+    (tmp_path / "cuda.log").write_text("loss 0.1\n")
+    (tmp_path / "x.toml").write_text("")
+    for text, values in (("began", []), ("loss 0.5", [0.5])):
+        made = situation(tmp_path, [])
+        metrics = (Metric("loss", 1.0, "<=", log="out.log"), Metric("loss", 1.0, "<=", log="cuda.log"))
+        command = RunCommand((sys.executable, "-c", f"print({text!r}, file=open('out.log', 'a'))"))
+        base = Baseline("A100", "2026-01-31", {"torch": "2.1.0"}, "cuda.log", metrics)
+        made.file = replace(made.file, baseline=base, runs={"target": command})
+        made._main = None
+        run = made.main()
+        assert run is not None
+        assert [value.number for value in find_values(made.log_of(run, "out.log"), "loss")] == values
+        with pytest.raises(UsageError, match="the log of the baseline"):
+            made.log_of(run, "cuda.log")
+
+
+def test_a_loss_that_never_moves(tmp_path: Path) -> None:
+    made = situation(tmp_path, [])
+    for text, status in (
+        ("loss 0.5\n" * 20, "red"),
+        ("loss 0.5\n", "green"),
+        ("loss 0.6\n" + "loss 0.5\n" * 20, "green"),
+    ):
+        (tmp_path / "log").write_text(text)
+        base = Baseline("A100", "2026-01-31", {"torch": "2.1.0"}, "", (Metric("loss", 1.0, "<="),))
+        made.file = replace(made.file, baseline=base)
+        assert numbers(made)[0].status.value == status, text
+
+
+def test_documents_that_only_look_like_it(project: Path) -> None:
+    (project / "LICENSE").mkdir()  # an empty folder
+    (project / "README.md").write_text("```bash\npython train.py 12\nCARD=0 python train.py 1 fail  # it fails\n```\n")
+    gates, said, _ = accept(project, ("1",), "--only", "documents")
+    assert gates["documents.LICENSE"] == "red", said
+    assert "README.md does not have this command" in said  # `train.py 1` is the beginning of `train.py 12`
+    assert "document-1" not in " ".join(path.name for path in (project / "evidence").rglob("*"))
+    assert (project / "evidence" / "logs" / "document-2.log").exists()
+
+
 def test_an_interrupted_soak_goes_on(project: Path) -> None:
     words = command(project, ("1000",), "--only", "stability", "--soak", "4s")
     process = subprocess.Popen(interruptible(words), cwd=project, env={**os.environ}, stderr=subprocess.PIPE, text=True)
@@ -158,6 +240,36 @@ def test_an_interrupted_soak_goes_on(project: Path) -> None:
     assert "2 passes" in said
     _, said, _ = accept(project, ("1000",), "--only", "stability", "--soak", "1s")
     assert "goes on" not in said  # what was passed to its end is not counted again
+
+
+def test_memory_is_that_of_the_worst_process(tmp_path: Path) -> None:
+    made = situation(tmp_path, rows(0.01))
+    assert made._main is not None
+    first = made._main.processes[0]
+    leaks = {**first, "samples": rows(0.01, 1e5)}
+    helper = {**first, "steps": 3, "samples": rows(0.01)[:3]}
+    for processes, status in (((first, leaks), "red"), ((leaks, first), "red"), ((first, helper), "green")):
+        made._main = replace(made._main, processes=processes)
+        assert memory(made)[1].status.value == status, len(processes)
+
+
+def test_the_commit_of_the_source_is_not_that_of_the_migration(tmp_path: Path) -> None:
+    def run(*words: str, root: Path = tmp_path / "clone") -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        return subprocess.run(
+            ["git", *who, *words], cwd=root, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    (tmp_path / "source").mkdir()
+    run("init", "-q", root=tmp_path / "source")
+    run("commit", "-q", "--allow-empty", "-m", "a", root=tmp_path / "source")
+    run("clone", "-q", "source", "clone", root=tmp_path)
+    source = run("rev-parse", "HEAD")
+    assert facts(tmp_path / "clone").commit == source
+    run("switch", "-q", "-c", "npu")
+    run("commit", "-q", "--allow-empty", "-m", "migrated")
+    assert run("rev-parse", "HEAD") != source
+    assert facts(tmp_path / "clone").commit == git_source(tmp_path / "clone")[1] == source
 
 
 def test_what_did_not_run_is_not_accepted() -> None:
@@ -285,6 +397,26 @@ def test_a_model_elsewhere_and_weights_that_do_not_fit(tmp_path: Path) -> None:
     device, weights = loads(situation(tmp_path, rows(0.01)))
     assert (device.status.value, weights.status.value) == ("red", "red")
     assert "strict=False" in str(weights.reason)
+
+
+def test_a_hand_over_reads_what_was_judged_on_the_card(tmp_path: Path) -> None:
+    bound = Metric("loss", 2.0, "<=")
+    made = situation(tmp_path, rows(0.01))
+    made.file = replace(made.file, baseline=Baseline("A100", "2026-01-31", {"torch": "2.1.0"}, "", (bound,)))
+    made.file.path.write_text("")
+    assert made._main is not None
+    made._main.processes[0].update(device_type="npu", card="Ascend910B3")
+    made.made = [made._main]
+    (gate,) = numbers(made)
+    out = tmp_path / "evidence"
+    with evidence.gathered(out) as folder:
+        evidence.write(folder, evidence.document(made, [gate], ["numbers"], partial=False), "", made.made)
+    read = read_accept_evidence(out)
+    assert (read.rehearsal, read.card, read.baseline_device, read.command) == (False, "Ascend910B3", "A100", "true")
+    assert read.metrics == (("loss", "2", "1"),)
+    assert (read.seconds, read.peak_memory) == (1.0, 5 << 20)
+    assert read.seconds_per_step == pytest.approx(0.01)
+    assert read.versions["python"]
 
 
 def test_memory_without_a_limit_is_not_green(tmp_path: Path) -> None:

@@ -75,8 +75,9 @@ def whole(folder: Path, form: str) -> Path:
     device, options = FORMS[form]
     project, original = ported(folder, device)
     out = folder / "out"
+    found = evidence(folder / "evidence", target={**EVIDENCE["target"], "name": device})
     done = handover(
-        project, "--for", form, "-o", out, "--original", original, "--evidence", evidence(folder / "evidence"),
+        project, "--for", form, "-o", out, "--original", original, "--evidence", found,
         "--team", "team", "--set", "self_test=done by another team", "-t", device, *options,
     )  # fmt: skip
     assert done.exit_code == 0, done.output + repr(done.exception)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import os
 import shutil
@@ -369,6 +370,25 @@ def test_figures_of_a_rehearsal_are_none_of_the_card(tmp_path: Path) -> None:
     assert "of a rehearsal" in checked.output
 
 
+def test_figures_without_a_good_run_on_the_card_are_none_of_it(tmp_path: Path) -> None:
+    run = EVIDENCE["runs"][0]
+    for number, runs in enumerate(([{**run, "name": "baseline"}], [{**run, "exit_code": 1}], [])):
+        read = read_accept_evidence(evidence(tmp_path / f"e{number}", runs=runs))
+        assert (read.seconds, read.card, read.versions) == (None, "", {}), runs
+        assert [metric.measured for metric in read.metrics] == ["", ""], runs
+
+
+def test_evidence_of_another_accelerator_or_with_other_logs_is_refused(tmp_path: Path) -> None:
+    folder = project(tmp_path / "p", train=TRAINS)
+    found = evidence(tmp_path / "e", target={**EVIDENCE["target"], "name": "npu"})
+    said = refusal(folder, "--for", "tecorigin-modelzoo", "-o", tmp_path / "out", "--evidence", found)
+    assert "the evidence is of npu" in said
+    (tmp_path / "e" / "run.log").write_text("loss 0.1\n")
+    listed = [{"path": "run.log", "sha256": hashlib.sha256(b"loss 9\n").hexdigest()}]
+    with pytest.raises(TorchferryError, match="is not the file that the evidence lists"):
+        read_accept_evidence(evidence(tmp_path / "e", files=listed))
+
+
 def test_hostile_texts_of_the_evidence_stay_texts(tmp_path: Path) -> None:
     folder = project(tmp_path / "p", train=TRAINS)
     hostile = "{{team}} | \x1b[31m\n## Results\n`rm -rf /`"
@@ -395,6 +415,9 @@ def test_a_hand_over_is_checked_in_a_clone_of_the_zoo_too(tmp_path: Path) -> Non
     assert states[1]["TZ700"] == "broken"
     shown = handover("check", clone, "--for", "tecorigin-modelzoo", "--evidence", evidence(tmp_path / "e"), "-v")
     assert "TZ607" in shown.output.partition("Kept:")[2], "the evidence may be named"
+    other = evidence(tmp_path / "other", target={**EVIDENCE["target"], "name": "npu"})
+    said = refusal("check", clone, "--for", "tecorigin-modelzoo", "--evidence", other)
+    assert "the evidence is of npu" in said
     assert "no form is named" in refusal("check", clone)
     shutil.copytree(clone / "PyTorch/contrib/NLP/Net", clone / "PyTorch/contrib/Speech/Other")
     assert "has several models" in refusal("check", clone, "--for", "tecorigin-modelzoo")

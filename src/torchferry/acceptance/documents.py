@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -60,7 +61,9 @@ def _present(judge: GateMaker, root: Path, name: str) -> Gate:
     wanted = say("there, and not empty")
     try:
         status = os.stat(root / name)
-        good = stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_size > 0)
+        good = (stat.S_ISDIR(status.st_mode) and any((root / name).iterdir())) or (
+            stat.S_ISREG(status.st_mode) and status.st_size > 0
+        )
         measured = say("there") if good else say("empty")
     except OSError:
         good, measured = False, say("missing")
@@ -70,7 +73,7 @@ def _present(judge: GateMaker, root: Path, name: str) -> Gate:
 def _commands(situation: Situation, terms: DocumentTerms, judge: GateMaker) -> list[Gate]:
     root = situation.file.root
     try:
-        text = _plain(read_text(root / terms.readme, LARGEST_SETTINGS, errors="replace"))
+        text = read_text(root / terms.readme, LARGEST_SETTINGS, errors="replace")
     except OSError:
         return [judge.red("commands", say("there is no {path}", path=terms.readme), say("a README with the commands"))]
     gates: list[Gate] = []
@@ -80,7 +83,7 @@ def _commands(situation: Situation, terms: DocumentTerms, judge: GateMaker) -> l
         for number, command in enumerate(terms.commands, 1):
             part = f"command-{number}"
             wanted = say("`{command}` ends with 0 in a clean folder", command=command)
-            if _plain(command) not in text:
+            if not _has(text, command):
                 reason = say("{readme} does not have this command", readme=terms.readme)
                 gates.append(judge.red(part, say("-"), wanted, reason))
                 continue
@@ -92,9 +95,15 @@ def _commands(situation: Situation, terms: DocumentTerms, judge: GateMaker) -> l
     return gates
 
 
+def _has(text: str, command: str) -> bool:
+    """Whether a README has a command, and not only the beginning or the end of another one."""
+    wanted = re.compile(rf"(?<![\w./=-]){re.escape(_plain(command))}(?=\s*(?:$|[`'\"&|;#<>),.:]))")
+    return any(wanted.search(_plain(line)) for line in text.replace("\\\n", " ").split("\n"))
+
+
 def _plain(text: str) -> str:
-    """Return a text with its lines joined where a backslash continues them, and any white space as one space."""
-    return " ".join(text.replace("\\\n", " ").split())
+    """Return a line with any white space as one space."""
+    return " ".join(text.split())
 
 
 def clean_copy(root: Path, folder: Path, without: tuple[str, ...]) -> None:

@@ -64,7 +64,7 @@ def document(situation: Situation, gates: Sequence[Gate], stages: Sequence[str],
             "version": target.version,
             "title": target.title.render("en"),
             "plugin": target.backend.PLUGIN,
-            "card": "" if rehearsal is None else rehearsal.profile.card,
+            "card": _card(situation) if rehearsal is None else rehearsal.profile.card,
         },
         "project": _project(situation),
         "source": {key: masked(file.source.get(key, "")) for key in ("url", "commit", "licence", "priority")},
@@ -128,6 +128,18 @@ def _run(run: AcceptanceRun) -> dict[str, Any]:
         "seconds_per_step": sum(times) / len(times) if times else None,
         "peak_memory": run.peak,
     }
+
+
+def _card(situation: Situation) -> str:
+    """Return what the plugin calls the card that the target's run was on; empty where no step on it was seen."""
+    named = {
+        str(process["card"])
+        for run in situation.made
+        if run.name == situation.kind
+        for process in run.processes
+        if process.get("card") and process.get("device_type") == situation.target.backend.DEVICE_TYPE
+    }
+    return ", ".join(sorted(named))
 
 
 def _project(situation: Situation) -> dict[str, Any]:
@@ -332,6 +344,16 @@ def read(folder: Path) -> dict[str, Any]:
     ):
         if not isinstance(found.get(key), kind):
             raise UsageError(say("{path} has no `{key}`", path=folder / FILE, key=key))
+    check_files(folder, found)
+    return found
+
+
+def check_files(folder: Path, found: dict[str, Any]) -> None:
+    """Hold the files of evidence in a folder against the digests that it lists.
+
+    Raises:
+        UsageError: one is missing, another one, or outside the folder.
+    """
     for entry in found["files"]:
         name = str(entry.get("path", "")) if isinstance(entry, dict) else ""
         parts = PurePosixPath(name)
@@ -347,4 +369,3 @@ def read(folder: Path) -> dict[str, Any]:
             same = False
         if not same:
             raise UsageError(say("{path} is not the file that the evidence lists", path=folder / name))
-    return found

@@ -18,7 +18,7 @@ from torchferry.doctor.masking import masked
 from torchferry.numerics.curves.reading import Wanted
 from torchferry.numerics.curves.reading import read as read_curves
 from torchferry.numerics.curves.records import lines, plain
-from torchferry.source.git import git, is_in_repository
+from torchferry.source.git import git, is_in_repository, shared_commit
 from torchferry.source.kinds import Kind
 from torchferry.source.markdown import command_view
 from torchferry.source.tree import list_files
@@ -120,7 +120,7 @@ def facts(root: Path) -> Facts:
     licence = next((name for name in top if _NAMED.match(name)), "")
     inside = is_in_repository(root)
     url = (git(root, "config", "--get", "remote.origin.url") or "").strip() if inside else ""
-    commit = (git(root, "rev-parse", "HEAD") or "").strip() if inside else ""
+    commit = shared_commit(root) if inside else ""
     title = next((line.lstrip("# ").strip() for line in text.split("\n") if line.startswith("# ")), "")
     return Facts(
         title or root.resolve().name,
@@ -213,7 +213,7 @@ def text(found: Facts, log: LoggedRun | None) -> str:
         "",
         "[source]",
         f"url = {_toml(found.url)}",
-        "# the one that was migrated",
+        "# the one that was migrated, before the commits of the migration",
         f"commit = {_toml(found.commit)}",
         f"licence = {_toml(found.licence)}",
         '# "named" (by whoever asked for it), "official", "third-party" or "personal"',

@@ -15,7 +15,18 @@ from torchferry.acceptance.metrics import MetricBound, find_values
 from torchferry.acceptance.metrics import judge as judge_metric
 from torchferry.acceptance.runs import SAMPLE_DEVICE, SAMPLE_HOST, SAMPLE_STEP, AcceptanceRun
 from torchferry.acceptance.situation import BASELINE, Situation, UnjudgedError, is_fresh, needed_run
-from torchferry.acceptance.trends import FLAT, GROWS, LEAST_STEPS, SETTLED, Estimate, MemoryGrowth, growth, ratio
+from torchferry.acceptance.trends import (
+    FLAT,
+    GROWS,
+    LEAST_STEPS,
+    SETTLED,
+    SHORT,
+    UNCLEAR,
+    Estimate,
+    MemoryGrowth,
+    growth,
+    ratio,
+)
 from torchferry.acceptance.units import readable
 from torchferry.backends.acceptance import find as find_rule
 from torchferry.core.errors import TorchferryError
@@ -35,7 +46,14 @@ process comes in pages, and Python and what looks on need some."""
 _RESTART = re.compile(r"restarting worker group|will restart worker group|\bWorker group .* restart", re.IGNORECASE)
 """What torch.distributed.elastic prints when it starts workers again."""
 
+_TRACEBACK = "Traceback (most recent call last):"
+
+_WORST_FIRST = (GROWS, UNCLEAR, SETTLED, SHORT, FLAT)
+
 _MOST_NAMED = 3
+
+_LEAST_VALUES = 10
+"""Of a loss: so many that are all the same are of nothing that learns."""
 
 
 def loads(situation: Situation) -> list[Gate]:
@@ -87,10 +105,7 @@ def runs(situation: Situation) -> list[Gate]:
     """Judge whether the command ran to its end, and on the device."""
     run = needed_run(situation)
     judge = GateMaker("runs", run.name)
-    measured = say(
-        "exit code {code} after {seconds} s", code="-" if run.code is None else run.code, seconds=f"{run.seconds:.0f}"
-    )
-    gates = [judge.held(run.ended_well and not run.lost, "", measured, say("ends by itself with 0"), end_of(run))]
+    gates = [ended(run)]
     wanted = situation.target.backend.DEVICE_TYPE
     if run.aggregate is not None:
         aggregate = run.aggregate
@@ -124,6 +139,19 @@ def runs(situation: Situation) -> list[Gate]:
                 )
             )
     return gates
+
+
+def ended(run: AcceptanceRun) -> Gate:
+    """Return whether a run ended by itself, with 0; one that printed a traceback and went on has to be looked at."""
+    judge = GateMaker("runs", run.name)
+    measured = say(
+        "exit code {code} after {seconds} s", code="-" if run.code is None else run.code, seconds=f"{run.seconds:.0f}"
+    )
+    wanted = say("ends by itself with 0")
+    if run.finished and any(line.text.rstrip().endswith(_TRACEBACK) for line in lines(run.log)):
+        reason = say("it printed a traceback and ended with 0 all the same: {path} says of what", path=run.log.name)
+        return judge.unjudged("", reason, measured, wanted)
+    return judge.held(run.finished, "", measured, wanted, end_of(run))
 
 
 def end_of(run: AcceptanceRun) -> Message:
@@ -191,8 +219,21 @@ def _metric(situation: Situation, run: AcceptanceRun, metric: Metric) -> Gate:
         value = say(
             "{value} ({which} of {count})", value=f"{verdict.value:.6g}{sign}", which=which, count=verdict.values
         )
+    if verdict.met and _is_constant_loss(log, metric):
+        reason = say(
+            "every value of this loss is the same (values: {count}): nothing was learned", count=verdict.values
+        )
+        return judge.red(metric.name, value, wanted, reason, verdict.value, bound.limit)
     finite = verdict.value if verdict.value is not None and math.isfinite(verdict.value) else None
     return judge.held(verdict.met, metric.name, value, bound.text(verdict.unit), verdict.reason, finite, bound.limit)
+
+
+def _is_constant_loss(log: Path, metric: Metric) -> bool:
+    """Whether a metric is a loss that never moves, as that of a program that trains nothing."""
+    if "loss" not in metric.name.lower():
+        return False
+    values = [value.number for value in find_values(log, metric.name, metric.pattern)]
+    return len(values) >= _LEAST_VALUES and len(set(values)) == 1
 
 
 def _logged_unit(situation: Situation, metric: Metric) -> str:
@@ -336,12 +377,15 @@ def _growth(situation: Situation, run: AcceptanceRun, judge: GateMaker, column: 
 
 
 def memory_growth(situation: Situation, run: AcceptanceRun, column: int = SAMPLE_DEVICE) -> MemoryGrowth | None:
-    """Return how the memory of a run grows; None where nothing was seen of it."""
-    rows = [row for row in run.rows() if row[column] >= 0]
-    if not rows:
-        return None
-    steps, sizes = [row[SAMPLE_STEP] for row in rows], [row[column] for row in rows]
-    return growth(steps, sizes, _limit(situation, max(sizes), column))
+    """Return how the memory of a run grows, by the worst of its processes; None where nothing was seen of it."""
+    most = 0 if run.stepped is None else int(run.stepped["steps"])
+    found: list[MemoryGrowth] = []
+    for process in run.processes:
+        rows = [row for row in process.get("samples", ()) if row[column] >= 0]
+        if rows and int(process["steps"]) * 2 >= most:  # a helper that made a few steps says nothing of the others
+            steps, sizes = [row[SAMPLE_STEP] for row in rows], [row[column] for row in rows]
+            found.append(growth(steps, sizes, _limit(situation, max(sizes), column)))
+    return min(found, key=lambda each: _WORST_FIRST.index(each.kind), default=None)
 
 
 def _limit(situation: Situation, peak: float, column: int) -> float:
@@ -488,7 +532,8 @@ def errors(situation: Situation) -> list[Gate]:
     )
     broken = situation.run("errors", command, rehearsal=replace(situation.rehearsal, profile=without))
     short = name.removeprefix("aten::").partition(".")[0]
-    named = any(short in line.text for line in lines(broken.log))
+    word = re.compile(rf"(?<!\w){re.escape(short)}(?!\w)")  # `mm` is no part of `command`
+    named = any(word.search(line.text) for line in lines(broken.log))
     measured = say(
         "without {operator}: exit code {code}", operator=name, code="-" if broken.code is None else broken.code
     )

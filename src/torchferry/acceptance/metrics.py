@@ -42,6 +42,25 @@ _RATIOS = re.compile(
 
 _SECONDS = frozenset({"s", "sec", "second"})
 
+_BEST, _OTHER = "best", "other"
+_SPLITS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "eval", "evaluation", "dev"), "val"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+_KINDS = {
+    **_SPLITS,
+    **dict.fromkeys(("best", "lowest", "highest", "smallest", "largest", "min", "max", "minimum", "maximum"), _BEST),
+    **dict.fromkeys(
+        ("baseline", "reference", "ref", "target", "expected", "goal", "wanted", "required", "paper", "published",
+         "previous", "original", "threshold", "cuda"),
+        _OTHER,
+    ),
+}  # fmt: skip
+"""What a word before a metric's name says of the value: `baseline mIoU: 85.1` is no figure of the run."""
+
+_WORD_BEFORE = re.compile(r"(?<![\w.-])([A-Za-z]{2,12})\s{1,3}['\"]?\Z")
+
 _MOST_NAMES = 5
 
 
@@ -164,6 +183,12 @@ def judge(path: Path, metric: str, bound: MetricBound, pattern: str = "", form: 
     name, value = next(iter(verdicts.items()))
     if math.isnan(value):
         return MetricVerdict(False, value, unit, len(values), say("the value is NaN"))
+    if math.isinf(value):
+        return MetricVerdict(False, value, unit, len(values), say("the value is infinite"))
+    if bound.direction == AT_LEAST and unit and _is_ratio(metric) and value > (100.0 if unit == "%" else 1.0):
+        return MetricVerdict(
+            False, value, unit, len(values), say("it is more than the whole: another figure was found")
+        )
     converted = shared and name != unit
     note = say("read as a share of 1") if name == "share" else say("read as a percentage")
     return MetricVerdict(bound.keeps(value), value, unit, len(values), note if converted else None)
@@ -175,10 +200,14 @@ def _unit_of(metric: str, bound: MetricBound) -> str:
         return bound.unit
     if bound.log_unit:
         return "%" if abs(bound.value) > 1 else "share"
-    last = plain(metric)
-    if not any(_RATIOS.fullmatch(text) for text in (last, last.rsplit(" ", 1)[-1])):
+    if not _is_ratio(metric):
         return ""
     return "%" if abs(bound.value) > 1 else "share"
+
+
+def _is_ratio(metric: str) -> bool:
+    last = plain(metric)
+    return any(_RATIOS.fullmatch(text) for text in (last, last.rsplit(" ", 1)[-1]))
 
 
 def _readings(values: Sequence[LoggedValue], unit: str, bound: MetricBound) -> dict[str, list[LoggedValue]]:
@@ -233,13 +262,13 @@ def find_values(path: Path, metric: str, pattern: str = "", form: str = "auto") 
         form: One of `FORMATS` of the curves.
 
     Raises:
-        UsageError: a table has it for several rows, and none for all.
+        UsageError: a table has it for several rows, and none for all; it is there for training and for validation.
         TorchferryError: the log cannot be read.
     """
     if pattern:
         return list(_by_pattern(path, re.compile(pattern)))
     if path.is_file() and (form_of(path) if form == "auto" else form) == "text":
-        return list(_in_text(path, plain(metric)))
+        return _meant(path, metric, list(_in_text(path, plain(metric))))
     log = read_curves(path, Wanted((plain(metric),), form=form))
     ranks = log.points.get(plain(metric), {})
     if not ranks:
@@ -285,8 +314,32 @@ def _rate(metric: str) -> re.Pattern[str] | None:
     )
 
 
-def _in_text(path: Path, metric: str) -> Iterator[LoggedValue]:
-    """Yield the values that lines of text and tables have."""
+def _meant(path: Path, metric: str, found: Sequence[tuple[str, LoggedValue]]) -> list[LoggedValue]:
+    """Return the values that a name means: those under the bare name, else those of the one split that there is."""
+    kinds = {kind for kind, _ in found}
+    splits = sorted(kinds & set(_SPLITS.values()))
+    if "" not in kinds and len(splits) > 1:
+        raise UsageError(
+            say(
+                "`{metric}` in {path} may be each of: {names}",
+                metric=metric,
+                path=path.name,
+                names=", ".join(f"{split} {metric}" for split in splits),
+            ),
+            say("name the one that is meant in full"),
+        )
+    chosen = "" if "" in kinds else splits[0] if splits else _BEST
+    return [value for kind, value in found if kind == chosen]
+
+
+def _kind(text: str, start: int) -> str:
+    """Return what the word before a name makes of it: a split, `_BEST`, `_OTHER`, or nothing."""
+    word = _WORD_BEFORE.search(text, max(0, start - 24), start)
+    return "" if word is None else _KINDS.get(word[1].lower(), "")
+
+
+def _in_text(path: Path, metric: str) -> Iterator[tuple[str, LoggedValue]]:
+    """Yield the values that lines of text and tables have, each with its `_kind`."""
     named = _named(metric)
     rate = _rate(metric)
     word = metric.split(" ", 1)[0] if rate is not None else metric.rsplit(" ", 1)[-1]
@@ -300,24 +353,29 @@ def _in_text(path: Path, metric: str) -> Iterator[LoggedValue]:
                 continue
             if not table.rows and _RULE.match(text):
                 continue
-            yield from table.values(metric, path)
+            yield from (("", each) for each in table.values(metric, path))
             table = None
         if word not in text.lower():
             continue
         record = _record(text)
         if record is not None:
-            yield from (LoggedValue(sample.value) for sample in samples_of(record) if plain(sample.metric) == metric)
+            yield from (
+                ("", LoggedValue(sample.value)) for sample in samples_of(record) if plain(sample.metric) == metric
+            )
             continue
         matches = [match for match in named.finditer(text) if not line.cut or match.end() < len(text)]
         if rate is not None and not matches:
             matches = list(rate.finditer(text))
         if matches:
-            for match in matches[:1]:  # an average behind the value is no new value
-                yield LoggedValue(float(match["value"].replace(",", "")), bool(match["percent"]))
+            first: dict[str, re.Match[str]] = {}  # an average behind the value is no new value
+            for match in matches:
+                first.setdefault(_kind(text, match.start()), match)
+            for kind, match in first.items():
+                yield kind, LoggedValue(float(match["value"].replace(",", "")), bool(match["percent"]))
             continue
         table = _Table.begun_by(text, metric)
     if table is not None:
-        yield from table.values(metric, path)
+        yield from (("", each) for each in table.values(metric, path))
 
 
 def _record(text: str) -> dict[str, Any] | None:

@@ -66,16 +66,23 @@ def _folder(situation: Situation, run: AcceptanceRun, terms: OutputTerms) -> Gat
     if not names:
         reason = say("the reference folder has no file {pattern}", pattern=terms.pattern)
         return judge.unjudged(terms.folder, reason, wanted=wanted)
+    if len(names) > _MOST_FILES:
+        reason = say(
+            "more files in the reference folder than are compared ({count}): choose with `pattern`", count=_MOST_FILES
+        )
+        return judge.unjudged(terms.folder, reason, wanted=wanted)
+    if not any((reference / name).stat().st_size for name in names):
+        return judge.unjudged(terms.folder, say("the files of the reference folder are empty"), wanted=wanted)
     worst: PairVerdict | None = None
     bad = 0
-    for name in names[:_MOST_FILES]:
+    for name in names:
         verdict = _pair(run, run.where / terms.folder / name, reference / name, terms)
         if not verdict.good:
             bad += 1
         if worst is None or verdict.badness > worst.badness:
             worst = verdict._replace(measured=say("{name}: {text}", name=name.as_posix(), text=verdict.measured))
     assert worst is not None
-    count = say_plural("{count} file", "{count} files", count=min(len(names), _MOST_FILES))
+    count = say_plural("{count} file", "{count} files", count=len(names))
     measured = say("{files}, the worst {worst}", files=count, worst=worst.measured)
     reason = say_plural("{count} file is not as the reference's", "{count} files are not as the reference's", count=bad)
     return judge.held(not bad, terms.folder, measured, wanted, reason, float(bad), 0.0)
@@ -105,6 +112,8 @@ def _pair(run: AcceptanceRun, own: Path, reference: Path, terms: OutputTerms) ->
     try:
         if not own.is_file():
             return PairVerdict(False, say("it is missing"), math.inf)
+        if own.samefile(reference):
+            return PairVerdict(False, say("it is the reference itself"), math.inf)
         if not is_fresh(own, run):
             return PairVerdict(False, say("it is older than the run"), math.inf)
         return compare(own, reference, terms)
@@ -222,6 +231,8 @@ def _arrays(own: Path, reference: Path, terms: OutputTerms) -> PairVerdict:
     if first.keys() != second.keys():
         names = sorted(first.keys() ^ second.keys())
         return PairVerdict(False, say("not in both: {names}", names=", ".join(names[:3])), math.inf)
+    if not any(array.size for array in first.values()):
+        return PairVerdict(False, say("it holds no number"), math.inf)
     worst, good = 0.0, True
     for name, array in first.items():
         other = second[name]

@@ -73,6 +73,11 @@ class AcceptanceRun:
         return self.code == 0 and self.problem is None
 
     @property
+    def finished(self) -> bool:
+        """Whether all of its processes ended by themselves, with 0: only then its figures are of the whole run."""
+        return self.ended_well and not self.lost
+
+    @property
     def stepped(self) -> dict[str, Any] | None:
         """The process that made the most steps; None where none made any."""
         return max(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +16,8 @@ from torchferry.acceptance.gates import Gate
 from torchferry.acceptance.runs import AcceptanceRun
 from torchferry.acceptance.units import typed
 from torchferry.backends.target import Target
+from torchferry.core.errors import UsageError
+from torchferry.core.files import open_regular
 from torchferry.core.messages import Message, say
 from torchferry.rehearsal.config import Rehearsal
 
@@ -51,6 +56,7 @@ class Situation:
     migration: dict[str, Any] = field(default_factory=dict)
     metrics: list[dict[str, Any]] = field(default_factory=list)
     _main: AcceptanceRun | None = None
+    _earlier: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -66,6 +72,11 @@ class Situation:
         return commands.get(self.kind) or (commands.get(TARGET) if self.kind == REHEARSAL else None)
 
     @property
+    def judged(self) -> AcceptanceRun | None:
+        """The run that is judged; None as long as no stage has asked for it."""
+        return self._main
+
+    @property
     def title(self) -> Message:
         """What a run is on, for messages."""
         return say("the card") if self.rehearsal is None else say("the simulated card")
@@ -77,6 +88,7 @@ class Situation:
             OSError: what it prints cannot be kept.
         """
         if self._main is None and self.command is not None:
+            self._earlier = {name: _begun(self._at(self.command, name)) for name in self._named_logs()}
             self._main = self.run(self.kind, self.command)
         return self._main
 
@@ -99,8 +111,61 @@ class Situation:
         return done
 
     def log_of(self, run: AcceptanceRun, name: str) -> Path:
-        """Return the log that a gate reads: what the run printed, or a file in its folder."""
-        return run.where / name if name else run.log
+        """Return the log that a gate reads: what the run printed, or a file in its folder.
+
+        Of a file that was there before, and to which the run appended, only what is new counts. It is kept among the
+        evidence.
+
+        Raises:
+            UsageError: it is the baseline's own log.
+            OSError: what is new could not be kept.
+        """
+        if not name:
+            return run.log
+        log = run.where / name
+        baseline = self.file.baseline.log
+        if baseline and not self.reproducing and _is_same(log, self.file.root / baseline):
+            raise UsageError(say("{path} is the log of the baseline, and not one of the run", path=name))
+        size, digest = self._earlier.get(name, (0, ""))
+        if not size or not is_fresh(log, run) or _begun(log, size) != (size, digest):
+            return log
+        new = self.folder / "logs" / f"{run.name}-{name.replace('/', '-')}"
+        new.parent.mkdir(exist_ok=True)
+        with open_regular(log) as file, new.open("wb") as kept:
+            if log.suffix in (".csv", ".tsv"):
+                kept.write(file.readline())  # the names of the columns
+            file.seek(size)
+            shutil.copyfileobj(file, kept)
+        return new
+
+    def _named_logs(self) -> set[str]:
+        """Return the logs that gates name, beside what the run prints."""
+        terms = (*self.file.baseline.metrics, self.file.curve, self.file.speed, self.file.logs)
+        return {each.log for each in terms if each is not None and each.log}
+
+    def _at(self, command: RunCommand, name: str) -> Path:
+        return self.file.root / command.folder / name
+
+
+def _begun(path: Path, size: int | None = None) -> tuple[int, str]:
+    """Return the size of a file, or of as much of its beginning, with the digest of that; 0 where it is no file."""
+    try:
+        with open_regular(path) as file:
+            left = os.fstat(file.fileno()).st_size if size is None else size
+            whole, digest = left, hashlib.sha256()
+            while left and (part := file.read(min(left, 1 << 20))):
+                digest.update(part)
+                left -= len(part)
+    except OSError:
+        return 0, ""
+    return whole - left, digest.hexdigest()
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:
+        return False
 
 
 class UnjudgedError(Exception):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import Message, say, say_plural
 
 SCHEMA = 1
+
+_LONGEST, _MOST_MORE = 3.0, 60.0
+"""A pass that takes so many times as long as the longest that ended, and so many seconds more, hangs: the clock alone
+would say that it passed."""
 
 
 def state_file(situation: Situation) -> Path | None:
@@ -55,8 +60,9 @@ def soak(situation: Situation) -> list[Gate]:
         situation.tell(say("the soak goes on after {time}", time=_shown(_total(passes))))
     while _total(passes) < situation.soak_seconds:
         left = max(1.0, situation.soak_seconds - _total(passes))
-        run = situation.run("soak", command, seconds=min(left, command.seconds), interruptible=True)
-        entry = _entry(run, left, command.seconds, situation)
+        limit = min(command.seconds, _longest(situation, passes))
+        run = situation.run("soak", command, seconds=min(left, limit), interruptible=True)
+        entry = _entry(run, left, limit, situation)
         passes.append(entry)
         _write(state, passes)
         if run.signalled:
@@ -84,6 +90,8 @@ def _entry(run: AcceptanceRun, left: float, limit: float, situation: Situation) 
     problem: Message | None = None
     if not run.ended_well and not by_clock and not run.signalled:
         problem = end_of(run)
+        if run.code is None and run.problem is None:
+            problem = say("a pass did not end in {time}", time=_shown(limit))
     problem = problem or unsteady(run)
     if problem is None:
         grown = memory_growth(situation, run)
@@ -95,6 +103,14 @@ def _entry(run: AcceptanceRun, left: float, limit: float, situation: Situation) 
         "code": run.code,
         "problem": "" if problem is None else problem.render("en"),
     }
+
+
+def _longest(situation: Situation, passes: list[dict[str, Any]]) -> float:
+    """Return the seconds after which a pass hangs, by those that ended; without an end where none did."""
+    ended = [float(entry["seconds"]) for entry in passes if entry["code"] == 0]
+    if situation.judged is not None and situation.judged.finished:
+        ended.append(situation.judged.seconds)
+    return _LONGEST * max(ended) + _MOST_MORE if ended else math.inf
 
 
 def _total(passes: list[dict[str, Any]]) -> float:

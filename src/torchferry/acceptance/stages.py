@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from torchferry.acceptance import documents, judging, outputs, project, soak
-from torchferry.acceptance.gates import STAGES, Gate, GateMaker
+from torchferry.acceptance.gates import STAGES, Gate, GateMaker, GateStatus
 from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
@@ -45,6 +46,7 @@ def judge(situation: Situation, stages: Iterable[str]) -> list[Gate]:
         KeyboardInterrupt: a run was interrupted.
     """
     gates: list[Gate] = []
+    stages = tuple(stages)
     for stage in stages:
         reason = situation.file.left_out.get(stage)
         if reason is not None:
@@ -56,4 +58,20 @@ def judge(situation: Situation, stages: Iterable[str]) -> list[Gate]:
             gates.append(GateMaker(stage).unjudged("", error.reason))
         except TorchferryError as error:
             gates.append(GateMaker(stage).red("", say("-"), say("it can be judged"), error.message))
+    run = situation.judged
+    if run is not None and not run.finished:
+        gates = [_of_a_part(gate) if gate.stage in _OF_THE_WHOLE and gate.run == run.name else gate for gate in gates]
+        if "runs" not in stages:
+            gates.append(judging.ended(run))
     return gates
+
+
+_OF_THE_WHOLE = frozenset({"numbers", "outputs", "memory", "speed", "stability"})
+"""Stages that are judged by what a whole run showed."""
+
+
+def _of_a_part(gate: Gate) -> Gate:
+    """Return a gate that is not green: what a run reached before it failed is not what the whole run reaches."""
+    if gate.status is not GateStatus.GREEN:
+        return gate
+    return replace(gate, status=GateStatus.NOT_JUDGED, reason=say("the run did not end well, so this is of a part"))

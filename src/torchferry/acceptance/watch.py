@@ -62,6 +62,7 @@ class ProcessWatch:
         self._by_pass = StepSamples()
         self._begin = self._noted = time.perf_counter()
         self._manager: DeviceManager | None = None
+        self._card = ""
         self._problem = ""
         self._peak = UNKNOWN_SIZE
         self._deep = 0
@@ -94,6 +95,7 @@ class ProcessWatch:
             "torch": str(torch.__version__),
             "device": "" if self._manager is None else str(self._manager.device),
             "device_type": "" if self._manager is None else self._manager.device_type,
+            "card": self._card,
             "kind": "step" if self._by_optimizer.count else "pass",
             "steps": samples.count,
             "samples": samples.rows,
@@ -157,6 +159,8 @@ class ProcessWatch:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a run on the CPU is one; the report says so
                 self._manager = DeviceManager(fallback="allow")
+            if self._manager.is_accelerator:
+                self._card = self._manager.device_name
         if not self._manager.is_accelerator:
             return UNKNOWN_SIZE
         told = self._manager.memory_stats()

@@ -128,6 +128,11 @@ def prepare_command(
         values[name] = value
     name = model or ("" if read is None else read.model.get("variant") or read.model.get("name", ""))
     chosen = target or ("" if form.backend is None else form.backend.NAME) or ("" if read is None else read.target)
+    if read is not None and chosen and read.target and Target.named(chosen).name != read.target:
+        raise UsageError(
+            say("the evidence is of {found}, and the hand-over is for {target}", found=read.target, target=chosen),
+            say("judge the project there: torchferry accept -t {target}", target=chosen),
+        )
     today = datetime.now(timezone.utc)
     request = HandoverRequest(
         form=form,
@@ -151,6 +156,8 @@ def prepare_command(
     remarks = list(prepared.remarks)
     if read is not None and read.project and read.project != path.resolve().name:
         remarks.insert(0, say("the evidence is of a project called {name}: is it of this one?", name=read.project))
+    if read is not None and read.rehearsal:
+        remarks.append(say("the evidence is of a rehearsal: no figure of it is one of the card, so none is written"))
     write_handover(prepared, out)
     for message in _summary(prepared, remarks, out, unsafe_fixes):
         click.echo(printable(message.render(lang)))

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
+from torchferry.backends.handover_forms import form_of
 from torchferry.cli.writing import write
 from torchferry.core import exitcodes
-from torchferry.core.messages import language
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import language, say
 
 
 @click.command("check")
@@ -42,8 +44,16 @@ def command(
     from torchferry.handover.evidence import read_accept_evidence, verdict_word
 
     lang = lang or language()
-    verdict = "" if evidence is None else verdict_word(read_accept_evidence(evidence))
-    checked = check_handover(folder, form, verdict)
+    read = None if evidence is None else read_accept_evidence(evidence)
+    checked = check_handover(folder, form, verdict_word(read))
+    backend = form_of(checked.form).backend
+    if read is not None and backend is not None and read.target not in ("", backend.NAME):
+        raise UsageError(
+            say(
+                "the evidence is of {found}, and the hand-over is for {target}", found=read.target, target=backend.NAME
+            ),
+            say("judge the project there: torchferry accept -t {target}", target=backend.NAME),
+        )
     text = check_json(checked, lang) if output_format == "json" else "\n".join(check_lines(checked, lang, verbose))
     write(text, output_file)
     sys.exit(exitcodes.FINDINGS if checked.broken else exitcodes.CLEAN)

@@ -1,6 +1,7 @@
 """The evidence of `torchferry accept`, as far as a hand-over says something of it.
 
-Figures of a rehearsal are no figures of the card: what was not measured there stays unknown.
+Figures of a rehearsal, of the baseline's own command and of a run that failed are no figures of the card: what was not
+measured there stays unknown.
 """
 
 from __future__ import annotations
@@ -11,15 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torchferry.acceptance import evidence as acceptance
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_text
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 
-KIND = "torchferry accept"
-SCHEMA = 1
-
-_NAME = "evidence.json"
 _LARGEST = 1 << 24
 """Bytes of the file."""
 
@@ -43,7 +41,7 @@ class AcceptEvidence(NamedTuple):
         rehearsal: Whether it is of a simulated card.
         verdict: `accepted`, `rejected` or `incomplete`.
         target: The target's name.
-        card: The card.
+        card: The card; empty where no run on it ended well.
         project: Name of the project's folder.
         source: `url`, `commit`, `licence`.
         model: `name`, `variant`.
@@ -85,23 +83,31 @@ def verdict_word(evidence: AcceptEvidence | None) -> str:
 def read_accept_evidence(path: Path) -> AcceptEvidence:
     """Read the evidence in a folder, or its file.
 
+    The files beside it have to be those that it lists: figures with another log are no evidence.
+
     Raises:
         TorchferryError: it cannot be read, is damaged, or is not what `accept` writes.
     """
-    file = path / _NAME if path.is_dir() else path
+    file = path / acceptance.FILE if path.is_dir() else path
     try:
         document = json.loads(read_text(file, _LARGEST))
     except OSError as error:
         raise TorchferryError(say("cannot read {path}: {error}", path=file, error=error.strerror or error)) from None
     except (ValueError, RecursionError) as error:
         raise TorchferryError(say("{path} is damaged: {error}", path=file, error=str(error)[:200])) from None
-    if not isinstance(document, dict) or document.get("kind") != KIND or document.get("schema") != SCHEMA:
+    if (
+        not isinstance(document, dict)
+        or document.get("kind") != acceptance.KIND
+        or document.get("schema") != acceptance.SCHEMA
+    ):
         raise TorchferryError(
             say("{path} is no evidence of `torchferry accept` that this version reads", path=file),
             say("name the folder that `torchferry accept -o DIR` wrote"),
         )
     try:
-        return _read(document, file)
+        read = _read(document, file)
+        acceptance.check_files(file.parent, document)
+        return read
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TorchferryError(
             say("{path} is damaged: {error}", path=file, error=f"{type(error).__name__}: {error}"[:200])
@@ -114,20 +120,22 @@ def _read(document: Mapping[str, Any], file: Path) -> AcceptEvidence:
         raise TypeError("`rehearsal` is not true or false")
     runs = {str(run["name"]): run for run in document.get("runs") or []}
     run = runs.get("target") if not rehearsal else None
+    if run is not None and run["exit_code"] != 0:
+        run = None  # a run that failed has no time that counts
     baseline = document.get("baseline") or {}
     return AcceptEvidence(
         path=file,
         rehearsal=rehearsal,
         verdict=_text(document.get("verdict")),
         target=_text((document.get("target") or {}).get("name")),
-        card=_text((document.get("target") or {}).get("card")),
+        card="" if run is None else _text((document.get("target") or {}).get("card")),
         project=_text((document.get("project") or {}).get("name")),
         source=_texts(document.get("source")),
         model=_texts(document.get("model")),
         data=_texts(document.get("data")),
         baseline_device=_text(baseline.get("device")),
-        versions={} if rehearsal else _texts(document.get("versions")),
-        metrics=_metrics(document, baseline, rehearsal),
+        versions={} if run is None else _texts(document.get("versions")),
+        metrics=_metrics(document, baseline, run),
         command="" if run is None else _text(" ".join(map(str, run.get("command") or []))),
         seconds=None if run is None else _number(run.get("seconds")),
         seconds_per_step=None if run is None else _number(run.get("seconds_per_step")),
@@ -136,8 +144,10 @@ def _read(document: Mapping[str, Any], file: Path) -> AcceptEvidence:
     )
 
 
-def _metrics(document: Mapping[str, Any], baseline: Mapping[str, Any], rehearsal: bool) -> tuple[MetricFigures, ...]:
-    measured = {} if rehearsal else {
+def _metrics(
+    document: Mapping[str, Any], baseline: Mapping[str, Any], run: Mapping[str, Any] | None
+) -> tuple[MetricFigures, ...]:
+    measured = {} if run is None else {
         str(metric["name"]): metric for metric in document.get("metrics") or [] if metric["run"] == "target"
     }  # fmt: skip
     named = {str(metric["name"]): metric for metric in baseline.get("metrics") or []}

@@ -14,7 +14,7 @@ from torchferry.core.files import read_regular
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.migration.journal import DONE, known_journals
-from torchferry.source.git import git, is_in_repository, repository_of
+from torchferry.source.git import git, is_in_repository, repository_of, shared_commit
 from torchferry.source.kinds import kind_of
 from torchferry.source.tree import NEVER_ENTERED, ignored_by_git, is_control_name
 
@@ -168,8 +168,7 @@ def git_source(root: Path) -> tuple[str, str]:
     if top is None or top.resolve() != root.resolve():
         return "", ""
     url = (git(root, "config", "--get", "remote.origin.url") or "").strip()
-    commit = (git(root, "rev-parse", "HEAD") or "").strip()
-    return without_secrets(url), commit
+    return without_secrets(url), shared_commit(root)
 
 
 def without_secrets(url: str) -> str:

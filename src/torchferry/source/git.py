@@ -50,6 +50,18 @@ def git(root: Path, *arguments: str, reads_contents: bool = False) -> str | None
     return _run(root, *options, *arguments)
 
 
+def shared_commit(root: Path) -> str:
+    """Return the last commit that a branch shares with `origin`, which others can see; without it, the one that is out.
+
+    A migrated project has commits of its own, which nobody finds at the address of the source. Empty without a commit.
+    """
+    for published in ("origin/HEAD", "@{upstream}"):
+        shared = (git(root, "merge-base", "HEAD", published) or "").strip()
+        if shared:
+            return shared
+    return (git(root, "rev-parse", "HEAD") or "").strip()
+
+
 def _own_filters(root: Path) -> set[str]:
     """Return the filters of contents that the repository itself configures, not those of the user, such as git-lfs."""
     filters: set[str] = set()
