@@ -146,7 +146,7 @@ class FindingServer(LanguageServer):
 
     async def _saved(self, parameters: types.DidSaveTextDocumentParams) -> None:
         self._projects.clear()  # a file of settings, or one that others import, may have changed
-        for uri in list(self._examined) or [parameters.text_document.uri]:
+        for uri in {**self.workspace.text_documents, parameters.text_document.uri: None}:  # also what was not examined
             self._examine(uri)
 
     async def _closed(self, parameters: types.DidCloseTextDocumentParams) -> None:
