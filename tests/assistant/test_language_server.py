@@ -181,6 +181,11 @@ def test_what_cannot_be_examined(tmp_path: Path) -> None:
         try:
             async with Editor(tmp_path / "project") as editor:
                 assert await editor.open(inside, 'import torch\nx = torch.ones(1, device="cuda")\n') == []
+                settings = tmp_path / "project" / "torchferry.toml"
+                settings.write_text('target = "npu"\n')
+                saved = types.TextDocumentIdentifier(settings.as_uri())
+                editor.client.text_document_did_save(types.DidSaveTextDocumentParams(saved))
+                assert [each.code for each in await editor.diagnostics(inside)] == ["DEV101"]  # what is open, mended
                 return editor.messages
         finally:
             Editor.options = ("-t", "npu")

@@ -44,6 +44,7 @@ def test_what_the_documents_say(tmp_path: Path) -> None:
     assert "the code was examined for version" in guide
     readme = (tmp_path / "README_NPU.md").read_text(encoding="utf-8")
     assert "python train_npu.py" in readme
+    assert "PYTHONPATH" not in readme
     assert "- `acme/tiny-model` (train.py:19)" in readme
     assert "checkpoints/last" not in readme
     script = (tmp_path / "run_npu.sh").read_text(encoding="utf-8")
@@ -52,8 +53,15 @@ def test_what_the_documents_say(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["musa", "ptex"])
 def test_other_targets_have_one(target: str, tmp_path: Path) -> None:
-    written(tmp_path, PROJECT)
+    program = "import torch\nimport data.text\nif __name__ == '__main__':\n    torch.zeros(1).cuda()\n"
+    written(tmp_path, {**PROJECT, "tools/make.py": program, "data/text.py": ""})
     torchferry("migrate", "-t", target, "--kit", "--suffix", f"_{target}", tmp_path)
+    readme = (tmp_path / f"README_{target.upper()}.md").read_text(encoding="utf-8")
+    assert (
+        f"pip install -r requirements_{target}.txt -c installed_torch.txt\n" in readme
+    )  # pip keeps the vendor's torch
+    assert 'export PYTHONPATH="$PWD"\n' in readme
+    assert f"python tools/make_{target}.py\n" in readme
     new = contents(tmp_path).keys()
     name = target.upper()
     assert {

@@ -40,6 +40,8 @@ def installed(text: str) -> list[str]:
         ("npu", ["==2.2.0"], "2.3.1", "torch-npu==2.3.1.post6", True),
         ("npu", ["==1.13.1"], "2.1.0", "torch-npu==2.1.0.post17", True),
         ("npu", ["==2.1.0", "==2.7.1"], "2.7.1", "torch-npu==2.7.1.post8", True),  # they differ by marker
+        ("npu", ["", "==2.1.0"], "2.1.0", "torch-npu==2.1.0.post17", False),  # one list names no version
+        ("musa", ["", "==1.11.0.*"], "2.2.0", "torch_musa==2.0.1", True),
         ("npu", ["rubbish"], "2.14.0", "torch-npu==2.14.0", False),
         ("npu@2.7.1.post4", [">=2.0"], "2.7.1", "torch-npu==2.7.1.post4", False),
         ("npu@2.7.1", ["==2.6.0"], "2.7.1", "torch-npu==2.7.1", True),
@@ -113,9 +115,10 @@ CASES = {
     ),
     "conda": (
         {"environment.yml": "dependencies:\n  - python=3.10\n  - pytorch=2.3\n  - pytorch-cuda=12.1\n  - ffmpeg\n"
-         "  - numpy\n  - pip:\n    - einops==0.7\n"},
+         "  - numpy\n  - pip:\n    - einops==0.7\n    - -e git+https://x.org/CLIP.git@main#egg=clip\n    - -e .\n"},
         {"requirements_npu.txt": ["--extra-index-url https://download.pytorch.org/whl/cpu", "torch==2.3.1",
-                                  "torch-npu==2.3.1.post6", "numpy", "einops==0.7"]},
+                                  "torch-npu==2.3.1.post6", "numpy", "einops==0.7",
+                                  "-e git+https://x.org/CLIP.git@main#egg=clip"]},
     ),
     "repositories, also of what stays with a remark": (
         {"requirements.txt": "torch==2.7.1\ngit+https://github.com/openai/CLIP.git\n"

@@ -73,6 +73,21 @@ CASES: dict[str, tuple[dict[str, str], dict[str, tuple[str, str]]]] = {
             "app/net.py": ("app/device_utils.py", "app.device_utils"),
         },
     ),
+    "a package in folders that have no `__init__.py`": (
+        {
+            "ldm/models/diffusion/__init__.py": "",
+            "ldm/models/diffusion/solver/__init__.py": "from .sampler import S\n",
+            "ldm/models/diffusion/solver/sampler.py": "d = 'cuda'\n",
+            "ldm/models/losses/__init__.py": "from .own import x\n",
+            "ldm/models/losses/own.py": "d = 'cuda'\n",
+            "scripts/run.py": f"from ldm.models.diffusion.solver import S\n{MAIN}",
+        },
+        {
+            "ldm/models/diffusion/solver/sampler.py": ("device_utils.py", "device_utils"),
+            "ldm/models/losses/own.py": ("device_utils.py", "device_utils"),
+            "scripts/run.py": ("device_utils.py", "device_utils"),
+        },
+    ),
     "a copy that is there": (
         {"kit/__init__.py": "", "kit/common/__init__.py": "", "kit/common/place.py": COPY, "kit/a.py": "d = 'cuda'\n"},
         {"kit/a.py": ("kit/common/place.py", "kit.common.place")},

@@ -6,9 +6,10 @@ import asyncio
 import difflib
 import io
 import tokenize
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
 
@@ -34,6 +35,9 @@ from torchferry.source.tree import Entry
 _PAUSE = 0.25
 """Seconds without a key before the text is examined."""
 
+_LONG = 2000
+"""Lines of a text of which lines that stand there often are no longer compared with each other."""
+
 _SOURCE = "torchferry"
 
 _FIX_ALL = "source.fixAll.torchferry"
@@ -53,6 +57,20 @@ class Examined:
     text: str
     document: Document
     findings: tuple[Finding, ...]
+
+    @cached_property
+    def _lines(self) -> tuple[list[str], list[int]]:
+        """The lines of the text as pygls counts them, and where each begins."""
+        lines = self.text.splitlines(keepends=True)
+        return lines, [0, *accumulate(map(len, lines))]
+
+    def place(self, document: TextDocument, offset: int) -> types.Position:
+        """Return the position of a character in the client's units; pygls would split the text for each anew."""
+        lines, starts = self._lines
+        line = bisect_right(starts, offset) - 1
+        if line >= len(lines):
+            return types.Position(len(lines), 0)
+        return types.Position(line, document.position_codec.client_num_units(lines[line][: offset - starts[line]]))
 
 
 @dataclass
@@ -146,7 +164,7 @@ class FindingServer(LanguageServer):
 
     async def _saved(self, parameters: types.DidSaveTextDocumentParams) -> None:
         self._projects.clear()  # a file of settings, or one that others import, may have changed
-        for uri in list(self._examined) or [parameters.text_document.uri]:
+        for uri in {**self.workspace.text_documents, parameters.text_document.uri: None}:  # also what was not examined
             self._examine(uri)
 
     async def _closed(self, parameters: types.DidCloseTextDocumentParams) -> None:
@@ -264,7 +282,7 @@ class FindingServer(LanguageServer):
             title = say("{fix} (read it first)", fix=title).render(self.lang)
         diagnostic = self._diagnostic(document, examined, finding)
         is_safe = finding.grade is Grade.SAFE
-        return self._action(document, edits, title, types.CodeActionKind.QuickFix, diagnostic, is_safe)
+        return self._action(document, examined, edits, title, types.CodeActionKind.QuickFix, diagnostic, is_safe)
 
     def _fix_all(self, document: TextDocument, examined: Examined) -> list[types.CodeAction]:
         """Return the action that makes of the text what `migrate` makes of the file; none where that is the same."""
@@ -275,11 +293,12 @@ class FindingServer(LanguageServer):
         title = say_plural(
             "torchferry: apply {count} safe fix", "torchferry: apply {count} safe fixes", count=count
         ).render(self.lang)
-        return [self._action(document, _differences(examined.text, after), title, _FIX_ALL)]
+        return [self._action(document, examined, _differences(examined.text, after), title, _FIX_ALL)]
 
     def _action(
         self,
         document: TextDocument,
+        examined: Examined,
         edits: Iterable[Edit],
         title: str,
         kind: types.CodeActionKind | str,
@@ -287,7 +306,7 @@ class FindingServer(LanguageServer):
         preferred: bool | None = None,
     ) -> types.CodeAction:
         """Return an action with edits that count the characters of the text."""
-        place = document.client_position_at_offset
+        place = partial(examined.place, document)
         changes = [types.TextEdit(types.Range(place(edit.start), place(edit.end)), edit.text) for edit in sorted(edits)]
         identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
         return types.CodeAction(
@@ -322,7 +341,7 @@ def _differences(before: str, after: str) -> list[Edit]:
     """Return the edits that make one text of another, line by line: an editor keeps its place in the others."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     starts = [0, *accumulate(map(len, old))]
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=len(old) > _LONG)  # blank lines cost their square
     return [
         Edit(starts[first], starts[last], "".join(new[begin:end]))
         for what, first, last, begin, end in matcher.get_opcodes()
@@ -352,4 +371,4 @@ def _span(document: Document, finding: Finding) -> tuple[int, int]:
 
 def _range(document: TextDocument, examined: Examined, finding: Finding) -> types.Range:
     start, end = _span(examined.document, finding)
-    return types.Range(document.client_position_at_offset(start), document.client_position_at_offset(end))
+    return types.Range(examined.place(document, start), examined.place(document, end))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from pathlib import Path
+from types import FrameType
 
 import click
 
 from torchferry.cli.completion import target_option
+from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say
+
+_SECONDS = 2
+"""That commands under way get to end in, when the server is told to end."""
 
 
 @click.command("mcp")
@@ -42,4 +50,15 @@ def command(target: str, roots: tuple[Path, ...], allow_write: bool, allow_run: 
             say("`torchferry mcp` needs the package {name}", name="mcp"), say("pip install 'torchferry[mcp]'")
         ) from None
     settings = ServerSettings(Roots(roots or (Path(),)), target, allow_write, allow_run, lang or language())
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` leaves it
+            signal.signal(number, _ended)
     make_server(settings).run("stdio")
+
+
+def _ended(number: int, frame: FrameType | None) -> None:
+    """End what was started, then the server: a thread that waits for the client's next line would keep it alive."""
+    timer = threading.Timer(_SECONDS, os._exit, (exitcodes.INTERRUPTED,))
+    timer.daemon = True
+    timer.start()
+    raise KeyboardInterrupt

@@ -132,7 +132,15 @@ def _readme(done: Migrated) -> Iterator[Message | str]:
         yield say("   torch {version}: {note}.", version=done.lists.stack.torch, note=done.lists.stack.note)
     yield say("2. The packages. Those that need CUDA are not in this list:")
     yield ""
-    yield from _shell(f"pip install -r {done.lists.main}")
+    if isinstance(done.target.backend.PIP_NAME, str):
+        yield from _shell(f"pip install -r {done.lists.main}")
+    else:
+        yield from _shell(
+            "pip list --format=freeze | grep -i torch > installed_torch.txt",
+            f"pip install -r {done.lists.main} -c installed_torch.txt",
+        )
+        yield ""
+        yield say("   The first line notes the vendor's torch, so that no other package makes pip replace it.")
     yield ""
     yield say("3. The test of the machine. It says for each failure what to do:")
     yield ""
@@ -140,7 +148,11 @@ def _readme(done: Migrated) -> Iterator[Message | str]:
     yield from _heading(2, say("Run"))
     commands = [_command(done, program) for program in done.programs]
     if commands:
-        yield from _shell(*commands)
+        away = done.needs.from_root & set(done.programs)
+        if away:
+            yield say("From this folder, which must be on Python's path: programs below it import modules from it.")
+            yield ""
+        yield from _shell(*(['export PYTHONPATH="$PWD"'] if away else []), *commands)
     else:
         yield say("No program of the project uses the device by itself; start yours as before.")
     if done.style == "portable":

@@ -17,6 +17,7 @@ from torchferry.source.settings import settings
 from torchferry.source.tree import Listing
 
 _INCLUDE = lazy_regex(r"[ \t]*(?P<option>-r|-c|--requirement|--constraint)[ \t=]*(?P<path>[^\s#]+)")
+_CLONED = lazy_regex(r"(?:-e|--editable)[ \t=]+(?P<url>git\+[^\s#]+)#(?:[^\s&]+&)*egg=(?P<name>[\w.-]+)")
 _ASIDE = lazy_regex(
     r"(?:^|[/._-])(?:dev|develop|test|tests|testing|docs?|lint|ci|build|style|format|constraints?|mypy|type|optional|extra|extras)(?=[/._-]|$)"
 )
@@ -251,7 +252,11 @@ def _in_conda(path: str, text: str) -> Iterator[ListedRequirement]:
         value = setting.value.rpartition("::")[2].strip()
         line = text.count("\n", 0, setting.start) + 1
         if setting.key == "pip":
-            yield from _one(path, text, value, line)
+            cloned = _CLONED.match(setting.value.strip())
+            if cloned is not None:  # a folder of the environment's own, such as `-e .`, has no name
+                yield ListedRequirement(normalised(cloned["name"]), cloned[0], f"@ {cloned['url']}", path, line)
+            else:
+                yield from _one(path, text, value, line)
             continue
         name, _, rest = value.partition("=")
         found = requirement(value, 0, len(value))

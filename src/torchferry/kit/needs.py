@@ -96,12 +96,14 @@ class Needs(NamedTuple):
         models: In order of their places.
         dtypes: For each dtype that is spoken of, the first place.
         manager: The file with the device manager, relative to the root; empty for none.
+        from_root: The files below the root that import the project's modules from there, and not from their own folder.
     """
 
     modules: tuple[ImportedModule, ...]
     models: tuple[HubModel, ...]
     dtypes: dict[str, str]
     manager: str = ""
+    from_root: frozenset[str] = frozenset()
 
 
 def needs_of(root: Path, listing: Listing, leave_out: Iterable[str] = ()) -> Needs:
@@ -119,6 +121,7 @@ def needs_of(root: Path, listing: Listing, leave_out: Iterable[str] = ()) -> Nee
     modules: dict[str, ImportedModule] = {}
     models: dict[tuple[str, str], HubModel] = {}
     dtypes: dict[str, str] = {}
+    from_root: set[str] = set()
     manager = ""
     for path in sorted(paths):
         try:
@@ -128,6 +131,12 @@ def needs_of(root: Path, listing: Listing, leave_out: Iterable[str] = ()) -> Nee
         if _is_manager(data):
             manager = min(filter(None, (manager, path)), key=lambda each: (each.count("/"), each))
             continue
+        if "/" in path and any(
+            (target := project.module_path(each.module, path)) is not None
+            and target.removesuffix(".py").removesuffix("/__init__") == each.module.replace(".", "/")
+            for each in outline(path, data).imports
+        ):
+            from_root.add(path)
         if CHECKSUM.encode() in data[:400] or _ASIDE.search(path) is not None:
             continue
         for module in _modules(project, own, path, data):
@@ -140,7 +149,7 @@ def needs_of(root: Path, listing: Listing, leave_out: Iterable[str] = ()) -> Nee
             for model in _models(project, path):
                 models.setdefault((model.hub, model.name), model)
     found = [model for model in models.values() if not (root / model.name).exists()]
-    return Needs(tuple(sorted(modules.values())), tuple(found[:_MOST_MODELS]), dtypes, manager)
+    return Needs(tuple(sorted(modules.values())), tuple(found[:_MOST_MODELS]), dtypes, manager, frozenset(from_root))
 
 
 def _is_manager(data: bytes) -> bool:

@@ -77,7 +77,7 @@ def stack(target: Target, specifiers: Iterable[str]) -> Stack:
                     wanted=wanted,
                 )
             return _of(rows, torch, reason, not allowed)._replace(plugins=_exactly(target, rows, torch))
-    alternatives = [_specifiers([text]) for text in dict.fromkeys(texts)]
+    alternatives = [each for each in (_specifiers([text]) for text in dict.fromkeys(texts)) if str(each)]
     by_marker = [row for row in rows if any(_allows(each, _version_of(row)) for each in alternatives)]
     if len(alternatives) > 1 and by_marker and not any(_allows(wanted, _version_of(row)) for row in rows):
         torch = _version_of(by_marker[0])

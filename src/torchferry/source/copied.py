@@ -122,16 +122,23 @@ class _Files:
         self.imports: dict[str, set[tuple[str, str]]] = {}
         self.imported_from: dict[str, set[str]] = {}
         self.relative: set[str] = set()
+        self._inside: dict[str, str] = {}
+        relative: list[str] = []
         for path, of_file in self.outlines.items():
             for module, target in self._targets(of_file):
                 if module.startswith("."):
                     self.relative.add(path)
-                    self.imported_from.setdefault(target, set()).add(self.package_root(target))
+                    relative.append(target)
                     continue
                 folder = _folder_of(target, module)
                 self.imports.setdefault(path, set()).add((folder, module.partition(".")[0]))
+                for above in _between(folder, target):
+                    self._inside.setdefault(above, folder)
                 if target != path:
                     self.imported_from.setdefault(target, set()).add(folder)
+        self._roots_named = {folder for folders in self.imports.values() for folder, _ in folders}
+        for target in relative:
+            self.imported_from.setdefault(target, set()).add(self.package_root(target))
 
     def contents(self) -> Iterator[tuple[str, bytes]]:
         """Yield the files with what they hold."""
@@ -147,11 +154,15 @@ class _Files:
                     yield module, target
 
     def package_root(self, path: str) -> str:
-        """Return the folder from which a file's package is imported: that of the file itself where it is in none."""
-        folder = path.rpartition("/")[0]
+        """Return the folder from which a file's package is imported: that of the file itself where it is in none.
+
+        The folders above a package may have no `__init__.py` and be part of its name all the same: `import a.b.package`
+        says so, for all that lies in `a/b`.
+        """
+        own = folder = path.rpartition("/")[0]
         while folder and f"{folder}/__init__.py" in self.project.paths:
             folder = folder.rpartition("/")[0]
-        return folder
+        return folder if folder == own or folder in self._roots_named else self._inside.get(folder, folder)
 
     def roots(self, path: str) -> _Roots:
         """Return the folders that are on Python's path where a file runs."""
@@ -206,6 +217,14 @@ class _Files:
         if "/" in rest:
             packages.add(rest.partition("/")[0])
         return {top for top in packages if "/".join(filter(None, (folder, top, "__init__.py"))) in self.project.paths}
+
+
+def _between(folder: str, target: str) -> Iterator[str]:
+    """Yield the folders below one, down to that of a file."""
+    above = target.rpartition("/")[0]
+    while len(above) > len(folder):
+        yield above
+        above = above.rpartition("/")[0]
 
 
 def _below(copy: str, folder: str) -> bool:

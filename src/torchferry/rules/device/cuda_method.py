@@ -23,6 +23,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule, calls_of, keyword_of
 from torchferry.rules.device.expressions import device_expression, indexed_device, portable_imports, quoted_for
+from torchferry.rules.device.load_onto_device import ON_CPU, grade_of_function, refused
 from torchferry.rules.device.own_methods import is_library_name, receiver_owns
 from torchferry.rules.device.receivers import is_storage, is_surely_device
 from torchferry.rules.device.strings import is_load_location
@@ -124,6 +125,10 @@ class CudaMethod(Rule):
     def _loading(self, context: PythonContext, call: ast.Call, loader: ast.Lambda, message: Message) -> Finding:
         """Write the device in place of a function that moves a storage to it: a storage has no `.to(device)`."""
         span = context.file.span(call)
+        on_cpu = grade_of_function(context, loader)
+        if on_cpu is not None:
+            edits = [Edit(*context.file.span(loader), ON_CPU)]
+            return self.finding(context, span, refused(context, loader), on_cpu, edits)
         chosen = call.args[0] if call.args else None
         device, imports = device_expression(context)
         if context.target.module:

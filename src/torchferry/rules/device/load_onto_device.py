@@ -2,8 +2,9 @@
 
 torch has a list of the devices that it loads to. Where the target's is not in it, `map_location` with such a device
 raises, whatever the file holds. Load to the CPU: `load_state_dict` copies to where the module is, and what is used
-otherwise is moved with `.to(device)`. A string that names CUDA is rewritten as a safe fix. A name may hold a function
-or the CPU as well, so the fix is one to read first.
+otherwise is moved with `.to(device)`. A string that names CUDA is rewritten as a safe fix where what is loaded goes to
+`load_state_dict`. A whole model or a tensor would stay on the CPU, where a program that asks it for its device runs
+without a word; and a name may hold a function or the CPU as well. There the fix is one to read first.
 
 Why: Loading raises on the target, also for a checkpoint that was saved there.
 
@@ -18,15 +19,19 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
-from torchferry.rules.device.load_without_map_location import LOADERS
+from torchferry.rules.device.load_without_map_location import LOADERS, OF_URLS
 from torchferry.rules.exemptions import exemption_reason
-from torchferry.source.flow.syntax import string_value
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.lexicon import DEVICE_SPELLING
 from torchferry.source.names import assigned_value
 
-_ON_CPU = '"cpu"'
+ON_CPU = '"cpu"'
+"""What is written in place of a device."""
+
+_KEEPING = frozenset({"update", "append", "extend"})
+"""Methods that keep what they are given."""
 
 
 class LoadOntoDevice(Rule):
@@ -40,19 +45,31 @@ class LoadOntoDevice(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each location that names a device."""
-        for location in unloadable_locations(context):
+        for call, location in _unloadable(context):
             if exemption_reason(context, location) is not None:
                 continue
-            is_certain = _names_cuda(location)
-            message = say(
-                "torch loads nothing onto {target}, so `map_location={found}` raises; load to the CPU and move what is "
-                "used otherwise than by `load_state_dict`",
-                target=context.target.title,
-                found=context.file.text(location),
-            )
             span = context.file.span(location)
-            grade = Grade.SAFE if is_certain else Grade.UNSAFE
-            yield self.finding(context, span, message, grade, [Edit(*span, _ON_CPU)])
+            grade = Grade.SAFE if _names_cuda(location) and _is_copied(context, call) else Grade.UNSAFE
+            yield self.finding(context, span, refused(context, location), grade, [Edit(*span, ON_CPU)])
+
+
+def refused(context: PythonContext, location: ast.expr) -> Message:
+    """Return what is said of a location that `torch.load` does not load to."""
+    return say(
+        "torch loads nothing onto {target}, so `map_location={found}` raises; load to the CPU and move what is "
+        "used otherwise than by `load_state_dict`",
+        target=context.target.title,
+        found=context.file.text(location),
+    )
+
+
+def grade_of_function(context: PythonContext, location: ast.Lambda) -> Grade | None:
+    """Return how safe the CPU is in place of a function that moves to the card; None where torch loads to the card."""
+    if not _cannot_load(context.target):
+        return None
+    call = context.file.parents.get(location)
+    call = context.file.parents.get(call) if isinstance(call, ast.keyword) else call
+    return Grade.SAFE if isinstance(call, ast.Call) and _is_copied(context, call) else Grade.UNSAFE
 
 
 def _cannot_load(target: Target) -> bool:
@@ -61,16 +78,86 @@ def _cannot_load(target: Target) -> bool:
 
 def unloadable_locations(context: PythonContext) -> Iterator[ast.expr]:
     """Yield what is given as `map_location` and names, or may name, the device, where torch does not load to it."""
+    for _, location in _unloadable(context):
+        yield location
+
+
+def _unloadable(context: PythonContext) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Yield each such location with the call that loads."""
     if not _cannot_load(context.target):
         return
-    for name, call in calls_to(context):
-        position = LOADERS.get(name)
-        if position is None:
-            continue
+    for call, name, first in _loading_calls(context):
         keyword = keyword_of(call, "map_location")
-        given = keyword.value if keyword is not None else call.args[position] if len(call.args) > position else None
+        index = first + LOADERS[name]
+        given = keyword.value if keyword is not None else call.args[index] if len(call.args) > index else None
         if given is not None:
-            yield from _devices(context, given)
+            yield from ((call, location) for location in _devices(context, given))
+
+
+def _loading_calls(context: PythonContext) -> Iterator[tuple[ast.Call, str, int]]:
+    """Yield the calls that load, or make a function that will, with its name and the place of its first argument."""
+    for name, call in calls_to(context):
+        if name in LOADERS:
+            yield call, name, 0
+    for name, call in calls_to(context, "functools"):
+        bound = context.names.qualified(call.args[0]) if name == "functools.partial" and call.args else None
+        if bound in LOADERS:
+            yield call, bound, 1
+
+
+def _is_copied(context: PythonContext, call: ast.Call) -> bool:
+    """Whether what a call loads is given to `load_state_dict`, as it is or under names that it or its parts get.
+
+    Followed within the function, or the module's own lines, that load it. What loads from a URL is a state dict by its
+    name.
+    """
+    if context.names.qualified(call.func) in OF_URLS:
+        return True
+    scope: ast.AST = call
+    while not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)):
+        scope = context.file.parents[scope]
+    named: set[str] = set()
+
+    def holds(node: ast.AST) -> bool:
+        return any(
+            part is call or (isinstance(part, (ast.Name, ast.Attribute)) and ast.unparse(part) in named)
+            for part in ast.walk(node)
+        )
+
+    parts = list(ast.walk(scope))
+    before = -1
+    while len(named) > before:
+        before = len(named)
+        for target, value in (pair for part in parts for pair in _kept(part)):
+            if holds(value):
+                named.add(target)
+    return any(
+        "load_state_dict" in last_name(part.func) and any(map(holds, [*part.args, *part.keywords]))
+        for part in parts
+        if isinstance(part, ast.Call)
+    )
+
+
+def _kept(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Yield the names under which a statement keeps something, each with what it keeps."""
+    targets: list[ast.expr] = []
+    values: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets, values = list(node.targets), [node.value]
+    elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)) and node.value is not None:
+        targets, values = [node.target], [node.value]
+    elif isinstance(node, (ast.For, ast.comprehension)):
+        targets, values = [node.target], [node.iter]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING:
+        targets, values = [node.func.value], node.args
+    while targets:
+        target = targets.pop()
+        if isinstance(target, (ast.Tuple, ast.List)):
+            targets = [*targets, *target.elts]
+        elif isinstance(target, (ast.Subscript, ast.Starred)):
+            targets = [*targets, target.value]
+        elif isinstance(target, (ast.Name, ast.Attribute)):
+            yield from ((ast.unparse(target), value) for value in values)
 
 
 def _devices(context: PythonContext, given: ast.expr) -> Iterator[ast.expr]:
@@ -106,7 +193,7 @@ def _names_cuda(location: ast.expr) -> bool:
         function = location.func
         if isinstance(function, ast.Attribute) and function.attr == "format":
             return _names_cuda(function.value)
-        return len(location.args) > 0 and _names_cuda(location.args[0])
+        return last_name(function) == "device" and len(location.args) > 0 and _names_cuda(location.args[0])
     if isinstance(location, ast.BinOp):
         return _names_cuda(location.left)
     if isinstance(location, ast.JoinedStr):

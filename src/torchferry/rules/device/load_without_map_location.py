@@ -31,7 +31,8 @@ LOADERS = {
 }
 """Functions that load a checkpoint, with the position of `map_location`."""
 
-_OF_URLS = frozenset({"torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url"})
+OF_URLS = frozenset({"torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url"})
+"""Those that load a state dict from a URL."""
 
 _EXPORTED = "torch.export.load"
 
@@ -58,7 +59,7 @@ class LoadWithoutMapLocation(Rule):
             position = LOADERS.get(name)
             if position is None or not _may_be_none(call, position):
                 continue
-            if name in _OF_URLS and _is_saved_on_cpu(context, call):
+            if name in OF_URLS and _is_saved_on_cpu(context, call):
                 continue
             message = say(
                 "`{name}` without `map_location` fails on a checkpoint from a CUDA machine; "

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import portable_imports
@@ -24,6 +25,9 @@ from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.random.portable_generator import writes_manager
 
 _FUNCTION = "safetensors.torch.load_file"
+
+_ENDING = lazy_regex(r"\s*,\s*(?:device\s*=\s*)?(['\"])cuda\1\s*,?\s*\)")
+"""What stands behind the path: no comment, and no parenthesis that was opened before it."""
 
 
 class PortableWeights(Rule):
@@ -42,10 +46,11 @@ class PortableWeights(Rule):
             use = f"{context.target.module}.load_safetensors"
             path = next((given for given in call.args if given is not device), None)
             keywords = [keyword for keyword in call.keywords if keyword.value is not device]
-            function = context.file.span(call.func)
             given = path if path is not None else keywords[0].value
-            end = context.file.span(call)[1] - 1
-            edits = [Edit(*function, use), Edit(context.file.span(given)[1], end, "")]
+            edits = [
+                Edit(*context.file.span(call.func), use),
+                Edit(context.file.span(given)[1], context.file.span(call)[1] - 1, ""),
+            ]
             if path is None:
                 named = context.file.span(keywords[0])[0]
                 edits.insert(1, Edit(named, context.file.span(given)[0], ""))
@@ -71,7 +76,7 @@ def loaded_weights(context: PythonContext) -> Iterator[tuple[ast.Constant, ast.C
             isinstance(device, ast.Constant)
             and device.value == "cuda"
             and names in ([], ["device"], ["filename", "device"])
-            and "#" not in context.text[context.file.span(given[0])[1] : context.file.span(call)[1]]
+            and _ENDING.fullmatch(context.text[context.file.span(given[0])[1] : context.file.span(call)[1]]) is not None
             and exemption_reason(context, device) is None
         ):
             yield device, call
