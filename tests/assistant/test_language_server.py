@@ -10,15 +10,19 @@ from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest import mock
 
 import pytest
 
 pytest.importorskip("pygls")
 
+from hypothesis import given
+from hypothesis import strategies as st
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 from tests.cli.process import torchferry
+from torchferry.assistant import language_server
 
 pytestmark = pytest.mark.pure
 
@@ -192,6 +196,19 @@ def test_what_cannot_be_examined(tmp_path: Path) -> None:
 
     (message,) = run(steps())
     assert message.startswith("torchferry: no target is named; use `--target`")
+
+
+_TEXTS = st.lists(st.sampled_from("ab\n"), max_size=40).map("".join)
+
+
+@given(_TEXTS, _TEXTS, st.sampled_from([0, language_server._LONG]))
+def test_the_differences_of_texts_make_one_of_the_other(before: str, after: str, longest: int) -> None:
+    with mock.patch.object(language_server, "_LONG", longest):
+        edits = language_server._differences(before, after)
+    text = before
+    for edit in sorted(edits, reverse=True):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    assert text == after
 
 
 NEOVIM = """

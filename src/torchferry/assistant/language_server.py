@@ -36,7 +36,7 @@ _PAUSE = 0.25
 """Seconds without a key before the text is examined."""
 
 _LONG = 2000
-"""Lines of a text of which lines that stand there often are no longer compared with each other."""
+"""Lines of a text above which its lines are no longer compared one by one."""
 
 _SOURCE = "torchferry"
 
@@ -338,10 +338,18 @@ def _is_wanted(kind: types.CodeActionKind | str, only: Iterable[types.CodeAction
 
 
 def _differences(before: str, after: str) -> list[Edit]:
-    """Return the edits that make one text of another, line by line: an editor keeps its place in the others."""
+    """Return the edits that make one text of another, line by line: an editor keeps its place in the others.
+
+    Of a long text everything from the first changed line to the last is one edit: to compare lines costs their square.
+    """
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     starts = [0, *accumulate(map(len, old))]
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=len(old) > _LONG)  # blank lines cost their square
+    if len(old) > _LONG:
+        shorter = min(len(old), len(new))
+        head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+        tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
+        return [Edit(starts[head], starts[len(old) - tail], "".join(new[head : len(new) - tail]))]
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     return [
         Edit(starts[first], starts[last], "".join(new[begin:end]))
         for what, first, last, begin, end in matcher.get_opcodes()
