@@ -9,6 +9,7 @@ from threading import Thread
 
 import pytest
 
+from torchferry.migration import durable
 from torchferry.migration.durable import Durable
 
 
@@ -32,9 +33,9 @@ def test_all_are_durable_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     if not threads:
         monkeypatch.setattr(Thread, "start", _refuse)
     opened = _opened(tmp_path, count)
-    with Durable() as durable:
+    with Durable() as block:
         for descriptor in opened:
-            durable.take(descriptor, tmp_path)
+            block.take(descriptor, tmp_path)
     assert sorted(synced) == sorted(opened)
     assert not any(map(_is_open, opened))
 
@@ -44,9 +45,9 @@ def _refuse(thread: Thread) -> None:
 
 
 def _take_all(opened: list[int], folder: Path, error: BaseException | None = None) -> None:
-    with Durable() as durable:
+    with Durable() as block:
         for number, descriptor in enumerate(opened):
-            durable.take(descriptor, folder / str(number))
+            block.take(descriptor, folder / str(number))
         if error is not None:
             raise error
 
@@ -70,3 +71,28 @@ def test_a_block_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         _take_all(opened, tmp_path, KeyboardInterrupt())
     assert not any(map(_is_open, opened))
+
+
+def test_a_signal_while_a_thread_starts_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes when the thread runs, and before it is noted that there is one more to be ended."""
+    started: list[Thread] = []
+
+    class InterruptedThread(Thread):
+        def start(self) -> None:
+            super().start()
+            started.append(self)
+            if len(started) == 2:
+                raise KeyboardInterrupt
+
+    def ended() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            _take_all(_opened(tmp_path, 4), tmp_path)
+
+    monkeypatch.setattr(durable, "Thread", InterruptedThread)
+    waiting = Thread(target=ended, daemon=True)
+    waiting.start()
+    waiting.join(30)
+    for thread in started:
+        thread.join(30)
+    assert len(started) == 2
+    assert not any(thread.is_alive() for thread in (waiting, *started))

@@ -41,7 +41,9 @@ class Durable:
             return
         self._waiting.put((descriptor, path))
         if len(self._threads) < _AT_ONCE:
-            thread = Thread(target=self._work)
+            thread = Thread(
+                target=self._work, daemon=True
+            )  # one that a signal left behind must not keep us from ending
             try:
                 thread.start()
             except RuntimeError:  # no more threads are allowed: the end of the block does the rest
@@ -59,8 +61,7 @@ class Durable:
             self._rest()
             raise
         finally:
-            for _ in self._threads:
-                self._waiting.put(None)
+            self._waiting.put(None)
             for thread in self._threads:
                 thread.join()
         if self._error is not None and kind is None:
@@ -69,6 +70,8 @@ class Durable:
     def _work(self) -> None:
         while (taken := self._waiting.get()) is not None:
             self._make(*taken)
+        # the end is for all: a signal may have come between the start of a thread and the note that it was started
+        self._waiting.put(None)
 
     def _rest(self) -> None:
         """Do what no thread has begun."""
