@@ -8,9 +8,9 @@ import click
 
 from torchferry.cli.choices import Choices
 from torchferry.cli.completion import target_option
+from torchferry.cli.extra import of_extra
 from torchferry.cli.settings import settle
-from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import language, say
+from torchferry.core.messages import language
 from torchferry.rules.analysis import Request
 
 
@@ -22,14 +22,8 @@ def command(target: str, lang: str | None) -> None:
 
     An editor starts this. Settings are those of the project (torchferry.toml); without `--target`, its target.
     """
-    try:
+    with of_extra("lsp", "pygls", "lsprotocol"):
         from torchferry.assistant.language_server import FindingServer  # imported late: it needs an extra
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
-            raise
-        raise TorchferryError(
-            say("`torchferry lsp` needs the package {name}", name="pygls"), say("pip install 'torchferry[lsp]'")
-        ) from None
     spoken = lang or language()
 
     def request_of(root: Path) -> Request:

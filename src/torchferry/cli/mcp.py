@@ -11,9 +11,9 @@ from types import FrameType
 import click
 
 from torchferry.cli.completion import target_option
+from torchferry.cli.extra import of_extra
 from torchferry.core import exitcodes
-from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import language, say
+from torchferry.core.messages import language
 
 _SECONDS = 2
 """That commands under way get to end in, when the server is told to end."""
@@ -40,15 +40,9 @@ def command(target: str, roots: tuple[Path, ...], allow_write: bool, allow_run: 
     \b
     torchferry mcp --root ~/project -t NAME
     """
-    try:
+    with of_extra("mcp", "mcp", "anyio", "pydantic"):
         from torchferry.assistant.mcp_server import ServerSettings, make_server  # imported late: it needs an extra
         from torchferry.assistant.roots import Roots
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("mcp", "anyio", "pydantic"):
-            raise
-        raise TorchferryError(
-            say("`torchferry mcp` needs the package {name}", name="mcp"), say("pip install 'torchferry[mcp]'")
-        ) from None
     settings = ServerSettings(Roots(roots or (Path(),)), target, allow_write, allow_run, lang or language())
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` leaves it
