@@ -100,8 +100,8 @@ def needs_unsafe(target: str, folder: Path) -> bool:
     return bool(found["counts"].get("unsafe"))
 
 
-def programs(target: str, folder: Path, *, ranks: tuple[str, ...] = RANKS) -> list[Program]:
-    """Migrate the programs for a target into a folder, and run them there; of those of several ranks, `ranks`.
+def programs(target: str, folder: Path, *, ranks: bool = True) -> list[Program]:
+    """Migrate the programs for a target into a folder, and run them there, those of several ranks too where `ranks`.
 
     Raises:
         RuntimeError: one of them failed.
@@ -115,7 +115,7 @@ def programs(target: str, folder: Path, *, ranks: tuple[str, ...] = RANKS) -> li
     ]
     alone = [name for name in CHINESE if name not in (*RANKS, _LAST)] + [_LAST]
     printed = dict(zip(alone, _rehearsed(target, copy, "python", "-c", _IN_TURN, *alone), strict=True))
-    for name in ranks:
+    for name in RANKS if ranks else ():
         (printed[name],) = _rehearsed(target, copy, "torchrun", "--nproc_per_node", "2", name)
     return [
         Program(

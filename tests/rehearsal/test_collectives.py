@@ -217,6 +217,26 @@ def test_a_work_that_was_waited_for_is_forgotten() -> None:
     assert out == said("1", "0")
 
 
+def test_a_profiler_may_stop_as_soon_as_a_future_is_done() -> None:
+    """Gloo ends its own events for the profiler later, on another thread: there must be none of them."""
+    out = run_ranks(
+        """
+        import threading, time
+        from torch.profiler import ProfilerActivity, profile
+        for _ in range(20):
+            done = threading.Event()
+            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as profiler:
+                work = dist.all_reduce(torch.ones(2, device=device), async_op=True)
+                work.get_future().then(lambda _: (done.set(), time.sleep(0.01)))
+                done.wait()
+            work.wait()
+        names = {event.key for event in profiler.key_averages()}
+        print("c10d::allreduce_" in names, *(name for name in names if "gloo" in name))
+        """
+    )
+    assert out == said("True")
+
+
 def test_from_one_to_another() -> None:
     out = run_ranks(
         """

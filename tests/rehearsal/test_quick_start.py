@@ -16,13 +16,13 @@ import quick_start  # noqa: E402
 pytestmark = pytest.mark.rehearsal
 
 WITH_RANKS = registry.built_in()[0]
-"""One target runs a program of several ranks too; the collectives of the others have tests of their own."""
+"""One target runs the programs of several ranks too; the collectives of the others have tests of their own."""
 
 
 @pytest.mark.parametrize("target", registry.built_in())
 def test_the_page_shows_the_migrated_programs_and_what_they_print(target: str, tmp_path: Path) -> None:
-    made = quick_start.programs(target, tmp_path, ranks=("ddp.py",) if target == WITH_RANKS else ())
-    assert len(made) == (8 if target == WITH_RANKS else 7)
+    made = quick_start.programs(target, tmp_path, ranks=target == WITH_RANKS)
+    assert len(made) == (9 if target == WITH_RANKS else 7)
     for lang in ("en", "zh"):
         page = (ROOT / "docs" / lang / "quick-start" / f"{target}.md").read_text(encoding="utf-8")
         for program in made:

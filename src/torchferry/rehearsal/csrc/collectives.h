@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/ops/cat.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
@@ -185,7 +186,7 @@ class CollectiveBackend final : public c10d::Backend {
 
   c10::intrusive_ptr<c10d::Work> broadcast(TensorList& tensors, const c10d::BroadcastOptions& o) override {
     auto lent = in_bytes(lend("broadcast", tensors));
-    return hand(c10d::OpType::BROADCAST, inner_->broadcast(lent, o), tensors);
+    return hand(c10d::OpType::BROADCAST, gloo()->broadcast(lent, o), tensors);
   }
   c10::intrusive_ptr<c10d::Work> allreduce(TensorList& tensors, const c10d::AllreduceOptions& o) override {
     auto lent = lend("allreduce", tensors);
@@ -193,14 +194,14 @@ class CollectiveBackend final : public c10d::Backend {
       average(lent);
       auto summed = o;
       summed.reduceOp = c10d::ReduceOp::SUM;
-      return hand(c10d::OpType::ALLREDUCE, inner_->allreduce(lent, summed), tensors);
+      return hand(c10d::OpType::ALLREDUCE, gloo()->allreduce(lent, summed), tensors);
     }
-    return hand(c10d::OpType::ALLREDUCE, inner_->allreduce(lent, o), tensors);
+    return hand(c10d::OpType::ALLREDUCE, gloo()->allreduce(lent, o), tensors);
   }
   c10::intrusive_ptr<c10d::Work> allreduce_coalesced(TensorList& tensors,
                                                      const c10d::AllreduceCoalescedOptions& o) override {
     auto lent = lend("allreduce_coalesced", tensors);
-    return hand(c10d::OpType::ALLREDUCE_COALESCED, inner_->allreduce_coalesced(lent, o), tensors);
+    return hand(c10d::OpType::ALLREDUCE_COALESCED, gloo()->allreduce_coalesced(lent, o), tensors);
   }
   c10::intrusive_ptr<c10d::Work> reduce(TensorList& tensors, const c10d::ReduceOptions& o) override {
     auto lent = lend("reduce", tensors);
@@ -208,9 +209,9 @@ class CollectiveBackend final : public c10d::Backend {
       average(lent);
       auto summed = o;
       summed.reduceOp = c10d::ReduceOp::SUM;
-      return hand(c10d::OpType::REDUCE, inner_->reduce(lent, summed), tensors);
+      return hand(c10d::OpType::REDUCE, gloo()->reduce(lent, summed), tensors);
     }
-    return hand(c10d::OpType::REDUCE, inner_->reduce(lent, o), tensors);
+    return hand(c10d::OpType::REDUCE, gloo()->reduce(lent, o), tensors);
   }
   c10::intrusive_ptr<c10d::Work> allgather(TensorLists& outputs, TensorList& inputs,
                                            const c10d::AllgatherOptions& o) override {
@@ -219,32 +220,32 @@ class CollectiveBackend final : public c10d::Backend {
     if (in.size() == 1 && out.size() == 1 && uneven(out[0])) {
       return hand(c10d::OpType::ALLGATHER, gather_unevenly(out[0], in[0]), flat(outputs));
     }
-    return hand(c10d::OpType::ALLGATHER, inner_->allgather(out, in, o), flat(outputs));
+    return hand(c10d::OpType::ALLGATHER, gloo()->allgather(out, in, o), flat(outputs));
   }
   // Gloo splits a buffer along its first dimension, a card's library does not care for the shape.
   c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
                                                  const c10d::AllgatherOptions& o) override {
     auto out = in_bytes(lend_flat("_allgather_base", output));
     auto in = in_bytes(lend_flat("", input));
-    return hand(c10d::OpType::_ALLGATHER_BASE, inner_->_allgather_base(out, in, o), {output});
+    return hand(c10d::OpType::_ALLGATHER_BASE, gloo()->_allgather_base(out, in, o), {output});
   }
   c10::intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(TensorList& outputs, TensorList& inputs,
                                                                  const c10d::AllgatherOptions& o) override {
     auto out = in_bytes(lend_all_flat("allgather_into_tensor_coalesced", outputs));
     auto in = in_bytes(lend_all_flat("", inputs));
-    return hand(c10d::OpType::COALESCED, inner_->allgather_into_tensor_coalesced(out, in, o), outputs);
+    return hand(c10d::OpType::COALESCED, gloo()->allgather_into_tensor_coalesced(out, in, o), outputs);
   }
   c10::intrusive_ptr<c10d::Work> gather(TensorLists& outputs, TensorList& inputs,
                                         const c10d::GatherOptions& o) override {
     auto in = in_bytes(lend("gather", inputs));
     auto out = in_bytes(lend_lists(outputs));
-    return hand(c10d::OpType::GATHER, inner_->gather(out, in, o), flat(outputs));
+    return hand(c10d::OpType::GATHER, gloo()->gather(out, in, o), flat(outputs));
   }
   c10::intrusive_ptr<c10d::Work> scatter(TensorList& outputs, TensorLists& inputs,
                                          const c10d::ScatterOptions& o) override {
     auto out = in_bytes(lend("scatter", outputs));
     auto in = in_bytes(lend_lists(inputs));
-    return hand(c10d::OpType::SCATTER, inner_->scatter(out, in, o), outputs);
+    return hand(c10d::OpType::SCATTER, gloo()->scatter(out, in, o), outputs);
   }
   c10::intrusive_ptr<c10d::Work> reduce_scatter(TensorList& outputs, TensorLists& inputs,
                                                 const c10d::ReduceScatterOptions& o) override {
@@ -263,7 +264,7 @@ class CollectiveBackend final : public c10d::Backend {
       scatter_unevenly(out[0], in[0], options.reduceOp);
       return c10::make_intrusive<Finished>(getRank(), c10d::OpType::REDUCE_SCATTER, outputs);
     }
-    return hand(c10d::OpType::REDUCE_SCATTER, inner_->reduce_scatter(out, in, options), outputs);
+    return hand(c10d::OpType::REDUCE_SCATTER, gloo()->reduce_scatter(out, in, options), outputs);
   }
   c10::intrusive_ptr<c10d::Work> _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                                       const c10d::ReduceScatterOptions& o) override {
@@ -273,9 +274,9 @@ class CollectiveBackend final : public c10d::Backend {
       in = in / getSize();
       auto summed = o;
       summed.reduceOp = c10d::ReduceOp::SUM;
-      return hand(c10d::OpType::_REDUCE_SCATTER_BASE, inner_->_reduce_scatter_base(out, in, summed), {output});
+      return hand(c10d::OpType::_REDUCE_SCATTER_BASE, gloo()->_reduce_scatter_base(out, in, summed), {output});
     }
-    return hand(c10d::OpType::_REDUCE_SCATTER_BASE, inner_->_reduce_scatter_base(out, in, o), {output});
+    return hand(c10d::OpType::_REDUCE_SCATTER_BASE, gloo()->_reduce_scatter_base(out, in, o), {output});
   }
   c10::intrusive_ptr<c10d::Work> reduce_scatter_tensor_coalesced(TensorList& outputs, TensorList& inputs,
                                                                  const c10d::ReduceScatterOptions& o) override {
@@ -286,14 +287,14 @@ class CollectiveBackend final : public c10d::Backend {
 #else
     constexpr auto kind = c10d::OpType::COALESCED;  // as ProcessGroupNCCL has it there
 #endif
-    return hand(kind, inner_->reduce_scatter_tensor_coalesced(out, in, o), outputs);
+    return hand(kind, gloo()->reduce_scatter_tensor_coalesced(out, in, o), outputs);
   }
   c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& output, at::Tensor& input,
                                                std::vector<int64_t>& output_sizes, std::vector<int64_t>& input_sizes,
                                                const c10d::AllToAllOptions& o) override {
     auto out = in_bytes(lend_one("alltoall_base", output));
     auto in = in_bytes(lend_one("", input));
-    return hand(c10d::OpType::ALLTOALL_BASE, inner_->alltoall_base(out, in, output_sizes, input_sizes, o), {output});
+    return hand(c10d::OpType::ALLTOALL_BASE, gloo()->alltoall_base(out, in, output_sizes, input_sizes, o), {output});
   }
   c10::intrusive_ptr<c10d::Work> alltoall(TensorList& outputs, TensorList& inputs,
                                           const c10d::AllToAllOptions&) override {
@@ -315,7 +316,7 @@ class CollectiveBackend final : public c10d::Backend {
     auto sent = at::cat(in_flat);
     auto received = at::empty({total}, sent.options());
     const auto sizes = out_sizes;  // gloo takes the vectors away
-    inner_->alltoall_base(received, sent, out_sizes, in_sizes)->wait();
+    gloo()->alltoall_base(received, sent, out_sizes, in_sizes)->wait();
     const auto parts = received.split_with_sizes(sizes);
     for (size_t i = 0; i < out.size(); i++) {
       out[i].copy_(parts[i].view(out[i].sizes()));
@@ -328,25 +329,39 @@ class CollectiveBackend final : public c10d::Backend {
       own_.send(tag, lent.at(0));
       return c10::make_intrusive<Finished>(getRank(), c10d::OpType::SEND, tensors);
     }
-    return hand(c10d::OpType::SEND, inner_->send(lent, to, tag), tensors);
+    return hand(c10d::OpType::SEND, gloo()->send(lent, to, tag), tensors);
   }
   c10::intrusive_ptr<c10d::Work> recv(TensorList& tensors, int from, int tag) override {
     auto lent = in_bytes(lend("recv", tensors));
     if (from == getRank()) {
       return c10::make_intrusive<Finished>(getRank(), c10d::OpType::RECV, tensors, own_.receive(tag, lent.at(0)));
     }
-    return hand(c10d::OpType::RECV, inner_->recv(lent, from, tag), tensors);
+    return hand(c10d::OpType::RECV, gloo()->recv(lent, from, tag), tensors);
   }
   c10::intrusive_ptr<c10d::Work> recvAnysource(TensorList& tensors, int tag) override {
     auto lent = in_bytes(lend("recvAnysource", tensors));
-    return hand(c10d::OpType::RECVANYSOURCE, inner_->recvAnysource(lent, tag), tensors);
+    return hand(c10d::OpType::RECVANYSOURCE, gloo()->recvAnysource(lent, tag), tensors);
   }
   c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& o) override {
     count("barrier", 0);
-    return inner_->barrier(o);
+    return gloo()->barrier(o);
   }
 
  private:
+  // Gloo, without its events for the profiler: it ends them after it has completed the future, so a program that waits
+  // for the future and stops its profiler would free an event that gloo's thread still writes to. torch's own event of
+  // the collective, `c10d::allreduce_`, is there.
+  class Unrecorded {
+   public:
+    explicit Unrecorded(c10d::Backend& gloo) : gloo_(gloo) {}
+    c10d::Backend* operator->() const { return &gloo_; }
+
+   private:
+    c10d::Backend& gloo_;
+    at::DisableRecordFunctionGuard guard_;
+  };
+  Unrecorded gloo() const { return Unrecorded(*inner_); }
+
   class Finished final : public c10d::Work {
    public:
     Finished(int rank, c10d::OpType type, TensorList outputs, Mailbox::Arrived arrived = nullptr)
@@ -475,7 +490,7 @@ class CollectiveBackend final : public c10d::Backend {
       TensorList one{out[i]};
       c10d::BroadcastOptions options;
       options.rootRank = static_cast<int64_t>(i);
-      works.push_back(inner_->broadcast(one, options));
+      works.push_back(gloo()->broadcast(one, options));
     }
     return c10::make_intrusive<JoinedWork>(getRank(), std::move(works));
   }
@@ -485,7 +500,7 @@ class CollectiveBackend final : public c10d::Backend {
       c10d::ReduceOptions options;
       options.reduceOp = operation;
       options.rootRank = static_cast<int64_t>(i);
-      inner_->reduce(one, options)->wait();
+      gloo()->reduce(one, options)->wait();
       if (static_cast<int>(i) == getRank()) {
         out.copy_(one[0]);
       }
