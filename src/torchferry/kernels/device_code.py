@@ -12,7 +12,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.kernels.review import ReviewItem
-from torchferry.kernels.tokens import SourceTokens
+from torchferry.kernels.tokens import SourceTokens, last_word
 
 _LONGEST = 20_000
 """Characters of a signature that are read."""
@@ -21,7 +21,6 @@ _NAME = lazy_regex(r"([A-Za-z_][\w]*)\s*(?:<[^<>(){};]*>\s*)?\(")
 _BRACE = lazy_regex(r"[{};]")
 _BRACES = lazy_regex(r"[{}]")
 _BLANKS = lazy_regex(r"\s+")
-_LAST_NAME = lazy_regex(r"[A-Za-z_]\w*\Z")
 _SHARED = lazy_regex(r"([\w:\s]*?)\b(\w+)\s*((?:\[[^\]\n]*\]\s*)*)(?=[;=,])")
 _SIZES = {
     **dict.fromkeys(("char", "bool", "int8_t", "uint8_t", "uchar"), 1),
@@ -273,8 +272,8 @@ def _launched(before: str) -> str:
             depth += (before[at] == ">") - (before[at] == "<")
             if not depth:
                 break
-    name = _LAST_NAME.search(before[:at].rstrip())
-    return name.group() if name is not None else ""
+    name = last_word(before[:at].rstrip())
+    return name if not name[:1].isdigit() else ""
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -136,6 +136,9 @@ _BEGINNINGS = (
 )
 """How the words begin that `_PATTERN_KINDS` and `_API` may fit."""
 
+_PARTS = ("cuda", "CUDA", "Cuda", "NVCC", "nvcc")
+"""What stands in the words that `_OWN` fits."""
+
 _EXACT_PLACES = {
     "cuda": WordMeaning(place="cuda"),
     "CUDA": WordMeaning(place="key"),
@@ -205,28 +208,35 @@ class WordJudge:
         """Return the words of a file about which something is done; each of `words` is one, as `words_of` has them."""
         judged = self._judged
         unusual = words - self._dull
-        for raw in unusual - judged.keys():
-            word = raw.decode("latin-1")
-            meaning = self._judge(word) if self._may_matter(word) else NOTHING
-            if meaning == NOTHING:
-                self._dull.add(raw)
-            else:
-                judged[raw] = word
-                self.meanings[word] = meaning
-        return [judged[raw] for raw in unusual if raw in judged]
+        new = unusual - judged.keys()
+        if new:
+            matter = self._may_matter(b"\n".join(new).decode("latin-1"))
+            for word in matter:
+                meaning = self._judge(word)
+                if meaning != NOTHING:
+                    judged[word.encode("latin-1")] = word
+                    self.meanings[word] = meaning
+            new -= judged.keys()
+            self._dull |= new
+            unusual -= new
+        return [judged[raw] for raw in unusual]
 
-    def _may_matter(self, word: str) -> bool:
-        """Whether `_judge` may find something: most words are told by how they begin, and cost no more than that."""
-        return (
-            word.startswith(_BEGINNINGS)
-            or word[:3] in self.table.starts
-            or word in self._listed
-            or "cuda" in word
-            or "CUDA" in word
-            or "Cuda" in word
-            or "NVCC" in word
-            or "nvcc" in word
-        )
+    def _may_matter(self, lines: str) -> set[str]:
+        """Return those of some words, one a line, about which `_judge` may find something.
+
+        Most are told by how they begin, and cost no more than that.
+        """
+        starts = self.table.starts
+        words = lines.split("\n")
+        matter = {word for word in words if word[:3] in starts or word.startswith(_BEGINNINGS)}
+        matter |= self._listed.intersection(words)
+        for part in _PARTS:
+            at = lines.find(part)
+            while at >= 0:
+                end = lines.find("\n", at)
+                matter.add(lines[lines.rfind("\n", 0, at) + 1 : end if end >= 0 else len(lines)])
+                at = lines.find(part, at + len(part))
+        return matter
 
     def _judge(self, word: str) -> WordMeaning:
         if word in self.own:
