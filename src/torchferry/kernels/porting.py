@@ -20,7 +20,7 @@ from torchferry.core.messages import Message, noted, say
 from torchferry.kernels.device_code import DeviceCode, Kernel, Launch, device_code
 from torchferry.kernels.headers import header_use
 from torchferry.kernels.review import ReviewItem
-from torchferry.kernels.tokens import Directive, SourceTokens, TokenKind, is_word, last_word, readable, words_of
+from torchferry.kernels.tokens import Directive, SourceTokens, TokenKind, encode, is_word, last_word, readable, words_of
 from torchferry.kernels.words import MASKS, WordJudge, WordMeaning
 from torchferry.source.text import apply_edits
 
@@ -77,7 +77,12 @@ class PortedText:
 
 
 def port_text(
-    path: str, text: str, judge: WordJudge, files: Container[str], shared_limit: int | None = None
+    path: str,
+    text: str,
+    judge: WordJudge,
+    files: Container[str],
+    shared_limit: int | None = None,
+    known_words: set[bytes] | None = None,
 ) -> PortedText:
     """Port the text of one file.
 
@@ -87,8 +92,9 @@ def port_text(
         judge: What its words mean.
         files: The paths of the tree, among which a local header is looked for.
         shared_limit: Bytes of shared memory that a block has on the card; None where it is not known.
+        known_words: What `tokens.words_of` returns for it, where that is known already.
     """
-    words = judge.of_interest(words_of(text))
+    words = judge.of_interest(words_of(encode(text)) if known_words is None else known_words)
     if not words and "<<<" not in text:
         return PortedText(text)
     return _FilePort(path, text, judge, files, shared_limit).run(words)
@@ -384,7 +390,7 @@ class _FilePort:
                 if self._is_string(match.start()):
                     message = say("the string {text} names the device", text=match.group())
                     items.append(self._item(match.start(), "string", message))
-        if "\\\n" in text or "\\\r\n" in text:
+        if self.source.is_divided:
             items += self._split_names()
         if "##" in text:
             for match in _PASTE.finditer(text):

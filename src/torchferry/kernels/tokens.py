@@ -105,9 +105,9 @@ def encode(text: str) -> bytes:
     return text.encode("latin-1")
 
 
-def words_of(text: str) -> set[bytes]:
-    """Return the runs of characters of identifiers and numbers in a text that `decode` made, wherever they stand."""
-    return set(text.encode("latin-1").translate(_BETWEEN_WORDS).split())
+def words_of(data: bytes) -> set[bytes]:
+    """Return the runs of characters of identifiers and numbers in a file, wherever they stand."""
+    return set(data.translate(_BETWEEN_WORDS).split())
 
 
 def readable(text: str) -> str:
@@ -122,6 +122,7 @@ class SourceTokens:
         text: One character a byte, as `decode` returns it.
         opaque: Comments, strings, characters and header names, in order.
         unclosed: Those that have no end, in order.
+        is_divided: Whether a backslash at the end of a line continues it anywhere.
     """
 
     def __init__(self, text: str) -> None:
@@ -133,7 +134,7 @@ class SourceTokens:
         self._directive_starts: list[int] = []
         self._read()
         self._opaque_starts = [token.start for token in self.opaque]
-        self._is_divided = "\\\n" in text or "\\\r\n" in text
+        self.is_divided = "\\" in text and ("\\\n" in text or "\\\r\n" in text)
         self._is_ascii = text.isascii()
 
     def is_code(self, offset: int) -> bool:
@@ -155,7 +156,7 @@ class SourceTokens:
             end = at + length
             if (at and text[at - 1] in _WORD_CHARACTERS) or (end < size and text[end] in _WORD_CHARACTERS):
                 pass  # a piece of a longer word
-            elif not (self._is_divided and self._goes_on(at, end)):
+            elif not (self.is_divided and self._goes_on(at, end)):
                 last = bisect_right(starts, at, last)
                 if not last or at >= opaque[last - 1].end:
                     found.append(at)
@@ -191,7 +192,15 @@ class SourceTokens:
         return readable(shown).strip()[:160]
 
     def directive_at(self, offset: int) -> Directive | None:
-        """Return the line of the preprocessor that an offset is in; None for other lines."""
+        """Return the line of the preprocessor that an offset of code is in; None for other lines."""
+        if self._directives is None and not self.is_divided:
+            begin = self.text.rfind("\n", 0, offset) + 1
+            if not begin or self.is_code(begin - 1):  # else a line above goes on behind its comment or raw string
+                line = self.text[begin : offset + 1]
+                code = line.lstrip(" \t")
+                start = begin + len(line) - len(code)
+                directive = self._directive(start) if code[:1] == "#" and self.is_code(start) else None
+                return directive if directive is not None and offset < directive.end else None
         if self._directives is None:
             self._directives = list(self._read_directives())
             self._directive_starts = [directive.start for directive in self._directives]
@@ -206,13 +215,17 @@ class SourceTokens:
             while begin and text[begin - 1] in " \t":
                 begin -= 1
             if (begin == 0 or text[begin - 1] == "\n") and self.is_code(start):
-                match = _DIRECTIVE.match(text, start)
-                assert match is not None
-                end = self._logical_end(start)
-                yield Directive(match["word"], start, match.end(), end)
-                start = text.find("#", end)
+                directive = self._directive(start)
+                yield directive
+                start = text.find("#", directive.end)
             else:
                 start = text.find("#", start + 1)
+
+    def _directive(self, start: int) -> Directive:
+        """Return the directive whose `#` stands at an offset."""
+        match = _DIRECTIVE.match(self.text, start)
+        assert match is not None
+        return Directive(match["word"], start, match.end(), self._logical_end(start))
 
     def _logical_end(self, at: int) -> int:
         """Return the end of the line at an offset, with the lines that continue it and comments that go over lines."""
@@ -284,7 +297,8 @@ class SourceTokens:
                 closing = f'){opening[1]}"'
                 end = text.find(closing, opening.end())
                 return self._add(TokenKind.RAW_STRING, start, end + len(closing) if end >= 0 else -1)
-        return self._add(TokenKind.STRING, start, plain if plain > start + 1 else self._quoted(start, _STRING_STOP, '"'))
+        end = plain if plain > start + 1 else self._quoted(start, _STRING_STOP, '"')
+        return self._add(TokenKind.STRING, start, end)
 
     def _quoted(self, start: int, stop: re.Pattern[str], quote: str) -> int:
         """Return the end of a string or character that holds a backslash, or has no end on its line."""

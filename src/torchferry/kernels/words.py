@@ -206,20 +206,22 @@ class WordJudge:
 
     def of_interest(self, words: set[bytes]) -> list[str]:
         """Return the words of a file about which something is done; each of `words` is one, as `words_of` has them."""
-        judged = self._judged
         unusual = words - self._dull
-        new = unusual - judged.keys()
-        if new:
-            matter = self._may_matter(b"\n".join(new).decode("latin-1"))
-            for word in matter:
-                meaning = self._judge(word)
-                if meaning != NOTHING:
-                    judged[word.encode("latin-1")] = word
-                    self.meanings[word] = meaning
-            new -= judged.keys()
-            self._dull |= new
-            unusual -= new
-        return [judged[raw] for raw in unusual]
+        self.learn(unusual)
+        judged = self._judged
+        return [judged[raw] for raw in unusual if raw in judged]
+
+    def learn(self, words: set[bytes]) -> None:
+        """Judge words that were not met before; many at once cost less than a few again and again."""
+        new = words - self._dull - self._judged.keys()
+        if not new:
+            return
+        for word in self._may_matter(b"\n".join(new).decode("latin-1")):
+            meaning = self._judge(word)
+            if meaning != NOTHING:
+                self._judged[word.encode("latin-1")] = word
+                self.meanings[word] = meaning
+        self._dull |= new - self._judged.keys()
 
     def _may_matter(self, lines: str) -> set[str]:
         """Return those of some words, one a line, about which `_judge` may find something.
