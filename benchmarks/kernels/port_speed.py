@@ -4,7 +4,9 @@
 
 `--tree` is the CUDA C++ to port; the figures of docs/en/benchmarks.md are of mmcv 2.1.0. `--torch-musa` is a checkout
 of torch_musa, whose `utils/simple_porting.py` is the first peer; the second is `torch.utils.hipify` of the installed
-torch. A peer that is not there is skipped with the reason. Without `--tree`, `TORCHFERRY_REPOSITORIES` is looked
+torch, alone and with the folders that hold the tree's own headers (`--include`; mmcv's are those that its `setup.py`
+names, which `CUDAExtension` gives to hipify): without them it leaves the `#include` lines of these headers as they
+are. A peer that is not there is skipped with the reason. Without `--tree`, `TORCHFERRY_REPOSITORIES` is looked
 through for both. Each tool reads the same copy of the tree and writes its whole result. The clock starts when its
 modules are imported, so that torch's import counts for nobody; the last lines are whole processes. The cost by size is
 measured on copies of the tree, 4 MB and 40 MB of them.
@@ -59,7 +61,11 @@ from torch.utils.hipify import hipify_python
 begin = time.process_time()
 with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
     hipify_python.hipify(
-        sys.argv[1], output_directory=sys.argv[1] + "_hip", includes=[sys.argv[1] + "/*"], is_pytorch_extension=True
+        sys.argv[1],
+        output_directory=sys.argv[1] + "_hip",
+        header_include_dirs=sys.argv[2:],
+        includes=[sys.argv[1] + "/*"],
+        is_pytorch_extension=True,
     )
 print(time.process_time() - begin)
 """
@@ -90,7 +96,7 @@ def size(tree: Path) -> int:
     return sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
 
 
-def beside_peers(tree: Path, peer: Path | None, runs: int, folder: Path) -> None:
+def beside_peers(tree: Path, peer: Path | None, include: list[str], runs: int, folder: Path) -> None:
     """Print what each tool costs: the median of its runs, and the ratio of the medians."""
     hipify = find_spec("torch") is not None
     measured: dict[str, list[float]] = {}
@@ -102,8 +108,10 @@ def beside_peers(tree: Path, peer: Path | None, runs: int, folder: Path) -> None
         if peer is not None:
             spent = figures(SIMPLE_PORTING, str(fresh(tree, folder / "simple")), str(peer))[0]
             measured.setdefault("SimplePorting", []).append(spent)
-        if hipify:
-            measured.setdefault("torch.utils.hipify", []).append(figures(HIPIFY, str(fresh(tree, folder / "hip")))[0])
+        for name, folders in {"torch.utils.hipify": [], "the same, with folders of headers": include}.items():
+            if hipify and (folders or name == "torch.utils.hipify"):
+                spent = figures(HIPIFY, str(fresh(tree, folder / "hip")), *folders)[0]
+                measured.setdefault(name, []).append(spent)
     if peer is None:
         print("SimplePorting: skipped, no checkout of torch_musa (--torch-musa)")
     if not hipify:
@@ -150,6 +158,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--tree", type=Path)
     arguments.add_argument("--torch-musa", type=Path, default=repository("MooreThreads", "torch_musa"))
+    arguments.add_argument("--include", nargs="*", default=["common", "common/cuda", "pytorch"])
     arguments.add_argument("--runs", type=int, default=3)
     chosen = arguments.parse_args()
     tree = chosen.tree
@@ -159,12 +168,14 @@ def main() -> None:
             print("skipped: no checkout of open-mmlab/mmcv; name the CUDA C++ with --tree")
             return
         tree = checkout / "mmcv" / "ops" / "csrc"
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its modules compiled and its tables read
+    successful_cost([sys.executable, "-m", "torchferry", "port", str(tree), "--target", "musa", "--check"])
     utils = chosen.torch_musa / "torch_musa" / "utils" if chosen.torch_musa is not None else None
     print(
         f"{sum(path.is_file() for path in tree.rglob('*'))} files, {size(tree) / 1e6:.2f} MB; medians of {chosen.runs}"
     )
     with tempfile.TemporaryDirectory() as name:
-        beside_peers(tree, utils, chosen.runs, Path(name))
+        beside_peers(tree, utils, [each for each in chosen.include if (tree / each).is_dir()], chosen.runs, Path(name))
         whole_processes(tree, chosen.runs, Path(name))
         by_size(tree, Path(name))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,16 +13,16 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.kernels.review import ReviewItem
-from torchferry.kernels.tokens import SourceTokens
+from torchferry.kernels.tokens import SourceTokens, last_word
 
 _LONGEST = 20_000
 """Characters of a signature that are read."""
 
-_NAME = lazy_regex(r"([A-Za-z_][\w]*)\s*(?:<[^<>(){};]*>\s*)?\(")
+_ARGUMENTS = lazy_regex(r"<[^<>(){};]*>\Z")
+"""The arguments of a template, behind its name."""
+
 _BRACE = lazy_regex(r"[{};]")
 _BRACES = lazy_regex(r"[{}]")
-_BLANKS = lazy_regex(r"\s+")
-_LAST_NAME = lazy_regex(r"[A-Za-z_]\w*\Z")
 _SHARED = lazy_regex(r"([\w:\s]*?)\b(\w+)\s*((?:\[[^\]\n]*\]\s*)*)(?=[;=,])")
 _SIZES = {
     **dict.fromkeys(("char", "bool", "int8_t", "uint8_t", "uchar"), 1),
@@ -147,7 +148,7 @@ class _Reader:
         code, at = self.code, self.code.find("<<<")
         while at >= 0:
             end = code.find(">>>", at, at + _LONGEST)
-            geometry = _BLANKS.sub(" ", code[at + 3 : end]).strip()[:400] if end >= 0 else ""
+            geometry = " ".join(code[at + 3 : end].split())[:400] if end >= 0 else ""
             yield Launch(_launched(code[max(0, at - 400) : at]), self.path, self.source.position(at)[0], geometry)
             at = code.find("<<<", at + 3)
 
@@ -166,31 +167,31 @@ class _Reader:
     def _kernel(self, at: int) -> Kernel | None:
         """Return the kernel that is defined at `__global__`; None for a declaration, or what is none."""
         code = self.code
-        opening = next(
-            (match for match in _NAME.finditer(code, at, min(len(code), at + _LONGEST)) if match[1] not in _NOT_NAMES),
-            None,
-        )
         stop = _BRACE.search(code, at)
-        if opening is None or stop is None or stop.start() < opening.start() or stop.group() != "{":
+        if stop is None or stop.group() != "{":
             return None
+        name, opening = "", at
+        while not name:
+            opening = code.find("(", opening, min(stop.start(), at + _LONGEST)) + 1
+            if not opening:
+                return None
+            name = _called(code[max(at, opening - 1000) : opening - 1])
         body = self._body(at) or (stop.start(), stop.start())
-        end = code.rfind(")", opening.end(), body[0]) + 1
+        end = code.rfind(")", opening, body[0]) + 1
         begin = at
         line_start = code.rfind("\n", 0, at) + 1
         above = code[max(0, line_start - 2000) : at]
         template = above.rfind("template")
         if template >= 0 and not any(mark in above[template:] for mark in ";{}"):
             begin = max(0, line_start - 2000) + template
-        signature = _BLANKS.sub(" ", code[begin : max(end, opening.end())]).strip()[:2000]
+        signature = " ".join(code[begin : max(end, opening)].split())[:2000]
         lines = self.source.position(at)[0], self.source.position(body[1])[0]
-        return Kernel(opening[1], self.path, lines[0], signature, body, lines[1])
+        return Kernel(name, self.path, lines[0], signature, body, lines[1])
 
     def _shared(self, at: int) -> None:
         """Report shared memory: its bytes where they are constant."""
         end = self.code.find(";", at)
-        declared = _BLANKS.sub(
-            " ", self.code[at + len("__shared__") : end if 0 <= end < at + 500 else at + 500]
-        ).strip()
+        declared = " ".join(self.code[at + len("__shared__") : end if 0 <= end < at + 500 else at + 500].split())
         dynamic = self.code[max(0, at - 10) : at].split()[-1:] == ["extern"] or declared.startswith("extern")
         line, column = self.source.position(at)
         excerpt = self.source.line_text(at)
@@ -273,8 +274,17 @@ def _launched(before: str) -> str:
             depth += (before[at] == ">") - (before[at] == "<")
             if not depth:
                 break
-    name = _LAST_NAME.search(before[:at].rstrip())
-    return name.group() if name is not None else ""
+    name = last_word(before[:at].rstrip())
+    return name if not name[:1].isdigit() else ""
+
+
+def _called(before: str) -> str:
+    """Return the name of the function whose parameters begin behind a text; empty where it ends with none."""
+    before = before.rstrip()
+    if before.endswith(">") and (arguments := _ARGUMENTS.search(before, before.rfind("<"))) is not None:
+        before = before[: arguments.start()].rstrip()
+    name = last_word(before).lstrip(string.digits)
+    return name if name not in _NOT_NAMES else ""
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from torchferry.kernels.gates.result import GateResult
 from torchferry.kernels.porting import PortedText, port_text
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.rules import RuleSet, RuleVerdict, rule_set
-from torchferry.kernels.tokens import decode, encode
+from torchferry.kernels.tokens import decode, encode, words_of
 from torchferry.kernels.words import WordJudge
 from torchferry.source.kinds import Kind, kind_of
 from torchferry.source.tree import NEVER_ENTERED, is_control_name
@@ -38,6 +38,8 @@ _FOREIGN = frozenset({"hip", "rocm", "mlu", "mps", "xpu", "sycl", "ascend", "cam
 _HALF = lazy_regex(rb"\b__half2?\b|\bcuda_(?:fp16|bf16)\.h")
 _HOST_SOURCES = (".cpp", ".cc", ".cxx", ".c")
 _DEEPEST = 64
+_AT_ONCE = 128
+"""Files whose words are judged together."""
 
 
 class PortedFile(NamedTuple):
@@ -172,26 +174,22 @@ def port_tree(
     else:
         listing.add(root.name)
     judge = WordJudge(table, chosen.names, not drop_default_map)
-    own_suffixes = tuple(row.use for row in table.suffixes.values())
     known = frozenset(_suffixes_of(listing.paths))
     limit = min((each.shared_memory for each in table.limits if each.shared_memory), default=None)
     ported: dict[str, PortedText] = {}
     files: list[PortedFile] = []
     items: list[ReviewItem] = list(_foreign(listing.paths, target))
-    for path in listing.paths:
-        data, mode = listing.read(path)
-        if data is None:
-            continue
-        after, new_path, source = data, path, is_source(path) or (only is not None and path.endswith(own_suffixes))
+    kernel_suffixes = tuple(row.use for row in table.suffixes.values()) if only is not None else ()
+    for path, data, mode, source, words in _contents(listing, kernel_suffixes, judge):
+        after, new_path = data, path
         if source:
             new_path = _new_path(path, table) if not drop_default_map or ".cu" in chosen.names else path
-            if b"\0" in data[:4096]:
+            if words is None:
                 items.append(
                     ReviewItem(path, 1, 1, "encoding", say("the file is binary, or in UTF-16: it is copied"), "")
                 )
             else:
-                text = decode(data)
-                done = port_text(path, text, judge, known, limit)
+                done = port_text(path, decode(data), judge, known, limit, words)
                 ported[path] = done
                 after = encode(_with_texts(done.text, chosen.texts)) if done.replacements or chosen.texts else data
                 if not data.isascii() and not _is_utf8(data):
@@ -223,6 +221,25 @@ def port_tree(
         tuple(listing.skipped),
         {path: done.libraries for path, done in ported.items() if done.libraries},
     )
+
+
+def _contents(
+    listing: _Listing, kernel_suffixes: tuple[str, ...], judge: WordJudge
+) -> Iterator[tuple[str, bytes, int, bool, set[bytes] | None]]:
+    """Yield each file that can be read: its path, bytes and mode, whether it is C++, and its words if that is text.
+
+    The words of some files are judged at once, which costs less than file by file.
+    """
+    for begin in range(0, len(listing.paths), _AT_ONCE):
+        group = []
+        for path in listing.paths[begin : begin + _AT_ONCE]:
+            data, mode = listing.read(path)
+            if data is not None:
+                source = is_source(path) or path.endswith(kernel_suffixes)
+                words = words_of(data) if source and b"\0" not in data[:4096] else None
+                group.append((path, data, mode, source, words))
+        judge.learn(set().union(*(words for *_, words in group if words is not None)))
+        yield from group
 
 
 def _ported_build(file: PortedFile, settings: BuildSettings, items: list[ReviewItem]) -> PortedFile:

@@ -20,7 +20,7 @@ from torchferry.core.messages import Message, noted, say
 from torchferry.kernels.device_code import DeviceCode, Kernel, Launch, device_code
 from torchferry.kernels.headers import header_use
 from torchferry.kernels.review import ReviewItem
-from torchferry.kernels.tokens import SourceTokens, TokenKind, readable, words_of
+from torchferry.kernels.tokens import Directive, SourceTokens, TokenKind, encode, is_word, last_word, readable, words_of
 from torchferry.kernels.words import MASKS, WordJudge, WordMeaning
 from torchferry.source.text import apply_edits
 
@@ -30,9 +30,8 @@ _LIBTORCH = ("at", "c10")
 _KEY_OWNERS = ("DispatchKey", "DeviceType", "Backend")
 _CALL = lazy_regex(r"\s*\(")
 _COMPARED = lazy_regex(r"__CUDA_ARCH__\s*\)?\s*[<>=!]|[<>=]\s*\(?\s*__CUDA_ARCH__|__CUDA_ARCH__\s*[/*%+-]")
-_BEFORE = lazy_regex(r"[\w\x80-\xff]+\Z")
 _CUDA_STRING = lazy_regex(r'"cuda(?::\d+)?"')
-_SPLIT_NAME = lazy_regex(r"[\w\x80-\xff]\\\r?\n[\w\x80-\xff]")
+_SPLIT = lazy_regex(r"\\\r?\n")
 _PASTE = lazy_regex(r"\b\w*(?:cuda|CUDA|cublas|cudnn)\w*\s*##|##\s*\w*(?:cuda|CUDA|Cuda)\w*")
 _OF_THE_DEVICE = ("device-runtime", "float64")
 """Kinds that are of no consequence on the host."""
@@ -78,7 +77,12 @@ class PortedText:
 
 
 def port_text(
-    path: str, text: str, judge: WordJudge, files: Container[str], shared_limit: int | None = None
+    path: str,
+    text: str,
+    judge: WordJudge,
+    files: Container[str],
+    shared_limit: int | None = None,
+    known_words: set[bytes] | None = None,
 ) -> PortedText:
     """Port the text of one file.
 
@@ -88,8 +92,9 @@ def port_text(
         judge: What its words mean.
         files: The paths of the tree, among which a local header is looked for.
         shared_limit: Bytes of shared memory that a block has on the card; None where it is not known.
+        known_words: What `tokens.words_of` returns for it, where that is known already.
     """
-    words = judge.of_interest(words_of(text))
+    words = judge.of_interest(words_of(encode(text)) if known_words is None else known_words)
     if not words and "<<<" not in text:
         return PortedText(text)
     return _FilePort(path, text, judge, files, shared_limit).run(words)
@@ -174,10 +179,12 @@ class _FilePort:
         """Note a name that is in no table: whether the file declares it, and where it is used."""
         result = self.result
         result.own[word] += len(places)
-        if any(self._is_declaration(at, at + len(word)) for at in places):
-            result.declared.add(word)
+        is_declared = False
         for at in places:
             directive = self.source.directive_at(at)
+            if not is_declared and self._is_declaration(at, at + len(word), directive):
+                is_declared = True
+                result.declared.add(word)
             asks = directive is not None and directive.word in ("if", "ifdef", "ifndef", "elif")
             if asks and not word.startswith("__"):  # such names are the compiler's
                 result.guards.setdefault(word, []).append(self.source.position(at)[0])
@@ -259,14 +266,14 @@ class _FilePort:
         for at in self.source.places(word):
             before = self._before(at)
             if before == "::" and (use or not self.judge.table.takes_cuda_syntax):
-                owner = _BEFORE.search(text[max(0, at - 80) : text.rindex("::", 0, at)].rstrip())
-                if owner is not None and owner.group() in _LIBTORCH and use:
+                owner = last_word(text[max(0, at - 80) : text.rindex("::", 0, at)].rstrip())
+                if owner in _LIBTORCH and use:
                     self.renamed.append(Edit(at, at + 4, use))
                     continue
-                if owner is not None and owner.group() in _LIBTORCH:
+                if owner in _LIBTORCH:
                     libtorch.append(at)
                     continue
-                if owner is not None and owner.group() == "torch":
+                if owner == "torch":
                     message = say("`torch::cuda` has no counterpart in libtorch for the target")
                     self.result.items.append(self._item(at, "torch-device", message))
                     continue
@@ -297,8 +304,8 @@ class _FilePort:
             before, behind = self._before(at), self.text[at + len(word) : at + len(word) + 200].lstrip()[:1]
             row = None
             if before == "::":
-                owner = _BEFORE.search(self.text[max(0, at - 120) : self.text.rindex("::", 0, at)].rstrip())
-                if owner is not None and owner.group() in _KEY_OWNERS:
+                owner = last_word(self.text[max(0, at - 120) : self.text.rindex("::", 0, at)].rstrip())
+                if owner in _KEY_OWNERS:
                     row = contexts.get(("device", word)) or contexts.get(("key", word))
             elif before == "," and behind == ",":
                 row = contexts.get(("key", word))
@@ -346,12 +353,10 @@ class _FilePort:
         text = self.text[max(0, at - 200) : at].rstrip()
         if text.endswith(("::", "->")):
             return text[-2:]
-        word = _BEFORE.search(text[-64:])
-        return word.group() if word is not None else text[-1:]
+        return last_word(text) or text[-1:]
 
-    def _is_declaration(self, start: int, end: int) -> bool:
+    def _is_declaration(self, start: int, end: int, directive: Directive | None) -> bool:
         """Whether a name is declared at a place, as far as the tokens around it tell."""
-        directive = self.source.directive_at(start)
         if directive is not None and directive.word == "define":
             return not self.text[directive.body : start].strip()
         before = self._before(start)
@@ -385,7 +390,7 @@ class _FilePort:
                 if self._is_string(match.start()):
                     message = say("the string {text} names the device", text=match.group())
                     items.append(self._item(match.start(), "string", message))
-        if "\\\n" in text or "\\\r\n" in text:
+        if self.source.is_divided:
             items += self._split_names()
         if "##" in text:
             for match in _PASTE.finditer(text):
@@ -397,13 +402,16 @@ class _FilePort:
             items.append(self._item(at, "built-name", say("a trigraph continues the line only with `-trigraphs`")))
 
     def _is_string(self, offset: int) -> bool:
-        return any(token.start == offset for token in self.source.opaque if token.kind is TokenKind.STRING)
+        token = self.source.opaque_at(offset)
+        return token is not None and token.start == offset and token.kind is TokenKind.STRING
 
     def _split_names(self) -> Iterator[ReviewItem]:
-        for match in _SPLIT_NAME.finditer(self.text):
-            if not self.source.is_code(match.start()):
+        for match in _SPLIT.finditer(self.text):
+            start, end = match.span()
+            if not (is_word(self.text[start - 1 : start]) and is_word(self.text[end : end + 1])):
                 continue
-            start, end = match.start(), match.end()
+            if not self.source.is_code(start - 1):
+                continue
             while start and (self.text[start - 1].isalnum() or self.text[start - 1] == "_"):
                 start -= 1
             while end < len(self.text) and (self.text[end].isalnum() or self.text[end] == "_"):

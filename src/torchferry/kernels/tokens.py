@@ -72,14 +72,19 @@ class Directive(NamedTuple):
 
 
 _WORD = r"0-9A-Za-z_\x80-\xff"
-_WORD_CHARACTERS = frozenset("".join(map(chr, range(128, 256))) + string.ascii_letters + string.digits + "_")
-_OPENING = lazy_regex(r"""["'#/]""")
-_PLAIN_STRING = lazy_regex(r'"[^"\\\n]*"')
-_PLAIN_CHARACTER = lazy_regex(r"'[^'\\\n]*'")
+_ALL_WORD_CHARACTERS = "".join(map(chr, range(128, 256))) + string.ascii_letters + string.digits + "_"
+_WORD_CHARACTERS = frozenset(_ALL_WORD_CHARACTERS)
+_OPAQUE = lazy_regex(
+    r"""//[^\n]*|/\*|"(?:[^"\\\n]*")?|'(?:[^'\\\n]*')?"""
+    r"""|\#[ \t]*(?:include(?:_next)?|import)[ \t]*(<[^>\n]{0,4096}>|"[^"\n]{0,4096}")"""
+)
+"""What is opaque, to its end where that is plain. Each alternative begins with a character, for which the engine looks
+before it tries any of them.
+"""
+
 _STRING_STOP = lazy_regex(r'["\\\n]')
 _CHARACTER_STOP = lazy_regex(r"['\\\n]")
 _RAW_OPENING = lazy_regex(r'"([^()\\\s"]{0,16})\(')
-_INCLUDE = lazy_regex(r'#[ \t]*(?:include(?:_next)?|import)[ \t]*(<[^>\n]{0,4096}>|"[^"\n]{0,4096}")')
 _CODE = lazy_regex(
     rf"(?P<identifier>[A-Za-z_\x80-\xff][{_WORD}]*(?:\\\r?\n[{_WORD}]+)*)"
     rf"|(?P<number>\.?[0-9](?:[eEpP][+-]|'[{_WORD}]|[{_WORD}.])*)"
@@ -100,9 +105,9 @@ def encode(text: str) -> bytes:
     return text.encode("latin-1")
 
 
-def words_of(text: str) -> set[bytes]:
-    """Return the runs of characters of identifiers and numbers in a text that `decode` made, wherever they stand."""
-    return set(text.encode("latin-1").translate(_BETWEEN_WORDS).split())
+def words_of(data: bytes) -> set[bytes]:
+    """Return the runs of characters of identifiers and numbers in a file, wherever they stand."""
+    return set(data.translate(_BETWEEN_WORDS).split())
 
 
 def readable(text: str) -> str:
@@ -117,6 +122,7 @@ class SourceTokens:
         text: One character a byte, as `decode` returns it.
         opaque: Comments, strings, characters and header names, in order.
         unclosed: Those that have no end, in order.
+        is_divided: Whether a backslash at the end of a line continues it anywhere.
     """
 
     def __init__(self, text: str) -> None:
@@ -125,37 +131,47 @@ class SourceTokens:
         self.unclosed: list[Token] = []
         self._starts: list[int] | None = None
         self._directives: list[Directive] | None = None
+        self._directive_starts: list[int] = []
         self._read()
         self._opaque_starts = [token.start for token in self.opaque]
+        self.is_divided = "\\" in text and ("\\\n" in text or "\\\r\n" in text)
+        self._is_ascii = text.isascii()
 
     def is_code(self, offset: int) -> bool:
         """Whether the character at an offset is in no comment, string, character or header name."""
-        index = bisect_right(self._opaque_starts, offset) - 1
-        return index < 0 or offset >= self.opaque[index].end
+        return self.opaque_at(offset) is None
 
-    def places(self, word: str) -> Iterator[int]:
-        """Yield the offsets at which an identifier is in code, in order."""
-        text, length, at = self.text, len(word), self.text.find(word)
+    def opaque_at(self, offset: int) -> Token | None:
+        """Return the comment, string, character or header name that a character belongs to; None for code."""
+        index = bisect_right(self._opaque_starts, offset) - 1
+        return self.opaque[index] if index >= 0 and offset < self.opaque[index].end else None
+
+    def places(self, word: str) -> list[int]:
+        """Return the offsets at which an identifier is in code, in order."""
+        text, length, opaque, starts = self.text, len(word), self.opaque, self._opaque_starts
+        size, last = len(text), 0
+        found: list[int] = []
+        at = text.find(word)
         while at >= 0:
             end = at + length
-            if (
-                not (at and _is_word(text[at - 1]))
-                and not (end < len(text) and _is_word(text[end]))
-                and not self._goes_on(at, end)
-                and self.is_code(at)
-            ):
-                yield at
+            if (at and text[at - 1] in _WORD_CHARACTERS) or (end < size and text[end] in _WORD_CHARACTERS):
+                pass  # a piece of a longer word
+            elif not (self.is_divided and self._goes_on(at, end)):
+                last = bisect_right(starts, at, last)
+                if not last or at >= opaque[last - 1].end:
+                    found.append(at)
             at = text.find(word, end)
+        return found
 
     def _goes_on(self, start: int, end: int) -> bool:
         """Whether what looks like a word is a piece of one that a backslash at the end of a line divides."""
         text = self.text
         if text[start - 1 : start] == "\n" and start > 1 and self._is_spliced(start - 1):
             at = start - 3 if text[start - 2] == "\\" else start - 4  # in front of the backslash
-            if at >= 0 and _is_word(text[at]):
+            if at >= 0 and is_word(text[at]):
                 return True
         splice = _SPLICE.match(text, end) if text[end : end + 1] == "\\" else None
-        return splice is not None and _is_word(text[splice.end() : splice.end() + 1] or " ")
+        return splice is not None and is_word(text[splice.end() : splice.end() + 1] or " ")
 
     def position(self, offset: int) -> tuple[int, int]:
         """Return the line and the column of an offset, both from 1; columns count characters of UTF-8."""
@@ -165,7 +181,8 @@ class SourceTokens:
             if lines and not lines[-1].endswith(b"\n"):
                 self._starts.pop()  # the end of the file begins no line
         line = bisect_right(self._starts, offset)
-        return line, len(readable(self.text[self._starts[line - 1] : offset])) + 1
+        start = self._starts[line - 1]
+        return line, (offset - start if self._is_ascii else len(readable(self.text[start:offset]))) + 1
 
     def line_text(self, offset: int) -> str:
         """Return the line at an offset as a person reads it, without the blanks around it, at most 160 characters."""
@@ -174,17 +191,21 @@ class SourceTokens:
         shown = self.text[max(start, offset - 2000) : min(len(self.text) if end < 0 else end, offset + 2000)]
         return readable(shown).strip()[:160]
 
-    @property
-    def directives(self) -> list[Directive]:
-        """The lines of the preprocessor, in order."""
+    def directive_at(self, offset: int) -> Directive | None:
+        """Return the line of the preprocessor that an offset of code is in; None for other lines."""
+        if self._directives is None and not self.is_divided:
+            begin = self.text.rfind("\n", 0, offset) + 1
+            if not begin or self.is_code(begin - 1):  # else a line above goes on behind its comment or raw string
+                line = self.text[begin : offset + 1]
+                code = line.lstrip(" \t")
+                start = begin + len(line) - len(code)
+                directive = self._directive(start) if code[:1] == "#" and self.is_code(start) else None
+                return directive if directive is not None and offset < directive.end else None
         if self._directives is None:
             self._directives = list(self._read_directives())
-        return self._directives
-
-    def directive_at(self, offset: int) -> Directive | None:
-        """Return the line of the preprocessor that an offset is in; None for other lines."""
-        index = bisect_right(self.directives, offset, key=lambda each: each.start) - 1
-        directive = self.directives[index] if index >= 0 else None
+            self._directive_starts = [directive.start for directive in self._directives]
+        index = bisect_right(self._directive_starts, offset) - 1
+        directive = self._directives[index] if index >= 0 else None
         return directive if directive is not None and offset < directive.end else None
 
     def _read_directives(self) -> Iterator[Directive]:
@@ -194,13 +215,17 @@ class SourceTokens:
             while begin and text[begin - 1] in " \t":
                 begin -= 1
             if (begin == 0 or text[begin - 1] == "\n") and self.is_code(start):
-                match = _DIRECTIVE.match(text, start)
-                assert match is not None
-                end = self._logical_end(start)
-                yield Directive(match["word"], start, match.end(), end)
-                start = text.find("#", end)
+                directive = self._directive(start)
+                yield directive
+                start = text.find("#", directive.end)
             else:
                 start = text.find("#", start + 1)
+
+    def _directive(self, start: int) -> Directive:
+        """Return the directive whose `#` stands at an offset."""
+        match = _DIRECTIVE.match(self.text, start)
+        assert match is not None
+        return Directive(match["word"], start, match.end(), self._logical_end(start))
 
     def _logical_end(self, at: int) -> int:
         """Return the end of the line at an offset, with the lines that continue it and comments that go over lines."""
@@ -223,29 +248,30 @@ class SourceTokens:
 
     def _read(self) -> None:
         """Find what is opaque."""
-        text, at, search = self.text, 0, _OPENING.search
+        text, at, search, append = self.text, 0, _OPAQUE.search, self.opaque.append
         separator = -1  # the last quote inside a number, such as 1'000'000
         while match := search(text, at):
-            start = match.start()
+            start, at = match.span()
             opening = text[start]
             if opening == "/":
-                following = text[start + 1 : start + 2]
-                if following == "/":
-                    at = self._add(TokenKind.COMMENT, start, self._line_comment(start))
-                elif following == "*":
-                    end = text.find("*/", start + 2)
+                if text[start + 1] == "*":
+                    end = text.find("*/", at)
                     at = self._add(TokenKind.COMMENT, start, end + 2 if end >= 0 else -1)
-                else:
-                    at = start + 1
+                    continue
+                if text[at - 1] in "\\\r":
+                    at = self._line_comment(start)
+                append(Token(TokenKind.COMMENT, start, at))
             elif opening == '"':
-                at = self._string(start)
+                if at == start + 1 or text[start - 1] == "R":
+                    at = self._string(start, at)
+                else:
+                    append(Token(TokenKind.STRING, start, at))
             elif opening == "#":
-                at = self._include(start)
-            elif self._is_separator(start, separator):
+                at = self._include(match)
+            elif text[start - 1] in _WORD_CHARACTERS and self._is_separator(start, separator):
                 separator, at = start, start + 1
             else:
-                plain = _PLAIN_CHARACTER.match(text, start)
-                end = plain.end() if plain else self._quoted(start, _CHARACTER_STOP, "'")
+                end = at if at > start + 1 else self._quoted(start, _CHARACTER_STOP, "'")
                 at = self._add(TokenKind.CHARACTER, start, end)
 
     def _add(self, kind: TokenKind, start: int, end: int) -> int:
@@ -262,7 +288,8 @@ class SourceTokens:
             end = self.text.find("\n", end + 1)
         return len(self.text) if end < 0 else end
 
-    def _string(self, start: int) -> int:
+    def _string(self, start: int, plain: int) -> int:
+        """Add a string that may be a raw one, and has no plain end where that is behind its first quote."""
         text = self.text
         if text[start - 1 : start] == "R" and _is_raw_prefix(text, start):
             opening = _RAW_OPENING.match(text, start)
@@ -270,8 +297,8 @@ class SourceTokens:
                 closing = f'){opening[1]}"'
                 end = text.find(closing, opening.end())
                 return self._add(TokenKind.RAW_STRING, start, end + len(closing) if end >= 0 else -1)
-        plain = _PLAIN_STRING.match(text, start)
-        return self._add(TokenKind.STRING, start, plain.end() if plain else self._quoted(start, _STRING_STOP, '"'))
+        end = plain if plain > start + 1 else self._quoted(start, _STRING_STOP, '"')
+        return self._add(TokenKind.STRING, start, end)
 
     def _quoted(self, start: int, stop: re.Pattern[str], quote: str) -> int:
         """Return the end of a string or character that holds a backslash, or has no end on its line."""
@@ -288,25 +315,25 @@ class SourceTokens:
         self.unclosed.append(Token(TokenKind.STRING if quote == '"' else TokenKind.CHARACTER, start, len(text)))
         return len(text)
 
-    def _include(self, start: int) -> int:
+    def _include(self, match: re.Match[str]) -> int:
         """Add the header name of an `#include`, and return where to go on."""
-        text, begin = self.text, start
+        text, start = self.text, match.start()
+        begin = start
         while begin and text[begin - 1] in " \t":
             begin -= 1
         behind_comment = bool(self.opaque) and self.opaque[-1].end == begin
         if begin and not behind_comment and (text[begin - 1] != "\n" or self._is_spliced(begin - 1)):
             return start + 1
-        match = _INCLUDE.match(text, start)
-        return start + 1 if match is None else self._add(TokenKind.HEADER, match.start(1), match.end(1))
+        return self._add(TokenKind.HEADER, match.start(1), match.end(1))
 
     def _is_separator(self, start: int, last: int) -> bool:
         """Whether a quote separates digits of a number; `last` is the last one that did."""
         text = self.text
-        if not (start and _is_word(text[start - 1]) and _is_word(text[start + 1 : start + 2])):
+        if not (start and is_word(text[start - 1]) and is_word(text[start + 1 : start + 2])):
             return False
         behind = max(self.opaque[-1].end if self.opaque else 0, last + 1)
         begin = start
-        while begin > behind and (_is_word(text[begin - 1]) or text[begin - 1] == "."):
+        while begin > behind and (is_word(text[begin - 1]) or text[begin - 1] == "."):
             begin -= 1
         if begin == last + 1 and last >= 0:
             return True  # it goes on with the same number
@@ -314,14 +341,20 @@ class SourceTokens:
         return run[:1].isdigit() and run[:1].isascii()
 
 
-def _is_word(character: str) -> bool:
+def is_word(character: str) -> bool:
+    """Whether a character may stand in an identifier; an empty text is none."""
     return character in _WORD_CHARACTERS
+
+
+def last_word(text: str) -> str:
+    """Return the word that a text ends with; empty where it ends with none."""
+    return text[len(text.rstrip(_ALL_WORD_CHARACTERS)) :]
 
 
 def _is_raw_prefix(text: str, quote: int) -> bool:
     """Whether what stands before a quote is `R`, `LR`, `uR`, `UR` or `u8R`, and no end of a longer word."""
     begin = quote
-    while begin and quote - begin < 4 and _is_word(text[begin - 1]):
+    while begin and quote - begin < 4 and is_word(text[begin - 1]):
         begin -= 1
     return text[begin:quote] in ("R", "LR", "uR", "UR", "u8R")
 

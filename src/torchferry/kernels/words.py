@@ -136,6 +136,9 @@ _BEGINNINGS = (
 )
 """How the words begin that `_PATTERN_KINDS` and `_API` may fit."""
 
+_PARTS = ("cuda", "CUDA", "Cuda", "NVCC", "nvcc")
+"""What stands in the words that `_OWN` fits."""
+
 _EXACT_PLACES = {
     "cuda": WordMeaning(place="cuda"),
     "CUDA": WordMeaning(place="key"),
@@ -203,30 +206,39 @@ class WordJudge:
 
     def of_interest(self, words: set[bytes]) -> list[str]:
         """Return the words of a file about which something is done; each of `words` is one, as `words_of` has them."""
-        judged = self._judged
         unusual = words - self._dull
-        for raw in unusual - judged.keys():
-            word = raw.decode("latin-1")
-            meaning = self._judge(word) if self._may_matter(word) else NOTHING
-            if meaning == NOTHING:
-                self._dull.add(raw)
-            else:
-                judged[raw] = word
-                self.meanings[word] = meaning
+        self.learn(unusual)
+        judged = self._judged
         return [judged[raw] for raw in unusual if raw in judged]
 
-    def _may_matter(self, word: str) -> bool:
-        """Whether `_judge` may find something: most words are told by how they begin, and cost no more than that."""
-        return (
-            word.startswith(_BEGINNINGS)
-            or word[:3] in self.table.starts
-            or word in self._listed
-            or "cuda" in word
-            or "CUDA" in word
-            or "Cuda" in word
-            or "NVCC" in word
-            or "nvcc" in word
-        )
+    def learn(self, words: set[bytes]) -> None:
+        """Judge words that were not met before; many at once cost less than a few again and again."""
+        new = words - self._dull - self._judged.keys()
+        if not new:
+            return
+        for word in self._may_matter(b"\n".join(new).decode("latin-1")):
+            meaning = self._judge(word)
+            if meaning != NOTHING:
+                self._judged[word.encode("latin-1")] = word
+                self.meanings[word] = meaning
+        self._dull |= new - self._judged.keys()
+
+    def _may_matter(self, lines: str) -> set[str]:
+        """Return those of some words, one a line, about which `_judge` may find something.
+
+        Most are told by how they begin, and cost no more than that.
+        """
+        starts = self.table.starts
+        words = lines.split("\n")
+        matter = {word for word in words if word[:3] in starts or word.startswith(_BEGINNINGS)}
+        matter |= self._listed.intersection(words)
+        for part in _PARTS:
+            at = lines.find(part)
+            while at >= 0:
+                end = lines.find("\n", at)
+                matter.add(lines[lines.rfind("\n", 0, at) + 1 : end if end >= 0 else len(lines)])
+                at = lines.find(part, at + len(part))
+        return matter
 
     def _judge(self, word: str) -> WordMeaning:
         if word in self.own:

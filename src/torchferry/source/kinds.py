@@ -34,22 +34,22 @@ class Kind(Enum):
 
 OWN_SETTINGS = "torchferry.toml"
 
-_NAMES = (
-    (Kind.CMAKE, lazy_regex(r"CMakeLists\.txt\Z|.+\.cmake(?:\.in)?\Z")),
-    (Kind.MANIFEST, lazy_regex(r"MANIFEST\.in\Z")),
-    (Kind.MESON, lazy_regex(r"meson\.build\Z|meson(?:_options\.txt|\.options)\Z")),
-    (Kind.BAZEL, lazy_regex(r"(?:BUILD|WORKSPACE)(?:\.bazel)?\Z|MODULE\.bazel\Z|.+\.bzl\Z")),
-    (Kind.SETUP_CFG, lazy_regex(r"setup\.cfg\Z")),
-    (Kind.PYPROJECT, lazy_regex(r"pyproject\.toml\Z")),
-    (Kind.MAKEFILE, lazy_regex(r"(?:GNU)?[Mm]akefile(?:\..+)?\Z|.+\.mk\Z")),
-    (Kind.DOCKERFILE, lazy_regex(r"(?:.+[.-])?[Dd]ockerfile(?:[._-].+)?\Z|Containerfile\Z")),
-    (Kind.COMPOSE, lazy_regex(r"(?:docker-)?compose(?:[.-].+)?\.ya?ml\Z")),
-    (Kind.CONDA, lazy_regex(r"(?:environment|conda|env)(?:[._-].+)?\.ya?ml\Z")),
-    (
-        Kind.REQUIREMENTS,
-        lazy_regex(r"(?:.*[._-])?(?:requirements?|constraints?)(?:[._-].*)?\.(?:txt|in|pip)\Z"),
-    ),
-)
+_NAMES = {
+    Kind.CMAKE: r"CMakeLists\.txt\Z|.+\.cmake(?:\.in)?\Z",
+    Kind.MANIFEST: r"MANIFEST\.in\Z",
+    Kind.MESON: r"meson\.build\Z|meson(?:_options\.txt|\.options)\Z",
+    Kind.BAZEL: r"(?:BUILD|WORKSPACE)(?:\.bazel)?\Z|MODULE\.bazel\Z|.+\.bzl\Z",
+    Kind.SETUP_CFG: r"setup\.cfg\Z",
+    Kind.PYPROJECT: r"pyproject\.toml\Z",
+    Kind.MAKEFILE: r"(?:GNU)?[Mm]akefile(?:\..+)?\Z|.+\.mk\Z",
+    Kind.DOCKERFILE: r"(?:.+[.-])?[Dd]ockerfile(?:[._-].+)?\Z|Containerfile\Z",
+    Kind.COMPOSE: r"(?:docker-)?compose(?:[.-].+)?\.ya?ml\Z",
+    Kind.CONDA: r"(?:environment|conda|env)(?:[._-].+)?\.ya?ml\Z",
+    Kind.REQUIREMENTS: r"(?:.*[._-])?(?:requirements?|constraints?)(?:[._-].*)?\.(?:txt|in|pip)\Z",
+}
+_NAMED = lazy_regex("|".join(f"(?P<{kind.name}>{pattern})" for kind, pattern in _NAMES.items()))
+"""The names of all kinds in one expression, as most files are of none of them."""
+
 _SUFFIXES = {
     ".py": Kind.PYTHON,
     ".pyw": Kind.PYTHON,
@@ -89,9 +89,9 @@ def kind_of(path: str) -> Kind | None:
     folder, _, name = path.rpartition("/")
     if name == OWN_SETTINGS:
         return None  # it speaks of the project, and rewriting it would change what the next run does
-    for kind, pattern in _NAMES:
-        if pattern.match(name):
-            return kind
+    named = _NAMED.match(name)
+    if named is not None:
+        return Kind[named.lastgroup or ""]
     if folder.rpartition("/")[2] == "requirements" and name.endswith((".txt", ".in")):
         return Kind.REQUIREMENTS
     return _SUFFIXES.get(name[name.rfind(".") :].lower()) if "." in name else None
