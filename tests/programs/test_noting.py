@@ -146,7 +146,7 @@ def test_files_that_are_asked_again_come_first(tmp_path: Path, monkeypatch: pyte
     paths = [f"{letter}.py" for letter in "abcdefgh"]
     for path in paths:
         (tmp_path / path).write_text("import torch\ntorch.cuda.synchronize()\n")
-    afterwards = Afterwards(asks=lambda path: path > "d", note=lambda data, document, context: document.path)
+    afterwards = Afterwards(asks=lambda path: path > "d", note=lambda data, names, document, context: document.path)
     target = Target.named("npu")
     request = Request(tmp_path, list_files(tmp_path), target, rules(), jobs=2, afterwards=afterwards)
     shares: list[list[str]] = []

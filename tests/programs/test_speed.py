@@ -18,16 +18,18 @@ from torchferry.programs.instantiated import _COMMENT, _NAME, dotted_names
 from torchferry.programs.judging import judge
 from torchferry.programs.model import Need, Verdict
 from torchferry.programs.noting import JUDGED_AFTERWARDS
-from torchferry.programs.switches import Settings, settings_of
-from torchferry.programs.uses import _asking_for
+from torchferry.programs.starting import may_call_starter
+from torchferry.programs.switches import Settings, may_define, settings_of
+from torchferry.programs.uses import _asks_for
 from torchferry.programs.words import Words, words_of
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.registry import rules
+from torchferry.rules.words import names_in
 from torchferry.source import project
 from torchferry.source.names import Names
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
-from torchferry.source.text import SourceText
+from torchferry.source.text import SourceText, is_plain
 from torchferry.source.tree import list_files
 
 
@@ -40,11 +42,6 @@ from torchferry.source.tree import list_files
         ("as_attribute", "(model.  # the first\n  load())", True),
         ("as_attribute", "model.loads()", False),
         ("as_attribute", "def load(): pass", False),
-        ("as_text", "type='load'", True),
-        ("as_text", 'name = "package.load"', True),
-        ("as_text", "f'{package}.load'", True),
-        ("as_text", "# how to load", False),
-        ("as_text", "'to load a file'", False),
         ("as_base", "class Other(load):\n    x = 1", True),
         ("as_base", "class Other(\n    package.load, metaclass=Meta\n):\n    x = 1", True),
         ("as_base", "class load(Other):\n    x = load", False),
@@ -82,6 +79,20 @@ def test_a_text_says_whether_its_file_can_use_a_name(question: str, text: str, e
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("type='load'", True),
+        ('name = "package.load"', True),
+        ("f'{package}.load'", True),
+        ("# how to load", False),
+        ("'to load a file'", False),
+    ],
+)
+def test_a_text_says_whether_a_string_of_it_may_be_a_name(text: str, expected: bool) -> None:
+    assert Words(["a.py"], lambda path: text).says("a.py", "load") is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
         ("class A(B):\n    def f(self):\n        self.load()\n", False),
         ("class A(B):\n\n# more\n    def f(cls):\n        super().load()\n        super(A, cls).load(1)\n", False),
         ("class A(B):\n    def f(self):\n        self.loads()\n", False),
@@ -114,10 +125,49 @@ def test_words_are_those_of_the_pattern(text: str) -> None:
     assert words_of(text) == {word.encode("utf-8", "surrogatepass") for word in re.findall(r"\w+", text)}
 
 
+@given(st.text(st.sampled_from("ab_1 .\n\t-'("), max_size=40))
+def test_words_that_an_examination_found_are_those_of_the_text(text: str) -> None:
+    names = names_in(text.encode())
+    assert names is not None
+    assert set(names.split()) == words_of(text)
+    assert Words(["a.py"], lambda path: "", {"a.py": names}).holding("ab") == (
+        ["a.py"] if b"ab" in words_of(text) else []
+    )
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["os", "subprocess", ".run(", "run", "call", "system", " -m ", ".py", "é", "x", " ", ": bool", "bool", ": ",
+             ".option", "option", "str", "click", "DEFINE_x", "dataclasses", "EasyDict"]
+        )
+    )
+)  # fmt: skip
+def test_names_say_of_a_text_what_the_text_says(parts: list[str]) -> None:
+    text = "".join(parts)
+    names = names_in(text.encode())
+    assert may_define(text, names) is may_define(text)
+    assert may_call_starter(text, names) is may_call_starter(text)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"import torch\n", True),
+        (b"# -*- coding: utf-8 -*-\nimport torch\n", True),
+        (b"#!/usr/bin/python\n# vim: set fileencoding=Latin-1 :\n", True),
+        (b"# coding: utf-7\nimport torch\n", False),
+        ("# \u5206\u5e03\n".encode(), False),
+    ],
+)
+def test_bytes_that_are_the_characters_of_their_numbers(data: bytes, expected: bool) -> None:
+    assert is_plain(data) is expected
+
+
 @pytest.mark.parametrize(
     ("question", "pattern"),
     [
-        ("as_text", r"ab(?<=[\"'}.\\\n]ab)[\"'{\\]"),
+        ("says", r"ab(?<=[\"'}.\\\n]ab)[\"'{\\]"),
         ("as_base", r"class(?<!\wclass)\s+\w+\s*(?:\[[^\]]*\])?[\s\\]*\([^:]*\bab\b"),
         ("as_call", r"ab(?<!\wab)(?<!\bdef ab)(?<!\bclass ab)\("),
     ],
@@ -132,7 +182,8 @@ def test_words_are_those_of_the_pattern(text: str) -> None:
 def test_what_a_text_says_of_a_name_is_what_its_pattern_says(question: str, pattern: str, parts: list[str]) -> None:
     text = "".join(parts)
     expected = re.search(pattern, text) is not None and re.search(r"\bab\b", text) is not None
-    assert getattr(Words(["a.py"], lambda path: text), question)("ab") == (frozenset({"a.py"}) if expected else set())
+    words = Words(["a.py"], lambda path: text)
+    assert (words.says("a.py", "ab") if question == "says" else "a.py" in getattr(words, question)("ab")) is expected
 
 
 @given(
@@ -413,4 +464,4 @@ def test_defaults_of_what_is_no_option(tmp_path: Path) -> None:
 @given(st.text("ab_(),.# \n\\é", max_size=20))
 def test_a_module_before_a_comma_is_found_where_it_is_a_word_of_its_own(text: str) -> None:
     plain = re.search(r"\bab(?:[\s)\\]|#[^\n]*)*,", text)
-    assert (_asking_for("ab").search(text) is not None) is (plain is not None)
+    assert _asks_for(text, "ab") is (plain is not None)

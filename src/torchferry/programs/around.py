@@ -22,6 +22,7 @@ class Around(NamedTuple):
         suppressed: Whether it stands in a `with suppress(ImportError)`.
         fallback: The `try` that must fail for the place to be run; None where there is none.
         main: Whether it stands under `if __name__ == "__main__"`.
+        typing: Whether it is only for those who check types.
     """
 
     unit: FunctionNode | None
@@ -30,6 +31,7 @@ class Around(NamedTuple):
     suppressed: bool
     fallback: ast.Try | None
     main: bool
+    typing: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -53,6 +55,7 @@ def around(file: PythonFile, node: ast.AST) -> Around:
     suppressed = main = False
     attempts: list[ast.Try] = []
     fallback: ast.Try | None = None
+    unit: FunctionNode | None = None
     child: ast.AST = node
     parent = file.parents.get(child)
     while parent is not None:
@@ -79,9 +82,11 @@ def around(file: PythonFile, node: ast.AST) -> Around:
         if isinstance(child, ast.stmt):
             tests += _ended_before(parent, child)
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.body:
-            return Around(parent, tuple(tests), tuple(attempts), suppressed, fallback, main)
+            unit = parent
+            break
         child, parent = parent, file.parents.get(parent)
-    return Around(None, tuple(tests), tuple(attempts), suppressed, fallback, main)
+    typing = any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in tests)
+    return Around(unit, tuple(tests), tuple(attempts), suppressed, fallback, main, typing)
 
 
 def unit_of(file: PythonFile, node: ast.AST) -> FunctionNode | None:

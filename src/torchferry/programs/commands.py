@@ -334,10 +334,11 @@ def _endings(path: str) -> list[str]:
 def _of_document(text: str) -> str:
     """Return the commands of a document: those of its code blocks, and those that a sentence or an indent shows."""
     view = command_view(text)
-    if _SAID.search(text) is None:
+    lines = text.split("\n")
+    if not any(_SAID.search(line) for line in lines if ".py" in line or "-m" in line):
         return view
     shown = []
-    for line, command in zip(text.split("\n"), view.split("\n"), strict=True):
+    for line, command in zip(lines, view.split("\n"), strict=True):
         if command.strip() or ("`" not in line and not line.startswith((" ", "\t"))):
             shown.append(command)
             continue

@@ -19,6 +19,7 @@ from torchferry.programs.commands import StartingCommands
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.constants import OwnConstants
 from torchferry.programs.discovery import ASIDE, programs_of
+from torchferry.programs.fixes import Fix, Fixes
 from torchferry.programs.installed_needs import InstalledNeeds
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.lacks import Lack, Lacks
@@ -27,9 +28,8 @@ from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Sta
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.noting import Noted
 from torchferry.programs.reach import Reach, supposed
-from torchferry.programs.sources import Sources, current
+from torchferry.programs.sources import Sources
 from torchferry.programs.starting import StartedPrograms
-from torchferry.programs.stored import held_for_ever
 from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.switches import Settings, Switchboard, Switches, said
 from torchferry.programs.unknown import UnreadParts
@@ -42,9 +42,6 @@ from torchferry.source.project import Project
 
 MOST_PROGRAMS = 400
 """Programs that are judged; a folder of examples may hold thousands, and further ones are left out."""
-
-PLUGIN_IMPORT = "IMP101"
-"""The rule that adds the import of the target's plugin."""
 
 _OF_OTHERS = frozenset({"TCH103", "TCH104"})
 """Rules of what newer versions of NumPy, SciPy, Pillow and Python refuse. These come with the torch of a plugin: to a
@@ -123,7 +120,7 @@ class _Findings(NamedTuple):
     """
 
     asking: tuple[Finding, ...]
-    fixes: tuple[Finding, ...]
+    fixes: tuple[Fix, ...]
     installs: tuple[Finding, ...]
 
 
@@ -143,7 +140,8 @@ class _Judge:
         self.noted = {item.path: item.noted for item in self.examined if isinstance(item.noted, Noted)}
         notebooks = [item.path for item in self.examined if item.kind is Kind.NOTEBOOK]
         texts = {path: noted.text for path, noted in self.noted.items() if noted.text is not None}
-        self.sources = Sources(project, notebooks, texts)
+        names = {path: noted.names for path, noted in self.noted.items() if noted.names is not None}
+        self.sources = Sources(project, notebooks, texts, names)
         self.settings = [
             item.path for item in self.examined if item.kind in (Kind.YAML, Kind.JSON) and not ASIDE.search(item.path)
         ]
@@ -164,13 +162,14 @@ class _Judge:
         kernels = [item.path for item in self.examined if item.kind is Kind.KERNEL]
         self.lacks = Lacks(project, self.sources, self.modules, target, installed, kernels, self._findings)
         self.surroundings = Surroundings(self.sources, self.modules, self.lacks.lines)
+        self.fixes = Fixes(self.sources, self.leads, self.surroundings)
         built = frozenset(self.lacks.compiled) | project.extensions
         absent = Absent(project.root, project.paths | self.sources.notebooks, analysis.listing, built)
         self.unknown = UnreadParts(
             self.sources, self.modules, target, self.lacks, absent, self.by_path, analysis.largest
         )
         self._inner: dict[tuple[str, tuple[str, ...]], Judged | None] = {}
-        self._fixed: dict[Program, frozenset[tuple[str, Location]]] = {}
+        self._fixed: dict[Program, frozenset[int]] = {}
         self._grouped: dict[str, _Findings] = {}
         self._lacking: list[str] | None = None
         self._settings_files: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
@@ -279,7 +278,7 @@ class _Judge:
         decisions = (*own, *(obstacle.place for obstacle in (*builds, *doubts)))
         live = Live(program, closure, self.leads, reach.imported_plainly())
         running = [path for path in closure if live.runs(path)]
-        fixes = self._fixes(live, closure, beside)
+        fixes = self.fixes.reached(live, closure, lambda path: self._grouped_findings(path).fixes, beside)
         unread = tuple(self.unknown.of(reach, running))
         unfollowed = tuple(
             Unread(
@@ -296,7 +295,7 @@ class _Judge:
             if _asks_a_person(finding):
                 decisions = (*decisions, finding.location)
             elif _is_fix(finding):
-                fixes |= {(finding.code, finding.location)}
+                fixes |= {self.fixes.of(finding).number}
         for way, inner in self._started_by(reach, running):
             for obstacle in (*inner.blockers, *inner.optional):
                 behind = obstacle._replace(way=_joined(way, obstacle.way))
@@ -354,7 +353,7 @@ class _Judge:
                     for finding in (findings if is_code else ())
                     if _asks_a_person(finding) and not finding.lacks and not self.lacks.is_settled(finding)
                 ),
-                tuple(filter(_is_fix, findings)),
+                tuple(map(self.fixes.of, filter(_is_fix, findings))),
                 tuple(finding for finding in findings if finding.installs),
             )
         return self._grouped[path]
@@ -490,36 +489,6 @@ class _Judge:
         return any(
             use.need <= Need.CHOSEN and use.place.node is not None and reach.comes_to(use.place.path, use.place.node)
             for use in self.uses.of(*loaded, derived)
-        )
-
-    # --- what torchferry changes ---
-
-    def _fixes(self, live: Live, closure: Iterable[str], beside: Collection[str]) -> frozenset[tuple[str, Location]]:
-        """Return what a migration changes in the code that a program comes to, also behind an option."""
-        fixes = (finding for path in closure for finding in self._grouped_findings(path).fixes)
-        places = [finding for finding in fixes if finding.code not in beside]
-        imports = [finding for finding in places if finding.code == PLUGIN_IMPORT]
-        reached = [f for f in places if f.code != PLUGIN_IMPORT and self._is_live(live, f)]
-        if reached or len(imports) == len(places):  # the plugin is imported for the sake of what uses the device
-            reached += [finding for finding in imports if live.runs(finding.location.path)]
-        return frozenset((finding.code, finding.location) for finding in reached)
-
-    def _is_live(self, live: Live, finding: Finding) -> bool:
-        """Whether a program comes to the place of a finding; to what is no Python it does."""
-        path = finding.location.path
-        node = self.sources.node(finding.location)
-        return live.runs(path) and (node is None or (live.comes_to(path, node) and not self._is_dead(live, path, node)))
-
-    def _is_dead(self, live: Live, path: str, node: ast.AST) -> bool:
-        """Whether a condition around a place never holds in a program: nothing in it changes what is asked."""
-        loaded = self.sources.file(path)
-        if loaded is None or "global " not in loaded[0].source.text:
-            return False
-        file, names = loaded
-        return any(
-            answer is not None and answer is not wanted
-            for test, wanted in self.surroundings.of(file, current(file, node)).tests
-            for answer in [held_for_ever(file, names, test, lambda place: live.comes_to(path, place))]
         )
 
 

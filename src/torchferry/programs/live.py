@@ -20,7 +20,7 @@ from torchferry.programs.uses import Uses
 from torchferry.source.flow.syntax import last_name
 
 
-class _Piece(NamedTuple):
+class Piece(NamedTuple):
     """A function, by its file and place; with line 0 what runs when the file itself does."""
 
     path: str
@@ -28,7 +28,7 @@ class _Piece(NamedTuple):
     column: int = 0
 
 
-class _Lead(NamedTuple):
+class Lead(NamedTuple):
     """What leads to a piece: another piece that imports or names it.
 
     Attributes:
@@ -37,7 +37,7 @@ class _Lead(NamedTuple):
         table: The table of its module in which alone the name stands; empty where it is used.
     """
 
-    piece: _Piece
+    piece: Piece
     when_started: bool = False
     table: str = ""
 
@@ -46,7 +46,7 @@ class _Imported(NamedTuple):
     """What imports a file: how many imports there are, what stands at the left margin, and the places of the rest."""
 
     edges: int
-    plain: tuple[_Lead, ...]
+    plain: tuple[Lead, ...]
     inside: tuple[tuple[str, int], ...]
 
 
@@ -63,14 +63,14 @@ class Leads:
         self._sources = sources
         self._modules = modules
         self._uses = uses
-        self._into: dict[_Piece, tuple[_Lead, ...]] = {}
+        self._into: dict[Piece, tuple[Lead, ...]] = {}
         self._imported: dict[str, _Imported] = {}
-        self._importing: dict[tuple[str, int], _Lead | None] = {}
-        self._around: dict[ast.AST, _Lead] = {}
+        self._importing: dict[tuple[str, int], Lead | None] = {}
+        self._around: dict[ast.AST, Lead] = {}
         self._mentions: dict[str, dict[str, int]] = {}
-        self.units: dict[_Piece, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+        self.units: dict[Piece, ast.FunctionDef | ast.AsyncFunctionDef] = {}
 
-    def into(self, piece: _Piece, among: Container[str]) -> Iterator[_Lead]:
+    def into(self, piece: Piece, among: Container[str]) -> Iterator[Lead]:
         """Yield what leads to a piece from some files: who imports the file, who speaks of the function."""
         if not piece.line:
             yield from self._importers(piece.path, among)
@@ -81,24 +81,24 @@ class Leads:
             if lead.piece.path in among:
                 yield lead
 
-    def of(self, path: str, node: ast.AST) -> _Lead:
+    def of(self, path: str, node: ast.AST) -> Lead:
         """Return what a node is a part of."""
         if node not in self._around:
             self._around[node] = self._of(path, node)
         return self._around[node]
 
-    def _of(self, path: str, node: ast.AST) -> _Lead:
+    def _of(self, path: str, node: ast.AST) -> Lead:
         loaded = self._sources.file(path)
         if loaded is None:
-            return _Lead(_Piece(path))
+            return Lead(Piece(path))
         file, _ = loaded
         node = current(file, node)
         unit = unit_of(file, node)
         if unit is None:
-            return _Lead(_Piece(path), is_under_main(file, node))
-        piece = _Piece(path, unit.lineno, unit.col_offset)
+            return Lead(Piece(path), is_under_main(file, node))
+        piece = Piece(path, unit.lineno, unit.col_offset)
         self.units[piece] = unit
-        return _Lead(piece)
+        return Lead(piece)
 
     def mentions(self, name: str) -> dict[str, int]:
         """Return how often files hold a name; those that do not are left out."""
@@ -108,13 +108,13 @@ class Leads:
             self._mentions[name] = {path: len(word.findall(text)) for path, text in texts}
         return self._mentions[name]
 
-    def _importers(self, path: str, among: Container[str]) -> Iterator[_Lead]:
+    def _importers(self, path: str, among: Container[str]) -> Iterator[Lead]:
         """Yield what imports a file, the imports at the left margin first: the others take a look at the syntax."""
         edges = self._modules.importers.get(path, ())
         if path not in self._imported or self._imported[path].edges < len(edges):  # computed ones are met late
             plain = dict.fromkeys(edge.importer for edge in edges if not edge.indented)
             inside = tuple((edge.importer, edge.line) for edge in edges if edge.indented)
-            self._imported[path] = _Imported(len(edges), tuple(_Lead(_Piece(importer)) for importer in plain), inside)
+            self._imported[path] = _Imported(len(edges), tuple(Lead(Piece(importer)) for importer in plain), inside)
         imported = self._imported[path]
         for lead in imported.plain:
             if lead.piece.path in among:
@@ -124,13 +124,13 @@ class Leads:
             if inner is not None:
                 yield inner
 
-    def _import_at(self, importer: str, line: int) -> _Lead | None:
+    def _import_at(self, importer: str, line: int) -> Lead | None:
         if (importer, line) not in self._importing:
             node = self._sources.statement(importer, line)
             self._importing[importer, line] = self.of(importer, node) if node is not None else None
         return self._importing[importer, line]
 
-    def _users(self, piece: _Piece) -> Iterator[_Lead]:
+    def _users(self, piece: Piece) -> Iterator[Lead]:
         loaded = self._sources.file(piece.path)
         if loaded is None:
             return
@@ -167,23 +167,26 @@ class Live:
         self._program = program
         self._closure = closure
         self._leads = leads
-        self._known: dict[_Piece, bool] = dict.fromkeys(map(_Piece, plain), True)
+        self._known: dict[Piece, bool] = dict.fromkeys(map(Piece, plain), True)
         self._looked_up: dict[str, bool] = {}
 
     def runs(self, path: str) -> bool:
         """Whether the program comes to a file of those that it reaches by imports."""
-        return self._is_live(_Piece(path))
+        return self._is_live(Piece(path))
 
     def comes_to(self, path: str, node: ast.AST) -> bool:
         """Whether the program comes to a node of such a file."""
-        lead = self._leads.of(path, node)
+        return self.leads_here(self._leads.of(path, node))
+
+    def leads_here(self, lead: Lead) -> bool:
+        """Whether the program comes to what a place of such a file is a part of."""
         return self._counts(lead) and self._is_live(lead.piece)
 
-    def _is_live(self, start: _Piece) -> bool:
+    def _is_live(self, start: Piece) -> bool:
         if start in self._known:
             return self._known[start]
         todo = [start]
-        after: dict[_Piece, _Piece] = {}
+        after: dict[Piece, Piece] = {}
         seen = {start}
         while todo:
             piece = todo.pop()
@@ -201,7 +204,7 @@ class Live:
         self._known |= dict.fromkeys(seen, False)
         return False
 
-    def _begins_in(self, piece: _Piece) -> bool:
+    def _begins_in(self, piece: Piece) -> bool:
         """Whether the user's command leads here by itself."""
         program = self._program
         if not piece.line:
@@ -211,13 +214,13 @@ class Live:
             return not unit.name.startswith("_")
         return program.form is Form.CONSOLE and piece.path == program.path and unit.name == program.function
 
-    def _before(self, piece: _Piece) -> Iterator[_Piece]:
+    def _before(self, piece: Piece) -> Iterator[Piece]:
         """Yield what leads to a piece in the files of the program."""
         for lead in self._leads.into(piece, self._closure):
             if self._counts(lead) and (not lead.table or self._is_looked_up(lead.table)):
                 yield lead.piece
 
-    def _counts(self, lead: _Lead) -> bool:
+    def _counts(self, lead: Lead) -> bool:
         """Whether something is run in this program: not what only another file runs when it is started."""
         is_started = lead.piece.path == self._program.path and self._program.form is not Form.CONSOLE
         return is_started or not lead.when_started

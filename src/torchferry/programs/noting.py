@@ -18,6 +18,7 @@ from torchferry.rules.file_result import Afterwards
 from torchferry.source.document import Document
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline, outline
+from torchferry.source.text import is_plain
 
 
 class Noted(NamedTuple):
@@ -30,6 +31,7 @@ class Noted(NamedTuple):
         classes: The classes that one defines, with their bases.
         text: The code of a notebook.
         outline: What a notebook imports.
+        names: The words of a Python file, each once, with blanks between them.
     """
 
     switches: dict[str, list[Switch]] | None = None
@@ -38,20 +40,23 @@ class Noted(NamedTuple):
     classes: ClassBases | None = None
     text: str | None = None
     outline: Outline | None = None
+    names: bytes | None = None
 
 
-def note(data: bytes, document: Document, context: Context) -> Noted:
+def note(data: bytes, names: bytes | None, document: Document, context: Context) -> Noted:
     """Return what judging will ask of a file.
 
     Args:
         data: The file's bytes.
+        names: The names in them, of a Python file.
         document: The file.
         context: The same as rules see it.
     """
-    noted = Noted()
+    names = names if is_plain(data) else None
+    noted = Noted(names=names)
     if isinstance(context, PythonContext) and len(context.text) <= LONGEST:
-        switches = switches_of(context.file) if may_define(context.text) else {}
-        calls = start_calls(context.file, context.names) if may_call_starter(context.text) else ()
+        switches = switches_of(context.file) if may_define(context.text, names) else {}
+        calls = start_calls(context.file, context.names) if may_call_starter(context.text, names) else ()
         noted = noted._replace(switches=switches, start_calls=calls, classes=class_bases(context.file))
     if document.kind is Kind.NOTEBOOK:
         read = outline(document.path, context.text.encode("utf-8", "replace"))
@@ -61,8 +66,17 @@ def note(data: bytes, document: Document, context: Context) -> Noted:
     return noted
 
 
-def glance(kind: Kind, data: bytes) -> Noted | None:
+def glance(kind: Kind, data: bytes, names: bytes | None) -> Noted | None:
     """Return what the bytes of a file that no rule asks for say at once."""
+    if kind is Kind.PYTHON:
+        if names is None or not is_plain(data):
+            return None
+        text = data.decode("ascii")
+        return Noted(
+            names=names,
+            switches=None if may_define(text, names) else {},
+            start_calls=None if may_call_starter(text, names) else (),
+        )
     return Noted(commands=()) if kind in READ_FOR_COMMANDS and not may_start(kind, data) else None
 
 

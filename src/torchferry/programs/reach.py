@@ -20,9 +20,9 @@ from torchferry.programs.around import Around, FunctionNode
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
-from torchferry.programs.parameters import Given, Parameter, given_by
+from torchferry.programs.parameters import Given, Parameter
 from torchferry.programs.sources import Sources, current
-from torchferry.programs.stored import bound_by_handler, is_only_asked
+from torchferry.programs.stored import bound_by_handler, is_only_asked, is_stub
 from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name
@@ -264,14 +264,19 @@ class Reach:
                 self._ways[passed.unit] = way._replace(steps=way.steps[: len(way.steps) - passed.steps])
             passed = passed.last
 
-    def _known(self, unit: _Unit, arrival: _Arrival, search: _Search) -> Iterator[Way] | None:
-        """Return the way behind a function or file, or none, where that is known; else None."""
+    def _is_known(self, unit: _Unit, search: _Search) -> bool:
+        """Whether it is known what lies behind a function or file, as far as a search asks for it."""
+        return unit in self._ways or (search.worst is not Need.GUARDED and unit in self._taken)
+
+    def _known(self, unit: _Unit, arrival: _Arrival, search: _Search) -> Iterator[Way]:
+        """Yield the way behind a function or file, where one is known."""
         if search.worst is not Need.GUARDED and unit in self._taken:
-            return iter([Way(arrival.need, ())] if self._taken[unit] else [])
-        if unit in self._ways:
-            before = self._ways[unit]
-            return iter([arrival.behind(before)] if before is not None else [])
-        return None
+            if self._taken[unit]:
+                yield Way(arrival.need, ())
+            return
+        before = self._ways[unit]
+        if before is not None:
+            yield arrival.behind(before)
 
     def _before(self, arrival: _Arrival, search: _Search) -> Iterator[_Arrival | Way]:
         """Yield what leads to a place, or the way itself where the program begins there."""
@@ -285,8 +290,8 @@ class Reach:
         file, names = loaded
         node = current(file, node)
         stands = self.surroundings.of(file, node)
-        if any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in stands.tests):
-            return  # only for those who check types
+        if stands.typing:
+            return
         is_attempt = bool(stands.attempts) and isinstance(node, (ast.Import, ast.ImportFrom))
         if stands.unit is not None and not is_attempt and self._is_never_entered(path, stands.unit, search):
             return
@@ -336,7 +341,7 @@ class Reach:
             return
         bindings = names.module_bindings(target.id)
         plain = [binding for binding in bindings if not self._is_out_of_reach(file, names, binding)]
-        if len(plain) != 1 or not _is_stub(names, assigned_value(file, plain[0])):
+        if len(plain) != 1 or not is_stub(names, assigned_value(file, plain[0])):
             return
         steps = (self.surroundings.step(arrival.place.path, arrival.place.node), *arrival.steps)
         for use in self.uses.of_binding(file, target):
@@ -354,7 +359,7 @@ class Reach:
     def _settled(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST, stands: Around) -> _Arrival:
         """Return an arrival with what must hold around its place, as far as it can be told here."""
         through = arrival.place.through
-        if through is None and stands.is_plain and not (arrival.tests or arrival.options or arrival.choices):
+        if through is None and stands.is_plain and not arrival.tests:
             return arrival
         need, options, choices = arrival.need, arrival.options, arrival.choices
         if stands.suppressed or any(not self.surroundings.tries_twice(names, attempt) for attempt in stands.attempts):
@@ -386,7 +391,7 @@ class Reach:
             ):
                 continue
             if answer.truth is Truth.OPEN:
-                if len(still) < _MOST_TESTS and self._may_be_given(file, stands.unit, asked):
+                if asked and len(still) < _MOST_TESTS and self._may_be_given(file, stands.unit, asked):
                     still.append(test)
                 else:
                     need = max(need, Need.CHOSEN)
@@ -399,8 +404,8 @@ class Reach:
             arrival.place,
             need,
             arrival.steps,
-            tuple(dict.fromkeys(options)),
-            tuple(dict.fromkeys(choices)),
+            tuple(dict.fromkeys(options)) if options else (),
+            tuple(dict.fromkeys(choices)) if choices else (),
             tuple(still),
             arrival.given if still else (),
             arrival.passed,
@@ -411,10 +416,12 @@ class Reach:
         """Whether a parameter is one of the function that is left next, or of the class that it belongs to."""
         if unit is None:
             return False
+        lines = {parameter.line for parameter in asked if parameter.path == file.path}
+        if not lines or unit.lineno in lines:
+            return bool(lines)
         owner = file.parents.get(unit)
-        around_it = [unit, *(owner.body if isinstance(owner, ast.ClassDef) else ())]
-        lines = {part.lineno for part in around_it if isinstance(part, FunctionNode)}
-        return any(parameter.path == file.path and parameter.line in lines for parameter in asked)
+        around_it = owner.body if isinstance(owner, ast.ClassDef) else ()
+        return any(isinstance(part, FunctionNode) and part.lineno in lines for part in around_it)
 
     def _text(self, test: _Test) -> str:
         return self.surroundings.condition(test.path, test.expression, wanted=test.wanted)
@@ -428,9 +435,8 @@ class Reach:
             return
         if not arrival.tests:
             whole = (path, 0, 0)
-            known = self._known(whole, arrival, search)
-            if known is not None:
-                yield from known
+            if self._is_known(whole, search):
+                yield from self._known(whole, arrival, search)
                 return
             alone = arrival.is_free and arrival.steps and not search.waiting
             if search.worst is Need.GUARDED and alone and self._nested < _MOST_NESTED:
@@ -454,7 +460,7 @@ class Reach:
             after = arrival
             if edge.chosen:
                 choice = f"{self.surroundings.line(edge.importer, edge.line)} ({edge.importer}:{edge.line})"
-                after = after._replace(need=max(after.need, Need.CHOSEN), choices=(*after.choices, choice))
+                after = after._replace(need=max(after.need, Need.CHOSEN), choices=_with(after.choices, choice))
             if edge.indented:
                 node = self.sources.statement(edge.importer, edge.line)
                 if node is not None:  # else a text that looks like an import
@@ -510,26 +516,27 @@ class Reach:
         self, file: PythonFile, names: Names, unit: FunctionNode, arrival: _Arrival, search: _Search
     ) -> Iterator[_Arrival | Way]:
         """Yield what leads to a function."""
-        here = arrival.led_by(self.surroundings.step(arrival.place.path, arrival.place.node))
         program = self.program
-        top = file.parents.get(unit) is file.tree
-        if program.form is Form.CONSOLE and file.path == program.path and unit.name == program.function and top:
-            yield here.way(self._text)
-            return
+        unit_key = (file.path, unit.lineno, unit.col_offset)
+        if program.form is Form.CONSOLE and file.path == program.path and unit.name == program.function:
+            if file.parents.get(unit) is file.tree:
+                yield self._led_here(arrival).way(self._text)
+                return
         if program.form is Form.LIBRARY and not unit.name.startswith("_"):
             choice = f"{unit.name}() ({file.path}:{unit.lineno})"
-            yield here._replace(need=max(here.need, Need.CHOSEN), choices=(*here.choices, choice)).way(self._text)
-        unit_key = (file.path, unit.lineno, unit.col_offset)
-        if not here.tests:  # what leads to the function is the same for everything in it
-            known = self._known(unit_key, here, search)
-            if known is not None:
-                yield from known
+            here = self._led_here(arrival)
+            yield here._replace(need=max(here.need, Need.CHOSEN), choices=_with(here.choices, choice)).way(self._text)
+        if arrival.tests:
+            here = self._led_here(arrival)
+        else:  # what leads to the function is the same for everything in it
+            if self._is_known(unit_key, search):
+                yield from self._known(unit_key, self._led_here(arrival), search)
                 return
             search.passed.add(unit_key)
-            if (*unit_key, here.need) in search.seen:
+            if (*unit_key, arrival.need) in search.seen:
                 return
-            search.seen.add((*unit_key, here.need))
-            here = here.passing(unit_key)
+            search.seen.add((*unit_key, arrival.need))
+            here = self._led_here(arrival).passing(unit_key)
         _, least, steps, options, choices, tests, given, passed = here
         closure, length = self.closure, len(steps)
         for place, use_need, choice, option in self.uses.of(file, names, unit):
@@ -543,12 +550,16 @@ class Reach:
                 place,
                 need,
                 steps,
-                (*options, option) if option else options,
-                (*choices, choice) if choice else choices,
+                _with(options, option) if option else options,
+                _with(choices, choice) if choice else choices,
                 tests,
                 (*given, *self._given(file, unit, place)) if tests else given,
                 passed,
             )
+
+    def _led_here(self, arrival: _Arrival) -> _Arrival:
+        """Return an arrival with its own place as one more step."""
+        return arrival.led_by(self.surroundings.step(arrival.place.path, arrival.place.node))
 
     def _given(self, file: PythonFile, unit: FunctionNode, place: Place) -> Iterator[tuple[Parameter, Given]]:
         """Yield what the call at a place gives to the parameters of a function, or of its class when that is called."""
@@ -564,23 +575,12 @@ class Reach:
             )
         if isinstance(called, (ast.FunctionDef, ast.AsyncFunctionDef)):
             bound = isinstance(owner, ast.ClassDef)
-            yield from given_by(file.path, called, call, place.path, bound=bound).items()
+            yield from self.surroundings.given(file.path, called, call, place.path, bound=bound)
 
 
-def _is_stub(names: Names, value: ast.expr | None) -> bool:
-    """Whether a value is a function, or a class with methods, that does nothing but raise."""
-    bindings = names.bindings(value) if isinstance(value, ast.Name) else []
-    if len(bindings) != 1 or not isinstance(bindings[0], (ast.FunctionDef, ast.ClassDef)):
-        return False
-    defined = bindings[0]
-    methods = [defined] if isinstance(defined, ast.FunctionDef) else [
-        part for part in defined.body if isinstance(part, ast.FunctionDef)
-    ]  # fmt: skip
-    bodies = [
-        [part for part in method.body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))]
-        for method in methods
-    ]
-    return bool(bodies) and all(len(body) == 1 and isinstance(body[0], ast.Raise) for body in bodies)
+def _with(said: tuple[str, ...], more: str) -> tuple[str, ...]:
+    """Return what was said with one more, each once."""
+    return said if more in said else (*said, more)
 
 
 def _start(path: str, node: ast.AST, supposed: ast.expr | None) -> _Arrival:

@@ -39,14 +39,22 @@ class Sources:
         project: The project's Python files.
         notebooks: Its notebooks.
         known: The texts of notebooks that were parsed before.
+        names: The words of files of which they are known, as `Words` takes them.
     """
 
-    def __init__(self, project: Project, notebooks: Iterable[str] = (), known: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        project: Project,
+        notebooks: Iterable[str] = (),
+        known: Mapping[str, str] | None = None,
+        names: Mapping[str, bytes] | None = None,
+    ) -> None:
         self.project = project
         self.notebooks = frozenset(notebooks)
-        self.words = Words(sorted(project.paths | self.notebooks), self.text)
+        self.words = Words(sorted(project.paths | self.notebooks), self.text, names)
         project.keep(_ROOM)
         self._files: OrderedDict[str, tuple[PythonFile, Names] | None] = OrderedDict()
+        self._short: set[str] = set()
         self._cells: dict[str, dict[int, Cell]] = {}
         self._texts = dict(known or {})
         self._lines: dict[str, list[str]] = {}
@@ -55,7 +63,11 @@ class Sources:
     def file(self, path: str) -> tuple[PythonFile, Names] | None:
         """Return a file, parsed, or None when it cannot be read."""
         if path not in self.notebooks:
-            return self.project.file(path) if len(self.text(path)) <= LONGEST else None
+            if path not in self._short:
+                if len(self.text(path)) > LONGEST:
+                    return None
+                self._short.add(path)
+            return self.project.file(path)
         if path in self._files:
             self._files.move_to_end(path)
             return self._files[path]

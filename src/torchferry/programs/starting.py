@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Mapping
 
 from torchferry.core.finding import Location
@@ -12,6 +11,7 @@ from torchferry.programs.commands import StartingCommands, names_program
 from torchferry.programs.discovery import is_build_script
 from torchferry.programs.model import Program, Start
 from torchferry.programs.sources import Sources
+from torchferry.rules.words import BETWEEN_NAMES
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 from torchferry.source.python_commands import STARTERS, started_commands
@@ -40,16 +40,20 @@ class StartCommands(NamedTuple):
     commands: tuple[Command, ...]
 
 
-_CALLED = re.compile(
-    "|".join(rf"\b{name.rpartition('.')[2]}\b" for name in sorted(set().union(*STARTERS.values()))), re.ASCII
-)
+_CALLED = frozenset(name.rpartition(".")[2].encode() for name in set().union(*STARTERS.values()))
 
 
-def may_call_starter(text: str) -> bool:
-    """Whether a file may start a program of the project, judged by its text."""
-    if not (".py" in text or '-m"' in text or "-m'" in text or " -m " in text):
+def may_call_starter(text: str, names: bytes | None = None) -> bool:
+    """Whether a file may start a program of the project, judged by its text.
+
+    Args:
+        text: The text.
+        names: Its names in ASCII, each once, where they are known.
+    """
+    said = text.encode("utf-8", "surrogatepass").translate(BETWEEN_NAMES) if names is None else names
+    if _CALLED.isdisjoint(said.split()) or not any(module in text for module in STARTERS):
         return False
-    return any(module in text for module in STARTERS) and _CALLED.search(text) is not None
+    return ".py" in text or '-m"' in text or "-m'" in text or " -m " in text
 
 
 def start_calls(file: PythonFile, names: Names) -> tuple[StartCommands, ...]:

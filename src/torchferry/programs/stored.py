@@ -162,3 +162,19 @@ def calls_of_base(file: PythonFile, base: str) -> Iterator[ast.Call]:
             is_super = isinstance(whose, ast.Call) and last_name(whose.func) == "super"
             if is_super and isinstance(call, ast.Call) and file.enclosing_class(call) is derived:
                 yield call
+
+
+def is_stub(names: Names, value: ast.expr | None) -> bool:
+    """Whether a value is a function, or a class with methods, that does nothing but raise."""
+    bindings = names.bindings(value) if isinstance(value, ast.Name) else []
+    if len(bindings) != 1 or not isinstance(bindings[0], (ast.FunctionDef, ast.ClassDef)):
+        return False
+    defined = bindings[0]
+    methods = [defined] if isinstance(defined, ast.FunctionDef) else [
+        part for part in defined.body if isinstance(part, ast.FunctionDef)
+    ]  # fmt: skip
+    bodies = [
+        [part for part in method.body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))]
+        for method in methods
+    ]
+    return bool(bodies) and all(len(body) == 1 and isinstance(body[0], ast.Raise) for body in bodies)

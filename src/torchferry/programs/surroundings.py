@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 
-from torchferry.programs.around import Around, around
+from torchferry.programs.around import Around, FunctionNode, around
 from torchferry.programs.model import Step
 from torchferry.programs.modules import Modules
+from torchferry.programs.parameters import Given, Parameter, given_by
 from torchferry.programs.sources import Sources
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
@@ -37,6 +38,8 @@ class Surroundings:
         self._lacking = lacking
         self._around: dict[ast.AST, Around] = {}
         self._lines: dict[tuple[str, int], str] = {}
+        self._steps: dict[ast.AST, Step] = {}
+        self._given: dict[tuple[ast.Call, FunctionNode], tuple[tuple[Parameter, Given], ...]] = {}
         self._texts: dict[ast.expr, str] = {}
         self._twice: dict[ast.Try, bool] = {}
         self._failing: dict[ast.Try, bool] = {}
@@ -48,12 +51,26 @@ class Surroundings:
             self._around[node] = around(file, node)
         return self._around[node]
 
+    def given(
+        self, path: str, function: FunctionNode, call: ast.Call, caller: str, *, bound: bool
+    ) -> tuple[tuple[Parameter, Given], ...]:
+        """Return what a call gives to the parameters of a function; the arguments are those of `given_by`."""
+        key = (call, function)
+        if key not in self._given:
+            self._given[key] = tuple(given_by(path, function, call, caller, bound=bound).items())
+        return self._given[key]
+
     # --- how places read ---
 
     def step(self, path: str, node: ast.AST | None) -> Step:
         """Return a place as a step of a way."""
-        line = getattr(node, "lineno", 1)
-        return Step(path, line, self.line(path, line))
+        if node is None:
+            return Step(path, 1, self.line(path, 1))
+        step = self._steps.get(node)
+        if step is None:
+            line = getattr(node, "lineno", 1)
+            step = self._steps[node] = Step(path, line, self.line(path, line))
+        return step
 
     def line(self, path: str, line: int) -> str:
         """Return a line of a file as a way shows it."""

@@ -24,18 +24,9 @@ _OPTION_CALLS = frozenset({"add_argument", "option", "DEFINE_bool", "DEFINE_bool
 RECORDS = frozenset({"HParams", "EasyDict", "edict", "AttrDict", "ConfigDict", "Namespace", "SimpleNamespace", "Munch"})
 """What holds settings by the names of its arguments: `HParams(fp16_run=False)`."""
 
-_WORDS = (
-    *RECORDS,
-    "add_argument",
-    ".option",
-    "DEFINE_",
-    "dataclass",
-    "BaseModel",
-    ": bool",
-    "NamedTuple",
-    ": str",
-    "click",
-)
+_NAMES = (*RECORDS, "add_argument", "DEFINE_", "dataclass", "BaseModel", "NamedTuple", "click")
+_SIGNS = (("option", ".option"), ("bool", ": bool"), ("str", ": str"))
+"""What stands in the text of a file that may define a switch: one of the names, or a name behind a sign."""
 
 
 class Unsaid:
@@ -224,9 +215,15 @@ _COMMON = frozenset({"name", "type", "path", "size", "shape", "model", "data", "
 """Keys that settings files use for many things: what one says is nothing about an attribute of that name."""
 
 
-def may_define(text: str) -> bool:
-    """Whether a file may define a switch, judged by its text."""
-    return any(word in text for word in _WORDS)
+def may_define(text: str, names: bytes | None = None) -> bool:
+    """Whether a file may define a switch, judged by its text.
+
+    Args:
+        text: The text.
+        names: Its names in ASCII, each once, where they are known: they are a fifth of it.
+    """
+    said = text if names is None else names.decode("ascii")
+    return any(name in said for name in _NAMES) or any(name in said and sign in text for name, sign in _SIGNS)
 
 
 def switches_of(file: PythonFile) -> dict[str, list[Switch]]:
@@ -242,7 +239,8 @@ def switches_of(file: PythonFile) -> dict[str, list[Switch]]:
 def _defined_in(file: PythonFile) -> Iterator[Switch]:
     """Yield the switches that a file defines, with their first defaults."""
     seen: set[ast.AST] = set()
-    for constant in file.strings:
+    are_declared = any(name in file.attributes or name in file.names for name in _OPTION_CALLS)
+    for constant in file.strings if are_declared else ():
         call = file.parents.get(constant)
         if isinstance(call, ast.keyword) and call.arg == "dest":
             call = file.parents.get(call)

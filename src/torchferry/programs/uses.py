@@ -30,6 +30,9 @@ _COMMANDS = frozenset({"command", "callback", "route", "get", "post", "task", "e
 _LOOKS_UP = frozenset({"__dict__", "getattr"})
 """What a file says that looks for something by a computed name."""
 
+_COMMA = re.compile(r"(?:[\s)\\]|#[^\n]*)*,")
+"""A comma, behind nothing but what may stand between it and the end of what is given to a call."""
+
 _NOT_A_USE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete)
 
 
@@ -148,10 +151,10 @@ class Uses:
         if not self._counts(path):
             return path in words.as_base(name)  # a class derived from it may be used in files that count
         return (
-            path in words.as_attribute(name)
-            or path in words.as_text(name)
-            or not self._names_taken(path).isdisjoint((name, "*"))
+            not self._names_taken(path).isdisjoint((name, "*"))  # the quickest to ask comes first
             or self._looks_up(path, file.path)
+            or words.holds_attribute(path, name)
+            or words.says(path, name)
         )
 
     def _names_taken(self, path: str) -> frozenset[str]:
@@ -176,12 +179,11 @@ class Uses:
         stem = _stem(module)
         if stem not in self._looking:
             words, text = self.sources.words, self.sources.text
-            asked = _asking_for(stem).search  # getattr(module, name)
             own = frozenset(words.holding("__dict__"))
             self._looking[stem] = frozenset(
                 path
                 for path in words.holding_any(_LOOKS_UP).intersection(words.holding(stem))
-                if path in own or asked(text(path)) is not None
+                if path in own or _asks_for(text(path), stem)
             )
         return self._looking[stem]
 
@@ -422,13 +424,15 @@ class Uses:
                 yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{node.lineno})")
 
 
-def _asking_for(module: str) -> re.Pattern[str]:
-    """Return what finds a module before a comma in a text: `getattr(module, name)`.
-
-    The letters are looked for first, and then what stands before them: Python's search is quick only at that.
-    """
-    said = re.escape(module)
-    return re.compile(rf"{said}(?<!\w{said})(?:[\s)\\]|#[^\n]*)*,")
+def _asks_for(text: str, module: str) -> bool:
+    """Whether a module stands before a comma in a text: `getattr(module, name)`."""
+    at = text.find(module)
+    while at >= 0:
+        end = at + len(module)
+        if _COMMA.match(text, end) is not None and not (text[at - 1 : at].isalnum() or text[at - 1 : at] == "_"):
+            return True
+        at = text.find(module, at + 1)
+    return False
 
 
 def _stem(path: str) -> str:

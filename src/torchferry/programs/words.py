@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 _WORD = re.compile(r"\w+")
 _LETTERS = frozenset(b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -43,13 +43,18 @@ class Words:
     Args:
         paths: The files, in the order in which they are given back.
         text: Returns the text of a file.
+        names: The words of files of which they are known, each once, with blanks between them.
     """
 
-    def __init__(self, paths: Sequence[str], text: Callable[[str], str]) -> None:
+    def __init__(
+        self, paths: Sequence[str], text: Callable[[str], str], names: Mapping[str, bytes] | None = None
+    ) -> None:
         self.paths = paths
+        self._names = names or {}
         self._text = text
         self._files: dict[bytes, list[int]] | None = None
-        self._texts: dict[str, frozenset[str]] = {}
+        self._said: dict[tuple[str, str], bool] = {}
+        self._holding_attribute: dict[tuple[str, str], bool] = {}
         self._calls: dict[str, frozenset[str]] = {}
         self._attributes: dict[str, frozenset[str]] = {}
         self._broken: dict[str, frozenset[str]] = {}
@@ -92,7 +97,8 @@ class Words:
         if self._files is None:
             files: defaultdict[bytes, list[int]] = defaultdict(list)
             for number, path in enumerate(self.paths):
-                for word in words_of(self._text(path)):
+                names = self._names.get(path)
+                for word in words_of(self._text(path)) if names is None else names.split():
                     files[word].append(number)
             self._files = dict(files)
         return self._files
@@ -119,12 +125,17 @@ class Words:
     def as_attribute(self, name: str) -> frozenset[str]:
         """Return the files that may hold `x.name`."""
         if name not in self._attributes:
-            self._attributes[name] = frozenset(
-                path
-                for path in self.holding(name)
-                if _is_attribute(self._text(path), name) or name in self._behind_dots(path)
-            )
+            self._attributes[name] = frozenset(path for path in self.holding(name) if self.holds_attribute(path, name))
         return self._attributes[name]
+
+    def holds_attribute(self, path: str, name: str) -> bool:
+        """Whether a file may hold `x.name`."""
+        key = (path, name)
+        holds = self._holding_attribute.get(key)
+        if holds is None:
+            holds = _is_attribute(self._text(path), name) or name in self._behind_dots(path)
+            self._holding_attribute[key] = holds
+        return holds
 
     def _behind_dots(self, path: str) -> frozenset[str]:
         """Return the words of a file between which and a dot before them are blanks, comments or ends of lines."""
@@ -168,13 +179,11 @@ class Words:
 
     def says(self, path: str, name: str) -> bool:
         """Whether a file may hold a string that is the name, or ends with a dot and the name."""
-        return _is_text(self._text(path), name)
-
-    def as_text(self, name: str) -> frozenset[str]:
-        """Return the files that may hold a string that is the name, or ends with a dot and the name."""
-        if name not in self._texts:
-            self._texts[name] = frozenset(path for path in self.holding(name) if _is_text(self._text(path), name))
-        return self._texts[name]
+        key = (path, name)
+        says = self._said.get(key)
+        if says is None:
+            says = self._said[key] = _is_text(self._text(path), name)
+        return says
 
     def as_base(self, name: str) -> frozenset[str]:
         """Return the files that may derive a class from one of the name."""

@@ -25,7 +25,7 @@ from torchferry.rules.imports.plugin_import import device_findings
 from torchferry.rules.mentions import speaks_of_cuda, unreported_mentions
 from torchferry.rules.pipeline import Circumstances, run_pipeline
 from torchferry.rules.references import api_means_cuda
-from torchferry.rules.words import BETWEEN_NAMES, RuleWords
+from torchferry.rules.words import BETWEEN_NAMES, RuleWords, names_in
 from torchferry.source.document import Document
 from torchferry.source.insertion import behind_path_changes, binds_by, binds_module, import_edit
 from torchferry.source.jsontext import NotJsonError
@@ -109,10 +109,11 @@ class Engine:
         examined = FileResult(entry.path, entry.kind)
         if entry.kind is Kind.PYTHON:
             examined = examined._replace(outline=outline(entry.path, data))
-        rules = self.interested(entry.kind, None if whole else data, examined.outline)
+        names = names_in(data) if entry.kind is Kind.PYTHON else None
+        rules = self.interested(entry.kind, None if whole else data, examined.outline, names)
         if not rules and not (self.account and speaks_of_cuda(data)):
             if self.afterwards is not None:
-                examined = examined._replace(noted=self.afterwards.glance(entry.kind, data))
+                examined = examined._replace(noted=self.afterwards.glance(entry.kind, data, names))
             return examined
         if len(data) > self.options.max_file_size:
             message = say_plural(
@@ -143,7 +144,7 @@ class Engine:
             placed = (mention._replace(location=document.placed(mention.location)) for mention in mentions)
             examined = examined._replace(mentions=tuple(placed))
         if self.afterwards is not None:
-            examined = examined._replace(noted=self.afterwards.note(data, document, context))
+            examined = examined._replace(noted=self.afterwards.note(data, names, document, context))
         if isinstance(context, PythonContext):
             native = self.check(context, rules, redirected=False) if self.redirected else findings
             examined = examined._replace(
@@ -161,10 +162,12 @@ class Engine:
         findings = (finding,) if self.selection.wants(finding.code, entry.path) else ()
         return FileResult(entry.path, entry.kind, findings, remaining=findings)
 
-    def interested(self, kind: Kind, data: bytes | None, imports: Outline | None = None) -> list[Rule]:
+    def interested(
+        self, kind: Kind, data: bytes | None, imports: Outline | None = None, names: bytes | None = None
+    ) -> list[Rule]:
         """Return the rules that have a word in `data` or a module in `imports`, in order of their codes.
 
-        For None as `data`, all rules of the kind.
+        For None as `data`, all rules of the kind. `names` are those of `data`, where they are known.
         """
         if data is not None and data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             data = data.decode("utf-16", "replace").encode()
@@ -173,7 +176,7 @@ class Engine:
         kinds = (Kind.PYTHON, Kind.SHELL) if kind is Kind.NOTEBOOK else (kind,)
         by_code: dict[str, Rule] = {}
         for words in (self._words[of_cells] for of_cells in kinds if of_cells in self._words):
-            by_code |= {rule.CODE: rule for rule in (words.rules() if data is None else words.rules_in(data))}
+            by_code |= {rule.CODE: rule for rule in (words.rules() if data is None else words.rules_in(data, names))}
         for top in self._tops(kind, data, imports):
             by_code |= {rule.CODE: rule for rule in self._modules.get(top, ())}
         return [by_code[code] for code in sorted(by_code)]

@@ -55,14 +55,14 @@ class Afterwards(NamedTuple):
 
     Attributes:
         asks: Whether a file is likely to be looked at again, by its path.
-        note: What to keep of a file, in numbers and texts, while it is at hand: its bytes, the document, and that as
-            rules see it.
-        glance: The same of a file that no rule asks for, of which there are its kind and its bytes.
+        note: What to keep of a file, in numbers and texts, while it is at hand: its bytes, the names in them where it
+            is Python, as `names_in` has them, the document, and that as rules see it.
+        glance: The same of a file that no rule asks for, of which there are its kind, its bytes and the names.
     """
 
     asks: Callable[[str], bool]
-    note: Callable[[bytes, Document, Context], object]
-    glance: Callable[[Kind, bytes], object] = lambda kind, data: None
+    note: Callable[[bytes, bytes | None, Document, Context], object]
+    glance: Callable[[Kind, bytes, bytes | None], object] = lambda kind, data, names: None
 
 
 class FileResult(NamedTuple):

@@ -83,6 +83,11 @@ class _WordGroup:
         return b"\0".join(pieces)
 
 
+def names_in(data: bytes) -> bytes | None:
+    """Return the names of a text, each once, with blanks between them; None for a text that is too large for that."""
+    return b" ".join(set(data.translate(BETWEEN_NAMES).split())) if len(data) <= _LARGE else None
+
+
 class RuleWords:
     """The words of rules for one kind of file."""
 
@@ -110,8 +115,13 @@ class RuleWords:
             for rules in sharing.words.values():
                 yield from rules
 
-    def rules_in(self, data: bytes) -> set[Rule]:
-        """Return the rules that have a word in a text."""
+    def rules_in(self, data: bytes, names: bytes | None = None) -> set[Rule]:
+        """Return the rules that have a word in a text.
+
+        Args:
+            data: The text.
+            names: Its names, as `names_in` has them, where they are known.
+        """
         rules_met: set[Rule] = set()
         for part, sharing in self._sharing.items():
             if part in data:
@@ -119,9 +129,8 @@ class RuleWords:
                 for word, rules in sharing.words.items():
                     if word in around:
                         rules_met.update(rules)
-        names = data
-        if len(self._alone) >= _MANY and len(data) <= _LARGE:
-            names = b" ".join(set(data.translate(BETWEEN_NAMES).split()))
+        if names is None:
+            names = (names_in(data) if len(self._alone) >= _MANY else None) or data
         for (name, word), rules in self._alone.items():
             if not rules_met.issuperset(rules) and name in names and (word == name or word in data):
                 rules_met.update(rules)

@@ -25,6 +25,9 @@ _WIDE_BOMS = (
 )
 _LIKELY_ENCODINGS = ("gb18030", "big5", "shift_jis", "euc_kr")
 
+_PLAIN = frozenset({"utf-8", "utf8", "utf_8", "ascii", "us-ascii", "latin-1", "latin1", "iso-8859-1", "iso-8859-15"})
+"""Encodings of which ASCII is a part, as coding cookies name them."""
+
 
 class UndecodableError(Exception):
     """The bytes of a file are not text in the encoding that the file has; `message` says why."""
@@ -200,6 +203,11 @@ def _decode(data: bytes, encoding: str, bom: bytes) -> SourceText:
             )
         )
     return SourceText(text, encoding, bom)
+
+
+def is_plain(data: bytes) -> bool:
+    """Whether the bytes of Python source are ASCII, and mean what they are in ASCII."""
+    return data.isascii() and (b"coding" not in data[:1024] or (_cookie(data) or "utf-8").lower() in _PLAIN)
 
 
 def _cookie(data: bytes) -> str | None:
