@@ -132,7 +132,7 @@ MAY_IMPORT = {
     "numerics": {"core", "backends"},
     "ops": {"core", "backends", "rehearsal", "numerics", "migration"},
     "profiling": {"core", "backends", "rehearsal", "numerics", "ops", "device"},
-    "advice": {"core", "backends", "source", "rules", "programs", "ops", "profiling"},
+    "advice": {"core", "backends", "source", "rules", "programs", "ops", "profiling", "numerics"},
     "acceptance": {
         *("core", "backends", "source", "migration", "report", "rehearsal", "doctor", "device", "numerics"),
     },

@@ -134,4 +134,9 @@ def test_forms_and_exit_codes(tmp_path: Path) -> None:
     assert run("-t", target, "-f", "markdown", "-o", written, tmp_path).exit_code == 0
     assert "\\<b\\>" not in written.read_text(encoding="utf-8")
     assert "````diff" in written.read_text(encoding="utf-8") or "```diff" in written.read_text(encoding="utf-8")
+    assert run("-t", target, "-f", "html", "-o", written, tmp_path).exit_code == 0
+    page = written.read_text(encoding="utf-8")
+    assert "`&lt;b&gt;|" in page
+    assert "<b>" not in page
+    assert "+            total += loss.detach()" in page
     assert "证据" in run("-t", target, "--lang", "zh", tmp_path).output

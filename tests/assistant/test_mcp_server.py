@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,45 @@ async def refusal(client: Client, tool: str, **arguments: Any) -> str:
     result = await client.call_tool(tool, arguments)
     assert result.is_error, result.structured_content
     return str(getattr(result.content[0], "text", ""))
+
+
+STUBBORN = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with open(sys.argv[1] + ".part", "w") as file:
+    file.write(str(os.getpid()))
+os.rename(sys.argv[1] + ".part", sys.argv[1])
+time.sleep(300)
+"""
+
+
+def gone(process: int) -> bool:
+    """Whether a process ends within half a minute."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_server_that_is_killed_leaves_no_program_behind(tmp_path: Path) -> None:
+    server = f"""
+import anyio, sys
+from torchferry.assistant.commands import run
+command = ("rehearse", "-t", "npu", "--", sys.executable, "-c", {STUBBORN!r}, sys.argv[1])
+anyio.run(run, command, 300.0)
+"""
+    process = subprocess.Popen([sys.executable, "-c", server, str(tmp_path / "pid")])
+    end = time.monotonic() + 100
+    while not (tmp_path / "pid").exists() and time.monotonic() < end and process.poll() is None:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    assert gone(int((tmp_path / "pid").read_text()))
 
 
 def test_a_client_that_may_only_read(project: Path, tmp_path: Path) -> None:
@@ -117,8 +158,9 @@ def test_a_client_that_may_write_and_run(project: Path) -> None:
         assert run["would_fail"]
         assert "NOTHING WAS REHEARSED" in run["summary"]["verdict"]
         assert "from the program" in run["output"]
-        slow = ["python", "-c", "import time; print('begun', flush=True); time.sleep(60)"]
-        assert "was ended after 2 s" in await refusal(client, "rehearse", command=slow, target="npu", seconds=2)
+        slow = ["python", "-c", STUBBORN, str(project / "pid")]
+        assert "was ended after 4 s" in await refusal(client, "rehearse", command=slow, target="npu", seconds=4)
+        assert gone(int((project / "pid").read_text()))
         assert "name a command" in await refusal(client, "rehearse", command=[])
 
     ask(project, "--allow-write", "--allow-run", asked=asked)

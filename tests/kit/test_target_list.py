@@ -185,3 +185,12 @@ def test_a_key_in_an_address_is_not_told(tmp_path: Path) -> None:
     guide = (tmp_path / "NPU_MIGRATION_GUIDE.md").read_text(encoding="utf-8")
     assert "https://...@mirror.example/whl/cu121" in guide
     assert "secret" not in "".join(path.read_text(encoding="utf-8") for path in tmp_path.glob("*npu*"))
+
+
+def test_what_no_table_knows_is_not_installed(tmp_path: Path) -> None:
+    code = "import torch\nfrom google import genai\nimport google.protobuf\nimport imwatermark\nimport madeup\n"
+    done = lists_for(tmp_path, {"train.py": code})
+    names = {Requirement(line).name for line in installed(done.files[done.main]) if not line.startswith("-")}
+    assert {"protobuf", "invisible-watermark"} <= names
+    assert not names & {"google", "imwatermark", "madeup"}
+    assert "no table says which distribution has `madeup`: add it  (train.py:5)" in done.files[done.main]

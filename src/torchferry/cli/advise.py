@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from torchferry.advice import report
+from torchferry.advice import html_page, report
 from torchferry.advice.advising import advise, require_same_program
 from torchferry.advice.measured import MeasuredRun
 from torchferry.advice.training_code import TrainingCode
@@ -44,7 +44,7 @@ _ABOUT_ATTENTION = ("ATT101", "DEP")
 @click.option(
     "-f",
     "--output-format",
-    type=click.Choice(["text", "json", "markdown"]),
+    type=click.Choice(["text", "json", "markdown", "html"]),
     default="text",
     help="Form of the report.",
 )
@@ -99,6 +99,8 @@ def command(
         text = report.json_text(counsel, setting.target)
     elif output_format == "markdown":
         text = report.markdown(counsel, setting.target, lang)
+    elif output_format == "html":
+        text = html_page.page(counsel, setting.target, lang)
     else:
         text = "\n".join(report.text_lines(counsel, setting.target, lang))
     write(text, output_file)

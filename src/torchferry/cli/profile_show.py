@@ -38,8 +38,8 @@ def command(
 ) -> None:
     """Say where the time of a run went: steps, operators, fall backs, waits of the host, copies, memory.
 
-    TRACE is what torch.profiler wrote on any device (*.pt.trace.json, also .gz), the trace_view.json of
-    torch_npu.profiler, or a folder with a trace for each rank.
+    TRACE is what torch.profiler wrote on any device (*.pt.trace.json, also .gz), what torch_npu.profiler wrote
+    (trace_view.json; without it kernel_details.csv), or a folder with a trace for each rank.
 
     \b
     torchferry profile show trace.json --by module

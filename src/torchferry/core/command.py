@@ -27,6 +27,9 @@ _GRACE = 3.0
 _LAST = 1 << 18
 """Bytes that are kept of what a command printed."""
 
+_groups: set[int] = set()
+"""Process groups of the commands that run now."""
+
 
 def run(command: list[str], environment: dict[str, str]) -> int:
     """Run a command and return its exit code, 128 and the number for one that a signal ended.
@@ -42,7 +45,15 @@ def run(command: list[str], environment: dict[str, str]) -> int:
         process = started(subprocess.Popen(program, env=_with_ours(environment), start_new_session=True))
         code = process.wait()
     _end_group(process.pid)
+    _groups.discard(process.pid)
     return _exit_code(code)
+
+
+def kill_all() -> None:
+    """End the commands that run now, with all that they started and at once; any thread may call this."""
+    for group in tuple(_groups):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
 
 
 def run_aside(command: list[str], environment: dict[str, str], folder: Path, seconds: float) -> tuple[int | None, str]:
@@ -107,6 +118,7 @@ def run_logged(
             code = _exit_code(process.wait(seconds))
     _end_group(process.pid, 0.0 if code is None else _MOMENT)
     process.wait()
+    _groups.discard(process.pid)
     reader.join(_GRACE)  # what has left the group may hold the pipe for ever
     return CommandEnd(code, bool(signalled))
 
@@ -166,6 +178,7 @@ def _forwarded(
             os.killpg(processes[0].pid, number)
 
     def started(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+        _groups.add(process.pid)  # it leads the group of its session
         processes.append(process)
         while waiting:
             forward(waiting.pop(0), None)

@@ -383,9 +383,9 @@ def _unlisted(done: Migrated) -> list[tuple[str, str]]:
     listed |= {normalised(change.before.partition("=")[0].partition(">")[0].strip()) for change in done.lists.changes}
     ours = {normalised(done.target.backend.PLUGIN)}
     return [
-        (module.distribution, module.place)
+        (module.distribution or module.module, module.place)
         for module in done.needs.modules
-        if module.needed and normalised(module.distribution) not in listed | ours
+        if module.needed and normalised(module.distribution or module.module.replace(".", "-")) not in listed | ours
     ]
 
 

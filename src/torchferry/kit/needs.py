@@ -53,6 +53,9 @@ _MOST_MODELS = 8
 _OF_PYTHON = frozenset({"setuptools", "pkg_resources", "pip"})
 """Modules that come with an environment."""
 
+_SHARED = frozenset({"google", "nvidia", "ruamel", "azure"})
+"""Namespaces in which several distributions have modules."""
+
 _SMALL = (".json", ".txt", ".md", ".yaml", ".yml")
 
 
@@ -60,8 +63,8 @@ class ImportedModule(NamedTuple):
     """A package that the code imports, its own modules and Python's left out.
 
     Attributes:
-        module: The module at the top.
-        distribution: What to install for it, where a table says so; else the module's name.
+        module: The module at the top; of a namespace that several distributions share, the part below it too.
+        distribution: What to install for it; empty where no table says so: another name may be somebody else's package.
         needed: Whether an import stands at a file's margin, so that the file does not load without it.
         place: The first of its imports, as `file:line`.
     """
@@ -173,8 +176,10 @@ def _modules(project: Project, own: set[str], path: str, data: bytes) -> Iterato
         package = cuda.package_of_module(imported.module)
         if (package is None and top in own) or top in _OF_PYTHON:
             continue  # a folder that is no package, as Python takes one beside a program
-        name = package.name if package is not None else top
-        yield ImportedModule(top, name, not imported.indented, f"{path}:{imported.line}")
+        name = package.name if package is not None else ""
+        module = ".".join(imported.module.split(".")[:2]) if top in _SHARED else top
+        if module not in _SHARED:  # `import google` alone says nothing
+            yield ImportedModule(module, name, not imported.indented, f"{path}:{imported.line}")
 
 
 def _dtypes(path: str, data: bytes) -> Iterator[tuple[str, str]]:

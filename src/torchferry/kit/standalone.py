@@ -271,17 +271,19 @@ def dependencies() -> SetupAnswer:
             wrong.append(say("{problem} ({place})", problem=problem, place=place) if place else problem)
     remedies: list[object] = [_from_lists()] if wrong else []
     unlisted: list[str] = []
+    unknown: list[str] = []
     optional: list[str] = []
     failures = _import_failures([module for module, _, _, _ in MODULES])
     for module, distribution, needed, place in MODULES:
-        if module not in failures or (not listed.get(_distribution(distribution), True)):
+        name = _distribution(distribution or module.replace(".", "-"))
+        if module not in failures or (not listed.get(name, True)):
             continue
-        if needed and _distribution(distribution) not in listed:
-            unlisted.append(distribution)
+        if needed and name not in listed:
+            (unlisted if distribution else unknown).append(distribution or module)
         failure = say(
             "`import {module}` ({distribution}, {place}): {why}",
             module=module,
-            distribution=distribution,
+            distribution=distribution or "?",
             place=place,
             why=failures[module],
         )
@@ -296,6 +298,8 @@ def dependencies() -> SetupAnswer:
     if unlisted:
         names = " ".join(unlisted)
         remedies.append(say("`pip install {names}`: the code imports them, and no list has them", names=names))
+    if unknown:
+        remedies.append(say("find out which distribution has {names}, and add it to the list", names=", ".join(unknown)))
     said = say(
         "{fitting} of {requirements} requirements, {imported} of {modules} imports",
         fitting=sum(listed.values()), requirements=len(listed), imported=len(MODULES) - len(failures),

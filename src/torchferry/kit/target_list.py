@@ -114,9 +114,7 @@ def target_lists(
         else:
             files[main] = writer.made_from(lists.declared or _from_imports(modules), declared=bool(lists.declared))
             if not lists.declared:
-                files[main] += "".join(
-                    f"# {module.distribution}  ({module.place})\n" for module in modules if not module.needed
-                )
+                files[main] += "".join(f"# {line}\n" for line in writer.other_imports(modules))
     return TargetLists(main, files, names, tuple(writer.changes), chosen, tuple(_required(writer, files, main)))
 
 
@@ -133,12 +131,13 @@ def _required(writer: _Writer, files: dict[str, str], main: str) -> Iterator[tup
 
 
 def _from_imports(modules: tuple[ImportedModule, ...]) -> tuple[ListedRequirement, ...]:
-    names = dict.fromkeys((module.distribution, module.place) for module in modules if module.needed)
+    needed = [module for module in modules if module.needed and module.distribution]
+    names = {module.distribution: module.place for module in reversed(needed)}
     return (
         ListedRequirement("torch", "torch", "", "", 0),
         *(
             ListedRequirement(normalised(name), name, "", place.rpartition(":")[0], int(place.rpartition(":")[2]))
-            for name, place in names
+            for name, place in sorted(names.items())
             if normalised(name) != "torch"
         ),
     )
@@ -235,6 +234,15 @@ class _Writer:
         if not self._placed:
             lines += self._torch_lines()
         return "\n".join(lines) + "\n"
+
+    def other_imports(self, modules: tuple[ImportedModule, ...]) -> Iterator[str]:
+        """Yield what is said of imports that the list leaves out: optional ones, and those that no table knows."""
+        for module in modules:
+            if not module.distribution:
+                unknown = say("no table says which distribution has `{module}`: add it", module=module.module)
+                yield f"{self._say(unknown)}  ({module.place})"
+            elif not module.needed:
+                yield f"{module.distribution}  ({module.place})"
 
     # --- single lines ---
 

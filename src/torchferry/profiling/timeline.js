@@ -59,7 +59,9 @@
       pen.lineTo(x, height);
       pen.stroke();
       pen.globalAlpha = 1;
-      pen.fillText(shown(at), x + 2, 1);
+      const label = shown(at), reach = pen.measureText(label).width;
+      if (x + 2 + reach <= width) pen.fillText(label, x + 2, 1);
+      else if (x - 2 - reach > labels) pen.fillText(label, x - 2 - reach, 1); // beyond the edge it would be cut
     }
     view.drawn = [];
     run.lanes.forEach((lane, number) => {

@@ -24,7 +24,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import portable_imports
-from torchferry.rules.device.load_onto_device import unloadable_locations
+from torchferry.rules.device.load_onto_device import parts_of_unloadable
 from torchferry.rules.device.strings import literal_span, written_device
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.library.portable_weights import is_loaded_weight
@@ -44,7 +44,7 @@ class CudaDeviceString(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each device string whose use is known."""
         # DEV114, LIB109, RNG104 and LIB121 report what is left out here
-        unloadable = {part for location in unloadable_locations(context) for part in ast.walk(location)}
+        unloadable = parts_of_unloadable(context)
         for node in device_strings(context):
             trace = device_trace(context, node)
             if trace.result is not TraceResult.YES or is_refused(context, node) or node in unloadable:

@@ -20,6 +20,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.cuda_device_string import CudaDeviceString, device_strings, device_trace
 from torchferry.rules.device.expressions import portable_imports
+from torchferry.rules.device.load_onto_device import parts_of_unloadable
 from torchferry.rules.device.strings import literal_span, written_device
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow import TraceResult
@@ -34,9 +35,12 @@ class CudaStringUntraced(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each device string whose use is open."""
+        unloadable = parts_of_unloadable(context)  # DEV114 reports these
         for node in device_strings(context):
             trace = device_trace(context, node)
-            if trace.result is not TraceResult.UNKNOWN or exemption_reason(context, node) is not None:
+            if trace.result is not TraceResult.UNKNOWN or node in unloadable:
+                continue
+            if exemption_reason(context, node) is not None:
                 continue
             written = written_device(context, node)
             message = say(

@@ -2,9 +2,10 @@
 
 torch has a list of the devices that it loads to. Where the target's is not in it, `map_location` with such a device
 raises, whatever the file holds. Load to the CPU: `load_state_dict` copies to where the module is, and what is used
-otherwise is moved with `.to(device)`. A string that names CUDA is rewritten as a safe fix where what is loaded goes to
-`load_state_dict`. A whole model or a tensor would stay on the CPU, where a program that asks it for its device runs
-without a word; and a name may hold a function or the CPU as well. There the fix is one to read first.
+otherwise is moved with `.to(device)`. So are the values of a table of locations, and what is kept as `map_location` for
+a later call or given to a library under that name. A string that names CUDA is rewritten as a safe fix where what is
+loaded goes to `load_state_dict`. A whole model or a tensor would stay on the CPU, where a program that asks it for its
+device runs without a word; and a name may hold a function or the CPU as well. There the fix is one to read first.
 
 Why: Loading raises on the target, also for a checkpoint that was saved there.
 
@@ -49,7 +50,8 @@ class LoadOntoDevice(Rule):
             if exemption_reason(context, location) is not None:
                 continue
             span = context.file.span(location)
-            grade = Grade.SAFE if _names_cuda(location) and _is_copied(context, call) else Grade.UNSAFE
+            copied = call is not None and _names_cuda(location) and _is_copied(context, call)
+            grade = Grade.SAFE if copied else Grade.UNSAFE
             yield self.finding(context, span, refused(context, location), grade, [Edit(*span, ON_CPU)])
 
 
@@ -76,22 +78,60 @@ def _cannot_load(target: Target) -> bool:
     return target.backend.LOADS_TO_DEVICE is False and not target.module
 
 
-def unloadable_locations(context: PythonContext) -> Iterator[ast.expr]:
-    """Yield what is given as `map_location` and names, or may name, the device, where torch does not load to it."""
-    for _, location in _unloadable(context):
-        yield location
+def parts_of_unloadable(context: PythonContext) -> set[ast.AST]:
+    """Return the parts of what this rule reports, so that the rules of device strings leave them out."""
+    return {part for _, location in _unloadable(context) for part in ast.walk(location)}
 
 
-def _unloadable(context: PythonContext) -> Iterator[tuple[ast.Call, ast.expr]]:
-    """Yield each such location with the call that loads."""
+def _unloadable(context: PythonContext) -> Iterator[tuple[ast.Call | None, ast.expr]]:
+    """Yield each such location with the call that loads; None where that is elsewhere."""
     if not _cannot_load(context.target):
         return
+    seen: set[ast.expr] = set()
+    for call, given in _given(context):
+        for location in _devices(context, given):
+            if location not in seen:
+                seen.add(location)
+                yield call, location
+    for given in _kept_for_later(context):
+        if _names_cuda(given) and given not in seen:
+            yield None, given
+
+
+def _given(context: PythonContext) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Yield what is given as `map_location` to calls that load, with the call."""
     for call, name, first in _loading_calls(context):
         keyword = keyword_of(call, "map_location")
         index = first + LOADERS[name]
         given = keyword.value if keyword is not None else call.args[index] if len(call.args) > index else None
         if given is not None:
-            yield from ((call, location) for location in _devices(context, given))
+            yield call, given
+
+
+def _kept_for_later(context: PythonContext) -> Iterator[ast.expr]:
+    """Yield what a table of arguments holds as `map_location`, and what another library's function gets as such."""
+    for keyword in context.file.keywords.get("map_location", ()):
+        call = context.file.parents.get(keyword)
+        if isinstance(call, ast.Call) and (_is_dict(context, call) or _is_of_a_library(context, call)):
+            yield keyword.value
+    for text in context.file.strings:
+        table = context.file.parents.get(text)
+        if text.value == "map_location" and isinstance(table, ast.Dict) and text in table.keys:
+            yield table.values[table.keys.index(text)]
+
+
+def _is_dict(context: PythonContext, call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == "dict" and not context.names.bindings(call.func)
+
+
+def _is_of_a_library(context: PythonContext, call: ast.Call) -> bool:
+    """Whether a call is of a function that is imported, and not of torch or the project."""
+    name = context.names.qualified(call.func) or ""
+    top = name.partition(".")[0]
+    if top in ("", "torch") or name in ("functools.partial", "builtins.dict"):
+        return False
+    own = context.project is not None and context.project.module_path(top, context.path) is not None
+    return not own and top in context.names.imported_packages()
 
 
 def _loading_calls(context: PythonContext) -> Iterator[tuple[ast.Call, str, int]]:
@@ -168,11 +208,23 @@ def _devices(context: PythonContext, given: ast.expr) -> Iterator[ast.expr]:
     elif isinstance(given, ast.Constant):
         if _names_cuda(given):
             yield given
+    elif isinstance(given, ast.Dict):  # its keys name devices in the file
+        for key, value in zip(given.keys, given.values, strict=True):
+            if key is not None:
+                yield from _devices(context, value)
+    elif isinstance(given, ast.Call) and _is_dict(context, given):
+        for keyword in given.keywords:
+            if keyword.arg is not None:
+                yield from _devices(context, keyword.value)
     elif isinstance(given, ast.Name):
         values = [assigned_value(context.file, binding) for binding in context.names.bindings(given)]
-        if not values or not all(value is not None and _is_elsewhere(value) for value in values):
+        tables = [value for value in values if isinstance(value, ast.Dict)]
+        if values and len(tables) == len(values):
+            for table in tables:
+                yield from (value for value in table.values if _names_cuda(value))
+        elif not values or not all(value is not None and _is_elsewhere(value) for value in values):
             yield given
-    elif not isinstance(given, (ast.Lambda, ast.Dict, ast.Starred)) and not _is_elsewhere(given):
+    elif not isinstance(given, (ast.Lambda, ast.Starred)) and not _is_elsewhere(given):
         yield given
 
 
