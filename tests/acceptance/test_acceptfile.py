@@ -10,6 +10,8 @@ import pytest
 from tests.cli.process import torchferry
 from torchferry.acceptance import acceptfile, initial
 from torchferry.core.errors import UsageError
+from torchferry.migration.beside import originals
+from torchferry.migration.journal import known_journals
 
 LEAST = "schema = 1\n"
 BASELINE = '[baseline]\ndevice = "A100"\ndate = 2026-01-31\nversions = { torch = "2.1" }\n'
@@ -140,6 +142,7 @@ def test_init_behind_a_migration(tmp_path: Path) -> None:
     assert found.programs == ("train_npu.py", "train.py", "sample.py")
     read = acceptfile.read(written(tmp_path, initial.text(found, None)))
     assert (read.runs["target"].words, read.migration.style) == (("python", "train_npu.py"), "portable")
+    assert originals(tmp_path, known_journals(tmp_path)) == ("train.py",)
 
 
 def test_init_without_anything(tmp_path: Path) -> None:
