@@ -10,6 +10,8 @@ import pytest
 from tests.cli.process import torchferry
 from torchferry.acceptance import acceptfile, initial
 from torchferry.core.errors import UsageError
+from torchferry.migration.beside import originals
+from torchferry.migration.journal import known_journals
 
 LEAST = "schema = 1\n"
 BASELINE = '[baseline]\ndevice = "A100"\ndate = 2026-01-31\nversions = { torch = "2.1" }\n'
@@ -128,6 +130,19 @@ def test_init(tmp_path: Path) -> None:
     again = torchferry("accept", "init", cwd=tmp_path)
     assert again.returncode == 2
     assert (tmp_path / acceptfile.NAME).read_text(encoding="utf-8") == text
+
+
+def test_init_behind_a_migration(tmp_path: Path) -> None:
+    """The program that was written is taken, with its style, and not what torchferry put beside it."""
+    (tmp_path / "sample.py").write_text("if __name__ == '__main__':\n    pass\n")
+    (tmp_path / "train.py").write_text("import torch\nif __name__ == '__main__':\n    torch.ones(1, device='cuda')\n")
+    done = torchferry("migrate", ".", "-t", "npu", "--style", "portable", "--suffix", "_npu", "--kit", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = initial.facts(tmp_path)
+    assert found.programs == ("train_npu.py", "train.py", "sample.py")
+    read = acceptfile.read(written(tmp_path, initial.text(found, None)))
+    assert (read.runs["target"].words, read.migration.style) == (("python", "train_npu.py"), "portable")
+    assert originals(tmp_path, known_journals(tmp_path)) == ("train.py",)
 
 
 def test_init_without_anything(tmp_path: Path) -> None:

@@ -70,6 +70,36 @@ def test_ranks_on_the_cpu_and_a_rehearsed_run(tmp_path: Path) -> None:
     assert "is not an empty folder" in again.stderr
 
 
+PIPELINE = """
+import torch
+from torch import nn
+
+encoder, denoiser = nn.Linear(8, 8), nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+with torch.no_grad():
+    x = encoder(torch.ones(4, 8))
+    for step in range(6):
+        x = denoiser(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "steps"),
+    [(PIPELINE, 2), (PIPELINE.replace("with torch", "torch.optim.SGD(encoder.parameters(), 0.1)\nwith torch"), 0)],
+)
+def test_a_program_without_an_optimizer_has_a_step_for_each_call_of_a_model(
+    program: str, steps: int, tmp_path: Path
+) -> None:
+    (tmp_path / "sample.py").write_text(program.replace("\ntorch.optim", "\nkept = torch.optim"), encoding="utf-8")
+    result = torchferry("--out", "traces", "--", sys.executable, "sample.py", folder=tmp_path)
+    assert result.returncode == (0 if steps else 2), result.stderr
+    if not steps:
+        assert "NOTHING WAS RECORDED: no optimizer stepped" in result.stderr
+        return
+    shown = torchferry("show", "traces", "--by", "module", folder=tmp_path)
+    assert f"{steps} steps" in shown.stdout
+    assert "Sequential_0.Linear_0" in shown.stdout
+
+
 @pytest.mark.parametrize(
     ("program", "message"),
     [

@@ -8,13 +8,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchferry.acceptance.acceptfile import NAME, SCHEMA
+from torchferry.acceptance.acceptfile import NAME, SCHEMA, STYLES
 from torchferry.acceptance.metrics import find_values
 from torchferry.acceptance.units import words
-from torchferry.core.errors import UsageError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.record import NamedTuple
 from torchferry.doctor.masking import masked
+from torchferry.migration.journal import known_journals
 from torchferry.numerics.curves.reading import Wanted
 from torchferry.numerics.curves.reading import read as read_curves
 from torchferry.numerics.curves.records import lines, plain
@@ -36,6 +37,7 @@ _LICENCES = (
 
 _NAMED = re.compile(r"(?:LICEN[CS]E|COPYING)(?:\.\w+)?\Z", re.IGNORECASE)
 _MAIN = re.compile(r"^if __name__ ==? ?[\"']__main__[\"']", re.MULTILINE)
+_OURS = re.compile(r"(?:#.*\n){0,2}# torchferry-checksum:")
 _LIKELY = ("train", "main", "val", "eval", "test", "infer", "inference", "sample", "generate", "predict", "detect")
 _STARTS = frozenset({"python", "python3", "torchrun", "accelerate", "deepspeed"})
 _NOT_RUN = frozenset({"-m pip", "-m venv", "setup.py"})
@@ -73,7 +75,7 @@ _MOST_LINES = 5000
 
 
 class Facts(NamedTuple):
-    """What a project and a log say of themselves; empty where they say nothing."""
+    """What a project and a log say of themselves; empty where they say nothing. `style` is that of its migration."""
 
     name: str
     url: str
@@ -83,6 +85,7 @@ class Facts(NamedTuple):
     readme: str
     documents: tuple[str, ...]
     commands: tuple[str, ...]
+    style: str = ""
 
 
 class LoggedMetric(NamedTuple):
@@ -113,9 +116,15 @@ def facts(root: Path) -> Facts:
     names = [entry.path for entry in entries]
     readme = next((name for name in ("README.md", "README.rst", "README.txt", "README") if (root / name).is_file()), "")
     text = _text(root / readme) if readme else ""
-    programs = [entry.path for entry in entries if entry.kind is Kind.PYTHON and _MAIN.search(_text(root / entry.path))]
+    texts = {entry.path: _text(root / entry.path) for entry in entries if entry.kind is Kind.PYTHON}
+    programs = [name for name, content in texts.items() if _MAIN.search(content)]
     programs += [name for name in names if "/" not in name and name.endswith(".py") and _rank(name) < len(_LIKELY)]
-    programs = sorted(dict.fromkeys(programs), key=lambda name: (_rank(name), name.count("/"), name))
+    # what torchferry put beside the code, such as the test of the machine, is no program of the project
+    programs = [name for name in programs if not _OURS.match(texts.get(name, ""))]
+    changed, styles = _migrated(root)
+    programs = sorted(
+        dict.fromkeys(programs), key=lambda name: (name not in changed, _rank(name), name.count("/"), name)
+    )
     top = sorted(path.name for path in root.iterdir() if path.is_file())
     licence = next((name for name in top if _NAMED.match(name)), "")
     inside = is_in_repository(root)
@@ -131,7 +140,18 @@ def facts(root: Path) -> Facts:
         readme,
         tuple(filter(None, (readme, licence, "requirements.txt" if "requirements.txt" in top else ""))),
         tuple(dict.fromkeys(_commands(text))),
+        next((style for style in STYLES if style in styles), ""),
     )
+
+
+def _migrated(root: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the files that migrations of this tree wrote, and the names that their journals have for the target."""
+    try:
+        known = known_journals(root)
+    except TorchferryError:
+        return frozenset(), frozenset()
+    paths = frozenset(change.path for journal in known for change in journal.changes)
+    return paths, frozenset(journal.target for journal in known)
 
 
 def _text(path: Path) -> str:
@@ -244,8 +264,11 @@ def text(found: Facts, log: LoggedRun | None) -> str:
         f"# command = {_toml(['python', program or 'train.py', '--steps', '250'])}",
         '# time-limit = "30 min"',
         "",
-        "# [gates.migration]",
-        '# style = "native"   # or "portable", "shim"',
+        *(
+            ("[gates.migration]", f"style = {_toml(found.style)}")
+            if found.style
+            else ("# [gates.migration]", '# style = "native"   # or "portable", "shim"')
+        ),
         "",
         "# [gates.curve]      # against `log` of the baseline, as `torchferry compare curves` does",
         '# metric = "loss"',

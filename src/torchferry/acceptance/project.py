@@ -17,7 +17,8 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.messages import say, say_plural
 from torchferry.core.subprocesses import run as run_tool
-from torchferry.migration.journal import known_journals
+from torchferry.migration.beside import originals
+from torchferry.migration.journal import Journal, known_journals
 from torchferry.rehearsal import site
 from torchferry.rehearsal.config import VARIABLE
 from torchferry.source.git import git
@@ -58,12 +59,10 @@ def migration(situation: Situation) -> list[Gate]:
     judge = GateMaker("migration")
     terms = situation.file.migration
     report = _scanned(situation)
-    left = [
-        finding
-        for finding in report["findings"]
-        if finding["grade"] != "note" and not finding["code"].startswith(terms.allow)
-    ]
-    allowed = [finding for finding in report["findings"] if finding["grade"] != "note" and finding not in left]
+    beside = originals(situation.file.root, _journals(situation.file.root))  # these stay CUDA's
+    found = [finding for finding in report["findings"] if finding["grade"] != "note" and finding["path"] not in beside]
+    left = [finding for finding in found if not finding["code"].startswith(terms.allow)]
+    allowed = [finding for finding in found if finding not in left]
     changed, origin = _changed(situation)
     places = [f"{finding['path']}:{finding['line']} {finding['code']}" for finding in left]
     situation.migration = {
@@ -73,11 +72,18 @@ def migration(situation: Situation) -> list[Gate]:
         "changed_count": None if changed is None else len(changed),
         "files": [{"path": path} for path in changed or ()],
     }
+    places_left = say_plural("{count} place", "{count} places", count=len(left))
+    if beside:
+        places_left = say(
+            "{places}, without {originals}, which stay CUDA's",
+            places=places_left,
+            originals=say_plural("{count} original", "{count} originals", count=len(beside)),
+        )
     gates = [
         judge.held(
             not left,
             "residue",
-            say_plural("{count} place", "{count} places", count=len(left)),
+            places_left,
             say("no place is left to be changed"),
             say(
                 "such as {places}; `torchferry scan . -t {target}` lists them",
@@ -124,11 +130,7 @@ def _scanned(situation: Situation) -> dict[str, Any]:
 def _changed(situation: Situation) -> tuple[list[str] | None, Any]:
     """Return the files that the migration changed and how that is known, or why it is not."""
     root = situation.file.root
-    try:
-        journals = known_journals(root)
-    except TorchferryError:
-        journals = []
-    paths = sorted({change.path for journal in journals for change in journal.changes})
+    paths = sorted({change.path for journal in _journals(root) for change in journal.changes})
     if paths:
         return paths, say("by the journal of the migration")
     commit = situation.file.source.get("commit", "")
@@ -153,6 +155,13 @@ def _changed(situation: Situation) -> tuple[list[str] | None, Any]:
             "since the source's commit {commit}", commit=commit[:12]
         )
     return None, say("there is no journal of a migration, and the source's commit is not in this repository")
+
+
+def _journals(root: Path) -> list[Journal]:
+    try:
+        return known_journals(root)
+    except TorchferryError:
+        return []
 
 
 def _is_hexadecimal(text: str) -> bool:

@@ -11,6 +11,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade, Stage
 from torchferry.core.messages import say, say_plural
 from torchferry.rules.analysis import Analysis
+from torchferry.rules.exemptions import CHOOSES_KERNEL
 
 if TYPE_CHECKING:
     from torchferry.kernels.survey import NativeSurvey, SurveyedFile
@@ -29,10 +30,10 @@ def with_survey(analysis: Analysis, root: Path, target: Target) -> tuple[Analysi
 
     native = survey(root, paths, target)
     ported = native.ported
+    if not ported:
+        return analysis, native
     examined = [
-        item
-        if item.path not in ported
-        else item._replace(
+        item._replace(
             findings=tuple(_judged_anew(finding, ported, target) for finding in item.findings),
             remaining=tuple(_judged_anew(finding, ported, target) for finding in item.remaining),
         )
@@ -42,7 +43,17 @@ def with_survey(analysis: Analysis, root: Path, target: Target) -> tuple[Analysi
 
 
 def _judged_anew(finding: Finding, ported: Mapping[str, SurveyedFile], target: Target) -> Finding:
-    """Return a finding about a file as it is where the file is ported."""
+    """Return a finding about a file as it is where the file is ported, or the kernels that it chooses are."""
+    if any(value == CHOOSES_KERNEL for _, value in finding.message.values):
+        predicate = target.backend.PREDICATE
+        asked = f".{predicate}" if isinstance(predicate, str) else f'.device.type == "{target.device_type}"'
+        message = say(
+            "it chooses a kernel that is ported: unchanged, {target} takes the other branch, and the ported kernel "
+            "never runs; ask for `{asked}` too, or for a device that is not the CPU",
+            target=target.title,
+            asked=asked,
+        )
+        return finding.regraded(Stage.PORT, Grade.MANUAL, message)
     file = ported.get(finding.location.path)
     if file is None or finding.lacks or finding.grade is Grade.NOTE:
         return finding

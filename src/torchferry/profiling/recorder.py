@@ -1,7 +1,8 @@
 """Runs torch's profiler, or the plugin's own, inside of a program that knows nothing of it.
 
-A step ends when the optimizer has stepped, or when a gradient scaler skipped it. The profiler is made when the first
-step has ended: by then the program has imported its plugin, chosen its device and joined the other ranks.
+A step ends when the optimizer has stepped, or when a gradient scaler skipped it; in a program without an optimizer,
+when a model has run (`passes`). The profiler is made when the first step has ended: by then the program has imported
+its plugin, chosen its device and joined the other ranks.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from torchferry.device.manager import DeviceManager
 from torchferry.numerics.framework.launcher import ProcessTool, rank
 from torchferry.numerics.framework.steps import Steps
 from torchferry.numerics.framework.torch_versions import is_dynamo_compiling
+from torchferry.profiling.passes import Passes
 from torchferry.profiling.records import FALLBACK_PREFIX, MODULE_PREFIX
 from torchferry.rehearsal import events
 
@@ -105,6 +107,7 @@ class StepRecorder:
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
         self._steps = Steps()
+        self._passes = Passes(self._step_ended)
         self._profiler: Any = None
         self._modules = ModuleRanges() if options["modules"] else None
         self._files: list[str] = []
@@ -115,15 +118,21 @@ class StepRecorder:
 
     def start(self) -> None:
         """Begin to wait for the end of the first step."""
-        self._steps.after.append(self._step_ended)
+        self._steps.after.append(self._optimizer_stepped)
         self._steps.start()
+        self._passes.start()
 
     def finish(self) -> dict[str, Any]:
         """End the recording; say how many steps ended and which traces were written."""
         self._steps.stop()
+        self._passes.stop()
         if self._profiler is not None:
             self._stop()
         return {"steps": self._ended, "traces": self._files, "problem": self._problem}
+
+    def _optimizer_stepped(self) -> None:
+        self._passes.stop()
+        self._step_ended()
 
     def _step_ended(self) -> None:
         self._ended += 1
@@ -230,6 +239,8 @@ class StepRecorder:
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             settings["world size"] = torch.distributed.get_world_size()
             settings["collectives"] = str(torch.distributed.get_backend())
+        if not self._steps.count:
+            settings["a step"] = "a call of a model, without an optimizer"
         if self._options["rehearsal"]:
             settings["rehearsal"] = self._options["rehearsal"]
         return settings

@@ -119,8 +119,8 @@ def record(
 def _nothing(steps: int, options: RecordingOptions) -> Message:
     if steps == 0:
         return say(
-            "NOTHING WAS RECORDED: no optimizer stepped. A step ends with optimizer.step(); a program without one uses "
-            "torch.profiler itself"
+            "NOTHING WAS RECORDED: no optimizer stepped, and no model ran without gradients. A step ends with "
+            "optimizer.step(), or in a program without an optimizer with each call of a model under torch.no_grad()"
         )
     return say(
         "NOTHING WAS RECORDED: {ended}, and {needed} are needed; let the program run longer, or give --wait 0 "

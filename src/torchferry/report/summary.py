@@ -192,13 +192,16 @@ def _next(
         yield _command(again, say("apply the safe fixes"), lang)
     if written.way == "patch":
         yield _command(f"git apply {place}", say("apply the patch"), lang)
-    if written.way in ("in place", "copy", "beside"):
+    if written.way in ("in place", "copy"):
         proof = f"torchferry scan {place} --target {target}" if written.style == "native" else f"{again} --check"
         yield _command(proof, say("review what remains"), lang)
     if report.native is not None and report.native.command:
         yield _command(printable(report.native.command), say("port the CUDA C++"), lang)
     programs = [path for path in report.entry_points if path.endswith(".py")]
-    if written.way in ("in place", "copy") and programs:
+    if written.way == "beside":  # the originals go on as they are; what was written is to be tried
+        new = [[write.path for write in writes if write.path.startswith(path.removesuffix(".py"))] for path in programs]
+        programs = [min(paths, key=len) for paths in new if paths]
+    if written.way in ("in place", "copy", "beside") and programs:
         program = printable(str(written.place / programs[0]))
         tried = f"torchferry rehearse --target {target.name} -- python {program}"
         yield _command(tried, say("run it on a simulated card"), lang)

@@ -27,6 +27,10 @@ class Exemption(NamedTuple):
     drives_cuda: bool = False
 
 
+CHOOSES_KERNEL = say("it chooses a compiled CUDA kernel; unchanged, it chooses the other branch")
+"""Right as long as the kernel is not ported."""
+
+
 def exemption_reason(context: PythonContext, node: ast.AST) -> Message | None:
     """Return why a CUDA site is left as it is, or None when it is to be rewritten."""
     exemption = exemption_for(context, node)
@@ -56,7 +60,7 @@ def exemption_for(context: PythonContext, node: ast.AST) -> Exemption | None:
         owner = node
         while isinstance(owner, ast.expr) and not isinstance(owner, ast.IfExp):
             owner = context.file.parents[owner]
-        return Exemption(say("it chooses a compiled CUDA kernel; unchanged, it chooses the other branch"), owner)
+        return Exemption(CHOOSES_KERNEL, owner)
     return None
 
 
