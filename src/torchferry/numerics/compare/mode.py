@@ -211,6 +211,7 @@ class CompareMode(WholeMode):
         if tensor is not None:
             if tensor.is_cpu:
                 passed = ON_CPU if self.device else ""
+                key = (ON_CPU, *key)  # what ran before the device was used is no sample of the device's calls
             else:
                 passed = META if tensor.is_meta else ""
         else:
