@@ -6,7 +6,7 @@ TARGET ?= npu
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start sanitize clean
+.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start coverage sanitize clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -100,6 +100,11 @@ judges: $(VENV)/.ready-rehearsal wheels
 # What the quick-start programs become on each target, and what they print there; some minutes. Writes docs/*/quick-start/.
 quick-start: $(VENV)/.ready-rehearsal
 	OMP_NUM_THREADS=1 $(BIN)/python tools/quick_start.py
+
+# What proves each capability that the documents describe: runs all proofs, names the rows that fail, and writes
+# docs/*/coverage.md; about an hour on two cores. TORCHFERRY_TEST_DEPLOY=1 takes the fake servers along, which need root.
+coverage: $(VENV)/.ready-dev wheels
+	$(BIN)/python tools/coverage_table.py
 
 # The rehearsal device under the address and undefined-behaviour sanitizers; takes some minutes, needs gcc's runtimes.
 sanitize: $(VENV)/.ready-dev
