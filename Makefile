@@ -6,7 +6,7 @@ TARGET ?= npu
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start coverage sanitize clean
+.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start stories coverage sanitize clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -100,6 +100,12 @@ judges: $(VENV)/.ready-rehearsal wheels
 # What the quick-start programs become on each target, and what they print there; some minutes. Writes docs/*/quick-start/.
 quick-start: $(VENV)/.ready-rehearsal
 	OMP_NUM_THREADS=1 $(BIN)/python tools/quick_start.py
+
+# The stories as their pages show them, in both languages, and on the public repositories; STORIES names some of them. A page whose
+# command fails or prints something else is red; `python tools/stories.py --write` writes what is printed now into the pages.
+STORIES ?=
+stories: $(VENV)/.ready-dev wheels
+	$(BIN)/python tools/stories.py --repositories $(STORIES)
 
 # What proves each capability that the documents describe: runs all proofs, names the rows that fail, and writes
 # docs/*/coverage.md; about an hour on two cores. TORCHFERRY_TEST_DEPLOY=1 takes the fake servers along, which need root.

@@ -46,14 +46,21 @@ def scan_image() -> str:
         *done.stdout[: done.stdout.index("\nREADME.md\n")].splitlines(),
         "...",
     ]
+    return image(lines, "scan")
+
+
+def image(lines: list[str], name: str) -> str:
+    """Return the SVG of a terminal with these lines; the name keeps the styles of two pictures on one page apart."""
     text = Text("\n".join(lines))
     for pattern, style in STYLES:
         text.highlight_regex(re.compile(pattern, re.MULTILINE), style)
-    console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="truecolor")
+    console = Console(
+        record=True, width=max(WIDTH, *map(len, lines)), file=StringIO(), force_terminal=True, color_system="truecolor"
+    )
     console.print(text)
     # the fonts that rich names lie on a server; a picture in a README is shown without asking one
     plain = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-    return console.export_svg(title="torchferry", code_format=plain, unique_id="scan") + "\n"
+    return console.export_svg(title="torchferry", code_format=plain, unique_id=name) + "\n"
 
 
 def words_of(image: str) -> list[str]:
