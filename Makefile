@@ -6,7 +6,7 @@ TARGET ?= npu
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start stories sanitize clean
+.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start stories coverage sanitize clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -106,6 +106,11 @@ quick-start: $(VENV)/.ready-rehearsal
 STORIES ?=
 stories: $(VENV)/.ready-dev wheels
 	$(BIN)/python tools/stories.py --repositories $(STORIES)
+
+# What proves each capability that the documents describe: runs all proofs, names the rows that fail, and writes
+# docs/*/coverage.md; about an hour on two cores. TORCHFERRY_TEST_DEPLOY=1 takes the fake servers along, which need root.
+coverage: $(VENV)/.ready-dev wheels
+	$(BIN)/python tools/coverage_table.py
 
 # The rehearsal device under the address and undefined-behaviour sanitizers; takes some minutes, needs gcc's runtimes.
 sanitize: $(VENV)/.ready-dev

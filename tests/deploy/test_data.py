@@ -40,6 +40,50 @@ def full_bundle(facts: Deployment, target: str, folder: Path) -> Path:
     return folder / "bundle"
 
 
+MANUALS = {
+    # T20 deployment manual, stages 1 to 5
+    "ptex": (
+        {},
+        '"$INSTALLER" --uninstall',
+        '"$INSTALLER" -y $INSTALLER_ARGS',
+        "INSTALLER_ARGS=''",  # no --peermem
+        "lsmod | grep '^enflame'",
+        '"$ENGINE" load -i "$IMAGE_TAR"',
+        '"$ENGINE" run -dit --name "$CONTAINER"',
+        "CONTAINER=t20_training_env_py38",
+        "--privileged --ipc=host --network=host",
+        "libelf1 git git-lfs vim",
+        '"$INSTALLER" -y\n',
+        '"$INSTALLER" -y -C torch-gcu',
+        "-name 'ptex*.whl'",
+        'hasattr(torch, "gcu")',
+        "ptex.device_count()",
+        "sd_models/stable-diffusion-xl-base-1.0",
+        "tokenizer_2",
+        "'tokenizers>=0.11.1,<0.14'",
+        "protobuf==3.20.3",
+        "huggingface-hub==0.15.1",
+        "--no-deps torchvision==0.11.1",
+        "sdxl_minimal_inference",
+    ),
+    # torch_musa developer manual, chapters 4 and 11
+    "musa": (
+        {"build_from_source": "yes", "build_args": "--torch --musa --fp64"},
+        "--env=MTHREADS_VISIBLE_DEVICES=all",
+        "--shm-size=80g",
+        './docker setup "$PWD"',
+        "groupadd -o -g 109 render",
+        "PYTORCH_REPO_PATH=",
+        "MUSA_HOME=",
+        "bash build.sh $BUILD_ARGS",
+        "BUILD_ARGS='--torch --musa --fp64'",
+    ),
+    # HiDream-E1 migration guide, chapter 1
+    "npu": ({}, "npu-smi info", "torch.npu.is_available()", "install the CANN toolkit", "install the operator package"),
+}
+"""What the documents have a person type or look for, by target, behind the settings of the plan."""
+
+
 def full_plan(target: str, folder: Path) -> DeployPlan:
     return make_plan(target, read_bundle(full_bundle(facts_of(target), target, folder)), {})
 
@@ -83,6 +127,15 @@ def test_a_plan_shows_every_command(target: str, tmp_path: Path) -> None:
             assert planned.step.title.render(lang) in text
             for script in (planned.step.check, planned.step.run):
                 assert all(line in text for line in script.splitlines())
+
+
+@pytest.mark.parametrize("target", MANUALS)
+def test_what_the_manuals_have_people_type_is_in_the_plan(target: str, tmp_path: Path) -> None:
+    given, *commands = MANUALS[target]
+    assert isinstance(given, dict)
+    plan = make_plan(target, read_bundle(full_bundle(facts_of(target), target, tmp_path)), given)
+    text = "\n".join(plan_lines(plan, "en"))
+    assert [command for command in commands if str(command) not in text] == []
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -2,6 +2,36 @@
 
 from __future__ import annotations
 
+SWITCH = """
+import torch_musa
+for allowed in (True, False):
+    torch.backends.mudnn.allow_tf32 = allowed
+    assert torch_musa._MUSAC._get_allow_tf32() is allowed
+torch_musa._MUSAC._set_allow_tf32(True)
+assert torch.backends.mudnn.allow_tf32
+layer = torch.nn.Conv2d(3, 4, 3).to("musa", memory_format=torch.channels_last)
+images = torch.ones(2, 3, 8, 8, device="musa").to(memory_format=torch.channels_last)
+assert layer(images).is_contiguous(memory_format=torch.channels_last)
+torch.backends.mudnn.allow_tf32 = False
+"""
+"""The developer manual's TF32 switch (5.7, 8.2), read as it reads it, and a layout that it does not change."""
+
+PROFILED = """
+import os, tempfile
+from torch.profiler import ProfilerActivity, profile
+verbose = torch._C._profiler._ExperimentalConfig(verbose=True)
+both = [ProfilerActivity.CPU, ProfilerActivity.MUSA]
+with profile(activities=both, with_stack=True, record_shapes=True, experimental_config=verbose) as profiled:
+    torch.ones(8, 8, device="musa") * 2
+table = profiled.key_averages(group_by_input_shape=True).table(sort_by="self_device_time_total", row_limit=200)
+assert "aten::mul" in table and "[8, 8]" in table
+assert "aten::mul" in profiled.key_averages(group_by_stack_n=5).table(row_limit=200)
+with tempfile.TemporaryDirectory() as folder:
+    profiled.export_stacks(os.path.join(folder, "stacks"), "self_cpu_time_total")
+    assert os.path.getsize(os.path.join(folder, "stacks"))
+"""
+"""The tables and stacks of the manual's profiler chapter (8.1), with the sort key that torch has now."""
+
 WORKS = {
     "musa": [
         "import torch_musa, sys; assert torch_musa is torch.musa is sys.modules['torch_musa']",
@@ -19,6 +49,8 @@ WORKS = {
         "with torch.musa.amp.autocast(): assert torch.is_autocast_enabled() and not torch.is_autocast_enabled('cpu')",
         "assert torch.distributed.is_mccl_available(); assert torch.version.musa is None",
         "assert torch.musa.is_tf32_supported() == (torch.musa.get_device_capability() >= (2, 2))",
+        SWITCH,
+        PROFILED,
     ],
 }
 """Statements that a program may have, by target."""
@@ -47,7 +79,7 @@ NOTED = {
         ("not-rehearsed", "torch_musa.utils.compare_tool.CompareWithCPU"),
         ("missing-api", "torch_musa.utils.compare_tool.compare_tensors_tool"),
         ("missing-api", "torch.musa.nvtx"),
-        ("unverified-api", "torch.musa._MUSAC._no_such"),
+        ("unverified-api", "torch_musa._MUSAC._no_such"),
     ],
 }
 """Events of these: their kinds and subjects."""

@@ -20,6 +20,7 @@ WORKS = {
         "import torch.npu.amp",
         "import torch_npu.contrib.module.drop_path; from torch_npu.contrib.module import BiLSTM",
         "import torch_npu; isinstance(1, torch_npu.contrib.module.BiLSTM)",
+        "from torch_npu.contrib.module import MultiheadAttention",
         "from torch_npu.npu import graphs, utils; import torch.npu.graphs; import torch_npu._inductor",
         "from torch_npu.npu import mstx; from torch_npu.npu.mstx import mstx as other; assert mstx is other",
         "from torch_npu.npu.random import manual_seed_all",

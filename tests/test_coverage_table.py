@@ -1,0 +1,67 @@
+"""The table of capabilities: it is whole, each proof names something that runs, and the pages are as it says."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+import coverage_table
+from coverage_table import Outcome, TableError, read, report, stale
+
+TEXT = coverage_table.TABLE.read_text(encoding="utf-8")
+
+
+def test_the_table_is_whole_and_every_proof_can_be_run() -> None:
+    titles, rows = read(TEXT)
+    assert len(rows) == 194
+    problems = {proof: coverage_table.problem_of(proof) for proof in coverage_table.proofs_of(rows)}
+    assert {proof: problem for proof, problem in problems.items() if problem} == {}
+    assert [row.number for row in rows if row.status == "missing"] == []
+    assert stale(titles, rows, write=False) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text.replace("number = 7\n", "number = 8\n", 1), "not 1 to 194"),
+        (lambda text: text.replace('status = "works"', 'status = "missing"', 1), "a reason belongs"),
+        (lambda text: text.replace('status = "works"', 'status = "done"', 1), "is no status"),
+        (lambda text: text.replace("section = ", "chapter = ", 1), "unknown chapter"),
+        (lambda text: text.replace('\nstatus = "rehearsed"', "", 1), "row 1: lacks status"),
+        (lambda text: re.sub(r"proof = \[.*?\]\n", "", text, count=1, flags=re.DOTALL), "without a proof"),
+    ],
+)
+def test_a_table_that_is_not_whole_is_refused(change: Callable[[str], str], said: str) -> None:
+    with pytest.raises(TableError, match=said):
+        read(change(TEXT))
+
+
+@pytest.mark.parametrize(
+    ("proof", "problem"),
+    [
+        ("tests/test_coverage_table.py::test_the_table_is_whole_and_every_proof_can_be_run", ""),
+        ("tests/test_coverage_table.py::test_of_yesterday", "no such test"),
+        ("tests/test_of_yesterday.py", "no such file"),
+        ("torchferry convert .", "no such command"),
+        ("story of-yesterday", "no such story"),
+        ("rm -r .", "neither a test"),
+    ],
+)
+def test_what_a_proof_may_be(proof: str, problem: str) -> None:
+    assert problem in coverage_table.problem_of(proof) if problem else not coverage_table.problem_of(proof)
+
+
+def test_a_proof_that_fails_makes_its_rows_red_and_a_skipped_one_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = read(TEXT)[1][:3]
+    well = {proof: Outcome() for row in rows for proof in row.proof}
+    assert report(rows, well) == 0
+    skipped = rows[0].proof[-1]
+    assert report(rows, well | {skipped: Outcome(skipped=("needs root",))}) == 0
+    assert "part row 1: not run here: needs root" in capsys.readouterr().out
+    assert report(rows, well | {rows[1].proof[0]: Outcome("1 of 2 failed: test_x")}) == 1
+    assert "RED  row 2 (" in capsys.readouterr().out

@@ -1,0 +1,314 @@
+"""The table of capabilities: every capability that five documents of vendors and projects describe, and what proves it.
+
+    python tools/coverage_table.py [--write | --check] [--only NUMBER ...] [--workers N]
+
+Without an option it runs every proof of `tools/coverage.toml` once, names the rows whose proof fails, and writes
+`docs/*/coverage.md`. `--write` only writes the pages, `--check` only compares them. Ends with 1 when a proof fails, a
+row is `missing`, or a page is not as the table says.
+
+A proof is a test (`tests/...py`, `tests/...py::test_name`), a story (`story NAME`, run as its page shows it), or a
+command (`torchferry ...`) that ends with 0 in the root of the checkout. A test that is skipped here (no root, no
+compiler, no wheel of the vendor) proves nothing and fails nothing; it is listed with its reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import click
+
+from torchferry.cli import cli
+from torchferry.core.messages import Bilingual
+from torchferry.core.toml import loads
+
+ROOT = Path(__file__).parent.parent
+TABLE = ROOT / "tools" / "coverage.toml"
+ROWS = 194
+"""How many capabilities the documents describe."""
+
+STATUSES = {
+    "works": Bilingual("works", "可用"),
+    "rehearsed": Bilingual("rehearsed", "已预演"),
+    "card": Bilingual("needs a card", "需要卡"),
+    "missing": Bilingual("missing", "缺少"),
+}
+"""What a row may say: done without a card, done on a simulated card or server, only a card can prove it, not there."""
+
+WORDS = {
+    "title": Bilingual("What the documents describe, and what proves it", "文档描述的能力与其证明"),
+    "head": Bilingual(
+        "torchferry was made for what five documents describe: two manuals, two guides and one summary of a migration. "
+        "This page has every capability of them, in our words, with what does it here and a proof that runs: "
+        "`make coverage` runs all of them. No document is needed to read it.",
+        "torchferry 是为五份文档所描述的工作而做的：两份手册、两份指南和一份迁移总结。"
+        "本页用我们自己的话列出其中的每一项能力，在这里由什么完成，以及由哪个可运行的证明支撑："
+        "`make coverage` 会运行全部证明。读本页不需要那些文档。",
+    ),
+    "legend": Bilingual(
+        "- **{works}**: done and proven on any machine.\n"
+        "- **{rehearsed}**: proven on a simulated card, or on a fake server. That proves that code is right for the "
+        "API, not speed or accuracy on the card.\n"
+        "- **{card}**: only a card, or what only its vendor gives out, can prove it; the row has the reason. Its proof "
+        "is of the part that needs none.\n"
+        "- **{missing}**: not there.",
+        "- **{works}**：在任何机器上都能完成并已证明。\n"
+        "- **{rehearsed}**：在模拟卡或假服务器上证明。这说明代码对 API 是正确的，不说明卡上的速度或精度。\n"
+        "- **{card}**：只有卡，或只有厂商才提供的东西才能证明；该行写明原因。其证明针对不需要卡的部分。\n"
+        "- **{missing}**：没有。",
+    ),
+    "made": Bilingual(
+        "This page is written from `tools/coverage.toml` by `make coverage`.",
+        "本页由 `make coverage` 根据 `tools/coverage.toml` 写成。",
+    ),
+    "section": Bilingual("section", "章节"),
+    "what": Bilingual("what is described", "描述的能力"),
+    "use": Bilingual("with torchferry", "在 torchferry 中"),
+    "status": Bilingual("status", "状态"),
+    "proof": Bilingual("proof", "证明"),
+    "colon": Bilingual(": ", "："),
+    "stop": Bilingual(". ", "。"),
+}
+"""The words of the pages."""
+
+KEYS = {"number", "section", "en", "zh", "use", "status", "proof", "reason", "reason_zh"}
+
+
+class TableError(Exception):
+    """The table is not whole."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One capability.
+
+    Attributes:
+        number: From 1.
+        document: Key of the document in the table.
+        section: Of the document.
+        what: The capability, in our words.
+        use: What does it here: commands, names or rules, in Markdown.
+        status: One of `STATUSES`.
+        proof: Tests and commands.
+        reason: Why only a card can prove it, or why it is missing.
+    """
+
+    number: int
+    document: str
+    section: str
+    what: Bilingual
+    use: str
+    status: str
+    proof: tuple[str, ...]
+    reason: Bilingual | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a proof came to: nothing failed, and how much of it was not run here, with the reasons."""
+
+    failed: str = ""
+    skipped: tuple[str, ...] = ()
+
+
+def read(text: str) -> tuple[dict[str, Bilingual], list[Row]]:
+    """Return the titles of the documents, by key, and the rows in order.
+
+    Raises:
+        TableError: a key is unknown or lacking, or a value has no meaning.
+    """
+    data: dict[str, Any] = loads(text)
+    titles = {key: Bilingual(entry["en"], entry["zh"]) for key, entry in data["document"].items()}
+    rows = []
+    for key, entry in data["document"].items():
+        for row in entry["row"]:
+            number = row.get("number")
+            if unknown := row.keys() - KEYS:
+                raise TableError(f"row {number}: unknown {', '.join(sorted(unknown))}")
+            if lacking := {"number", "section", "en", "zh", "use", "status"} - row.keys():
+                raise TableError(f"row {number}: lacks {', '.join(sorted(lacking))}")
+            if row["status"] not in STATUSES:
+                raise TableError(f"row {number}: {row['status']} is no status")
+            reason = Bilingual(row["reason"], row["reason_zh"]) if "reason" in row else None
+            if (reason is None) != (row["status"] in ("works", "rehearsed")):
+                raise TableError(f"row {number}: a reason belongs to what a card has to prove or what is missing")
+            proof = tuple(row.get("proof", ()))
+            if not proof and row["status"] in ("works", "rehearsed"):
+                raise TableError(f"row {number}: {row['status']} without a proof")
+            what = Bilingual(row["en"], row["zh"])
+            rows.append(Row(number, key, row["section"], what, row["use"], row["status"], proof, reason))
+    if [row.number for row in rows] != list(range(1, ROWS + 1)):
+        raise TableError(f"the rows are not 1 to {ROWS}, in order")
+    return titles, rows
+
+
+@cache
+def _tests_of(path: Path) -> frozenset[str]:
+    """Return the names of the tests of a file."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+
+
+def problem_of(proof: str) -> str:
+    """Return why nothing of this name can be run, or an empty text."""
+    if proof.startswith("tests/"):
+        file, _, name = proof.partition("::")
+        if not (ROOT / file).is_file():
+            return "no such file"
+        return "" if not name or name in _tests_of(ROOT / file) else "no such test"
+    first, *words = shlex.split(proof)
+    if first == "story":
+        pages = (ROOT / "docs" / lang / "stories" / f"{words[0]}.md" for lang in ("en", "zh"))
+        return "" if all(page.is_file() for page in pages) else "no such story"
+    if first != "torchferry" or not words:
+        return "neither a test, a story nor a command of torchferry"
+    return "" if words[0] in cli.list_commands(click.Context(cli)) else "no such command"
+
+
+def proofs_of(rows: Iterable[Row]) -> list[str]:
+    """Return each proof once, in the order in which they appear."""
+    return list(dict.fromkeys(proof for row in rows for proof in row.proof))
+
+
+def run(proofs: Iterable[str], workers: int) -> dict[str, Outcome]:
+    """Run proofs, all tests of them in one run of pytest, and return what each came to."""
+    tests = [proof for proof in proofs if proof.startswith("tests/")]
+    outcomes = _tested(tests, workers) if tests else {}
+    for command in (proof for proof in proofs if not proof.startswith("tests/")):
+        print(f"$ {command}", flush=True)
+        first, *words = shlex.split(command)
+        words = [sys.executable, *(["tools/stories.py"] if first == "story" else ["-m", first]), *words]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+        last = (done.stderr.strip() or done.stdout.strip()).rpartition("\n")[2]
+        outcomes[command] = Outcome(f"ended with {done.returncode}: {last}" if done.returncode else "")
+    return outcomes
+
+
+def _tested(tests: list[str], workers: int) -> dict[str, Outcome]:
+    """Run tests and return what each name came to: a file and its tests may both be named."""
+    whole = {test for test in tests if "::" not in test}
+    asked = [test for test in tests if test in whole or test.partition("::")[0] not in whole]
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        options = ["-q", "-n", str(workers), "--dist", "worksteal", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        subprocess.run([sys.executable, "-m", "pytest", *options, *asked], cwd=ROOT, check=False, env=environment)
+        cases = list(ElementTree.parse(report).getroot().iter("testcase")) if report.exists() else []  # noqa: S314 - pytest wrote it
+    found: dict[str, list[ElementTree.Element]] = {}
+    for case in cases:
+        file = case.get("classname", "").replace(".", "/") + ".py"
+        name = case.get("name", "").partition("[")[0]
+        for proof in (file, f"{file}::{name}"):
+            found.setdefault(proof, []).append(case)
+    return {test: _came_to(found.get(test, [])) for test in tests}
+
+
+def _came_to(cases: list[ElementTree.Element]) -> Outcome:
+    """Return what the cases of one test came to."""
+    if not cases:
+        return Outcome("was not run")
+    failed = [
+        case.get("name", "") for case in cases if case.find("failure") is not None or case.find("error") is not None
+    ]
+    skips = [skip for case in cases if (skip := case.find("skipped")) is not None]
+    reasons = tuple(dict.fromkeys(skip.get("message", "") for skip in skips))
+    return Outcome(f"{len(failed)} of {len(cases)} failed: {', '.join(failed)}" if failed else "", reasons)
+
+
+def page(titles: dict[str, Bilingual], rows: list[Row], lang: str) -> str:
+    """Return the page in a language."""
+
+    def word(name: str) -> str:
+        return WORDS[name].render(lang)
+
+    return "\n".join(_lines(titles, rows, lang, {name: word(name) for name in WORDS})) + "\n"
+
+
+def _lines(titles: dict[str, Bilingual], rows: list[Row], lang: str, word: dict[str, str]) -> Iterator[str]:
+    """Yield the lines of the page."""
+    statuses = {name: text.render(lang) for name, text in STATUSES.items()}
+    yield f"# {word['title']}\n\n{word['head']}\n\n{word['legend'].format(**statuses)}\n"
+    counts = {key: Counter(row.status for row in rows if row.document == key) for key in titles}
+    yield f"| | {' | '.join(statuses.values())} |\n|---|{'---|' * len(statuses)}"
+    for key, title in titles.items():
+        yield f"| {title.render(lang)} | {' | '.join(str(counts[key][name]) for name in statuses)} |"
+    total = Counter(row.status for row in rows)
+    yield f"| **{len(rows)}** | {' | '.join(f'**{total[name]}**' for name in statuses)} |"
+    for key, title in titles.items():
+        yield f"\n## {title.render(lang)}\n"
+        yield f"| | {' | '.join(word[name] for name in ('section', 'what', 'use', 'status', 'proof'))} |\n{'|---' * 6}|"
+        for row in rows:
+            if row.document == key:
+                status = statuses[row.status]
+                if row.reason is not None:
+                    status += f"{word['colon']}{row.reason.render(lang)}"
+                proofs = "<br>".join(f"`{proof}`" for proof in row.proof)
+                yield f"| {row.number} | {row.section} | {row.what.render(lang)} | {row.use} | {status} | {proofs} |"
+    yield f"\n{word['made']}"
+
+
+def stale(titles: dict[str, Bilingual], rows: list[Row], *, write: bool) -> list[Path]:
+    """Return the pages that were not as the table says, and write them where asked."""
+    different = []
+    for lang in ("en", "zh"):
+        path = ROOT / "docs" / lang / "coverage.md"
+        text = page(titles, rows, lang)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            different.append(path)
+            if write:
+                path.write_text(text, encoding="utf-8")
+    return different
+
+
+def main() -> int:
+    """Run the proofs, or write or compare the pages."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--write", action="store_true", help="write the pages and run nothing")
+    choice.add_argument("--check", action="store_true", help="compare the pages and run nothing")
+    parser.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="run the proofs of these rows alone")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that run tests")
+    arguments = parser.parse_args()
+    titles, rows = read(TABLE.read_text(encoding="utf-8"))
+    pages = stale(titles, rows, write=not arguments.check)
+    if arguments.check or arguments.write:
+        for path in pages:
+            print(f"{path.relative_to(ROOT)} {'is stale' if arguments.check else 'is written'}")
+        return int(bool(arguments.check and pages))
+    chosen = [row for row in rows if not arguments.only or row.number in arguments.only]
+    return report(chosen, run(proofs_of(chosen), arguments.workers))
+
+
+def report(rows: list[Row], outcomes: dict[str, Outcome]) -> int:
+    """Print which rows are proven, and return 1 when one is not."""
+    proven = Counter[str]()
+    red = 0
+    for row in rows:
+        failed = [f"{proof}: {outcomes[proof].failed}" for proof in row.proof if outcomes[proof].failed]
+        skipped = [reason for proof in row.proof for reason in outcomes[proof].skipped]
+        if failed or row.status == "missing":
+            red += 1
+            print(f"RED  row {row.number} ({row.what.render('en')}): {'; '.join(failed) or 'missing'}")
+            continue
+        if skipped:
+            print(f"part row {row.number}: not run here: {'; '.join(dict.fromkeys(skipped))}")
+        proven[row.status] += 1
+    counts = ", ".join(f"{count} {name}" for name, count in proven.items())
+    print(f"{len(rows)} rows, {len(outcomes)} proofs: {counts}; {red} red")
+    return int(red > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
