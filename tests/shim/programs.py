@@ -907,6 +907,18 @@ print(f(torch.ones(1, device="cuda")).item())
         {PTEX: "...has no `torch.compile`"},
     ),
     Program(
+        "a library's property shows the device as to the one who asks",
+        """
+import torch
+library = {"__name__": "torchgen.models", "torch": torch}  # sees the card
+exec("class Model(torch.nn.Linear):\\n @property\\n def device(self): return self.weight.device\\n"
+     "def inside(model): return model.device.type", library)
+model = library["Model"](1, 1).to("cuda")
+print(model.device == model.weight.device == torch.ones(1, device="cuda").device, library["inside"](model) == "cuda")
+""",
+        "True False",
+    ),
+    Program(
         "a script asks as other code does",
         """
 import linecache, torch

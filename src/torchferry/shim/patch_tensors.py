@@ -111,6 +111,13 @@ def legacy_dtype(kind: Any) -> torch.dtype | None:
     return dtype if isinstance(dtype, torch.dtype) else None
 
 
+_READERS = frozenset({"device", "get_parameter_device"})
+"""Functions that read a device for whoever calls them, such as the property of transformers' and diffusers' models.
+
+The program compares `model.device` with that of a tensor, and a pipeline that of a model with that of a generator: both
+must be seen as by the one who asks, not as by the library that happens to hold the property."""
+
+
 def shown_device(
     get: Callable[[Any], torch.device], devices: Devices, policy: CallerPolicy, depth: int = 1
 ) -> Callable[[Any], Any]:
@@ -129,7 +136,10 @@ def shown_device(
         cuda_device = to_cuda.get(real)
         if cuda_device is None:
             return real
-        name = sys._getframe(depth).f_globals.get("__name__", "")
+        frame = sys._getframe(depth)
+        while frame.f_code.co_name in _READERS and frame.f_back is not None:
+            frame = frame.f_back
+        name = frame.f_globals.get("__name__", "")
         sees_card = by_module.get(name)
         if sees_card is None:
             sees_card = decide(name)
