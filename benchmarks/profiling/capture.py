@@ -1,18 +1,22 @@
 """What it costs a program to be recorded by `torchferry profile`, beside torch.profiler in the program itself.
 
-    python -m benchmarks.profiling.capture [--target npu] [--rounds 8]
+    python -m benchmarks.profiling.capture [--target npu] [--rounds 60]
 
-One process trains a small GPT, a round of steps after the other: alone, with `torch.profiler` as a program would write
-it, and with what `torchferry profile` puts into a process, without and with marks of modules. All record the same steps
-and write a trace. What is compared is the processor time of a round, its trace included, the least of the rounds, which
-come in turn. With modules, which is the default of the command, each forward of a module is an event more in the trace.
+One process trains a small GPT: alone, with `torch.profiler` as a program would write it, and with what `torchferry
+profile` puts into a process, without and with marks of modules. All record the same steps and write a trace. In each
+round every mode has one turn, in an order drawn anew, with an empty garbage collector. What is compared is the
+processor time of a turn, its trace included, with that of `torch.profiler` in the same round: the median of the rounds
+and its 95 % interval, from the order of the values. `torch.profiler` runs twice in a round: what the second costs more
+than the first is the noise. With modules, the default of the command, each forward of a module is an event more.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
+import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -20,13 +24,13 @@ from pathlib import Path
 from benchmarks.measure import cost
 
 PROGRAM = """
-import json, os, sys, time
+import gc, json, os, random, shutil, sys, time
 import torch
 from torch import nn
 from torchferry.profiling.recorder import StepRecorder
 
 device, rounds, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-ACTIVE = 10
+ACTIVE = 4
 torch.manual_seed(0)
 
 
@@ -78,6 +82,10 @@ def direct(number):
             profiler.step()
 
 
+def again(number):
+    direct(number)
+
+
 def recorded(number, modules=False):
     options = {"skip_first": 1, "wait": 1, "warmup": 1, "active": ACTIVE, "repeat": 1, "modules": modules}
     options |= {"shapes": True, "memory": False, "stack": False, "flops": False}
@@ -93,33 +101,49 @@ def with_modules(number):
 
 
 spent = {}
+modes = [alone, direct, again, recorded, with_modules]
+order = random.Random(0)
 for number in range(rounds + 1):
-    for mode in (alone, direct, recorded, with_modules):
+    for mode in order.sample(modes, len(modes)):
+        gc.collect()
         begin = time.process_time()
         mode(number)
         if number:  # the first round warms up
             spent.setdefault(mode.__name__, []).append(time.process_time() - begin)
+    shutil.rmtree(folder)
+    os.mkdir(folder)
 print("SPENT " + json.dumps(spent))
 """
 
 TITLES = {
     "alone": "the program alone",
     "direct": "torch.profiler in the program",
+    "again": "the same again: the noise",
     "recorded": "torchferry profile --no-modules",
     "with_modules": "torchferry profile",
 }
+
+
+def median_interval(values: list[float]) -> tuple[float, float, float]:
+    """Return the median of independent values and a 95 % interval of it: two values in their order (sign test)."""
+    ordered = sorted(values)
+    half = 0.98 * math.sqrt(len(ordered))  # 1.96 standard deviations of a binomial count with p = 1/2
+    middle = len(ordered) / 2
+    low, high = max(math.floor(middle - half), 0), min(math.ceil(middle + half), len(ordered) - 1)
+    return statistics.median(ordered), ordered[low], ordered[high]
 
 
 def main() -> int:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="", help="simulated card; without one, this machine's CPU")
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=60)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        script, output = Path(name, "train.py"), Path(name, "output")
+        script, output, traces = Path(name, "train.py"), Path(name, "output"), Path(name, "traces")
+        traces.mkdir()
         script.write_text(PROGRAM, encoding="utf-8")
-        command = [sys.executable, str(script), arguments.target or "cpu", str(arguments.rounds), name]
+        command = [sys.executable, str(script), arguments.target or "cpu", str(arguments.rounds), str(traces)]
         if arguments.target:
             command = [sys.executable, "-m", "torchferry", "rehearse", "-t", arguments.target, "--", *command]
         code = cost(command, output, {**os.environ, "OMP_NUM_THREADS": "1"}).code
@@ -128,11 +152,12 @@ def main() -> int:
     if code or not line:
         raise RuntimeError(f"{' '.join(command)} ended with {code}: {text[-600:]}")
     spent: dict[str, list[float]] = json.loads(line.partition(" ")[2])
-    reference = min(spent["direct"])
-    print(f"13 steps on {arguments.target or 'cpu'}, 10 of them recorded; the least of {arguments.rounds} rounds")
+    print(f"7 steps on {arguments.target or 'cpu'}, 4 of them recorded; medians of {arguments.rounds} rounds")
     for mode, times in spent.items():
-        least = min(times)
-        print(f"{TITLES[mode]:<34} {least:7.3f} CPU s  {100 * (least / reference - 1):+6.1f} %  (to {max(times):.3f})")
+        ratios = [100 * (own / other - 1) for own, other in zip(times, spent["direct"], strict=True)]
+        median, low, high = median_interval(ratios)
+        said = "" if mode == "direct" else f"{median:+6.1f} %, 95 % between {low:+.1f} and {high:+.1f} %"
+        print(f"{TITLES[mode]:<34} {statistics.median(times):7.3f} CPU s  {said}")
     return 0
 
 

@@ -53,6 +53,10 @@ EPOCHS = "epoch mIoU\n1 0.4\n2 0.9\n"
         ("loss 3\nval loss 0.1\n", "loss", [3]),
         ("train loss 3 val loss 0.1\n", "val loss", [0.1]),
         ("mIoUx: 3\nxmIoU: 4\nval/mIoU: 5\nmIoU50 6\n", "mIoU", []),
+        ("[rank0]: loss 0.5\n[rank1]: loss 0.7\n", "loss", [0.5]),
+        ("[rank0]: step 1 loss [rank1]: step 1 loss 0.7\n0.5\n[rank0]: step 2 loss 0.4\n", "loss", [0.5, 0.4]),
+        ("[rank1]: loss 0.7[rank0]: loss 0.5\n\n", "loss", [0.5]),
+        ("[rank0]:| a | mIoU |\n[rank1]:| a | mIoU |\n[rank0]:| all | 85 |\n[rank1]:| all | 84 |\n", "mIoU", [85.0]),
     ],
 )
 def test_what_is_found(text: str, metric: str, numbers: list[float], tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ def save_image(path: Path, pixels: Any) -> None:
     ("own", "status", "said"),
     [
         (picture(), "green", "PSNR ∞ dB, SSIM 1.0000, hash 0 bits"),
-        (picture(noise=1.0), "green", "PSNR"),
+        (picture(noise=0.1), "green", "PSNR 6"),
+        (picture(noise=1.0), "red", "PSNR 5"),  # what 1 % of noise in the weights leaves is no rounding
         (picture(noise=60.0), "red", "PSNR"),
         (picture(seed=2), "red", "hash"),
         (picture(size=40), "red", "40x40 pixels, the reference has 48x48"),
@@ -55,6 +56,21 @@ def test_images(own: Any, status: str, said: str, tmp_path: Path) -> None:
     gate = judged(tmp_path, OutputTerms("image", "out", "reference", "*.png"))
     assert gate.status.value == status
     assert said in gate.measured.render("en")
+
+
+@pytest.mark.parametrize(
+    ("rounding", "noise", "status"),
+    [(2.0, 3.0, "green"), (2.0, 8.0, "red"), (0.0, 0.1, "green"), (0.0, 1.0, "red"), (None, 0.1, "not-judged")],
+)
+def test_images_beside_the_rounding_of_the_baseline(
+    rounding: float | None, noise: float, status: str, tmp_path: Path
+) -> None:
+    save_image(tmp_path / "reference" / "a.png", picture())
+    save_image(tmp_path / "out" / "a.png", picture(noise=noise))
+    if rounding is not None:
+        save_image(tmp_path / "again" / "a.png", picture(noise=rounding))
+    gate = judged(tmp_path, OutputTerms("image", "out", "reference", "*.png", rounding="again"))
+    assert gate.status.value == status, gate
 
 
 def test_figures_of_images(tmp_path: Path) -> None:

@@ -125,7 +125,9 @@ class OutputTerms:
         kind: `image`, `array` or `text`.
         folder, reference: Relative to the project.
         pattern: Which files of the reference count.
-        psnr: Least peak signal-to-noise ratio in dB, of images.
+        rounding: Folder with the results of the baseline once more, computed with another rounding, relative to the
+            project; empty for none. It says how far rounding alone brings images apart.
+        psnr: Least peak signal-to-noise ratio in dB, of images; None: `DEFAULT_PSNR`, or what `rounding` says.
         ssim: Least structural similarity, of images.
         hash_distance: Most bits of 64 by which the perceptual hashes may differ, of images.
         rtol, atol: Of arrays; None: what `torch.testing.assert_close` allows for the dtype.
@@ -135,7 +137,8 @@ class OutputTerms:
     folder: str
     reference: str
     pattern: str = "*"
-    psnr: float = 30.0
+    rounding: str = ""
+    psnr: float | None = None
     ssim: float = 0.9
     hash_distance: int = 8
     rtol: float | None = None
@@ -259,6 +262,7 @@ _GATES = Shape(
                 "folder": ValueKind.INSIDE,
                 "reference": _TEXT,
                 "pattern": _TEXT,
+                "rounding": ValueKind.INSIDE,
                 "psnr": _NUMBER,
                 "ssim": _NUMBER,
                 "hash-distance": _WHOLE,

@@ -278,7 +278,7 @@ def text(found: Facts, log: LoggedRun | None) -> str:
         '# kind = "image"',
         '# folder = "outputs"',
         '# reference = "reference"',
-        "# psnr = 30",
+        '# rounding = "outputs/rounding"',
         "# ssim = 0.9",
         "",
         "# no growth: less than both of these",

@@ -20,7 +20,7 @@ from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.numerics.curves.reading import FORMATS, Wanted, form_of
 from torchferry.numerics.curves.reading import read as read_curves
-from torchferry.numerics.curves.records import beginning, lines, plain, samples_of
+from torchferry.numerics.curves.records import RANK_HEAD, beginning, lines, plain, samples_of
 
 AT_LEAST, AT_MOST, ABOUT = ">=", "<=", "±"
 
@@ -268,7 +268,7 @@ def find_values(path: Path, metric: str, pattern: str = "", form: str = "auto") 
     if pattern:
         return list(_by_pattern(path, re.compile(pattern)))
     if path.is_file() and (form_of(path) if form == "auto" else form) == "text":
-        return _meant(path, metric, list(_in_text(path, plain(metric))))
+        return _meant(path, metric, _in_text(path, plain(metric)))
     log = read_curves(path, Wanted((plain(metric),), form=form))
     ranks = log.points.get(plain(metric), {})
     if not ranks:
@@ -338,44 +338,74 @@ def _kind(text: str, start: int) -> str:
     return "" if word is None else _KINDS.get(word[1].lower(), "")
 
 
-def _in_text(path: Path, metric: str) -> Iterator[tuple[str, LoggedValue]]:
-    """Yield the values that lines of text and tables have, each with its `_kind`."""
-    named = _named(metric)
-    rate = _rate(metric)
-    word = metric.split(" ", 1)[0] if rate is not None else metric.rsplit(" ", 1)[-1]
-    table: _Table | None = None
+def _in_text(path: Path, metric: str) -> list[tuple[str, LoggedValue]]:
+    """Return the values that lines of text and tables have, each with its `_kind`; of several ranks, the lowest's."""
+    by_rank: dict[int, _TextValues] = {}
+    word = metric.rpartition(" ")
+    reader = _named(metric), _rate(metric)
+    wanted = word[0].split(" ", 1)[0] if reader[1] is not None else word[2]
     for line in lines(path):
-        text = line.text
-        if table is not None:
-            value = table.row(text)
+        head = RANK_HEAD.match(line.text)
+        rank = -1 if head is None else int(head[1])
+        if rank not in by_rank:
+            by_rank[rank] = _TextValues(path, metric, wanted, *reader)
+        by_rank[rank].add(line.text if head is None else line.text[head.end() :], line.cut)
+    found = {rank: values.all() for rank, values in by_rank.items()}
+    return next((found[rank] for rank in sorted(found) if found[rank]), [])
+
+
+class _TextValues:
+    """The values of one rank, in the order of its lines."""
+
+    def __init__(
+        self, path: Path, metric: str, word: str, named: re.Pattern[str], rate: re.Pattern[str] | None
+    ) -> None:
+        self._path, self._metric, self._word, self._named, self._rate = path, metric, word, named, rate
+        self._table: _Table | None = None
+        self._found: list[tuple[str, LoggedValue]] = []
+
+    def all(self) -> list[tuple[str, LoggedValue]]:
+        """Return all of them, with those of a table that the log ends in.
+
+        Raises:
+            UsageError: a table has the metric for several rows, and none for all.
+        """
+        self._end_table()
+        return self._found
+
+    def add(self, text: str, cut: bool) -> None:
+        """Read a line; `cut` where the log stops in it."""
+        if self._table is not None:
+            value = self._table.row(text)
             if value is not None:
-                table.rows.append(value)
-                continue
-            if not table.rows and _RULE.match(text):
-                continue
-            yield from (("", each) for each in table.values(metric, path))
-            table = None
-        if word not in text.lower():
-            continue
+                self._table.rows.append(value)
+                return
+            if not self._table.rows and _RULE.match(text):
+                return
+            self._end_table()
+        if self._word not in text.lower():
+            return
         record = _record(text)
         if record is not None:
-            yield from (
-                ("", LoggedValue(sample.value)) for sample in samples_of(record) if plain(sample.metric) == metric
-            )
-            continue
-        matches = [match for match in named.finditer(text) if not line.cut or match.end() < len(text)]
-        if rate is not None and not matches:
-            matches = list(rate.finditer(text))
-        if matches:
-            first: dict[str, re.Match[str]] = {}  # an average behind the value is no new value
-            for match in matches:
-                first.setdefault(_kind(text, match.start()), match)
-            for kind, match in first.items():
-                yield kind, LoggedValue(float(match["value"].replace(",", "")), bool(match["percent"]))
-            continue
-        table = _Table.begun_by(text, metric)
-    if table is not None:
-        yield from (("", each) for each in table.values(metric, path))
+            samples = (sample for sample in samples_of(record) if plain(sample.metric) == self._metric)
+            self._found += [("", LoggedValue(sample.value)) for sample in samples]
+            return
+        matches = [match for match in self._named.finditer(text) if not cut or match.end() < len(text)]
+        if self._rate is not None and not matches:
+            matches = list(self._rate.finditer(text))
+        if not matches:
+            self._table = _Table.begun_by(text, self._metric)
+            return
+        first: dict[str, re.Match[str]] = {}  # an average behind the value is no new value
+        for match in matches:
+            first.setdefault(_kind(text, match.start()), match)
+        for kind, match in first.items():
+            self._found.append((kind, LoggedValue(float(match["value"].replace(",", "")), bool(match["percent"]))))
+
+    def _end_table(self) -> None:
+        if self._table is not None:
+            self._found += [("", each) for each in self._table.values(self._metric, self._path)]
+            self._table = None
 
 
 def _record(text: str) -> dict[str, Any] | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,16 @@ _SIGMA, _RADIUS, _K1, _K2 = 1.5, 5, 0.01, 0.03
 
 _HASHED, _LOW = 32, 8
 """Side of the picture that is hashed, and of its lowest frequencies: 64 bits (the hash `phash` of ImageHash)."""
+
+
+DEFAULT_PSNR = 60.0
+"""Least peak signal-to-noise ratio in dB where nothing else is stated: 6 % of the values one of 255 levels apart.
+
+Float32 that rounds otherwise stays above it, and 1 % of noise in the weights below (docs/en/accepting.md, Outputs).
+"""
+
+_MARGIN = 6.0
+"""What the target may be below the baseline's own rounding, in dB: twice the amplitude of the difference."""
 
 
 class PairVerdict(NamedTuple):
@@ -73,6 +84,12 @@ def _folder(situation: Situation, run: AcceptanceRun, terms: OutputTerms) -> Gat
         return judge.unjudged(terms.folder, reason, wanted=wanted)
     if not any((reference / name).stat().st_size for name in names):
         return judge.unjudged(terms.folder, say("the files of the reference folder are empty"), wanted=wanted)
+    limited = terms.psnr is None and not terms.rounding  # by the default
+    try:
+        terms = _with_limit(situation, terms, names)
+    except UnjudgedError as error:
+        return judge.unjudged(terms.folder, error.reason, wanted=wanted)
+    wanted = _wanted(terms)
     worst: PairVerdict | None = None
     bad = 0
     for name in names:
@@ -85,14 +102,48 @@ def _folder(situation: Situation, run: AcceptanceRun, terms: OutputTerms) -> Gat
     count = say_plural("{count} file", "{count} files", count=len(names))
     measured = say("{files}, the worst {worst}", files=count, worst=worst.measured)
     reason = say_plural("{count} file is not as the reference's", "{count} files are not as the reference's", count=bad)
+    if bad and terms.kind == "image" and limited:
+        reason = say(
+            "{text}; a program that computes with less than float32 rounds further: then state `rounding`, the images "
+            "of the baseline once more, computed with another rounding",
+            text=reason,
+        )
     return judge.held(not bad, terms.folder, measured, wanted, reason, float(bad), 0.0)
 
 
+def _with_limit(situation: Situation, terms: OutputTerms, names: Sequence[Path]) -> OutputTerms:
+    """Return terms that state the ratio: what they say, what the baseline's own rounding leaves, or the default.
+
+    Raises:
+        UnjudgedError: an image of the rounding is missing, or cannot be read.
+    """
+    if terms.kind != "image" or terms.psnr is not None:
+        return terms
+    if not terms.rounding:
+        return replace(terms, psnr=DEFAULT_PSNR)
+    root = situation.file.root
+    least = math.inf
+    for name in names:
+        again = root / terms.rounding / name
+        try:
+            if again.samefile(root / terms.reference / name):
+                raise UnjudgedError(say("{path} is the reference itself", path=again.relative_to(root)))
+            ratio = _psnr(_pixels(again), _pixels(root / terms.reference / name))
+        except (OSError, ValueError, SyntaxError, EOFError) as error:
+            raise UnjudgedError(
+                say("{path} cannot be read: {error}", path=f"{terms.rounding}/{name.as_posix()}", error=error)
+            ) from None
+        least = min(least, ratio)
+    return replace(terms, psnr=min(least - _MARGIN, DEFAULT_PSNR))
+
+
 def _wanted(terms: OutputTerms) -> Message:
+    if terms.kind == "image" and terms.psnr is None and terms.rounding:
+        return say("as near as the baseline's own rounding in {folder}", folder=terms.rounding)
     if terms.kind == "image":
         return say(
             "PSNR of at least {psnr} dB, SSIM of at least {ssim}, hash within {bits} bits",
-            psnr=f"{terms.psnr:g}",
+            psnr=f"{DEFAULT_PSNR if terms.psnr is None else terms.psnr:.4g}",
             ssim=f"{terms.ssim:g}",
             bits=terms.hash_distance,
         )
@@ -143,17 +194,16 @@ def needed(module: str, title: str) -> Any:
 
 
 def _images(own: Path, reference: Path, terms: OutputTerms) -> PairVerdict:
-    numpy = needed("numpy", "numpy")
     first, second = _pixels(own), _pixels(reference)
     if first.shape != second.shape:
         sizes = ["x".join(map(str, array.shape[1::-1])) for array in (first, second)]
         return PairVerdict(
             False, say("{own} pixels, the reference has {other}", own=sizes[0], other=sizes[1]), math.inf
         )
-    error = float(numpy.mean((first - second) ** 2))
-    psnr = math.inf if error == 0 else -10 * math.log10(error)
+    psnr = _psnr(first, second)
     similarity = ssim(first, second)
     distance = int((perceptual_hash(own) != perceptual_hash(reference)).sum())
+    assert terms.psnr is not None
     good = psnr >= terms.psnr and similarity >= terms.ssim and distance <= terms.hash_distance
     measured = say(
         "PSNR {psnr} dB, SSIM {ssim}, hash {bits} bits",
@@ -162,6 +212,18 @@ def _images(own: Path, reference: Path, terms: OutputTerms) -> PairVerdict:
         bits=distance,
     )
     return PairVerdict(good, measured, -psnr + (0 if good else 1e6))
+
+
+def _psnr(first: NDArray[Any], second: NDArray[Any]) -> float:
+    """Return the peak signal-to-noise ratio of two pictures in dB.
+
+    Raises:
+        ValueError: their sizes differ.
+    """
+    if first.shape != second.shape:
+        raise ValueError(f"{first.shape[1]}x{first.shape[0]} and {second.shape[1]}x{second.shape[0]} pixels")
+    error = float(((first - second) ** 2).mean())
+    return math.inf if error == 0 else -10 * math.log10(error)
 
 
 def _pixels(path: Path) -> NDArray[Any]:

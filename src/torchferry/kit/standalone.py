@@ -299,7 +299,9 @@ def dependencies() -> SetupAnswer:
         names = " ".join(unlisted)
         remedies.append(say("`pip install {names}`: the code imports them, and no list has them", names=names))
     if unknown:
-        remedies.append(say("find out which distribution has {names}, and add it to the list", names=", ".join(unknown)))
+        remedies.append(
+            say("find out which distribution has {names}, and add it to the list", names=", ".join(unknown))
+        )
     said = say(
         "{fitting} of {requirements} requirements, {imported} of {modules} imports",
         fitting=sum(listed.values()), requirements=len(listed), imported=len(MODULES) - len(failures),

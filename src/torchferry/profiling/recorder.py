@@ -86,6 +86,9 @@ class ModuleRanges:
         if is_dynamo_compiling():
             return
         opened = self._open()
+        if opened and opened[-1][0] is module:  # nearly always
+            opened.pop()[1].__exit__(None, None, None)
+            return
         if not any(entered is module for entered, _ in opened):
             return  # it was entered before the marking began
         while opened:  # a module that raised has not been left

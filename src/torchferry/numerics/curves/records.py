@@ -7,7 +7,7 @@ import csv
 import gzip
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -146,16 +146,46 @@ def lines(path: Path) -> Iterator[Line]:
     """Yield the lines of a file; a carriage return ends one too, so that each state of a progress bar is a line.
 
     Colours are removed, bytes that are no UTF-8 are replaced, and of a line of more than 256 K characters the rest is
-    skipped. The file is never held as a whole.
+    skipped. The file is never held as a whole. Where ranks write in each other's lines, each gets its own again.
 
     Raises:
         TorchferryError: the file cannot be read.
     """
     try:
         with _opened(path) as file:
-            yield from _split(file)
+            yield from _of_ranks(_split(file))
     except (OSError, EOFError) as error:
         raise unreadable(path, error) from None
+
+
+RANK_HEAD = re.compile(r"\[(?:rank|default)(\d{1,6})\]:")
+"""What torchrun puts before each line of a rank; of `[default0]:` the word is the role."""
+
+
+def _of_ranks(found: Iterable[Line]) -> Iterator[Line]:
+    """Yield lines with the head of one rank each.
+
+    A rank that writes while another one is in its line stands behind what that has written: `[rank0]: loss [rank1]:
+    loss 0.6`, and then `0.5` without a head. What one rank has begun is put together with the line behind it that has
+    no head. Where several have begun, nobody can tell whose that is, and all stands as it is.
+    """
+    begun = ""
+    for line in found:
+        heads = [head.start() for head in RANK_HEAD.finditer(line.text)] if "]:" in line.text else []
+        first = heads[0] if heads else len(line.text)
+        if begun:
+            yield Line(begun + line.text[:first], line.cut and not heads)
+            begun = ""
+        elif first or not heads:
+            yield Line(line.text[:first], line.cut and not heads)
+        if not heads:
+            continue
+        pieces = [line.text[start:end] for start, end in zip(heads, [*heads[1:], len(line.text)], strict=True)]
+        if len(pieces) == 2:
+            begun = pieces.pop(0)
+        yield from (Line(piece, line.cut and piece is pieces[-1]) for piece in pieces)
+    if begun:
+        yield Line(begun)
 
 
 def beginning(path: Path, size: int = 1 << 16) -> bytes:
