@@ -136,7 +136,7 @@ $(VENV)/.ready-rehearsal: $(VENV)/.ready
 	touch $@
 
 $(VENV)/.ready-deploy: $(VENV)/.ready-dev
-	$(BIN)/python -m pip install --quiet --editable '.[deploy]'
+	$(BIN)/python -m pip install --quiet --editable '.[deploy]' kubernetes-validate
 	touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready

@@ -138,7 +138,7 @@ MAY_IMPORT = {
     },
     "handover": {"core", "backends", "source", "migration", "acceptance"},
     "kit": {"core", "backends", "source", "rules", "migration", "device"},
-    "deploy": {"core", "backends"},
+    "deploy": {"core", "backends", "doctor"},
     "assistant": {"core", "backends", "source", "rules", "report"},
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),

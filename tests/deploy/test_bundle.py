@@ -86,16 +86,8 @@ class OneStep:
             "check": 'test -e "$PLACE"',
             "run": 'echo "${WORDS[1]}"; touch "$PLACE"',
             "undo": 'rm "$PLACE"',
-            "undo_note": Bilingual(""),
-            "needs": (),
-            "uses": (),
-            "when": ("", ""),
             "timeout": 20,
-            "ok_rc": (0,),
-            "verify_retries": 0,
-            "reboot": False,
             "refuse_busy": True,
-            "source": "",
             **fields,
         }
         self.step = DeployStep(**given)  # type: ignore[arg-type]

@@ -13,7 +13,8 @@ import pytest
 
 from torchferry.core.importable import is_importable
 from torchferry.deploy.plan import make_plan
-from torchferry.deploy.playing import PlayOptions, StepOutcome, _Events, _hidden
+from torchferry.deploy.playing import HostOutcome, PlayOptions, StepOutcome, _Events, _hidden
+from torchferry.deploy.records import RunRecord, record_file, write_record
 
 
 def run(folder: Path, *words: str) -> tuple[int, str, str]:
@@ -79,3 +80,32 @@ def test_what_hosts_print_is_text_without_secrets() -> None:
     assert outcomes == [StepOutcome("node", "image", "failed", 2.0, "to node with *** ***?[31m red?")]
     events.take({"event": "runner_on_failed", "event_data": {**data, "host": "another"}})
     assert len(outcomes) == 1
+
+
+def test_a_run_is_a_page_that_loads_nothing(tmp_path: Path) -> None:
+    hosts = {
+        "node1": [
+            ("architecture", "ok", 0.0, ""),
+            ("copy-installer", "changed", 4.0, ""),
+            ("driver", "changed", 6.0, ""),
+        ],
+        "<node2>": [("driver", "failed", 3.0, "ERROR: Kernel headers for 5.4 not found <script>")],
+        "node3": [("survey", "unreachable", 1.0, "Failed to connect to the host via ssh")],
+    }
+    outcomes = {
+        name: HostOutcome(name, {row[0]: StepOutcome(name, *row) for row in steps}) for name, steps in hosts.items()
+    }
+    (tmp_path / "hosts.ini").write_text("", encoding="utf-8")
+    path = tmp_path / "state" / "torchferry" / "deploy" / record_file("ptex", tmp_path / "hosts.ini").name
+    write_record(path, RunRecord("run", "ptex", 0.0, 30.0, outcomes))
+    status, text, errors = run(tmp_path, "report", "-t", "ptex", "-i", "hosts.ini", "-f", "html")
+    assert (status, errors) == (1, "")
+    assert "<script>" not in text
+    assert "&lt;node2&gt;: driver failed: install the driver" in text
+    assert "install linux-headers" in text, "the hint stands on the page"
+    assert '<td class="changed">changed (10 s)</td>' in text, "a copy counts to the stage that needs it"
+    assert "3 hosts, 2 failed." in text
+    assert "http:" not in text
+    assert "src=" not in text
+    status, chinese, _ = run(tmp_path, "report", "-t", "ptex", "-i", "hosts.ini", "-f", "html", "--lang", "zh")
+    assert 'lang="zh"' in chinese

@@ -6,12 +6,13 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.deploy.outputs import OUTPUTS, UNEXPLAINED
 from torchferry.backends import registry
-from torchferry.backends.datafile import VENDORS
+from torchferry.backends.datafile import VENDORS, DataOwner
 from torchferry.backends.deployment import Deployment, deployment
 from torchferry.core.errors import UsageError
 from torchferry.deploy.bundle import read_bundle, write_bundle
@@ -233,15 +234,71 @@ def test_files_for_containers_and_clusters(target: str) -> None:
     assert all(isinstance(variable.get("value", ""), str) for variable in container["env"])
 
 
+def manifests(target: str, nodes: int = 2) -> list[dict[str, Any]]:
+    yaml = pytest.importorskip("yaml")
+    facts = facts_of(target)
+    job = TrainingJob("train", ("bash", "train.sh"), nodes, 8, facts.kubernetes.resource or "example.com/card")
+    return list(yaml.safe_load_all(kubernetes(facts, settled(facts, GIVEN), job)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_manifests_hold_to_the_schemas_of_kubernetes(target: str) -> None:
+    validator = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    for version in ("1.25", validator.latest_version()):
+        for manifest in manifests(target):
+            validator.validate(manifest, version, strict=True)
+    batch = manifests(target)[1]
+    batch["spec"]["template"]["spec"]["containers"][0]["volumeMount"] = []
+    with pytest.raises(validator.ValidationError):
+        validator.validate(batch, "1.25", strict=True)
+
+
 def test_a_resource_that_is_not_public_is_asked_for() -> None:
     facts = facts_of("sdaa")
     with pytest.raises(UsageError, match="not public"):
         kubernetes(facts, settled(facts, GIVEN), TrainingJob("train", ("true",)))
 
 
-def test_a_target_without_the_file_says_so() -> None:
-    class Other:
-        NAME = "other"
-        DATA_DIRECTORY = Path(__file__).parent / "nothing"
+def written(folder: Path, text: str) -> type[DataOwner]:
+    """Return the owner of a folder whose deploy.toml is a small right one and `text`."""
+    head = '[sources]\nS = "s"\n[deployment]\nproduct = "p"\nsource = "S"\n'
+    (folder / "deploy.toml").write_text(head + text, encoding="utf-8")
+    return type("Other", (DataOwner,), {"NAME": "other", "DATA_DIRECTORY": folder})
 
-    assert deployment(Other) is None  # type: ignore[arg-type]
+
+def test_a_target_without_the_file_says_so(tmp_path: Path) -> None:
+    other = written(tmp_path, "")
+    assert deployment(other) is not None
+    (tmp_path / "deploy.toml").unlink()
+    assert deployment(other) is None
+
+
+STEP = '[[step]]\nid = "a"\nstage = "driver"\ntitle = "t"\ncheck = "true"\nsource = "S"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (STEP + "reboot = 1\n", "`reboot` is true or false"),
+        (STEP + "ok_rc = [2, 256]\n", "`ok_rc` is a list of exit codes"),
+        (STEP + "timeout = -1\n", "`timeout` is a whole number"),
+        (STEP + "timeout = 86401\n", "a day is the longest"),
+        (STEP + "needs = ['x']\n", "no .*file.* x"),
+        (STEP + "when = 'x=1'\n", "`when` names no"),
+        (STEP + "other = 1\n", "`other` is none of"),
+        (STEP.replace("driver", "drivers"), "`stage` is one of"),
+        (STEP + STEP, "two steps have one `id`"),
+        (STEP + STEP.replace('"a"', '"b"').replace("driver", "precheck"), "comes before driver"),
+        (
+            '[[value]]\nname = "a"\ndefault = "x"\nchoices = ["y"]\nabout = "b"\nsource = "S"\n',
+            "none of what it may be",
+        ),
+        ('[[value]]\nname = "path"\nabout = "b"\nsource = "S"\n', "no name for a variable"),
+        ('[[hint]]\nmatch = "("\ncause = "c"\ndo = "d"\nsource = "S"\n', "no regular expression"),
+        ("[container]\ndevices = '/dev/x'\nsource = 'S'\n", "`devices` is not a list of texts"),
+        ("[container]\nipc = 'host'\nsource = 'T'\n", "source `T` is not in"),
+    ],
+)
+def test_a_wrong_table_is_refused_by_its_name(text: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=problem):
+        deployment(written(tmp_path, text))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.lab.flows import npu_flow, sdaa_flow
-from tests.deploy.lab.servers import Servers, reason_to_skip
+from tests.deploy.lab.flows import other_flow
+from tests.deploy.lab.servers import FILL_WHILE_COPYING, Servers, reason_to_skip
 
 pytestmark = [
     pytest.mark.skipif(os.environ.get("TORCHFERRY_TEST_DEPLOY") != "1", reason="runs with `make test-deploy`"),
@@ -34,10 +34,11 @@ def test_npu_installers_end_with_2_and_the_host_restarts(servers: Servers) -> No
     """Driver, restart, firmware, restart, then CANN, whose licence is asked for, and torch-npu in the container."""
     servers.add("ascend", programs={"/lab/restart": "npu/restart"}, variables=RESTART)
     servers.wait()
-    flow = npu_flow(servers, servers.folder / "npu")
-    status, text = flow("run")
+    flow = other_flow("npu", servers)
+    with servers.restarting("ascend") as restarts:
+        status, text = flow("run")
     assert status == 0, text
-    assert len(servers.on("ascend", "cat /lab/restarts").split()) == 2, "one for the driver, one for the firmware"
+    assert len(restarts) == 2, "one for the driver, one for the firmware"
     assert "installed successfully" in servers.on("ascend", "cat /var/log/torchferry/npu/firmware.log")
     status, text = flow("run")
     assert status == 0, text
@@ -57,7 +58,7 @@ def test_sdaa_goes_on_installing_after_its_package_has_returned(servers: Servers
     """The package asks for a key, which nobody presses, and returns before the driver is there."""
     servers.add("teco", programs={"/usr/local/sbin/rpm": "sdaa/rpm"})
     servers.wait()
-    flow = sdaa_flow(servers, servers.folder / "sdaa")
+    flow = other_flow("sdaa", servers)
     status, text = flow("run")
     assert status == 0, text
     assert "teco  driver: changed" in text
@@ -68,6 +69,57 @@ def test_sdaa_goes_on_installing_after_its_package_has_returned(servers: Servers
     result = flow.json("verify")
     assert result["ok"], result["failures"]
     assert result["hosts"]["teco"]["steps"]["card-computes"] == "ok"
+
+
+def test_gcu_takes_the_framework_of_the_vendors_image(servers: Servers) -> None:
+    servers.add("s60", files={"fail": ""})
+    servers.wait()
+    flow = other_flow("gcu", servers)
+    status, text = flow("run")
+    assert status == 1
+    assert "s60: driver failed" in text, text
+    assert "linux-headers" in text
+    servers.on("s60", "rm /lab/fail")
+    status, text = flow("run")
+    assert status == 0, text
+    status, text = flow("run")
+    assert (status, "0 steps changed" in text) == (0, True), text
+    result = flow.json("verify")
+    assert result["ok"], result["failures"]
+    assert result["hosts"]["s60"]["steps"]["card-computes"] == "ok"
+
+
+def test_musa_installs_packages_binds_the_runtime_and_builds(servers: Servers) -> None:
+    """Driver and toolkit as packages, Docker's runtime, then torch_musa from source, which fails over left-overs."""
+    servers.add("mtt")
+    servers.wait()
+    before = servers.on("mtt", "dpkg -l | grep '^ii' | cut -c1-60; getent group")
+    flow = other_flow("musa", servers)
+    status, text = flow("run")
+    assert status == 0, text
+    assert "mtt  container-runtime: changed" in text
+    assert "left out: build: build_from_source is no" in text
+    assert servers.on("mtt", "docker inspect -f '{{.HostConfig.Runtime}}' torch_musa_dev").strip() == "mthreads"
+    build = ("--set", "build_from_source=yes")
+    servers.on("mtt", "docker exec torch_musa_dev mkdir -p /workspace/build/torch_musa/build")
+    status, text = flow("run", *build)
+    assert status == 1
+    assert "left-overs of an earlier build" in text, text
+    assert flow("run", *build, "--set", "build_args=--clean", "--only", "framework")[0] == 0
+    status, text = flow("run", *build)
+    assert status == 0, text
+    assert "mtt  build: changed" in text
+    status, text = flow("run", *build)
+    assert (status, "0 steps changed" in text) == (0, True), text
+    result = flow.json("verify", *build)
+    assert result["ok"], result["failures"]
+    status, text = flow("rollback", *build)
+    assert "container-runtime" in text, "what the vendor publishes no way back for is named"
+    assert servers.on("mtt", "dpkg -l | grep '^ii' | cut -c1-60; getent group") == before
+    servers.on("mtt", "touch /etc/modprobe.d/drivertoolkit.conf")
+    status, text = flow("run")
+    assert status == 1
+    assert "a cluster's own tool manages the driver" in text
 
 
 PASSWORD = "correct-horse-7531"
@@ -98,7 +150,7 @@ def test_passwords_are_typed_or_in_a_vault_and_written_nowhere(
 
     servers.add("locked", files={"password": PASSWORD}, programs={"/usr/local/sbin/rpm": "sdaa/rpm"})
     servers.wait()
-    flow = sdaa_flow(servers, servers.folder / "sdaa")
+    flow = other_flow("sdaa", servers)
     monkeypatch.setitem(flow.environment, "TMPDIR", str(tmp_path))
     monkeypatch.setitem(flow.environment, "HOME", str(tmp_path))
     servers.inventory = typed_inventory(servers)
@@ -126,6 +178,12 @@ def test_passwords_are_typed_or_in_a_vault_and_written_nowhere(
     folder.mkdir()
     both = done.stdout + done.stdout.replace("ansible_password", "ansible_become_password")
     (folder / "all.yml").write_text(both, encoding="utf-8")
+    servers.on("locked", FILL_WHILE_COPYING)
+    status, text = flow("run", "--only", "image", "--vault-password-file", str(key))
+    assert status == 1
+    assert "locked: copy-image-tar failed" in text, text
+    assert "the disk is full" in text, "what carries a password hides nothing else"
+    servers.on("locked", "rm /var/lib/torchferry/filler; umount -l /var/lib/torchferry")
     status, text = flow("run", "--only", "driver,image", "--vault-password-file", str(key))
     assert status == 0, text
     assert "locked  copy-image-tar: " in text

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.deploy.lab.flows import Flow, t20_flow
-from tests.deploy.lab.servers import Servers, reason_to_skip
+from tests.deploy.lab.servers import FILL_WHILE_COPYING, Servers, reason_to_skip
 
 pytestmark = [
     pytest.mark.skipif(os.environ.get("TORCHFERRY_TEST_DEPLOY") != "1", reason="runs with `make test-deploy`"),
@@ -106,8 +106,11 @@ def test_a_copy_that_was_cut_off_goes_on(flow: Flow) -> None:
         " && head -c 50000000 image_tar > incoming/image_tar.$(sha256sum < image_tar | head -c 16)"
         " && rm image_tar && docker rm -f t20_training_env_py38 && docker rmi ubuntu:20.04",
     )
+    before = flow.servers.received("new")
     status, text = flow("run", "--limit", "new", "--only", "image")
     assert status == 0, text
+    rest = (flow.bundle / "files" / "image_tar").stat().st_size - 50_000_000
+    assert rest < flow.servers.received("new") - before < 1.05 * rest + 2_000_000, "what was there is not sent again"
     size = (flow.bundle / "files" / "image_tar").stat().st_size
     assert flow.servers.on("new", f"stat -c %s {folder}/image_tar").strip() == str(size)
 
@@ -208,14 +211,6 @@ def test_each_failure_names_step_cause_and_remedy(broken: Flow) -> None:
         assert remedy in part, text
     assert "10.99.0." not in text, "no address is shown"
     assert "enflame" in broken.servers.on("busy", "lsmod"), "a driver in use stays"
-
-
-FILL_WHILE_COPYING = """
-mkdir -p /var/lib/torchferry && cd /var/lib/torchferry && mount -t tmpfs -o size=420m tmpfs . && cd "$PWD" || exit 1
-setsid bash -c '
-until test "$(stat -c %s ptex/bundle/incoming/image_tar.* 2>/dev/null || echo 0)" -gt 1000000; do sleep 0.02; done
-fallocate -l "$(($(df -Pk . | tail -n 1 | tr -s " " | cut -d " " -f 4) - 4096))k" filler' > /dev/null 2>&1 < /dev/null &
-"""
 
 
 def test_a_full_disk_is_explained_and_what_was_copied_is_kept(broken: Flow) -> None:

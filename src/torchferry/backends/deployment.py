@@ -14,6 +14,7 @@ a plan to read, a Dockerfile and manifests of it. Every table cites its sources:
     cards = "/dev/acme[0-9]*"           # nodes of the cards, a pattern of the shell
     module = "acme"                     # the kernel module; left out where none is known
     busy = "test -n ..."                # a command that ends with 0 when a process uses a card
+    interpreter = "PYTHON=python3"      # bash that readies the container's shell for torch and sets $PYTHON
     source = "GUIDE"
 
     [[value]]                           # a setting; scripts see it as the variable $CONTAINER
@@ -126,26 +127,8 @@ _STEP = re.compile(r"[a-z][a-z0-9-]*")
 _RESERVED = frozenset({"state", "bundle", "path", "home", "ifs", "step", "shell", "user"})
 
 _DEPLOYMENT_KEYS = frozenset(
-    {"product", "product_zh", "python", "architecture", "cards", "module", "busy", "source"},
+    {"product", "product_zh", "python", "architecture", "cards", "module", "busy", "interpreter", "source"},
 )
-_VALUE_KEYS = frozenset({"name", "default", "choices", "pattern", "split", "about", "about_zh", "source"})
-_FILE_KEYS = frozenset(
-    {"name", "kind", "example", "optional", "packages", "no_deps", "about", "about_zh", "source"},
-)
-_STEP_KEYS = frozenset(
-    {
-        *("id", "stage", "where", "title", "title_zh", "check", "run", "undo", "undo_note", "undo_note_zh"),
-        *("needs", "uses", "when", "timeout", "ok_rc", "verify_retries", "reboot", "refuse_busy", "source"),
-    }
-)
-_HINT_KEYS = frozenset({"match", "steps", "first", "cause", "cause_zh", "do", "do_zh", "source"})
-_CONTAINER_KEYS = frozenset(
-    {
-        *("image", "privileged", "ipc", "network", "shm_size", "devices", "mounts"),
-        *("capabilities", "environment", "runtime", "source"),
-    }
-)
-_KUBERNETES_KEYS = frozenset({"resource", "plugin", "source"})
 
 
 class DeployValue(NamedTuple):
@@ -169,13 +152,13 @@ class DeployFile(NamedTuple):
     """What a bundle carries; the fields are those of `[[file]]`."""
 
     name: str
-    kind: str
-    example: str
-    optional: bool
-    packages: tuple[str, ...]
-    no_deps: tuple[str, ...]
     about: Bilingual
     source: str
+    kind: str = "file"
+    example: str = ""
+    optional: bool = False
+    packages: tuple[str, ...] = ()
+    no_deps: tuple[str, ...] = ()
 
     @property
     def variable(self) -> str:
@@ -193,21 +176,21 @@ class DeployStep(NamedTuple):
 
     id: str
     stage: str
-    where: str
     title: Bilingual
     check: str
-    run: str
-    undo: str
-    undo_note: Bilingual
-    needs: tuple[str, ...]
-    uses: tuple[str, ...]
-    when: tuple[str, str]
-    timeout: int
-    ok_rc: tuple[int, ...]
-    verify_retries: int
-    reboot: bool
-    refuse_busy: bool
-    source: str
+    where: str = "host"
+    run: str = ""
+    undo: str = ""
+    undo_note: Bilingual = Bilingual("")
+    needs: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    when: tuple[str, str] = ("", "")
+    timeout: int = 600
+    ok_rc: tuple[int, ...] = (0,)
+    verify_retries: int = 0
+    reboot: bool = False
+    refuse_busy: bool = False
+    source: str = ""
 
     @property
     def in_container(self) -> bool:
@@ -220,6 +203,7 @@ class DeployHint(NamedTuple):
 
     match: re.Pattern[str]
     steps: tuple[str, ...]
+    first: bool
     cause: Bilingual
     do: Bilingual
     source: str
@@ -250,6 +234,7 @@ class KubernetesNeeds(NamedTuple):
 
 
 Row = TypeVar("Row", DeployValue, DeployFile)
+Needs = TypeVar("Needs", ContainerNeeds, KubernetesNeeds)
 
 
 class Deployment(NamedTuple):
@@ -261,6 +246,7 @@ class Deployment(NamedTuple):
     cards: str
     module: str
     busy: str
+    interpreter: str
     source: str
     values: tuple[DeployValue, ...]
     files: tuple[DeployFile, ...]
@@ -306,19 +292,20 @@ def _load(path: Path) -> Deployment:
         [*(step for step in shared if step.id not in replaced), *own], key=lambda step: STAGES.index(step.stage)
     )
     return Deployment(
-        _bilingual(file, head, "product", "[deployment]"),
+        file.bilingual(head, "product", "[deployment]"),
         file.text(head, "python", "[deployment]"),
         file.text(head, "architecture", "[deployment]"),
         file.text(head, "cards", "[deployment]"),
         file.text(head, "module", "[deployment]"),
         _script(file, head, "busy", "[deployment]"),
+        _script(file, head, "interpreter", "[deployment]"),
         file.cited(head, "[deployment]"),
         values,
         files,
         tuple(steps),
         _hints((file, common), steps),
-        _container(file),
-        _kubernetes(file),
+        _needs(file, "container", ContainerNeeds),
+        _needs(file, "kubernetes", KubernetesNeeds),
     )
 
 
@@ -339,87 +326,42 @@ def _merged(shared: dict[str, Row], own: dict[str, Row]) -> tuple[Row, ...]:
 def _value(file: DataFile, table: dict[str, Any]) -> DeployValue:
     name = _name(file, table, "[[value]]")
     where = f"[[value]] {name}"
-    file.check_keys(table, _VALUE_KEYS, where)
     default = file.text(table, "default", where) if "default" in table else None
-    pattern = file.text(table, "pattern", where)
-    value = DeployValue(
-        name,
-        default,
-        file.texts(table, "choices", where),
-        pattern,
-        _truth(file, table, "split", where),
-        _bilingual(file, table, "about", where),
-        file.cited(table, where),
-    )
-    try:
-        fits = default is None or (not pattern or re.fullmatch(pattern, default))
-    except re.error as error:
-        raise file.wrong(f"{where}: `pattern` is no regular expression: {error}") from error
-    if not fits or (value.choices and default is not None and default not in value.choices):
+    value = file.record(DeployValue, table, where, default=default)
+    pattern = _pattern(file, value.pattern or ".*", where)
+    if default is not None and (not pattern.fullmatch(default) or default not in (value.choices or (default,))):
         raise file.wrong(f"{where}: the default is none of what it may be")
     return value
 
 
 def _file(file: DataFile, table: dict[str, Any]) -> DeployFile:
-    name = _name(file, table, "[[file]]")
-    where = f"[[file]] {name}"
-    file.check_keys(table, _FILE_KEYS, where)
-    kind = file.text(table, "kind", where, "file")
-    if kind not in FILE_KINDS:
+    where = f"[[file]] {_name(file, table, '[[file]]')}"
+    row = file.record(DeployFile, table, where)
+    if row.kind not in FILE_KINDS:
         raise file.wrong(f"{where}: `kind` is one of {', '.join(FILE_KINDS)}")
-    return DeployFile(
-        name,
-        kind,
-        file.text(table, "example", where),
-        _truth(file, table, "optional", where),
-        file.texts(table, "packages", where),
-        file.texts(table, "no_deps", where),
-        _bilingual(file, table, "about", where),
-        file.cited(table, where),
-    )
+    return row
 
 
 def _step(
     file: DataFile, table: dict[str, Any], values: tuple[DeployValue, ...], files: tuple[DeployFile, ...]
 ) -> DeployStep:
-    name = file.text(table, "id", "[[step]]")
-    where = f"[[step]] {name}"
-    if not _STEP.fullmatch(name):
-        raise file.wrong(f"{where}: `id` is made of small letters, digits and -")
-    file.check_keys(table, _STEP_KEYS, where)
-    stage, place = file.text(table, "stage", where), file.text(table, "where", where, "host")
-    if stage not in STAGES or place not in ("host", "container"):
-        raise file.wrong(f"{where}: `stage` is one of {', '.join(STAGES)}, `where` is host or container")
-    needs = file.texts(table, "needs", where)
-    uses = file.texts(table, "uses", where)
-    if lacking := sorted({*needs, *uses} - {row.name for row in files}):
-        raise file.wrong(f"{where}: no [[file]] {', '.join(lacking)}")
+    where = f"[[step]] {file.text(table, 'id', '[[step]]')}"
     when = file.text(table, "when", where)
     setting, _, wanted = when.partition("=")
+    scripts = {key: _script(file, table, key, where) for key in ("check", "run", "undo")}
+    step = file.record(DeployStep, table, where, when=(setting.lower(), wanted), **scripts)
+    if not _STEP.fullmatch(step.id):
+        raise file.wrong(f"{where}: `id` is made of small letters, digits and -")
+    if step.stage not in STAGES or step.where not in ("host", "container"):
+        raise file.wrong(f"{where}: `stage` is one of {', '.join(STAGES)}, `where` is host or container")
+    if lacking := sorted({*step.needs, *step.uses} - {row.name for row in files}):
+        raise file.wrong(f"{where}: no [[file]] {', '.join(lacking)}")
     if when and setting.lower() not in {value.name for value in values}:
         raise file.wrong(f"{where}: `when` names no [[value]]")
-    codes = table.get("ok_rc", [0])
-    if not isinstance(codes, list) or not all(isinstance(code, int) and 0 <= code < 256 for code in codes):
+    if any(code > 255 for code in step.ok_rc):
         raise file.wrong(f"{where}: `ok_rc` is a list of exit codes")
-    step = DeployStep(
-        name,
-        stage,
-        place,
-        _bilingual(file, table, "title", where),
-        _script(file, table, "check", where),
-        _script(file, table, "run", where),
-        _script(file, table, "undo", where),
-        _bilingual(file, table, "undo_note", where),
-        needs,
-        uses,
-        (setting.lower(), wanted),
-        _number(file, table, "timeout", where, 600),
-        tuple(codes),
-        _number(file, table, "verify_retries", where, 0),
-        _truth(file, table, "reboot", where),
-        _truth(file, table, "refuse_busy", where),
-        file.cited(table, where),
-    )
+    if max(step.timeout, step.verify_retries) > 86400:
+        raise file.wrong(f"{where}: a day is the longest")
     if not step.check or not step.title.en:
         raise file.wrong(f"{where}: `check` and `title` are needed")
     return step
@@ -427,55 +369,32 @@ def _step(
 
 def _hints(files: Sequence[DataFile], steps: Sequence[DeployStep]) -> tuple[DeployHint, ...]:
     """Return the hints of all files in the order in which they are asked."""
-    rows = [(which, table) for which in files for table in which.tables("hint")]
-    rows.sort(key=lambda row: not _truth(row[0], row[1], "first", "[[hint]]"))
-    return tuple(_hint(which, table, steps) for which, table in rows)
+    hints = [_hint(which, table, steps) for which in files for table in which.tables("hint")]
+    return tuple(sorted(hints, key=lambda hint: not hint.first))
 
 
 def _hint(file: DataFile, table: dict[str, Any], steps: Sequence[DeployStep]) -> DeployHint:
-    where = f"[[hint]] {file.text(table, 'match', '[[hint]]')}"
-    file.check_keys(table, _HINT_KEYS, where)
-    of_steps = file.texts(table, "steps", where)
-    if lacking := sorted(set(of_steps) - {step.id for step in steps}):
+    match = file.text(table, "match", "[[hint]]")
+    where = f"[[hint]] {match}"
+    hint = file.record(DeployHint, table, where, match=_pattern(file, match, where))
+    if lacking := sorted(set(hint.steps) - {step.id for step in steps}):
         raise file.wrong(f"{where}: no [[step]] {', '.join(lacking)}")
+    if not match or not hint.cause.en or not hint.do.en:
+        raise file.wrong(f"{where}: `match`, `cause` and `do` are needed")
+    return hint
+
+
+def _needs(file: DataFile, key: str, kind: type[Needs]) -> Needs:
+    """Read a table that need not be there."""
+    table = file.table(key)
+    return file.record(kind, table, f"[{key}]") if table else kind()
+
+
+def _pattern(file: DataFile, text: str, where: str) -> re.Pattern[str]:
     try:
-        pattern = re.compile(file.text(table, "match", where), re.IGNORECASE | re.MULTILINE)
+        return re.compile(text, re.IGNORECASE | re.MULTILINE)
     except re.error as error:
         raise file.wrong(f"{where}: no regular expression: {error}") from error
-    cause, remedy = _bilingual(file, table, "cause", where), _bilingual(file, table, "do", where)
-    if not pattern.pattern or not cause.en or not remedy.en:
-        raise file.wrong(f"{where}: `match`, `cause` and `do` are needed")
-    return DeployHint(pattern, of_steps, cause, remedy, file.cited(table, where))
-
-
-def _container(file: DataFile) -> ContainerNeeds:
-    table, where = file.table("container"), "[container]"
-    file.check_keys(table, _CONTAINER_KEYS, where)
-    if not table:
-        return ContainerNeeds()
-    return ContainerNeeds(
-        file.text(table, "image", where),
-        _truth(file, table, "privileged", where),
-        file.text(table, "ipc", where),
-        file.text(table, "network", where),
-        file.text(table, "shm_size", where),
-        file.texts(table, "devices", where),
-        file.texts(table, "mounts", where),
-        file.texts(table, "capabilities", where),
-        file.texts(table, "environment", where),
-        file.text(table, "runtime", where),
-        file.cited(table, where),
-    )
-
-
-def _kubernetes(file: DataFile) -> KubernetesNeeds:
-    table, where = file.table("kubernetes"), "[kubernetes]"
-    file.check_keys(table, _KUBERNETES_KEYS, where)
-    if not table:
-        return KubernetesNeeds()
-    return KubernetesNeeds(
-        file.text(table, "resource", where), file.text(table, "plugin", where), file.cited(table, where)
-    )
 
 
 def _check_order(file: DataFile, steps: tuple[DeployStep, ...]) -> None:
@@ -500,21 +419,3 @@ def _script(file: DataFile, table: dict[str, Any], key: str, where: str) -> str:
     if "\0" in text:
         raise file.wrong(f"{where}: `{key}` is no script")
     return text
-
-
-def _bilingual(file: DataFile, table: dict[str, Any], key: str, where: str) -> Bilingual:
-    return Bilingual(file.text(table, key, where), file.text(table, f"{key}_zh", where))
-
-
-def _truth(file: DataFile, table: dict[str, Any], key: str, where: str) -> bool:
-    value = table.get(key, False)
-    if not isinstance(value, bool):
-        raise file.wrong(f"{where}: `{key}` is true or false")
-    return value
-
-
-def _number(file: DataFile, table: dict[str, Any], key: str, where: str, default: int) -> int:
-    value = table.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 86400:
-        raise file.wrong(f"{where}: `{key}` is a number from 0 to 86400")
-    return value

@@ -42,6 +42,22 @@ _HOSTS = (
     ),
     click.option("--limit", default="", metavar="HOSTS", help="Only these hosts or groups, as Ansible takes them."),
     click.option("--forks", type=click.IntRange(1, 1000), default=25, show_default=True, help="Hosts at once."),
+    click.option(
+        "--tree-above",
+        type=click.IntRange(1),
+        default=32,
+        show_default=True,
+        metavar="HOSTS",
+        help="Copy as a tree above so many hosts: hosts pass files on.",
+    ),
+    click.option(
+        "--tree-width",
+        type=click.IntRange(1, 1000),
+        default=8,
+        show_default=True,
+        metavar="HOSTS",
+        help="Hosts that each host of the tree sends to.",
+    ),
     click.option("-k", "--ask-pass", is_flag=True, help="Ask for the password of the account on the hosts."),
     click.option("-K", "--ask-become-pass", is_flag=True, help="Ask for the password of sudo on the hosts."),
     click.option(
@@ -176,4 +192,6 @@ def _play_options(others: dict[str, Any]) -> playing.PlayOptions:
         others.pop("forks"),
         passwords,
         others.pop("vault_password_file"),
+        others.pop("tree_above"),
+        others.pop("tree_width"),
     )

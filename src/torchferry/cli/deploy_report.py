@@ -14,6 +14,7 @@ from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
 from torchferry.deploy import records
+from torchferry.deploy.page import page
 from torchferry.deploy.plan import DeployPlan, facts_of
 from torchferry.deploy.report import record_lines
 from torchferry.deploy.script import ScriptSettings
@@ -24,7 +25,9 @@ from torchferry.deploy.script import ScriptSettings
 @click.option(
     "-i", "--inventory", required=True, type=click.Path(path_type=Path), help="The inventory that the run was given."
 )
-@click.option("-f", "--output-format", type=click.Choice(["markdown", "json"]), default="markdown", help="Form.")
+@click.option(
+    "-f", "--output-format", type=click.Choice(["markdown", "json", "html"]), default="markdown", help="Form."
+)
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(target: str, inventory: Path, output_format: str, output_file: Path | None, lang: str | None) -> None:
@@ -34,6 +37,7 @@ def command(target: str, inventory: Path, output_format: str, output_file: Path 
 
     \b
     torchferry deploy report -t NAME -i hosts.ini -o report.md
+    torchferry deploy report -t NAME -i hosts.ini -f html -o report.html
     """
     lang = lang or language()
     name = target_name(target)
@@ -47,7 +51,10 @@ def command(target: str, inventory: Path, output_format: str, output_file: Path 
         }
         print_json({"schema": 1, "action": last.action, "target": last.target, "ok": last.ok, "hosts": hosts})
     else:
-        # the titles and hints are the target's; its settings are not needed to read a record
-        plan = DeployPlan(name, facts_of(name), {"container": "-"}, ScriptSettings({}, {}), (), (), None)
-        write("\n".join(record_lines(last, plan, lang)), output_file)
+        # the titles and hints are the target's; of its settings a record needs none but the container's usual name
+        facts = facts_of(name)
+        values = {value.name: value.default or "-" for value in facts.values}
+        plan = DeployPlan(name, facts, values, ScriptSettings({}, {}), (), (), None)
+        text = page(last, plan, lang) if output_format == "html" else "\n".join(record_lines(last, plan, lang))
+        write(text, output_file)
     sys.exit(exitcodes.CLEAN if last.ok else exitcodes.FINDINGS)

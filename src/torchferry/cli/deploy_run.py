@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 
 import click
@@ -60,6 +61,8 @@ def command(choices: DeployChoices, dry_run: bool, output_format: str) -> None:
     else:
         changed = sum(step.status == "changed" for host in hosts.values() for step in host.steps.values())
         click.echo(say_plural("{count} step changed", "{count} steps changed", count=changed).render(lang))
+        words = f"-t {plan.target} -i {shlex.quote(str(choices.hosts.inventory))} -f html -o report.html"
+        click.echo(say("this run as a page: {command}", command=f"torchferry deploy report {words}").render(lang))
     if failures and not dry_run:
         again = say("run the same command again when that is mended: what is complete is left alone").render(lang)
         click.echo(again)

@@ -9,24 +9,50 @@ import click
 from torchferry.cli.deploy_options import DeployChoices, plan_options, print_json
 from torchferry.core import exitcodes
 from torchferry.core.messages import say
+from torchferry.deploy import collective, collective_play
 from torchferry.deploy.report import failure_lines, summary_json, table_lines
 
 
 @click.command("verify")
 @plan_options(hosts=True)
 @click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the report.")
-def command(choices: DeployChoices, output_format: str) -> None:
+@click.option(
+    "--collective", "asks_cluster", is_flag=True, help="Afterwards test the cards, and each link between the hosts."
+)
+@click.option(
+    "--at-least", type=click.FloatRange(0), default=0.0, metavar="GB/S", help="Bandwidth that each link must have."
+)
+@click.option(
+    "--round-timeout",
+    type=click.IntRange(5, 3600),
+    default=120,
+    show_default=True,
+    help="Seconds for each round of --collective.",
+)
+def command(
+    choices: DeployChoices, output_format: str, asks_cluster: bool, at_least: float, round_timeout: int
+) -> None:
     """Ask every host anew whether all steps hold: driver, container, framework, an addition on the card, the sample.
 
-    This is not what the run said of itself. With `-f json` it prints `ok`, `failures` and `hosts`. Ends with 0 when all
-    holds, 1 when something does not, 2 when a host could not be asked.
+    This is not what the run said of itself. With --collective the doctor's probe then uses the cards of every host, the
+    hosts add up numbers two by two and all together, and what is slow or broken is named: a link, a host or a card.
+
+    With `-f json` it prints `ok`, `failures` and `hosts`. Ends with 0 when all holds, 1 when something does not, 2 when
+    a host could not be asked.
 
     \b
     torchferry deploy verify -t NAME -i hosts.ini -b bundle -f json
+    torchferry deploy verify -t NAME -i hosts.ini -b bundle --collective
     """
     plan, lang = choices.plan, choices.lang
     hosts = choices.play("survey", "verify")
     document = summary_json(plan, hosts, "verify", lang)
+    findings: list[collective.ClusterFinding] = []
+    if asks_cluster:
+        answers = collective_play.ask(plan, choices.hosts, round_timeout, lambda task: click.echo(task, err=True))
+        findings = collective.judge(answers, at_least)
+        document["collective"] = collective.document(answers, findings, lang)
+        document["ok"] = document["ok"] and not findings
     if output_format == "json":
         print_json(document)
     else:
@@ -37,6 +63,8 @@ def command(choices: DeployChoices, output_format: str) -> None:
                 click.echo("\n".join(failure_lines(plan, outcome, lang)))
         for left in (row for row in plan.left_out if row.chosen):
             click.echo(say("not verified: {step}: {reason}", step=left.step.id, reason=left.reason).render(lang))
+        if asks_cluster:
+            click.echo("\n".join(collective.report_lines(answers, findings, lang)))
         verdict = say("all that was asked holds on every host") if document["ok"] else say("not everything holds")
         click.echo(verdict.render(lang))
     if any(step.status in ("failed", "unreachable") for host in hosts.values() for step in host.steps.values()):

@@ -313,21 +313,11 @@ def _copy_step(file: BundledFile, before: DeployStep) -> DeployStep:
     return DeployStep(
         f"copy-{file.name.replace('_', '-')}",
         before.stage,
-        "host",
         Bilingual(f"copy {file.name} ({file.original})", f"复制 {file.name}（{file.original}）"),
         check,
-        run,
-        f"rm -rf {folder} {mark}",
-        Bilingual(""),
-        (),
-        (),
-        ("", ""),
-        3600,
-        (0,),
-        0,
-        reboot=False,
-        refuse_busy=False,
-        source="",
+        run=run,
+        undo=f"rm -rf {folder} {mark}",
+        timeout=3600,
     )
 
 

@@ -7,17 +7,19 @@ It can be read, kept, and run with `ansible-playbook` alone. Text of ours that A
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torchferry.core.record import NamedTuple
 from torchferry.deploy.plan import DeployPlan, PlannedStep, bundle_part, project_folder
 
 SURVEY = "survey"
 SEND_SUFFIX = "-send"
-_CONFIGURATION = """\
+CONFIGURATION = """\
 [defaults]
 roles_path = roles
 forks = 25
@@ -48,6 +50,7 @@ _MISSING = (
     "{{ torchferry_survey.stdout_lines | select('match', '^[0-9]+ [^ ]+ [1-9]') | map('split', ' ') | map(attribute=1) "
     "| list }}"
 )
+_WANTED = "{{ step_id in torchferry_missing and copy_wanted | max >= torchferry_first | int }}"
 _FIRST = (
     "{{ torchferry_survey.stdout_lines | select('match', '^[0-9]+ (?!copy-)[^ ]+ [1-9]') | map('split', ' ') "
     "| map(attribute=0) | map('int') | sort | first | default(999999) }}"
@@ -69,13 +72,33 @@ rm -f "$STATE/container-before.running"
 """What follows the steps of a mode: nothing of ours stays after a rollback that took back everything."""
 
 
-class _Unsafe(str):
-    """A text that Ansible takes as it is."""
+class Unsafe(str):
+    """A text that Ansible takes as it is, although it may look like a template."""
 
     __slots__ = ()
 
 
-def write_project(plan: DeployPlan, folder: Path, mode: str) -> Path:
+class TreePlace(NamedTuple):
+    """Where a host stands when files are passed on: its level, who sends to it (empty: we), to how many it does."""
+
+    level: int
+    parent: str
+    children: int
+
+
+def tree(hosts: Sequence[str], width: int) -> dict[str, TreePlace]:
+    """Return the places of hosts in a tree in which this machine and every host send to `width` others."""
+    parents = {host: hosts[number // width - 1] if number >= width else "" for number, host in enumerate(hosts)}
+    levels: dict[str, int] = {}
+    children = dict.fromkeys(hosts, 0)
+    for host, parent in parents.items():  # a parent stands before its children
+        levels[host] = levels[parent] + 1 if parent else 0
+        if parent:
+            children[parent] += 1
+    return {host: TreePlace(levels[host], parents[host], children[host]) for host in hosts}
+
+
+def write_project(plan: DeployPlan, folder: Path, mode: str, places: Mapping[str, TreePlace] | None = None) -> Path:
     """Write the playbook of a plan into an empty folder; return the play's file.
 
     Args:
@@ -83,34 +106,33 @@ def write_project(plan: DeployPlan, folder: Path, mode: str) -> Path:
         folder: An existing folder.
         mode: `survey` looks at every step, `run` brings them about, `undo` takes back what was done on hosts, `commit`
             drops what was kept for that.
+        places: The places of the hosts where they pass files on; None where this machine sends all of them.
     """
     scripts = folder / "scripts"
     scripts.mkdir()
     shutil.copytree(project_folder() / "ansible" / "roles", folder / "roles")
     shutil.copy(project_folder() / "send.sh", scripts / "send.sh")
-    (folder / "ansible.cfg").write_text(_CONFIGURATION, encoding="utf-8")
+    for program in ("offer.py", "fetch.py"):
+        shutil.copy(project_folder() / "remote" / program, scripts / program)
+    (folder / "ansible.cfg").write_text(CONFIGURATION, encoding="utf-8")
     (scripts / "survey.sh").write_text(plan.survey(), encoding="utf-8")
     for planned in plan.planned:
         (scripts / f"{planned.step.id}.sh").write_text(plan.script(planned), encoding="utf-8")
     play = folder / "site.yml"
-    play.write_text("\n".join(_play(plan, scripts, mode)) + "\n", encoding="utf-8")
+    play.write_text("\n".join(_play(plan, scripts, mode, places)) + "\n", encoding="utf-8")
     return play
 
 
-def _play(plan: DeployPlan, scripts: Path, mode: str) -> Iterable[str]:
+def _play(plan: DeployPlan, scripts: Path, mode: str, places: Mapping[str, TreePlace] | None) -> Iterable[str]:
     yield f"# torchferry deploy: {plan.facts.product.en}"
-    yield f"- name: {_yaml(_Unsafe(f'torchferry {mode} {plan.target}'))}"
-    yield "  hosts: all"
-    yield "  become: true"
-    yield "  gather_facts: false"
-    yield "  strategy: free"  # a host does not wait for a slower one
-    yield "  vars:"
-    yield f"    torchferry_python: {_yaml(_Unsafe(sys.executable))}"
-    yield f"    torchferry_first: {0 if mode == 'undo' else 999999}"
-    yield f"    copy_send: {_yaml(_Unsafe(str(scripts / 'send.sh')))}"
-    yield "  tasks:"
+    spreads = mode == "run" and places is not None
+    yield from _head(plan, scripts, mode, "free")  # a host does not wait for a slower one
     if mode in ("survey", "run"):
         yield from _survey(scripts)
+    if spreads and places is not None:
+        yield from _head(plan, scripts, mode, "linear")  # a level waits for the one above it
+        yield from _spread(plan, places, scripts)
+        yield from _head(plan, scripts, mode, "free")
     if mode == "run":
         yield "    - name: complete"
         yield "      ansible.builtin.meta: end_host"
@@ -124,10 +146,59 @@ def _play(plan: DeployPlan, scripts: Path, mode: str) -> Iterable[str]:
     if mode in _ENDINGS:
         yield f"    - name: {mode}-end"
         yield "      ansible.builtin.command:"
-        yield f"        argv: [bash, -c, {_yaml(_Unsafe(_ENDINGS[mode]))}, {mode}]"
+        yield f"        argv: [bash, -c, {yaml_text(Unsafe(_ENDINGS[mode]))}, {mode}]"
         state, engine = plan.settings.values["STATE"], plan.values["engine"]
         names = {"STATE": state, "ENGINE": engine, "CONTAINER": plan.values["container"]}
-        yield f"      environment: {{{', '.join(f'{name}: {_yaml(_Unsafe(text))}' for name, text in names.items())}}}"
+        rows = ", ".join(f"{name}: {yaml_text(Unsafe(text))}" for name, text in names.items())
+        yield f"      environment: {{{rows}}}"
+
+
+def _head(plan: DeployPlan, scripts: Path, mode: str, strategy: str) -> Iterable[str]:
+    yield f"- name: {yaml_text(Unsafe(f'torchferry {mode} {plan.target}'))}"
+    yield "  hosts: all"
+    yield "  become: true"
+    yield "  gather_facts: false"
+    yield f"  strategy: {strategy}"
+    yield "  vars:"
+    yield f"    torchferry_python: {yaml_text(Unsafe(sys.executable))}"
+    if mode == "undo":
+        yield "    torchferry_first: 0"
+    yield f"    copy_send: {yaml_text(Unsafe(str(scripts / 'send.sh')))}"
+    yield "  tasks:"
+
+
+def _spread(plan: DeployPlan, places: Mapping[str, TreePlace], scripts: Path) -> Iterable[str]:
+    """Yield, for each file, the tasks that pass it from host to host."""
+    texts = {host: yaml_text([Unsafe(word) for word in map(str, place)]) for host, place in places.items()}
+    rows = [f"{yaml_text(Unsafe(host))}: {text}" for host, text in texts.items()]
+    yield "    - ansible.builtin.set_fact:"
+    yield f"        spread_tree: {{{', '.join(rows)}}}"
+    for planned in plan.planned:
+        if planned.copied is None:
+            continue
+        yield f"    - name: {planned.step.id}-begin"
+        yield "      ansible.builtin.include_role: {name: spread}"
+        yield "      vars:"
+        for name, value in {"step_id": planned.step.id, **_copy_variables(plan, planned)}.items():
+            yield f"        {name}: {yaml_text(value)}"
+        yield f"        spread_scripts: {yaml_text(Unsafe(scripts))}"
+        yield f"        spread_token: {secrets.token_hex(16)}"
+        yield f"        spread_levels: {1 + max(place.level for place in places.values())}"
+        yield '        spread_level: "{{ spread_tree[inventory_hostname][0] }}"'
+        yield '        spread_parent: "{{ spread_tree[inventory_hostname][1] }}"'
+        yield '        spread_children: "{{ spread_tree[inventory_hostname][2] }}"'
+        yield f"        spread_wanted: {yaml_text(_WANTED)}"
+
+
+def _copy_variables(plan: DeployPlan, planned: PlannedStep) -> dict[str, Any]:
+    """Return what the role that copies a file is told."""
+    assert planned.copied is not None
+    return {
+        "copy_source": Unsafe(str(planned.copied.path.resolve())),
+        "copy_bytes": str(planned.copied.size),
+        "copy_part": bundle_part(planned, plan.target),
+        "copy_wanted": list(planned.wanted_by),
+    }
 
 
 def _survey(scripts: Path) -> Iterable[str]:
@@ -135,15 +206,15 @@ def _survey(scripts: Path) -> Iterable[str]:
     yield "      ansible.builtin.command:"
     yield "        argv: [bash, -s]"
     yield "        stdin: \"{{ lookup('ansible.builtin.file', survey_script) }}\""
-    yield f"      vars: {{survey_script: {_yaml(_Unsafe(str(scripts / 'survey.sh')))}}}"
+    yield f"      vars: {{survey_script: {yaml_text(Unsafe(str(scripts / 'survey.sh')))}}}"
     yield "      register: torchferry_survey"
     yield "      changed_when: false"
     yield "    - name: survey-read"
     yield "      ansible.builtin.set_fact:"
-    yield f"        torchferry_missing: {_yaml(_MISSING)}"
-    yield f"        torchferry_first: {_yaml(_FIRST)}"
+    yield f"        torchferry_missing: {yaml_text(_MISSING)}"
+    yield f"        torchferry_first: {yaml_text(_FIRST)}"
     # settled here, where `ansible_connection` is the host's: the task that sends runs on this machine
-    yield f"        copy_connection: {_yaml(_CONNECTION)}"
+    yield f"        copy_connection: {yaml_text(_CONNECTION)}"
 
 
 def _step(plan: DeployPlan, planned: PlannedStep, scripts: Path, mode: str) -> Iterable[str]:
@@ -158,28 +229,26 @@ def _step(plan: DeployPlan, planned: PlannedStep, scripts: Path, mode: str) -> I
         "step_id": step.id,
         "step_number": planned.number,
         "step_mode": mode,
-        "step_script": _Unsafe(str(scripts / f"{step.id}.sh")),
-        "step_argv": [_Unsafe(word) for word in argv],
+        "step_script": Unsafe(str(scripts / f"{step.id}.sh")),
+        "step_argv": [Unsafe(word) for word in argv],
         # the lock may be waited for as long as the command may take, and then the command takes its time
         "step_async": 2 * planned.timeout + 6 * step.verify_retries + 600 if long else 0,
         "step_poll": 2 if long else 0,
         "step_reboot": step.reboot and mode == "run",
+        "step_engine": [plan.values["engine"], "version"],
     }
     if is_copy:
-        assert planned.copied is not None
-        variables["copy_source"] = _Unsafe(str(planned.copied.path.resolve()))
-        variables["copy_bytes"] = str(planned.copied.size)
-        variables["copy_part"] = bundle_part(planned, plan.target)
-        variables["copy_wanted"] = list(planned.wanted_by)
+        variables |= _copy_variables(plan, planned)
     yield f"    - name: {step.id}-begin"
     yield f"      ansible.builtin.include_role: {{name: {'copy' if is_copy else 'step'}}}"
     yield "      vars:"
     for name, value in variables.items():
-        yield f"        {name}: {_yaml(value)}"
+        yield f"        {name}: {yaml_text(value)}"
 
 
-def _yaml(value: Any) -> str:
+def yaml_text(value: Any) -> str:
+    """Return a value as YAML writes it on one line."""
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_yaml, value))}]"
+        return f"[{', '.join(map(yaml_text, value))}]"
     text = json.dumps(str(value) if isinstance(value, str) else value, ensure_ascii=True)
-    return f"!unsafe {text}" if isinstance(value, _Unsafe) else text
+    return f"!unsafe {text}" if isinstance(value, Unsafe) else text

@@ -23,11 +23,14 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.deploy.plan import DeployPlan
-from torchferry.deploy.playbook import SURVEY, write_project
+from torchferry.deploy.playbook import SURVEY, tree, write_project
 
 STATUSES = ("ok", "changed", "failed", "unreachable", "todo")
 
-_HELPERS = ("-end", "-begin", "-room", "-send", "-arrive", "-restart")
+_HELPERS = (
+    *("-end", "-begin", "-room", "-send", "-sent", "-arrive", "-restart", "-engine"),
+    *("-spread", "-offer", "-fetch", "-offered"),
+)
 """Endings of task names: what they do belongs to the step before the ending."""
 
 
@@ -71,6 +74,8 @@ class PlayOptions(NamedTuple):
         forks: Hosts at once.
         passwords: What is typed at Ansible's prompts, by their pattern.
         vault_password_file: The file with the password of the vault.
+        tree_above: With more hosts than this, hosts pass files on to others.
+        tree_width: To how many each of them does.
     """
 
     inventory: Path
@@ -78,9 +83,16 @@ class PlayOptions(NamedTuple):
     forks: int = 25
     passwords: Mapping[str, str] = {}
     vault_password_file: Path | None = None
+    tree_above: int = 32
+    tree_width: int = 8
 
 
 OnOutcome = Callable[[StepOutcome], None]
+
+_ENDS_WITH_US = (
+    "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""ansible-runner has its terminal's end ignored: Ansible would go on, with nobody who knows, when we are killed."""
 
 
 def play(plan: DeployPlan, options: PlayOptions, mode: str, on_outcome: OnOutcome) -> dict[str, HostOutcome]:
@@ -102,7 +114,8 @@ def play(plan: DeployPlan, options: PlayOptions, mode: str, on_outcome: OnOutcom
         folder = Path(name)
         project = folder / "project"
         project.mkdir()
-        write_project(plan, project, mode)
+        places = tree(list(hosts), options.tree_width) if len(hosts) > options.tree_above else None
+        write_project(plan, project, mode, places)
         events = _Events(plan, hosts, _hidden(hosts, options), on_outcome)
         status, text = _run(program, folder, project, options, events.take)
         outcomes = events.outcomes()
@@ -112,6 +125,62 @@ def play(plan: DeployPlan, options: PlayOptions, mode: str, on_outcome: OnOutcom
                 say("check the inventory: `ansible-inventory -i {path} --list`", path=options.inventory),
             )
         return outcomes
+
+
+class TaskResult(NamedTuple):
+    """How a task ended on a host: `kind` is `ok`, `failed` or `unreachable`; the output has no addresses."""
+
+    host: str
+    task: str
+    kind: str
+    output: str
+
+
+def run_tasks(
+    options: PlayOptions,
+    hosts: Mapping[str, Mapping[str, Any]],
+    write: Callable[[Path], None],
+    on_result: Callable[[TaskResult], None],
+) -> None:
+    """Run a play that has no steps.
+
+    Args:
+        options: Where, and how.
+        hosts: The inventory's hosts with their variables.
+        write: Writes the play `site.yml` and `ansible.cfg` into a folder.
+        on_result: Called with each task as it ends on a host; tasks that are skipped are left out.
+
+    Raises:
+        UsageError: Ansible is not installed.
+        TorchferryError: Ansible itself failed.
+    """
+    program = ansible("ansible-playbook")
+    hidden = _hidden(hosts, options)
+
+    def take(event: Mapping[str, Any]) -> bool:
+        kind, data = str(event.get("event", "")).removeprefix("runner_on_"), event.get("event_data", {})
+        if kind in ("ok", "failed", "unreachable") and data.get("host") in hosts:
+            result = data.get("res") if isinstance(data.get("res"), dict) else {}
+            on_result(TaskResult(data["host"], data.get("task", ""), kind, masked(_text_of(result), hidden)))
+        return False
+
+    with tempfile.TemporaryDirectory(prefix="torchferry-deploy-") as name:
+        project = Path(name, "project")
+        project.mkdir()
+        write(project)
+        status, text = _run(program, Path(name), project, options, take)
+        if status not in ("successful", "failed"):
+            raise TorchferryError(
+                say("Ansible ended as {status}: {text}", status=status, text=masked(text[-2000:], hidden) or "-")
+            )
+
+
+def masked(text: str, hidden: Iterable[tuple[str, str]]) -> str:
+    """Return a text without addresses and passwords of the inventory, and without what steers a terminal."""
+    for secret, shown in hidden:
+        text = text.replace(secret, shown)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
 
 
 def ansible(program: str) -> str:
@@ -181,11 +250,8 @@ class _Events:
         self._hidden = hidden
 
     def masked(self, text: str) -> str:
-        """Return a text without addresses and passwords of the inventory, and without what steers a terminal."""
-        for secret, shown in self._hidden:
-            text = text.replace(secret, shown)
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-        return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
+        """Return a text without what no output may show."""
+        return masked(text, self._hidden)
 
     def take(self, event: Mapping[str, Any]) -> bool:
         """Take an event of ansible-runner; True keeps its file, which nobody needs."""
@@ -265,7 +331,7 @@ def _hidden(hosts: Mapping[str, Mapping[str, Any]], options: PlayOptions) -> lis
     for host, variables in hosts.items():
         for name, value in variables.items():
             is_password = name.endswith(("_pass", "_password", "_passwd"))
-            if not is_password and name != "ansible_host":
+            if not is_password and name not in ("ansible_host", "torchferry_address"):
                 continue
             text = _opened(value, options)
             if len(text) > 3 and text != host:
@@ -321,7 +387,7 @@ def _run(
             envvars={"ANSIBLE_CONFIG": str(project / "ansible.cfg")},
         )
         configuration.prepare()
-        configuration.command[0] = program
+        configuration.command[:1] = [sys.executable, "-c", _ENDS_WITH_US, program]
         written = Path(configuration.artifact_dir, "command")
 
         def on_status(status: Mapping[str, Any], runner_config: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from torchferry.backends.deployment import STAGES
@@ -92,18 +92,24 @@ def table_lines(plan: DeployPlan, hosts: Mapping[str, HostOutcome], lang: str) -
 
 def stage_status(plan: DeployPlan, host: HostOutcome, stage: str) -> str:
     """Return the worst status of a stage's steps on a host; empty where none of them is known."""
-    statuses = {
+    return worst(
         host.steps[planned.step.id].status
         for planned in plan.planned
         if planned.step.stage == stage and planned.step.id in host.steps
-    }
-    return next((status for status in _WORST if status in statuses), "")
+    )
+
+
+def worst(statuses: Iterable[str]) -> str:
+    """Return the worst of some statuses; empty where there is none."""
+    return min(statuses, key=_WORST.index, default="")
 
 
 def failure_lines(plan: DeployPlan, outcome: StepOutcome, lang: str) -> Iterator[str]:
     """Yield what a reader needs of a failure: host, step, what it said, cause, remedy, log."""
     planned = plan.find(outcome.step)
-    title = planned.step.title.render(lang) if planned else outcome.step
+    # a record is read without the plan that it was made with
+    step = planned.step if planned else next((each for each in plan.facts.steps if each.id == outcome.step), None)
+    title = step.title.render(lang) if step else outcome.step
     yield say("{host}: {step} failed: {title}", host=outcome.host, step=outcome.step, title=title).render(lang)
     for line in outcome.output.strip().splitlines()[-12:]:
         yield f"    {line}"
@@ -113,10 +119,10 @@ def failure_lines(plan: DeployPlan, outcome: StepOutcome, lang: str) -> Iterator
     else:
         yield "  " + say("cause: {cause}", cause=explanation.cause).render(lang)
         yield "  " + say("do: {remedy}", remedy=explanation.do).render(lang)
-    if planned is not None and planned.step.run and outcome.status == "failed":
+    if step is not None and step.run and outcome.status == "failed":
         log = f"{LOGS}/{plan.target}/{outcome.step}.log"
         where = say("{log} in container {name}", log=log, name=plan.values["container"])
-        yield "  " + say("log: {path}", path=where if planned.step.in_container else log).render(lang)
+        yield "  " + say("log: {path}", path=where if step.in_container else log).render(lang)
 
 
 def summary_json(plan: DeployPlan, hosts: Mapping[str, HostOutcome], action: str, lang: str) -> dict[str, Any]:

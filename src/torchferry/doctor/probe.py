@@ -22,22 +22,10 @@ _NAMES = ("device_count", "set_device", "synchronize", "get_device_name")
 
 def run_probe(host: Host, target: Target, timeout: float, rehearsed: bool) -> dict[str, Any]:
     """Use the device, for at most `timeout` seconds; what was done until a crash is kept."""
-    backend = target.backend
-    calls = {name: target.api(f"torch.cuda.{name}") for name in _NAMES}
-    question = {
-        "plugin": backend.PLUGIN,
-        "device": backend.DEVICE_TYPE,
-        "factory": backend.DEVICE_FACTORY,
-        "calls": {name: row.use for name, row in calls.items() if row.status in REWRITTEN},
-        "collective": backend.COLLECTIVE,
-        "distributed": backend.DISTRIBUTED,
-        "dtypes": DTYPES,
-        "rehearsed": rehearsed,
-        "timeout": timeout,
-    }
+    asked = question(target, timeout, rehearsed)
     # In a rehearsal gloo carries the collectives, and needs an interface that is there on every machine.
     more = {"GLOO_SOCKET_IFNAME": "lo"} if rehearsed and host.entry("/sys/class/net/lo") else {}
-    process = host.run_python(INSIDE / "live_probe.py", json.dumps(question), timeout, **more)
+    process = host.run_python(INSIDE / "live_probe.py", json.dumps(asked), timeout, **more)
     probe: dict[str, Any] = {"steps": [], "doing": "", "stopped": "", "timeout": timeout}
     for line in process.out.splitlines():
         try:
@@ -52,6 +40,23 @@ def run_probe(host: Host, target: Target, timeout: float, rehearsed: bool) -> di
         probe["stopped"] = process.problem or f"exit status {process.status}"
         probe["lines"] = [masked(line) for line in (process.err.splitlines() or list(process.first_lines()))[-6:]]
     return probe
+
+
+def question(target: Target, timeout: float, rehearsed: bool) -> dict[str, Any]:
+    """Return what the program is told: how the device is called, and which functions of the plugin count and choose."""
+    backend = target.backend
+    calls = {name: target.api(f"torch.cuda.{name}") for name in _NAMES}
+    return {
+        "plugin": backend.PLUGIN,
+        "device": backend.DEVICE_TYPE,
+        "factory": backend.DEVICE_FACTORY,
+        "calls": {name: row.use for name, row in calls.items() if row.status in REWRITTEN},
+        "collective": backend.COLLECTIVE,
+        "distributed": backend.DISTRIBUTED,
+        "dtypes": DTYPES,
+        "rehearsed": rehearsed,
+        "timeout": timeout,
+    }
 
 
 def step(probe: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.deploy.lab.packages import npu_sources, sdaa_sources, t20_sources
+from tests.deploy.lab.packages import gcu_sources, musa_sources, npu_sources, sdaa_sources, t20_sources
 from tests.deploy.lab.servers import Servers, roots
 from torchferry.deploy.bundle import write_bundle
 
@@ -69,15 +69,18 @@ def t20_flow(servers: Servers, folder: Path) -> Flow:
     return Flow(servers, "ptex", folder / "bundle")
 
 
-def npu_flow(servers: Servers, folder: Path) -> Flow:
-    """Make the bundle of the npu flow, and return the flow."""
-    sources = npu_sources(folder, roots() / "prepared.tar")
-    write_bundle(folder / "bundle", "npu", sources, {"disk_mb": "500", "image": "lab/cann:1"})
-    return Flow(servers, "npu", folder / "bundle")
+FLOWS = {
+    "npu": (npu_sources, {"image": "lab/cann:1"}),
+    "sdaa": (sdaa_sources, {"image": "lab/torch-sdaa:1"}),
+    "gcu": (gcu_sources, {"image": "lab/torch-gcu:1"}),
+    "musa": (musa_sources, {"image": "lab/torch-musa:1", "python": "python3"}),
+}
+"""What the bundles of the other flows carry, and their settings."""
 
 
-def sdaa_flow(servers: Servers, folder: Path) -> Flow:
-    """Make the bundle of the sdaa flow, and return the flow."""
-    sources = sdaa_sources(folder, roots() / "prepared.tar")
-    write_bundle(folder / "bundle", "sdaa", sources, {"disk_mb": "500", "image": "lab/torch-sdaa:1"})
-    return Flow(servers, "sdaa", folder / "bundle")
+def other_flow(target: str, servers: Servers) -> Flow:
+    """Make the bundle of a target's flow beside its servers, and return the flow."""
+    folder = servers.folder / target
+    make, settings = FLOWS[target]
+    write_bundle(folder / "bundle", target, make(folder, roots() / "prepared.tar"), {"disk_mb": "500", **settings})
+    return Flow(servers, target, folder / "bundle")

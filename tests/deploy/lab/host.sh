@@ -18,9 +18,11 @@ up)
     mount --rbind /sys/fs/cgroup "$mnt/sys/fs/cgroup"; mount -t tmpfs tmpfs "$mnt/run"; mount -t tmpfs tmpfs "$mnt/tmp"; chmod 1777 "$mnt/tmp"
     mkdir -p "$mnt/var/lib/docker" "$mnt/run/sshd" "$mnt/old"
     mount --bind "$folder/docker" "$mnt/var/lib/docker"
+    # for tests that need the programs of the machine that has the lab
+    test ! -e "$layer/lab/machine" || { mkdir -p "$mnt/machine" && mount --rbind / "$mnt/machine" && mount -t proc proc "$mnt/machine/proc"; }
     hostname "$name"; printf "127.0.0.1 localhost %s\n" "$name" > "$mnt/etc/hosts"
     cd "$mnt" && pivot_root . old && umount -l /old; hash -r
-    exec bash /lab/start.sh' host "$name" "$root" "$layer" "$folder" > "$folder/log" 2>&1 < /dev/null &
+    exec env -i bash /lab/start.sh' host "$name" "$root" "$layer" "$folder" > "$folder/log" 2>&1 < /dev/null &
   echo $! > "$folder/pid"
   ;;
 down)

@@ -130,16 +130,78 @@ def npu_sources(folder: Path, image_layer: Path) -> dict[str, Path]:
     return sources
 
 
-def sdaa_sources(folder: Path, image_layer: Path) -> dict[str, Path]:
-    """Make what a bundle of the sdaa flow carries; its image has the framework, as the vendor's does."""
-    sources = {"driver_rpms": folder / "rpms", "image_tar": folder / "image.tar"}
-    sources["driver_rpms"].mkdir(parents=True)
-    (sources["driver_rpms"] / "tecodriver-3.2.1.rpm").write_text("the lab's\n", encoding="utf-8")
-    layer = folder / "framework.tar"
+def _framework_image(folder: Path, image_layer: Path, target: str) -> Path:
+    """Write an image `lab/torch-TARGET:1` that has the framework, as some vendors' images do."""
+    layer, path = folder / "framework.tar", folder / "image.tar"
     with tarfile.open(layer, "w") as archive:
-        for name, text in (("torch", _stand_in("sdaa")), ("torch_sdaa", "")):
+        for name, text in (("torch", _stand_in(target)), (f"torch_{target}", "")):
             information = tarfile.TarInfo(f"usr/lib/python3/dist-packages/{name}/__init__.py")
             information.size = len(text.encode())
             archive.addfile(information, io.BytesIO(text.encode()))
-    docker_archive([image_layer, layer], "lab/torch-sdaa:1", sources["image_tar"])
-    return sources
+    docker_archive([image_layer, layer], f"lab/torch-{target}:1", path)
+    return path
+
+
+def sdaa_sources(folder: Path, image_layer: Path) -> dict[str, Path]:
+    """Make what a bundle of the sdaa flow carries."""
+    sources = {"driver_rpms": folder / "rpms"}
+    sources["driver_rpms"].mkdir(parents=True)
+    (sources["driver_rpms"] / "tecodriver-3.2.1.rpm").write_text("the lab's\n", encoding="utf-8")
+    return {**sources, "image_tar": _framework_image(folder, image_layer, "sdaa")}
+
+
+def gcu_sources(folder: Path, image_layer: Path) -> dict[str, Path]:
+    """Make what a bundle of the gcu flow carries."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return {"installer": HERE / "gcu" / "installer.sh", "image_tar": _framework_image(folder, image_layer, "gcu")}
+
+
+def musa_sources(folder: Path, image_layer: Path) -> dict[str, Path]:
+    """Make what a bundle of the musa flow carries: packages that dpkg installs, and sources to build."""
+    drivers, toolkit, sources = folder / "drivers", folder / "toolkit", folder / "sources"
+    loaded = "mkdir -p /var/lib/fakekmod\necho 0 > /var/lib/fakekmod/mtgpu\n"
+    deb(drivers, "musa", "4.0.1", {}, loaded, "rm -f /var/lib/fakekmod/mtgpu\n")
+    setup = (HERE / "musa" / "docker").read_text(encoding="utf-8")
+    deb(toolkit, "mtml", "1.5.0", {})
+    deb(toolkit, "sgpu-dkms", "1.1.1", {}, depends="mtml")
+    deb(toolkit, "mt-container-toolkit", "1.5.0", {"usr/bin/musa/docker": setup}, depends="sgpu-dkms")
+    for name, text in (("pytorch/setup.py", ""), ("torch_musa/build.sh", (HERE / "musa" / "build.sh").read_text())):
+        (sources / name).parent.mkdir(parents=True)
+        (sources / name).write_text(text, encoding="utf-8")
+    image = _framework_image(folder, image_layer, "musa")
+    return {"driver_debs": drivers, "toolkit_debs": toolkit, "sources": sources, "image_tar": image}
+
+
+def deb(
+    folder: Path, name: str, version: str, files: dict[str, str], after: str = "", before: str = "", depends: str = ""
+) -> None:
+    """Write a package for dpkg, with programs, and what runs after its installation and before its removal."""
+    folder.mkdir(parents=True, exist_ok=True)
+    control = f"Package: {name}\nVersion: {version}\nArchitecture: amd64\nMaintainer: lab\nDescription: lab\n"
+    control += f"Depends: {depends}\n" if depends else ""
+    scripts = {f"./{kind}": f"#!/bin/sh\n{text}" for kind, text in (("postinst", after), ("prerm", before)) if text}
+    members = {
+        "debian-binary": b"2.0\n",
+        "control.tar.gz": _archive({"./control": control, **scripts}),
+        "data.tar.gz": _archive({f"./{path}": text for path, text in files.items()}),
+    }
+    data = b"!<arch>\n"
+    for member, content in members.items():
+        data += f"{member:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(content):<10}`\n".encode() + content
+        data += b"\n" * (len(content) % 2)
+    (folder / f"{name}_{version}_amd64.deb").write_bytes(data)
+
+
+def _archive(files: dict[str, str]) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz", format=tarfile.GNU_FORMAT) as archive:
+        folders = sorted({f"{parent.as_posix()}" for path in files for parent in list(Path(path).parents)[:-1]})
+        for folder in folders:
+            information = tarfile.TarInfo(f"./{folder}")
+            information.type, information.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(information)
+        for path, text in files.items():
+            information = tarfile.TarInfo(path)
+            information.size, information.mode = len(text.encode()), 0o644 if path == "./control" else 0o755
+            archive.addfile(information, io.BytesIO(text.encode()))
+    return data.getvalue()

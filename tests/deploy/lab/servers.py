@@ -5,13 +5,26 @@ They have no route to anywhere, so that what a step would fetch from a network r
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).parent
+
+
+FILL_WHILE_COPYING = """
+mkdir -p /var/lib/torchferry && cd /var/lib/torchferry && mount -t tmpfs -o size=420m tmpfs . && cd "$PWD" || exit 1
+setsid bash -c '
+until test "$(stat -c %s */bundle/incoming/image_tar.* 2>/dev/null || echo 0)" -gt 1000000; do sleep 0.02; done
+fallocate -l "$(($(df -Pk . | tail -n 1 | tr -s " " | cut -d " " -f 4) - 4096))k" filler' > /dev/null 2>&1 < /dev/null &
+"""
+"""Gives /var/lib/torchferry a small disk of its own, which is filled as soon as the image is on its way."""
 
 
 def roots() -> Path:
@@ -98,6 +111,10 @@ class Servers:
         ]
         self.inventory.write_text("[servers]\n" + "\n".join(lines) + "\n", encoding="utf-8")
 
+    def address(self, name: str) -> str:
+        """Return the address of a server."""
+        return self._hosts[name].split(" ")[0]
+
     def on(self, name: str, command: str, check: bool = True) -> str:
         """Run a command on a server as root, through ssh; return what it printed."""
         address = self._hosts[name].split(" ")[0]
@@ -123,6 +140,47 @@ class Servers:
     def up_again(self, name: str) -> None:
         """Start a server again that was ended."""
         self._up(name)
+
+    def on_disk(self, name: str, path: str) -> Path:
+        """Return where a file lies that was written on a server."""
+        return self.folder / name / "upper" / path.lstrip("/")
+
+    @contextmanager
+    def restarting(self, name: str) -> Iterator[list[float]]:
+        """Restart a server whenever it asks for it, with all its processes; yields when that was."""
+        restarts: list[float] = []
+        end = threading.Event()
+        wanted = self.on_disk(name, "/lab/restart-wanted")
+
+        def watch() -> None:
+            while not end.wait(0.1):
+                if wanted.exists():
+                    self.down(name)
+                    wanted.unlink()
+                    restarts.append(time.monotonic())
+                    end.wait(1.0)
+                    self._up(name)
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield restarts
+        finally:
+            end.set()
+            thread.join()
+
+    def received(self, name: str) -> int:
+        """Return how many bytes a server has received over its network since it was started."""
+        return self._counted(name, "tx")
+
+    def sent(self, name: str) -> int:
+        """Return how many bytes a server has sent over its network since it was started."""
+        return self._counted(name, "rx")
+
+    def _counted(self, name: str, direction: str) -> int:
+        """Return what our end of a server's line has counted."""
+        done = subprocess.run(["ip", "-s", "-j", "link", "show", f"tfv{name}"], capture_output=True, check=True)
+        return int(json.loads(done.stdout)[0]["stats64"][direction]["bytes"])
 
     def close(self) -> None:
         """End all servers and remove what they wrote."""

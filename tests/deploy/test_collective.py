@@ -1,0 +1,150 @@
+"""Which hosts meet in which round, what their answers mean, and all of it on servers whose links are slow or cut."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.deploy.lab.servers import Servers, reason_to_skip
+from torchferry.deploy.collective import (
+    ALL_PAIRS,
+    CardAnswer,
+    ClusterAnswers,
+    Link,
+    LinkAnswer,
+    answer_of,
+    judge,
+    report_lines,
+    rounds,
+)
+
+FOUR = ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 9, 16, 33, 100])
+def test_no_host_is_in_two_links_of_a_round(count: int) -> None:
+    hosts = [f"h{number}" for number in range(count)]
+    tested = rounds(hosts)
+    for row in tested:
+        members = [host for link in row for host in link]
+        assert len(members) == len(set(members))
+    links = {frozenset(link) for row in tested for link in row}
+    assert sum(map(len, tested)) == len(links), "no pair twice"
+    if count <= ALL_PAIRS:
+        assert len(links) == count * (count - 1) // 2
+        assert len(tested) <= count
+    else:
+        assert all(sum(host in link for link in links) >= 4 for host in hosts), "a host is told from a link by others"
+        assert len(tested) <= 4 * count.bit_length()
+
+
+def answers(**problems: LinkAnswer) -> ClusterAnswers:
+    links = [link for row in rounds(FOUR) for link in row]
+    return ClusterAnswers(links=tuple(problems.get("".join(link), LinkAnswer(link, 0.1, 10.0)) for link in links))
+
+
+def broken(name: str) -> LinkAnswer:
+    return LinkAnswer(Link(*name), error="timed out")
+
+
+def slow(name: str, gigabytes: float = 1.0, latency: float = 0.1) -> LinkAnswer:
+    return LinkAnswer(Link(*name), latency, gigabytes)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (answers(), []),
+        (answers(bc=broken("bc")), ["link b - c"]),
+        (answers(bc=slow("bc")), ["link b - c"]),
+        (answers(bc=slow("bc", 10.0, 9.0)), ["link b - c"]),
+        (answers(bc=slow("bc", 6.0)), []),
+        (answers(ac=broken("ac"), bc=broken("bc"), cd=broken("cd")), ["host c"]),
+        (answers(ac=slow("ac"), bc=slow("bc"), cd=slow("cd")), ["host c"]),
+        (answers(ac=slow("ac"), bc=slow("bc"), cd=slow("cd"), ab=broken("ab")), ["host c", "link a - b"]),
+        (answers()._replace(silent=("d",)), ["host d"]),
+        (answers()._replace(cards=(CardAnswer("a", "x:1", error="no memory"),)), ["card a x:1"]),
+        (
+            answers()._replace(
+                cards=(*(CardAnswer("b", f"x:{row}", 1.0) for row in range(3)), CardAnswer("a", "x:0", 2.5))
+            ),
+            ["card a x:0"],
+        ),
+        (answers()._replace(everyone=LinkAnswer(Link("a", "d"), error="b: timed out")), ["cluster *"]),
+    ],
+)
+def test_what_is_slow_or_broken_is_named(given: ClusterAnswers, named: list[str]) -> None:
+    findings = judge(given)
+    assert [f"{row.kind} {row.name}" for row in findings] == named
+    for lang in ("en", "zh"):
+        assert all(row.name in text for row, text in zip(findings, said(given, lang), strict=True))
+
+
+def said(given: ClusterAnswers, lang: str) -> list[str]:
+    findings = judge(given)
+    lines = list(report_lines(given, findings, lang))
+    return lines[-len(findings) :] if findings else []
+
+
+def test_two_hosts_have_nothing_to_be_compared_with_but_a_figure() -> None:
+    pair = ClusterAnswers(links=(slow("ab", 0.01, 80.0),))
+    assert judge(pair) == []
+    assert [row.name for row in judge(pair, 1.0)] == ["a - b"]
+
+
+def test_an_end_that_fails_or_says_nothing_breaks_a_link() -> None:
+    link, well = Link("a", "b"), {"latency_ms": 1.0, "gigabytes": 2.0}
+    assert answer_of(link, well, {**well, "latency_ms": 3.0}) == LinkAnswer(link, 3.0, 2.0)
+    assert answer_of(link, well, {"error": "refused"}).error == "b: refused"
+    assert answer_of(link, None, well).error == "a: -"
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Return three servers whose containers are this machine's own system, each in its own network."""
+    if reason := reason_to_skip():
+        pytest.skip(reason)
+    servers = Servers(tmp_path_factory.mktemp("cluster") / "servers", 120)
+    try:
+        for name in ("one", "two", "three"):
+            files = {"machine": "", "no-docker": ""}
+            servers.add(name, files=files, programs={"/usr/local/sbin/docker": "cluster/docker"})
+        servers.wait(docker=False)
+        yield servers
+    finally:
+        servers.close()
+
+
+@pytest.mark.skipif(os.environ.get("TORCHFERRY_TEST_DEPLOY") != "1", reason="runs with `make test-deploy`")
+def test_a_host_behind_a_slow_line_and_a_link_that_is_cut_are_named(cluster: Servers) -> None:
+    pytest.importorskip("torch")
+    python = cluster.folder / "python"
+    rehearse = f"{sys.executable} -m torchferry rehearse -t npu --plugin simulated --devices 2"
+    python.write_text(f'#!/bin/bash\nexec {rehearse} -- {sys.executable} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+
+    def verify() -> dict[str, list[dict[str, str]]]:
+        words = ["deploy", "verify", "-t", "npu", "-i", str(cluster.inventory), "-f", "json", "--only", "precheck"]
+        words += ["--set", "image=lab:1", "--set", f"python={python}", "--collective", "--round-timeout", "60"]
+        command = [sys.executable, "-m", "torchferry", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        assert done.stdout, done.stderr
+        assert "10.99.0." not in done.stdout + done.stderr
+        found: dict[str, list[dict[str, str]]] = json.loads(done.stdout)["collective"]
+        return found
+
+    slow_line = ["tbf", "rate", "20mbit", "burst", "32kbit", "latency", "50ms"]
+    subprocess.run(["tc", "qdisc", "add", "dev", "tfvthree", "root", *slow_line], check=True)
+    result = verify()
+    assert [f"{row['kind']} {row['name']}" for row in result["findings"]] == ["host three"], result
+    assert len([row for row in result["cards"] if row["card"].startswith("card")]) == 6, "all cards took part"
+    subprocess.run(["tc", "qdisc", "del", "dev", "tfvthree", "root"], check=True)
+    cluster.on("one", f"ip route add blackhole {cluster.address('two')}/32")
+    result = verify()
+    links = [row["name"] for row in result["findings"] if row["kind"] == "link"]
+    assert links == ["one - two"], result
