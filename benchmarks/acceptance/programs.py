@@ -110,7 +110,7 @@ for step in range(STEPS):
     if "leak" in spoiled:
         kept.append(torch.zeros(4096, device=device))
     if "slow" in spoiled:
-        time.sleep(0.02)
+        time.sleep(3 * (time.perf_counter() - begun) + 0.005)
     shown = float("nan") if "nan" in spoiled and step >= 50 else loss.item()
     speed = "" if "silent" in spoiled else f" {1 / (time.perf_counter() - begun):.2f} steps/s"
     print(f"step {step} loss {shown:.6f}{speed}")
