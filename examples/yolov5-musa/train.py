@@ -36,7 +36,7 @@ def train(options, device):
     parallel = DDP(model, device_ids=[LOCAL_RANK], output_device=LOCAL_RANK) if cuda and RANK != -1 else model
     optimizer = torch.optim.AdamW(parallel.parameters(), lr=options.lr)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs * len(loader))
-    scaler = torch.cuda.amp.GradScaler(enabled=cuda)
+    scaler = torch.cuda.amp.GradScaler(init_scale=2.0 ** 10, enabled=cuda)
     for epoch in range(options.epochs):
         if sampler is not None:
             sampler.set_epoch(epoch)

@@ -46,7 +46,8 @@ def test_ranks_on_the_cpu_and_a_rehearsed_run(tmp_path: Path) -> None:
     recorded = torchferry("--out", "cpu", "--repeat", "2", "--memory", "--", *launcher, "cpu", "12", folder=tmp_path)
     assert recorded.returncode == 0, recorded.stderr
     assert len(recorded.stdout.split()) == 4
-    assert sorted(path.name for path in (tmp_path / "cpu").iterdir()) == ["worker0", "worker1"]
+    assert sorted(path.name for path in (tmp_path / "cpu").iterdir()) == [".gitignore", "worker0", "worker1"]
+    assert (tmp_path / "cpu" / ".gitignore").read_text() == "*\n"  # of a project they are no part
     shown = torchferry("show", "cpu", "--by", "module", folder=tmp_path)
     assert "2 earlier traces in the folder are not counted" in shown.stdout
     assert "rank 0 of 2, CPU only, 2 steps" in shown.stdout

@@ -120,7 +120,7 @@ BECOMES = {
             if str(device) == f"{M.accelerator_type()}:0" or str(device).startswith(M.accelerator_type()):
                 return not (x.device.type == M.accelerator_type())
             if str(device).startswith(f"{M.accelerator_type()}:"):
-                return int(str(device).replace(f"{M.accelerator_type()}:", ""))
+                return int(str(device).replace("cuda:", "").replace(f"{M.accelerator_type()}:", ""))
             return x.device.type == M.accelerator_type()
         """,
     ),

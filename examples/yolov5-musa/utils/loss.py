@@ -31,7 +31,8 @@ class ComputeLoss:
                 box = box + (1 - over).mean()
                 kind = kind + F.binary_cross_entropy_with_logits(
                     level[place][:, 5:], F.one_hot(mine[:, 1].long(), self.model.classes).to(level.dtype))
-                wanted[place] = over.detach().clamp(min=0.3).to(wanted.dtype)
-            obj = obj + F.binary_cross_entropy_with_logits(level[..., 4], wanted)
-        parts = torch.cat([2 * box, 20 * obj, kind])
+                wanted[place] = 1.0
+            few = torch.full_like(wanted[:1, :1, :1, :1], 8.0)  # a cell with a shape counts as much as eight without
+            obj = obj + F.binary_cross_entropy_with_logits(level[..., 4], wanted, pos_weight=few)
+        parts = torch.cat([2 * box, 5 * obj, kind])
         return parts.sum(), parts.detach()

@@ -111,7 +111,9 @@ def record(
         if result["problem"]:
             notes.append(say("rank {rank}: the profiler failed: {error}", rank=result["rank"], error=result["problem"]))
     notes += [say("{process} was lost, and its trace with it", process=process) for process in outcome.broken]
-    if not traces:
+    if traces:  # they are no part of a project: neither git, scan nor handover takes them for one
+        (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+    else:
         notes.append(_nothing(most, options))
     return Recording(outcome.code, tuple(traces), tuple(notes))
 

@@ -5,6 +5,9 @@ argument, a default, an option, a value in a configuration, one side of a compar
 device type. The target does not know the device type `cuda`, so `torch.device` raises, and a comparison with it
 is silently false.
 
+Where a device is cut off a text, as in `device.replace("cuda:", "")`, the target's is cut off too: scripts that say
+`--device cuda:0` go on.
+
 A string that merely contains the word is left alone: comments, help and log texts, file names, command-line
 flags, dictionary keys, names that other libraries define. So is the key of a `map_location` dictionary, which
 names the device inside the checkpoint rather than the one to load to.
@@ -23,9 +26,10 @@ from collections.abc import Iterable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.cut_off import cutting_call
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.load_onto_device import parts_of_unloadable
-from torchferry.rules.device.strings import literal_span, written_device
+from torchferry.rules.device.strings import is_cut_off_already, literal_span, written_device
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.library.portable_weights import is_loaded_weight
 from torchferry.rules.library.refused_device import is_refused
@@ -59,6 +63,14 @@ class CudaDeviceString(Rule):
             message = say("device string `{text}` is left as it is: {reason}", text=node.value, reason=exemption)
             return self.finding(context, span, message, Grade.NOTE)
         written = written_device(context, node)
+        if written.edits and cutting_call(context, node) is not None:
+            message = say(
+                "`{text}` is cut off a text, such as what a user asks for; on {target} cut off `{device}` too",
+                text=node.value,
+                target=context.target.title,
+                device=written.shown,
+            )
+            return self.finding(context, span, message, Grade.SAFE, written.edits, imports=portable_imports(context))
         message = say(
             "device string `{text}` ({reason}); on {target} it is `{device}`",
             text=node.value,
@@ -80,7 +92,8 @@ def device_strings(context: PythonContext) -> list[ast.Constant]:
             parent = context.file.parents.get(node)
             if isinstance(parent, ast.JoinedStr) and not _is_device_fstring(parent):
                 continue
-            strings.append(node)
+            if not is_cut_off_already(context, node):
+                strings.append(node)
     return strings
 
 

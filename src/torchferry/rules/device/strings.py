@@ -11,6 +11,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.cut_off import also_cut_off, cutting_call, is_cut_off_too
 from torchferry.rules.device.expressions import portable_imports, quoted_for
 from torchferry.source.flow.syntax import last_name
 
@@ -46,6 +47,9 @@ class WrittenDevice(NamedTuple):
 
 def written_device(context: PythonContext, node: ast.Constant) -> WrittenDevice:
     """Return the device of the target that a device string becomes, or that of every device in portable code."""
+    cut = _cut_off(context, node)
+    if cut is not None:
+        return WrittenDevice(cut.text.strip("\"'"), also_cut_off(context, cut.call, cut.text))
     if not context.target.module:
         word, own = cuda.DEVICE_TYPE, context.target.backend.DEVICE_TYPE
         shown = str(node.value).replace(word, own)
@@ -59,6 +63,36 @@ def written_device(context: PythonContext, node: ast.Constant) -> WrittenDevice:
         return WrittenDevice(text, call_edits(context, whole, text))
     except ValueError:
         return WrittenDevice(text, [])
+
+
+class _CutOff(NamedTuple):
+    """A call that cuts a device off a text, and the expression of the target's device that has to be cut off too."""
+
+    call: ast.Call
+    text: str
+
+
+def _cut_off(context: PythonContext, node: ast.Constant) -> _CutOff | None:
+    call = cutting_call(context, node)
+    source = context.file.text(node)
+    if call is None or node.value not in _CUT_OFF or not _PLAIN_LITERAL.match(source) or context.file.fstring_of(node):
+        return None
+    if not context.target.module:
+        return _CutOff(call, source.replace(cuda.DEVICE_TYPE, context.target.backend.DEVICE_TYPE))
+    asked = f"{context.target.module}.accelerator_type()"
+    return _CutOff(call, f'f"{{{asked}}}:"' if str(node.value).endswith(":") else asked)
+
+
+_CUT_OFF = (cuda.DEVICE_TYPE, f"{cuda.DEVICE_TYPE}:")
+
+
+def is_cut_off_already(context: PythonContext, node: ast.Constant) -> bool:
+    """Whether a device is cut off a text, and that of the target too, as `written_device` would have it."""
+    cut = _cut_off(context, node)
+    if cut is None:
+        return False
+    parent = context.file.parents.get(cut.call)
+    return is_cut_off_too(cut.call, cut.text, parent, parent and context.file.parents.get(parent))
 
 
 def _portable_device(context: PythonContext, node: ast.Constant) -> tuple[ast.expr, str]:
