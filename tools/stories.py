@@ -300,7 +300,7 @@ class Terminal:
             (str(ROOT), f"{_HOME}/torchferry"),
             (str(Path.home()), "~"),
         ):
-            text = re.sub(rf"{re.escape(place)}(?![\w-])", lambda _, word=word: word, text)
+            text = re.sub(rf"{re.escape(place)}(?![\w-])", word, text)
         lines = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
         while lines and not lines[-1]:
             lines.pop()
