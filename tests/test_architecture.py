@@ -60,6 +60,7 @@ WITH_TORCH = {
         )
     ),
     "torchferry.acceptance.watch",
+    "torchferry.profiling.passes",
     "torchferry.profiling.recorder",
     "torchferry.ops.codegen.generate",  # these three import torchgen, and it PyYAML
     "torchferry.ops.codegen.new_operator",

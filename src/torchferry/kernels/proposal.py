@@ -35,9 +35,8 @@ def _lines(ported: PortedTree, lang: str) -> Iterator[str]:
         ).render(lang)
         use = proposed_name(name, device)
         yield f'{name} = "{use}"' if use != name else f'# {name} = ""'
-    others = [
-        (name, count) for name, count in ported.own_names.most_common(_MOST_NAMES) if name not in ("cuda", "is_cuda")
-    ]
+    most = sorted(ported.own_names.items(), key=lambda item: (-item[1], item[0]))  # the same order in each run
+    others = [(name, count) for name, count in most[:_MOST_NAMES] if name not in ("cuda", "is_cuda")]
     if others:
         yield ""
         yield "# " + say("names that the project defines itself: they work as they are").render(lang)
