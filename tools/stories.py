@@ -10,7 +10,8 @@ for any lines, and `...` in a line for any text. A comment directly before a blo
     <!-- exit 1 -->                      its last command ends with 1; all others end with 0
     <!-- repository -->                  runs in the public repository that `repository.toml` of the example names
     <!-- card -->                        does not run: it needs the card
-    <!-- skip without: NAME, ... -->     runs only where these modules can be imported
+    <!-- skip without: NAME, ... -->     runs only where these modules can be imported; a name such as torch_npu-*.whl
+                                         is that of a wheel which `make wheels` brings
     <!-- picture: NAME.svg -->           `--write` also draws the block as a terminal
 
 With --write, changed output is written into the page; what `...` stood for stays out of it.
@@ -46,6 +47,7 @@ LANGUAGES = ("en", "zh")
 ANY = "..."
 _WIDTH = 100
 _SECONDS = 900
+_WHEELS = Path(sys.prefix) / "wheels"
 _HOME = "/home/you"
 
 _DATE = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?"
@@ -82,7 +84,7 @@ class Block:
         commands: What it runs.
         code: Exit code that is demanded of the last command; of the others it is 0.
         where: `example`, `repository` or `card`.
-        needs: Modules without which it is skipped.
+        needs: Modules, and names of wheels, without which it is skipped.
         picture: Name of the picture that `--write` makes of it; may be empty.
         indent: What each of its lines begins with.
     """
@@ -265,6 +267,10 @@ class Terminal:
             "PET_MASTER_PORT": str(_free_port()),
             **{f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in _GIT.items()},
             "GIT_CONFIG_GLOBAL": os.devnull,
+            # `pip download` of a vendor's wheel takes the one that `make wheels` brought
+            "PIP_FIND_LINKS": str(_WHEELS),
+            "PIP_NO_INDEX": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         }
         if "TORCHFERRY_CACHE" in os.environ:
             self.environment["TORCHFERRY_CACHE"] = os.environ["TORCHFERRY_CACHE"]
@@ -294,7 +300,7 @@ class Terminal:
             (str(ROOT), f"{_HOME}/torchferry"),
             (str(Path.home()), "~"),
         ):
-            text = re.sub(rf"{re.escape(place)}(?![\w-])", lambda _, word=word: word, text)
+            text = re.sub(rf"{re.escape(place)}(?![\w-])", word.replace("\\", r"\\"), text)
         lines = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
         while lines and not lines[-1]:
             lines.pop()
@@ -401,7 +407,11 @@ def _why_not(block: Block, repositories: bool) -> str:
         return "needs the card"
     if block.where == "repository" and not repositories:
         return "the public repository is for `make stories`"
-    lacking = [module for module in block.needs if find_spec(module) is None]
+    wheels = [name for name in block.needs if name.endswith(".whl") and not any(_WHEELS.glob(name))]
+    if wheels:
+        return f"{', '.join(wheels)} is not in {_WHEELS.name}/ of the environment (`make wheels`)"
+    modules = [name for name in block.needs if not name.endswith(".whl")]
+    lacking = [module for module in modules if find_spec(module) is None]
     return f"{', '.join(lacking)} cannot be imported" if lacking else ""
 
 
