@@ -10,8 +10,8 @@ for any lines, and `...` in a line for any text. A comment directly before a blo
     <!-- exit 1 -->                      its last command ends with 1; all others end with 0
     <!-- repository -->                  runs in the public repository that `repository.toml` of the example names
     <!-- card -->                        does not run: it needs the card
-    <!-- skip without: NAME, ... -->     runs only where these modules can be imported; torch_npu-*.whl and the like
-                                         name a wheel that `make wheels` brings
+    <!-- skip without: NAME, ... -->     runs only where these modules can be imported; a name such as torch_npu-*.whl
+                                         is that of a wheel which `make wheels` brings
     <!-- picture: NAME.svg -->           `--write` also draws the block as a terminal
 
 With --write, changed output is written into the page; what `...` stood for stays out of it.
@@ -300,7 +300,7 @@ class Terminal:
             (str(ROOT), f"{_HOME}/torchferry"),
             (str(Path.home()), "~"),
         ):
-            text = re.sub(rf"{re.escape(place)}(?![\w-])", word, text)
+            text = re.sub(rf"{re.escape(place)}(?![\w-])", word.replace("\\", r"\\"), text)
         lines = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
         while lines and not lines[-1]:
             lines.pop()

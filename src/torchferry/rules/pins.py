@@ -10,7 +10,9 @@ from pathlib import Path
 from torchferry.core.files import read_text
 from torchferry.core.lazy_regex import lazy_regex
 
-_PINS = (".txt", ".in", ".md", ".rst", ".yml", ".yaml", ".toml", ".cfg", "setup.py", "Dockerfile")
+_PINS = (".txt", ".in", ".md", ".rst", ".yml", ".yaml", ".toml", ".cfg", "Dockerfile")
+_DOCUMENTS = (".md", ".rst")
+"""Files that tell people what to install; they count where no file that a program reads names the package."""
 _LARGEST = 300_000
 """Bytes of a file in the root that is read for the version that the project pins."""
 
@@ -21,7 +23,7 @@ _BOUND = lazy_regex(r"([=<>~!]=?=?)[ \t]*v?(\d[\w.]*)")
 def pinned(root: Path, package: str) -> str:
     """Return the version that a file in the project's root pins; empty for none."""
     pin = lazy_regex(rf"(?<![\w-]){re.escape(package)}[ \t]*={{1,2}}[ \t]*v?(\d[\w.]*)", re.IGNORECASE)
-    for text in _texts(root):
+    for text in _texts_on(root, package):
         match = pin.search(text)
         if match is not None:
             return match[1].rstrip(".")
@@ -44,7 +46,7 @@ def keeps_below(root: Path, package: str, version: str) -> str:
     asks = lazy_regex(
         rf"(?<![\w-]){re.escape(package)}(?P<bounds>(?:[ \t]*,?[ \t]*[=<>~!]=?=?[ \t]*v?\d[\w.*]*)+)", re.IGNORECASE
     )
-    for text in _texts(root):
+    for text in _texts_on(root, package):
         for match in asks.finditer(text):
             for operator, number in _BOUND.findall(match["bounds"]):
                 if operator in ("=", "==", "===", "~=", "<=") and is_older(number, version):
@@ -54,20 +56,31 @@ def keeps_below(root: Path, package: str, version: str) -> str:
     return ""
 
 
+def _texts_on(root: Path, package: str) -> tuple[str, ...]:
+    """Return the texts that say which version of a package is asked for: documents only where nothing else names it."""
+    named = lazy_regex(rf"(?<![\w-]){re.escape(package)}(?![\w-])", re.IGNORECASE)
+    lists = tuple(text for name, text in _texts(root) if not name.endswith(_DOCUMENTS))
+    if any(named.search(text) for text in lists):
+        return lists
+    return tuple(text for _, text in _texts(root))
+
+
 @lru_cache(maxsize=8)
-def _texts(root: Path) -> tuple[str, ...]:
+def _texts(root: Path) -> tuple[tuple[str, str], ...]:
     return tuple(_read(root))
 
 
-def _read(root: Path) -> Iterator[str]:
+def _read(root: Path) -> Iterator[tuple[str, str]]:
     try:
         files = sorted(root.iterdir())
     except OSError:
         return
     for file in files:
         try:
-            if not file.name.endswith(_PINS) or file.is_symlink() or file.stat().st_size > _LARGEST:
+            if not (file.name.endswith(_PINS) or file.name == "setup.py") or file.is_symlink():
                 continue
-            yield read_text(file, _LARGEST, errors="replace")
+            if file.stat().st_size > _LARGEST:
+                continue
+            yield file.name, read_text(file, _LARGEST, errors="replace")
         except OSError:
             continue

@@ -2,6 +2,7 @@
 
 transformers loads flash-attn for this and raises if it is absent; so does diffusers' `set_attention_backend("flash")`.
 The target's table has the replacement: the library's own integration if there is one, otherwise `sdpa` or `eager`.
+Where the project keeps the library older than that integration, the choice is yours.
 
 Why: The library raises when it loads the model, because the package behind the name is absent.
 
@@ -13,14 +14,15 @@ References:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from torchferry.backends.tables import REWRITTEN
+from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.pins import keeps_below
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import last_name
 
@@ -45,9 +47,10 @@ class AttentionImplementation(Rule):
             if name is None or not self._chooses(context, node) or exemption_reason(context, node) is not None:
                 continue
             row = context.target.row("frameworks", name)
-            if row.status == "same":
-                continue
             span = literal_span(context, node)
+            if row.status == "same":
+                yield from self._too_old(context, span, node.value, row)
+                continue
             if row.status in REWRITTEN and row.use:
                 message = say(
                     "attention `{found}` is `{use}` on {target}; {note}",
@@ -66,6 +69,25 @@ class AttentionImplementation(Rule):
                     note=row.remark or say("whether it works is UNKNOWN; `sdpa` works everywhere"),
                 )
                 yield self.finding(context, span, message, Grade.MANUAL)
+
+    def _too_old(self, context: PythonContext, span: tuple[int, int], name: object, row: Row) -> Iterator[Finding]:
+        """Yield a finding where the project keeps the library older than the one that serves the target."""
+        since = row.extra.get("package_since", "")
+        if not since or context.project is None:
+            return
+        package = row.name.partition(".")[0]
+        version = keeps_below(context.project.root, package, since)
+        if version:
+            message = say(
+                "attention `{found}` on {target}: {package} {version}, which the project asks for, loads flash-attn "
+                "for it and raises; from {since} on it takes what {target} has; raise the version, or choose `sdpa`",
+                found=name,
+                target=context.target.title,
+                package=package,
+                version=version,
+                since=since,
+            )
+            yield self.finding(context, span, message, Grade.MANUAL)
 
     def _chooses(self, context: PythonContext, node: ast.Constant) -> bool:
         """Whether the string stands where an implementation is chosen."""
