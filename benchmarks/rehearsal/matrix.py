@@ -181,7 +181,11 @@ class Judged:
         results["example"] = self._example()
         self.row.results = {name: results[name] for name in PROGRAMS}
         if tools:
-            self.row.results[TOOLS] = self._tools()
+            self.run_tools()
+
+    def run_tools(self) -> None:
+        """Run the checks of the tools; the result is in the row."""
+        self.row.results[TOOLS] = self._tools()
 
     def run_real_programs(self, corpus: Path, wanted: Collection[str]) -> None:
         """Run the real programs, of which `wanted` names some or none for all; each is saved when it has run."""
@@ -260,10 +264,11 @@ def measure(
     port: int,
     judges: tuple[str, ...],
     tools: bool,
+    tools_alone: bool,
     corpus: Path | None,
     programs: Collection[str] | None,
 ) -> None:
-    """Run everything in one environment, or the real programs alone where `programs` is given."""
+    """Run everything in one environment, or the real programs alone where `programs` is given, or the tools alone."""
     try:
         environment.make()
         torch, python = environment.versions
@@ -271,7 +276,7 @@ def measure(
         for case in cases:
             skip(case, environment.torch, case.place[1], str(error), judges)
         return
-    on_cpu = reference(environment, port) if programs is None else None
+    on_cpu = reference(environment, port) if programs is None and not tools_alone else None
     for case in cases:
         for judge in case.judges:
             if judge not in judges:
@@ -285,7 +290,10 @@ def measure(
             if on_cpu is not None:
                 judged.run(on_cpu, port, tools=tools and case.target == "npu")
                 save([judged.row])
-            if corpus is not None and judge == "wheel" and case.place[1] == this_python():
+            if tools_alone and case.target == "npu":
+                judged.run_tools()
+                save([judged.row])
+            elif corpus is not None and judge == "wheel" and case.place[1] == this_python():
                 judged.run_real_programs(corpus, programs or ())
             seconds = time.monotonic() - started
             print(*case.place, case.target, case.plugin, judge, judged.row.results, f"{seconds:.0f} s", flush=True)
@@ -307,6 +315,7 @@ def main() -> None:
     parser.add_argument("--target", nargs="*", default=[], metavar="NAME", help="only these")
     parser.add_argument("--judge", choices=JUDGES, help="only this one")
     parser.add_argument("--no-tools", action="store_true", help="leave out the checks of benchmarks/torch_versions")
+    parser.add_argument("--tools", action="store_true", help="run those checks alone")
     parser.add_argument("--corpus", type=Path, default=os.environ.get("TORCHFERRY_CORPUS"), help="for real programs")
     parser.add_argument("--programs", nargs="*", metavar="NAME", help="run real programs alone, and of them only these")
     parser.add_argument("--keep", action="store_true", help="keep environments and torch's wheels")
@@ -331,6 +340,7 @@ def main() -> None:
             port=options.port,
             judges=judges,
             tools=not options.no_tools,
+            tools_alone=options.tools,
             corpus=corpus,
             programs=options.programs,
         )
