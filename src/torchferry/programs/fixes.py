@@ -23,7 +23,7 @@ class Fix(NamedTuple):
     finding: Finding
 
 
-class _Part(NamedTuple):
+class _FixedPlace(NamedTuple):
     """What the place of a fix is a part of, whichever program asks.
 
     Attributes:
@@ -51,7 +51,7 @@ class Fixes:
         self._leads = leads
         self._surroundings = surroundings
         self._numbers: dict[tuple[str, Location], int] = {}
-        self._parts: dict[int, _Part | None] = {}
+        self._parts: dict[int, _FixedPlace | None] = {}
 
     def of(self, finding: Finding) -> Fix:
         """Return a finding that a migration changes with its number."""
@@ -101,11 +101,11 @@ class Fixes:
             return True
         return live.leads_here(part.lead) and not (part.may_be_dead and self._is_dead(live, path, part.node))
 
-    def _part(self, path: str, fix: Fix) -> _Part | None:
+    def _part(self, path: str, fix: Fix) -> _FixedPlace | None:
         node = self._sources.node(fix.finding.location)
         if node is None:
             return None
-        return _Part(node, self._leads.of(path, node), "global " in self._sources.text(path))
+        return _FixedPlace(node, self._leads.of(path, node), "global " in self._sources.text(path))
 
     def _is_dead(self, live: Live, path: str, node: ast.AST) -> bool:
         """Whether a condition around a place never holds in a program: nothing in it changes what is asked."""

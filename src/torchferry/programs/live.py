@@ -20,7 +20,7 @@ from torchferry.programs.uses import Uses
 from torchferry.source.flow.syntax import last_name
 
 
-class Piece(NamedTuple):
+class _Piece(NamedTuple):
     """A function, by its file and place; with line 0 what runs when the file itself does."""
 
     path: str
@@ -37,7 +37,7 @@ class Lead(NamedTuple):
         table: The table of its module in which alone the name stands; empty where it is used.
     """
 
-    piece: Piece
+    piece: _Piece
     when_started: bool = False
     table: str = ""
 
@@ -63,14 +63,14 @@ class Leads:
         self._sources = sources
         self._modules = modules
         self._uses = uses
-        self._into: dict[Piece, tuple[Lead, ...]] = {}
+        self._into: dict[_Piece, tuple[Lead, ...]] = {}
         self._imported: dict[str, _Imported] = {}
         self._importing: dict[tuple[str, int], Lead | None] = {}
         self._around: dict[ast.AST, Lead] = {}
         self._mentions: dict[str, dict[str, int]] = {}
-        self.units: dict[Piece, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+        self.units: dict[_Piece, ast.FunctionDef | ast.AsyncFunctionDef] = {}
 
-    def into(self, piece: Piece, among: Container[str]) -> Iterator[Lead]:
+    def into(self, piece: _Piece, among: Container[str]) -> Iterator[Lead]:
         """Yield what leads to a piece from some files: who imports the file, who speaks of the function."""
         if not piece.line:
             yield from self._importers(piece.path, among)
@@ -90,13 +90,13 @@ class Leads:
     def _of(self, path: str, node: ast.AST) -> Lead:
         loaded = self._sources.file(path)
         if loaded is None:
-            return Lead(Piece(path))
+            return Lead(_Piece(path))
         file, _ = loaded
         node = current(file, node)
         unit = unit_of(file, node)
         if unit is None:
-            return Lead(Piece(path), is_under_main(file, node))
-        piece = Piece(path, unit.lineno, unit.col_offset)
+            return Lead(_Piece(path), is_under_main(file, node))
+        piece = _Piece(path, unit.lineno, unit.col_offset)
         self.units[piece] = unit
         return Lead(piece)
 
@@ -114,7 +114,7 @@ class Leads:
         if path not in self._imported or self._imported[path].edges < len(edges):  # computed ones are met late
             plain = dict.fromkeys(edge.importer for edge in edges if not edge.indented)
             inside = tuple((edge.importer, edge.line) for edge in edges if edge.indented)
-            self._imported[path] = _Imported(len(edges), tuple(Lead(Piece(importer)) for importer in plain), inside)
+            self._imported[path] = _Imported(len(edges), tuple(Lead(_Piece(importer)) for importer in plain), inside)
         imported = self._imported[path]
         for lead in imported.plain:
             if lead.piece.path in among:
@@ -130,7 +130,7 @@ class Leads:
             self._importing[importer, line] = self.of(importer, node) if node is not None else None
         return self._importing[importer, line]
 
-    def _users(self, piece: Piece) -> Iterator[Lead]:
+    def _users(self, piece: _Piece) -> Iterator[Lead]:
         loaded = self._sources.file(piece.path)
         if loaded is None:
             return
@@ -167,12 +167,12 @@ class Live:
         self._program = program
         self._closure = closure
         self._leads = leads
-        self._known: dict[Piece, bool] = dict.fromkeys(map(Piece, plain), True)
+        self._known: dict[_Piece, bool] = dict.fromkeys(map(_Piece, plain), True)
         self._looked_up: dict[str, bool] = {}
 
     def runs(self, path: str) -> bool:
         """Whether the program comes to a file of those that it reaches by imports."""
-        return self._is_live(Piece(path))
+        return self._is_live(_Piece(path))
 
     def comes_to(self, path: str, node: ast.AST) -> bool:
         """Whether the program comes to a node of such a file."""
@@ -182,11 +182,11 @@ class Live:
         """Whether the program comes to what a place of such a file is a part of."""
         return self._counts(lead) and self._is_live(lead.piece)
 
-    def _is_live(self, start: Piece) -> bool:
+    def _is_live(self, start: _Piece) -> bool:
         if start in self._known:
             return self._known[start]
         todo = [start]
-        after: dict[Piece, Piece] = {}
+        after: dict[_Piece, _Piece] = {}
         seen = {start}
         while todo:
             piece = todo.pop()
@@ -204,7 +204,7 @@ class Live:
         self._known |= dict.fromkeys(seen, False)
         return False
 
-    def _begins_in(self, piece: Piece) -> bool:
+    def _begins_in(self, piece: _Piece) -> bool:
         """Whether the user's command leads here by itself."""
         program = self._program
         if not piece.line:
@@ -214,7 +214,7 @@ class Live:
             return not unit.name.startswith("_")
         return program.form is Form.CONSOLE and piece.path == program.path and unit.name == program.function
 
-    def _before(self, piece: Piece) -> Iterator[Piece]:
+    def _before(self, piece: _Piece) -> Iterator[_Piece]:
         """Yield what leads to a piece in the files of the program."""
         for lead in self._leads.into(piece, self._closure):
             if self._counts(lead) and (not lead.table or self._is_looked_up(lead.table)):
