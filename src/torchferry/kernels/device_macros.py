@@ -82,7 +82,8 @@ def uses_of(source: SourceTokens, code: str, macros: Mapping[str, DeviceMacro]) 
                 named = _DEFINED.match(code, directive.body) if directive.word == "define" else None
                 if named is None or named.start(1) == at:
                     continue
-            end, arguments = at + len(name), []
+            end = at + len(name)
+            arguments: list[str] = []
             if macro.parameters is not None:
                 opening = end + len(code[end : end + 200]) - len(code[end : end + 200].lstrip())
                 if code[opening : opening + 1] != "(":
