@@ -166,6 +166,42 @@ def test_tree_is_ported_and_what_is_left_is_listed(tree: Path) -> None:
     assert [(item.line, "cudaFancyNewThing" in str(item.message)) for item in unknown] == [(18, True)]
 
 
+@pytest.mark.parametrize(
+    ("header", "used", "kernels", "launches"),
+    [
+        (
+            "#define GLOBAL __global__",
+            "template <bool B>\nGLOBAL void f(int* p) { }\nGLOBAL void declared(int* p);",
+            ["f"],
+            [],
+        ),
+        (
+            "#define DEFINE(name, T) \\\n  __global__ void __launch_bounds__((128)) name##_kernel(T* p) { }",
+            "DEFINE(add, float)\nDEFINE(sub, int)",
+            ["add_kernel", "sub_kernel"],
+            [],
+        ),
+        (
+            "#define LAUNCH(f, g, ...) f<<<g, 32>>>(__VA_ARGS__)",
+            "void run() { LAUNCH((scale<float, 2>), 1, p); LAUNCH(add, dim3(1, 2), p); } // LAUNCH(no, 1)",
+            [],
+            ["scale", "add"],
+        ),
+        ("#define ON(g) <<<g, 1>>>", "void run() { scale<float> ON(4)(p); }", [], ["scale"]),
+        ("#define UNUSED __global__ void f(int* p) { }", "#ifdef UNUSED\n#endif", ["f"], []),
+    ],
+)
+def test_macros_of_the_project(tmp_path: Path, header: str, used: str, kernels: list[str], launches: list[str]) -> None:
+    """Kernels and launches that a macro of another file makes; its definition is none of its own where it is used."""
+    (tmp_path / "macros.h").write_text(f"#pragma once\n{header}\n")
+    (tmp_path / "use.cu").write_text(f'#include "macros.h"\n{used}\n')
+    ported = port_tree(tmp_path, Target.named("musa"))
+    assert [kernel.name for kernel in ported.kernels] == kernels
+    assert [launch.kernel for launches in ported.launches.values() for launch in launches] == launches
+    elsewhere = port_tree(tmp_path, Target.named("npu"))
+    assert sum(item.kind == "kernel-rewrite" for item in elsewhere.items) == len(kernels)
+
+
 def test_output_is_written_kept_refused_and_taken_back(tree: Path) -> None:
     original = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
     port(tree, "musa")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
+from torchferry.kernels.device_macros import DeviceMacro, MacroUse, defined_macro, launched, started_by, uses_of
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.tokens import SourceTokens, last_word
 
@@ -80,7 +81,8 @@ class Launch(NamedTuple):
         kernel: The kernel's name; empty where the launch is built by a macro or through a variable.
         path: Of the file, relative to the tree.
         line: Of `<<<`.
-        geometry: What stands between `<<<` and `>>>`, on one line: grid, block, bytes of shared memory, stream.
+        geometry: What stands between `<<<` and `>>>`, on one line: grid, block, bytes of shared memory, stream; the
+            name of the project's macro that has it.
     """
 
     kernel: str
@@ -98,12 +100,14 @@ class DeviceCode:
         launches: Where they, and those of other files, are started.
         items: What is to be looked at in them.
         spans: Of the lines of functions for the device: first and last.
+        macros: Those that it defines and that stand for a kernel or a launch.
     """
 
     kernels: tuple[Kernel, ...] = ()
     launches: tuple[Launch, ...] = ()
     items: list[ReviewItem] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)
+    macros: tuple[DeviceMacro, ...] = ()
 
     def holds_line(self, line: int) -> bool:
         """Whether a line is in a function for the device."""
@@ -111,22 +115,43 @@ class DeviceCode:
         return index >= 0 and line <= self.spans[index][1]
 
 
-def device_code(path: str, source: SourceTokens, shared_limit: int | None) -> DeviceCode:
-    """Return the device code of a file."""
-    return _Reader(path, source, shared_limit).read()
+def device_code(
+    path: str, source: SourceTokens, shared_limit: int | None, macros: Mapping[str, DeviceMacro] | None = None
+) -> DeviceCode:
+    """Return the device code of a file.
+
+    Args:
+        path: Of the file, relative to the tree.
+        source: The file.
+        shared_limit: Bytes of shared memory that a block has on the card; None where it is not known.
+        macros: Macros of the project that are used somewhere and stand for a kernel or a launch: each use is one, and
+            what stands in their definitions is none.
+    """
+    return _Reader(path, source, shared_limit, macros or {}).read()
 
 
 class _Reader:
-    def __init__(self, path: str, source: SourceTokens, shared_limit: int | None) -> None:
+    def __init__(
+        self, path: str, source: SourceTokens, shared_limit: int | None, used: Mapping[str, DeviceMacro]
+    ) -> None:
         self.path = path
         self.source = source
+        self.used = used
+        self.stop = (0, -1)  # from where the last one was looked for, and where it stands
+        self.defined: dict[int, DeviceMacro | None] = {}
         self.shared_limit = shared_limit
-        self.code = _blanked(source)
+        self.code = source.code
         self.result = DeviceCode()
 
     def read(self) -> DeviceCode:
         result = self.result
-        kernels = [kernel for at in self.source.places("__global__") if (kernel := self._kernel(at)) is not None]
+        uses = list(uses_of(self.source, self.code, self.used))
+        kernels = [
+            kernel
+            for at in self.source.places("__global__")
+            if not self._is_of_used(at) and (kernel := self._kernel(at)) is not None
+        ]
+        kernels += [kernel for use in uses if use.macro.declares and (kernel := self._by_macro(use)) is not None]
         spans = [(kernel.line, kernel.last_line) for kernel in kernels]
         for word in ("__device__", "CUDA_CALLABLE", "C10_DEVICE", "C10_HOST_DEVICE", "__host__"):
             behind = 0
@@ -139,44 +164,92 @@ class _Reader:
                     spans.append((self.source.position(at)[0], self.source.position(body[1])[0]))
         result.kernels = tuple(kernels)
         result.spans = _merged(spans)
-        result.launches = tuple(self._launches())
+        result.launches = (*self._launches(), *(self._launch(use) for use in uses if use.macro.starts))
         for at in self.source.places("__shared__"):
             self._shared(at)
+        result.macros = tuple(macro for macro in self.defined.values() if macro is not None)
+        if uses:
+            result.kernels = tuple(sorted(kernels, key=lambda kernel: kernel.line))
+            result.launches = tuple(sorted(result.launches, key=lambda launch: launch.line))
         return result
+
+    def _is_of_used(self, at: int) -> bool:
+        """Whether a place is in the definition of a macro that is used; notes every macro that is met so."""
+        directive = self.source.directive_at(at)
+        if directive is None or directive.word != "define":
+            return False
+        if directive.start not in self.defined:
+            self.defined[directive.start] = defined_macro(self.code, directive)
+        macro = self.defined[directive.start]
+        return macro is not None and macro.name in self.used
+
+    def _launch(self, use: MacroUse) -> Launch:
+        line = self.source.position(use.start)[0]
+        return Launch(started_by(use, self.code), self.path, line, use.macro.name)
+
+    def _by_macro(self, use: MacroUse) -> Kernel | None:
+        """Return the kernel that the use of a macro defines, or begins to define."""
+        if not use.macro.kernel:
+            return self._kernel(use.start, use.end)
+        line = self.source.position(use.start)[0]
+        name = use.macro.filled(use.macro.kernel, use.arguments)
+        text = " ".join(self.code[use.start : use.end].split())[:2000]
+        return Kernel(name, self.path, line, text, (use.start, use.end), self.source.position(use.end)[0])
 
     def _launches(self) -> Iterator[Launch]:
         code, at = self.code, self.code.find("<<<")
         while at >= 0:
+            if self._is_of_used(at):
+                at = code.find("<<<", at + 3)
+                continue
             end = code.find(">>>", at, at + _LONGEST)
             geometry = " ".join(code[at + 3 : end].split())[:400] if end >= 0 else ""
-            yield Launch(_launched(code[max(0, at - 400) : at]), self.path, self.source.position(at)[0], geometry)
+            yield Launch(launched(code[max(0, at - 400) : at]), self.path, self.source.position(at)[0], geometry)
             at = code.find("<<<", at + 3)
+
+    def _stop(self, at: int) -> int:
+        """Return where the first of `{`, `}` and `;` stands behind an offset; the end of the file without one."""
+        begin, stop = self.stop
+        if not begin <= at <= stop:
+            match = _BRACE.search(self.code, at)
+            stop = len(self.code) if match is None else match.start()
+            self.stop = at, stop
+        return stop
 
     def _body(self, at: int) -> tuple[int, int] | None:
         """Return where the body of the function starts and ends that is declared behind an offset."""
-        match = _BRACE.search(self.code, at)
-        if match is None or match.group() != "{":
-            return None
-        depth, start = 0, match.start()
-        for brace in _BRACES.finditer(self.code, start):
-            depth += 1 if brace.group() == "{" else -1
-            if depth == 0:
-                return start, brace.end()
-        return start, len(self.code)
+        start = self._stop(at)
+        return (start, self._closing.get(start, len(self.code))) if self.code[start : start + 1] == "{" else None
 
-    def _kernel(self, at: int) -> Kernel | None:
-        """Return the kernel that is defined at `__global__`; None for a declaration, or what is none."""
+    @cached_property
+    def _closing(self) -> dict[int, int]:
+        """Where each brace is closed, behind the closing one; those without an end are missing."""
+        closing: dict[int, int] = {}
+        opened: list[int] = []
+        for brace in _BRACES.finditer(self.code):
+            if brace.group() == "{":
+                opened.append(brace.start())
+            elif opened:
+                closing[opened.pop()] = brace.end()
+        return closing
+
+    def _kernel(self, at: int, behind: int = 0) -> Kernel | None:
+        """Return the kernel that is defined at `__global__`; None for a declaration, or what is none.
+
+        Args:
+            at: Of `__global__`, or of a macro in its place.
+            behind: Where to read on, where that is not there.
+        """
         code = self.code
-        stop = _BRACE.search(code, at)
-        if stop is None or stop.group() != "{":
+        body = self._body(behind or at)
+        if body is None or body[0] > at + _LONGEST:
             return None
-        name, opening = "", at
+        name, opening = "", behind or at
         while not name:
-            opening = code.find("(", opening, min(stop.start(), at + _LONGEST)) + 1
+            opening = code.find("(", opening, body[0]) + 1
             if not opening:
                 return None
-            name = _called(code[max(at, opening - 1000) : opening - 1])
-        body = self._body(at) or (stop.start(), stop.start())
+            name = _called(code[max(behind or at, opening - 1000) : opening - 1])
         end = code.rfind(")", opening, body[0]) + 1
         begin = at
         line_start = code.rfind("\n", 0, at) + 1
@@ -264,20 +337,6 @@ class _Reader:
         return {match[1] or match[3]: int(match[2] or match[4]) for match in _CONSTANT.finditer(self.code)}
 
 
-def _launched(before: str) -> str:
-    """Return the name of the kernel whose launch a text ends with: `scale` of `scale<float, 4> `."""
-    at = len(before.rstrip())
-    if before[:at].endswith(">"):
-        depth = 0
-        while at:
-            at -= 1
-            depth += (before[at] == ">") - (before[at] == "<")
-            if not depth:
-                break
-    name = last_word(before[:at].rstrip())
-    return name if not name[:1].isdigit() else ""
-
-
 def _called(before: str) -> str:
     """Return the name of the function whose parameters begin behind a text; empty where it ends with none."""
     before = before.rstrip()
@@ -295,19 +354,3 @@ def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             merged.append((start, end))
     return merged
-
-
-def _blanked(source: SourceTokens) -> str:
-    """Return the text with blanks for what is no code, so that every offset and every line stays."""
-    pieces: list[str] = []
-    at = 0
-    for token in source.opaque:
-        hidden = source.text[token.start : token.end]
-        pieces += (source.text[at : token.start], " " * len(hidden) if "\n" not in hidden else _lines_kept(hidden))
-        at = token.end
-    pieces.append(source.text[at:])
-    return "".join(pieces)
-
-
-def _lines_kept(hidden: str) -> str:
-    return "\n".join(" " * len(line) for line in hidden.split("\n"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from html import escape
 from typing import Any
 from urllib.parse import quote
 
@@ -197,6 +196,8 @@ _STYLE = (
 
 
 def _html(ported: PortedTree, lang: str) -> str:
+    from html import escape  # imported late: it has the names of all entities
+
     title = escape(f"torchferry port: {ported.root} → {ported.target.title.render(lang)}")
     parts = [
         f'<!doctype html><html lang="{lang}"><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '

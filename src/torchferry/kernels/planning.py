@@ -12,7 +12,6 @@ from pathlib import Path
 
 from torchferry.backends.target import Target
 from torchferry.kernels.buildfiles.joining import PortedNeighbour, port_builds
-from torchferry.kernels.device_tests import port_tests
 from torchferry.kernels.output import PortOutput, original_contents, place_of, write_beside, write_over
 from torchferry.kernels.ported_tree import PortedTree, port_tree
 
@@ -90,9 +89,14 @@ def plan_port(
         skip=() if place is None else (place,),
         build_style=build_style if in_place else "replace",
     )
+    builds, tests = list(builds), list(tests)
     named = [Path(os.path.abspath(file)) for file in (*builds, *tests)]
     earlier = original_contents(place, named) if place is not None and named else {}
     changed_builds = port_builds(ported, place, builds, build_style, earlier.get)
-    changed_tests = port_tests(tests, target, place, lambda paths: original_contents(place, paths) if place else {})
+    changed_tests: list[PortedNeighbour] = []
+    if tests:
+        from torchferry.kernels.device_tests import port_tests  # imported late: it reads Python
+
+        changed_tests = port_tests(tests, target, place, lambda paths: original_contents(place, paths) if place else {})
     items = tuple(item for each in (*changed_builds, *changed_tests) for item in each.items)
     return PortPlan(replace(ported, items=ported.items + items), place, tuple(changed_builds), tuple(changed_tests))

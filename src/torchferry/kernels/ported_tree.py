@@ -23,11 +23,12 @@ from torchferry.core.record import NamedTuple
 from torchferry.kernels.buildfiles import is_build_file, port_build_data
 from torchferry.kernels.buildfiles.model import BuildSettings
 from torchferry.kernels.device_code import Kernel, Launch
+from torchferry.kernels.device_macros import DeviceMacro, uses_of
 from torchferry.kernels.gates.result import GateResult
 from torchferry.kernels.porting import PortedText, port_text
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.rules import RuleSet, RuleVerdict, rule_set
-from torchferry.kernels.tokens import decode, encode, words_of
+from torchferry.kernels.tokens import SourceTokens, decode, encode, words_of
 from torchferry.kernels.words import WordJudge
 from torchferry.source.kinds import Kind, kind_of
 from torchferry.source.tree import NEVER_ENTERED, is_control_name
@@ -195,6 +196,7 @@ def port_tree(
                 if not data.isascii() and not _is_utf8(data):
                     items.append(ReviewItem(path, 1, 1, "encoding", say("the file is not UTF-8"), ""))
         files.append(PortedFile(path, new_path, data, after, mode, source, not source and is_build_file(path)))
+    _with_macros(ported, files, judge, known, limit)
     if any(file.builds for file in files):
         half = has_half_in_host_code(files)
         settings = BuildSettings(target, build_style, {}, tuple(ignored), chosen.names, half)
@@ -240,6 +242,29 @@ def _contents(
                 group.append((path, data, mode, source, words))
         judge.learn(set().union(*(words for *_, words in group if words is not None)))
         yield from group
+
+
+def _with_macros(
+    ported: dict[str, PortedText],
+    files: Iterable[PortedFile],
+    judge: WordJudge,
+    known: frozenset[str],
+    limit: int | None,
+) -> None:
+    """Read the files again that use a macro of the tree which stands for a kernel or a launch.
+
+    What is renamed stays the same: a macro says only what is a kernel, and where one is started.
+    """
+    macros = {macro.name: macro for done in ported.values() for macro in done.macros}
+    if not macros:
+        return
+    naming = [file for file in files if file.path in ported and any(name.encode() in file.before for name in macros)]
+    used: dict[str, DeviceMacro] = {}
+    for file in naming:
+        source = SourceTokens(decode(file.before))
+        used |= {use.macro.name: use.macro for use in uses_of(source, source.code, macros)}
+    for file in naming if used else ():
+        ported[file.path] = port_text(file.path, decode(file.before), judge, known, limit, None, used)
 
 
 def _ported_build(file: PortedFile, settings: BuildSettings, items: list[ReviewItem]) -> PortedFile:
@@ -322,7 +347,7 @@ def _with_texts(text: str, texts: Mapping[str, str]) -> str:
     """Replace texts of unsafe rules in code and in the names of headers."""
     if not any(name in text for name in texts):
         return text
-    from torchferry.kernels.tokens import SourceTokens, TokenKind
+    from torchferry.kernels.tokens import TokenKind
 
     source = SourceTokens(text)
     pieces: list[str] = []

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
 from torchferry.kernels.device_code import DeviceCode, Kernel, Launch, device_code
+from torchferry.kernels.device_macros import DeviceMacro
 from torchferry.kernels.headers import header_use
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.tokens import Directive, SourceTokens, TokenKind, encode, is_word, last_word, readable, words_of
@@ -57,6 +58,7 @@ class PortedText:
         items: What a person has to look at, in order.
         kernels: Its kernels.
         launches: Where it starts kernels.
+        macros: Those that it defines and that stand for a kernel or a launch.
         api: Names that look like CUDA's and are in no table, with the first place of each.
         declared: Those of them, and of the project's own, that the file declares.
         own: Names of the project with CUDA in them, with how often each is used.
@@ -69,6 +71,7 @@ class PortedText:
     items: list[ReviewItem] = field(default_factory=list)
     kernels: tuple[Kernel, ...] = ()
     launches: tuple[Launch, ...] = ()
+    macros: tuple[DeviceMacro, ...] = ()
     api: dict[str, ReviewItem] = field(default_factory=dict)
     declared: set[str] = field(default_factory=set)
     own: Counter[str] = field(default_factory=Counter)
@@ -83,6 +86,7 @@ def port_text(
     files: Container[str],
     shared_limit: int | None = None,
     known_words: set[bytes] | None = None,
+    macros: Mapping[str, DeviceMacro] | None = None,
 ) -> PortedText:
     """Port the text of one file.
 
@@ -93,18 +97,28 @@ def port_text(
         files: The paths of the tree, among which a local header is looked for.
         shared_limit: Bytes of shared memory that a block has on the card; None where it is not known.
         known_words: What `tokens.words_of` returns for it, where that is known already.
+        macros: Those of the tree that are used and stand for a kernel or a launch, where they are known.
     """
     words = judge.of_interest(words_of(encode(text)) if known_words is None else known_words)
-    if not words and "<<<" not in text:
+    if not words and "<<<" not in text and not macros:
         return PortedText(text)
-    return _FilePort(path, text, judge, files, shared_limit).run(words)
+    return _FilePort(path, text, judge, files, shared_limit, macros or {}).run(words)
 
 
 class _FilePort:
     """The port of one file."""
 
-    def __init__(self, path: str, text: str, judge: WordJudge, files: Container[str], shared_limit: int | None) -> None:
+    def __init__(
+        self,
+        path: str,
+        text: str,
+        judge: WordJudge,
+        files: Container[str],
+        shared_limit: int | None,
+        macros: Mapping[str, DeviceMacro],
+    ) -> None:
         self.path = path
+        self.macros = macros
         self.source = SourceTokens(text)
         self.text = text
         self.judge = judge
@@ -124,9 +138,10 @@ class _FilePort:
         if places & {"header", "cuda"}:
             self._headers()
         code = DeviceCode()
-        if "kernel" in places or "<<<" in self.text or "shared" in places or "__device__" in self.text:
-            code = device_code(self.path, self.source, self.shared_limit)
-            result.kernels, result.launches = code.kernels, code.launches
+        marks = "kernel" in places or "<<<" in self.text or "shared" in places or "__device__" in self.text
+        if marks or self.macros:
+            code = device_code(self.path, self.source, self.shared_limit, self.macros)
+            result.kernels, result.launches, result.macros = code.kernels, code.launches, code.macros
             result.items += code.items
         result.items = [item for item in result.items if item.kind not in _OF_THE_DEVICE or code.holds_line(item.line)]
         first = next((item for item in result.items if item.kind == "float64"), None)

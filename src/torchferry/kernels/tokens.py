@@ -19,6 +19,7 @@ import string
 from bisect import bisect_right
 from collections.abc import Iterator
 from enum import Enum
+from functools import cached_property
 from io import BytesIO
 from itertools import accumulate
 
@@ -90,6 +91,9 @@ _CODE = lazy_regex(
     rf"|(?P<number>\.?[0-9](?:[eEpP][+-]|'[{_WORD}]|[{_WORD}.])*)"
     r"|(?P<punctuation><<<|>>>|::|->|\#\#|[^\s\\]|\\(?!\r?\n))"
 )
+_LONG_LINE = 2000
+"""Characters in front of a place in which the start of its line is looked for, rather than in a list of all."""
+
 _DIRECTIVE = lazy_regex(r"\#[ \t]*(?P<word>[A-Za-z_]*)")
 _SPLICE = lazy_regex(r"\\\r?\n")
 _BETWEEN_WORDS = bytes(byte if chr(byte) in _WORD_CHARACTERS else 32 for byte in range(256))
@@ -136,6 +140,18 @@ class SourceTokens:
         self._opaque_starts = [token.start for token in self.opaque]
         self.is_divided = "\\" in text and ("\\\n" in text or "\\\r\n" in text)
         self._is_ascii = text.isascii()
+
+    @cached_property
+    def code(self) -> str:
+        """The text with blanks for what is no code, so that every offset and every line stays."""
+        pieces: list[str] = []
+        at = 0
+        for token in self.opaque:
+            hidden = self.text[token.start : token.end]
+            pieces += (self.text[at : token.start], " " * len(hidden) if "\n" not in hidden else _lines_kept(hidden))
+            at = token.end
+        pieces.append(self.text[at:])
+        return "".join(pieces)
 
     def is_code(self, offset: int) -> bool:
         """Whether the character at an offset is in no comment, string, character or header name."""
@@ -194,8 +210,9 @@ class SourceTokens:
     def directive_at(self, offset: int) -> Directive | None:
         """Return the line of the preprocessor that an offset of code is in; None for other lines."""
         if self._directives is None and not self.is_divided:
-            begin = self.text.rfind("\n", 0, offset) + 1
-            if not begin or self.is_code(begin - 1):  # else a line above goes on behind its comment or raw string
+            begin = self.text.rfind("\n", max(0, offset - _LONG_LINE), offset) + 1
+            is_short = begin > 0 or offset <= _LONG_LINE
+            if is_short and (not begin or self.is_code(begin - 1)):  # else one above goes on behind what is opaque
                 line = self.text[begin : offset + 1]
                 code = line.lstrip(" \t")
                 start = begin + len(line) - len(code)
@@ -339,6 +356,10 @@ class SourceTokens:
             return True  # it goes on with the same number
         run = text[begin:start].lstrip(".")
         return run[:1].isdigit() and run[:1].isascii()
+
+
+def _lines_kept(hidden: str) -> str:
+    return "\n".join(" " * len(line) for line in hidden.split("\n"))
 
 
 def is_word(character: str) -> bool:
