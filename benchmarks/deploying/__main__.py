@@ -121,7 +121,10 @@ def layer(lab: Servers, folder: Path, hosts: int, runs: int) -> None:
         processor = statistics.median(value.seconds for value, _ in values)
         passed = statistics.median(wall for _, wall in values)
         low, high = min(value.seconds for value, _ in values), max(value.seconds for value, _ in values)
-        print(f"{hosts} hosts: {name}: {processor:.2f} s processor ({low:.2f}-{high:.2f}), {passed:.1f} s passed")
+        print(
+            f"{hosts} hosts: {name}: {processor:.2f} s processor ({low:.2f}-{high:.2f}), {passed:.1f} s passed",
+            flush=True,
+        )
 
 
 def resumed_copy(lab: Servers, folder: Path, megabytes: int) -> None:

@@ -125,6 +125,7 @@ OUTPUTS = [
     ("sdaa", "driver", "TORCHFERRY locked", "another installation", "wait"),
     ("ptex", "base", "TORCHFERRY failed: ended with 137", "killed", "goes on"),
     ("ptex", "base", "ended with 137, and said nothing", "was stopped", "goes on"),
+    ("ptex", "driver", "could not find job", "restarted", "goes on"),
     ("ptex", "framework", "Error response from daemon: container 3dada69b is not running", "was stopped", "goes on"),
     ("ptex", "driver", "TORCHFERRY failed: a process uses a card", "torn off", "wait for it"),
     ("ptex", "survey", "Failed to connect to the host via ssh: No route to host", "cannot be reached", "inventory"),

@@ -165,7 +165,7 @@ def test_passwords_are_typed_or_in_a_vault_and_written_nowhere(
     said = terminal.before
     terminal.close()
     assert terminal.exitstatus == 1, said
-    assert "locked: driver failed" in said
+    assert "locked: driver failed" in said, said
     assert "sudo: ***" in said
     assert PASSWORD not in said
     servers.on("locked", "sed -i 2d /usr/local/sbin/rpm; rm -f /var/log/torchferry/sdaa/*")

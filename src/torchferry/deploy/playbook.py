@@ -161,6 +161,8 @@ def _head(plan: DeployPlan, scripts: Path, mode: str, strategy: str) -> Iterable
     yield f"  strategy: {strategy}"
     yield "  vars:"
     yield f"    torchferry_python: {yaml_text(Unsafe(sys.executable))}"
+    # what does not outlive a restart: elsewhere Ansible would wait for a job that the restart ended
+    yield "    ansible_async_dir: /run/torchferry"
     if mode == "undo":
         yield "    torchferry_first: 0"
     yield f"    copy_send: {yaml_text(Unsafe(str(scripts / 'send.sh')))}"
