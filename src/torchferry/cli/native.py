@@ -46,7 +46,7 @@ def _judged_anew(finding: Finding, ported: Mapping[str, SurveyedFile], target: T
     """Return a finding about a file as it is where the file is ported, or the kernels that it chooses are."""
     if any(value == CHOOSES_KERNEL for _, value in finding.message.values):
         predicate = target.backend.PREDICATE
-        asked = f".{predicate}" if isinstance(predicate, str) else f'.device.type == "{target.device_type}"'
+        asked = f".{predicate}" if isinstance(predicate, str) else f'.device.type == "{target.backend.DEVICE_TYPE}"'
         message = say(
             "it chooses a kernel that is ported: unchanged, {target} takes the other branch, and the ported kernel "
             "never runs; ask for `{asked}` too, or for a device that is not the CPU",
