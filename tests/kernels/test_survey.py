@@ -145,15 +145,16 @@ def test_after_a_port_the_project_is_judged_anew_and_undo_takes_all_back(tmp_pat
     assert scanned(root, "musa")["verdict"] == "partly blocked"
 
 
-def test_a_choice_of_a_kernel_is_for_a_person_once_the_kernel_is_ported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["musa", "gcu", "ptex"])
+def test_a_choice_of_a_kernel_is_for_a_person_once_the_kernel_is_ported(target: str, tmp_path: Path) -> None:
     """Unchanged it takes the plain branch on the card, and the ported kernel never runs."""
     chosen = "from pkg import _C\n\ndef run(x):\n    if x.is_cuda:\n        return _C.run(x)\n    return x + 1\n"
     root = made(tmp_path, {**PROJECT, "pkg/ops.py": chosen})
     grades = []
     for _ in range(2):
-        found = [finding for finding in scanned(root, "musa")["findings"] if finding["code"] == "DEV104"]
+        found = [finding for finding in scanned(root, target)["findings"] if finding["code"] == "DEV104"]
         grades += [finding["grade"] for finding in found]
-        ran("port", root / "csrc", "-t", "musa", "--build", root / "setup.py", "--build", root / "MANIFEST.in")
+        ran("port", root / "csrc", "-t", target, "--build", root / "setup.py", "--build", root / "MANIFEST.in")
     assert grades == ["note", "manual"]
 
 
