@@ -145,6 +145,15 @@ def test_init_behind_a_migration(tmp_path: Path) -> None:
     assert originals(tmp_path, known_journals(tmp_path)) == ("train.py",)
 
 
+def test_a_file_that_lies_beside_a_new_one_by_chance_is_no_original(tmp_path: Path) -> None:
+    """`device_utils.py` is written beside a `device.py` of the project, whose places still have to be gone."""
+    (tmp_path / "device.py").write_text("import torch\ntorch.ones(1, device='cuda')\n")
+    done = torchferry("migrate", ".", "-t", "npu", "--style", "portable", "--kit", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "device_utils.py").exists()
+    assert originals(tmp_path, known_journals(tmp_path)) == ()
+
+
 def test_init_without_anything(tmp_path: Path) -> None:
     text = initial.text(initial.facts(tmp_path), None)
     assert acceptfile.read(written(tmp_path, text)).runs == {}

@@ -320,7 +320,7 @@ def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, l
     writes = [write for write in writes if write.before != write.after]
     with exclusive(setting.root) as tree:
         if writes:
-            _tell_unknown(apply(tree, writes, setting.target.journal_key), setting.root, lang)
+            _tell_unknown(apply(tree, writes, setting.target.journal_key, suffix), setting.root, lang)
     return writes
 
 

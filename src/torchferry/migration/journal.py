@@ -93,6 +93,7 @@ class Journal(NamedTuple):
         id: A random number, in hexadecimal, by which temporary files in the tree are named.
         folders: Folders that the migration made, an outer one before what it holds.
         problem: Why it is not known to be made here by this user; None where it is.
+        suffix: What the names of new files end with, beside their originals; empty where it wrote into the originals.
     """
 
     folder: Path
@@ -104,6 +105,7 @@ class Journal(NamedTuple):
     id: str
     problem: Message | None = None
     folders: tuple[str, ...] = ()
+    suffix: str = ""
 
     @property
     def number(self) -> str:
@@ -153,6 +155,7 @@ class Journal(NamedTuple):
             "id": self.id,
             "changes": [change._asdict() for change in self.changes],
             **({"folders": list(self.folders)} if self.folders else {}),
+            **({"suffix": self.suffix} if self.suffix else {}),
         }
         return json.dumps({**document, "signatures": signing.signatures(document)}, indent=1).encode()
 
@@ -416,9 +419,12 @@ def _parsed(folder: Directory, signing: Signer) -> Journal:
         if not isinstance(name, str):
             raise ValueError("a folder must be a text")
         refuse_path(name, say("journal {number}", number=number))
+    suffix = document.get("suffix", "")
+    if not isinstance(suffix, str):
+        raise ValueError("the suffix must be a text")
     state, target, version, created = texts
     problem = signing.problem(document, given)
-    return Journal(folder.path, state, target, version, created, changes, identity, problem, tuple(folders))
+    return Journal(folder.path, state, target, version, created, changes, identity, problem, tuple(folders), suffix)
 
 
 _NUMBERS = frozenset({"offset", "size", "mode", "mtime_ns"})

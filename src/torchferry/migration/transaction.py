@@ -194,8 +194,8 @@ def recover(tree: Tree, trust: bool = False) -> list[Journal]:
     return taken_back
 
 
-def apply(tree: Tree, writes: Iterable[Write], target: str) -> Journal:
-    """Write files as one transaction and return its journal.
+def apply(tree: Tree, writes: Iterable[Write], target: str, suffix: str = "") -> Journal:
+    """Write files as one transaction and return its journal, which keeps the target and the suffix of new files.
 
     Raises:
         ConflictError: a file is not what the new content was made from; nothing was touched.
@@ -212,7 +212,7 @@ def apply(tree: Tree, writes: Iterable[Write], target: str) -> Journal:
         raise ConflictError(changed)
     name = f"new-{os.urandom(16).hex()}"
     try:
-        journal = _prepare(tree, planned, target, name)
+        journal = _prepare(tree, planned, target, name, suffix)
     except OSError as error:
         with contextlib.suppress(OSError):
             remove_journal(tree.place, name)
@@ -267,7 +267,7 @@ def _taken_back(tree: Tree, journal: Journal) -> Message | None:
     return None
 
 
-def _prepare(tree: Tree, writes: list[Write], target: str, name: str) -> Journal:
+def _prepare(tree: Tree, writes: list[Write], target: str, name: str, suffix: str) -> Journal:
     """Write the journal beside its place and move it there, complete and durable."""
     place = tree.place
     place.make_folder(name)
@@ -303,6 +303,7 @@ def _prepare(tree: Tree, writes: list[Write], target: str, name: str) -> Journal
             os.urandom(16).hex(),
             tree.signing.missing,
             _missing_folders(tree, [change.path for change in changes]),
+            suffix,
         )
         manifest = journal.manifest(tree.signing)
         if len(manifest) > LARGEST_MANIFEST:
