@@ -140,3 +140,10 @@ def test_forms_and_exit_codes(tmp_path: Path) -> None:
     assert "<b>" not in page
     assert "+            total += loss.detach()" in page
     assert "证据" in run("-t", target, "--lang", "zh", tmp_path).output
+
+
+@pytest.mark.parametrize("what", ["plain attention", "flash attention"])
+def test_a_torch_without_fused_attention_is_not_told_to_use_it(what: str, tmp_path: Path) -> None:
+    """The torch of ptex is 1.11; scaled_dot_product_attention came with 2.0."""
+    (tmp_path / "train.py").write_text(worse(what)[0], encoding="utf-8")
+    assert worse(what)[2] not in kinds(advice(tmp_path, "ptex"))

@@ -168,7 +168,7 @@ def without_flash(asked: AdviceQuestion) -> Iterator[Advice]:
     """Say what plain attention costs where a package of CUDA's attention kernels cannot come along."""
     fact = next(iter(asked.facts_about("without_flash")), None)
     found = [finding for finding in asked.findings if _is_about_flash(finding) and _belongs(asked.program, finding)]
-    if not found:
+    if not found or asked.is_of_no_use("attention"):
         return
     places = dict.fromkeys(CodePlace(each.location.path, each.location.line, each.snippet) for each in found)
     attention_fact = asked.own_fact("attention")
