@@ -21,7 +21,7 @@ def test_it_computes_what_the_module_computes(device: str) -> None:
     found = parallel(inputs)  # from the host, and from the first device
     assert torch.equal(found, parallel(inputs.to(device)))
     assert found.device == torch.device(device, 0)
-    assert torch.equal(found, module(inputs.to(device)))
+    torch.testing.assert_close(found, module(inputs.to(device)))  # a product of half the rows may round otherwise
     found.sum().backward()
     gradient = module[0].weight.grad.clone()
     module.zero_grad()
