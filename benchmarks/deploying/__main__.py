@@ -1,6 +1,6 @@
 """What torchferry's layer costs over Ansible alone, a second run that changes nothing, and a copy that was cut off.
 
-    python -m benchmarks.deploying [--hosts 16] [--runs 5] [--megabytes 512]
+    python -m benchmarks.deploying [--hosts 16] [--runs 5] [--megabytes 512] [--parts 5]
 
 Needs root and the systems of `make lab-roots`, as `make test-deploy` does. The servers are namespaces of this machine
 and their installer is a stand-in, so what is measured is the controller: processor time of all its processes, as the
@@ -110,8 +110,7 @@ def layer(lab: Servers, folder: Path, hosts: int, runs: int) -> None:
         pairs = [("first run, torchferry", flow.command("run"), None), ("first run, ansible-playbook", plain, project)]
         for name, command, config in pairs if number % 2 else reversed(pairs):
             add(name, command, config)
-            for host in range(hosts):
-                lab.on(f"b{host}", "rm -rf /var/lib/torchferry /var/lib/fakekmod /var/log/torchferry")
+            clean(lab, hosts)
     measure(flow, flow.command("run"))
     for _ in range(runs):
         add("second run, torchferry", flow.command("run"))
@@ -125,6 +124,58 @@ def layer(lab: Servers, folder: Path, hosts: int, runs: int) -> None:
             f"{hosts} hosts: {name}: {processor:.2f} s processor ({low:.2f}-{high:.2f}), {passed:.1f} s passed",
             flush=True,
         )
+
+
+_COUNTED = """
+import atexit, os, resource, runpy, sys
+def count():
+    rows = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    with open(os.environ["COUNTED"], "w") as file:
+        print(*(row.ru_utime + row.ru_stime for row in rows), file=file)
+atexit.register(count)
+sys.argv = sys.argv[1:]
+runpy.run_module("torchferry", run_name="__main__", alter_sys=True)
+"""
+"""Runs torchferry's command line, and writes the processor seconds of its own process and of those below it."""
+
+
+def parts(lab: Servers, folder: Path, hosts: int, runs: int) -> None:
+    """Where a first run spends more than `ansible-playbook` alone does: before, beside and inside of Ansible."""
+    flow = driver_flow(lab, folder / "parts")
+    plan = make_plan("gcu", read_bundle(flow.bundle), {}, StepChoice(only=(STAGE,)))
+    (folder / "alone").mkdir()
+    project = write_project(plan, folder / "alone", "run").parent
+    plain = ["ansible-playbook", "-i", str(lab.inventory), "--forks", "25", str(project / "site.yml")]
+    counted = folder / "counted"
+    words = [sys.executable, "-c", _COUNTED, "torchferry", *flow.command("run")[3:]]
+    rows: list[list[float]] = []
+    for _ in range(runs):
+        start = measure(flow, flow.command("plan"))[0].seconds
+        inventory = measure(flow, ["ansible-inventory", "-i", str(lab.inventory), "--list"])[0].seconds
+        alone = measure(flow, plain, project)[0].seconds
+        clean(lab, hosts)
+        whole = cost(words, environment={**flow.environment, "COUNTED": str(counted)}).seconds
+        clean(lab, hosts)
+        own, below = map(float, counted.read_text(encoding="utf-8").split())
+        rows.append([whole - alone, start, inventory, own - start, below - inventory - alone])
+    names = (
+        "in all",
+        "start and plan",
+        "inventory",
+        "events, in torchferry",
+        "events, in Ansible, and what the two differ by",
+    )
+    for name, values in zip(names, zip(*rows, strict=True), strict=True):
+        print(
+            f"{hosts} hosts: {name}: {statistics.median(values):.2f} s ({min(values):.2f}-{max(values):.2f})",
+            flush=True,
+        )
+
+
+def clean(lab: Servers, hosts: int) -> None:
+    """Take away what a run left on the servers."""
+    for host in range(hosts):
+        lab.on(f"b{host}", "rm -rf /var/lib/torchferry /var/lib/fakekmod /var/log/torchferry")
 
 
 def resumed_copy(lab: Servers, folder: Path, megabytes: int) -> None:
@@ -161,6 +212,7 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=16)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--megabytes", type=int, default=512)
+    parser.add_argument("--parts", type=int, default=5)
     asked = parser.parse_args()
     if reason := reason_to_skip():
         print(f"skipped: {reason}")
@@ -171,6 +223,8 @@ def main() -> None:
     ):
         if asked.runs:
             layer(lab, Path(name), asked.hosts, asked.runs)
+        if asked.parts:
+            parts(lab, Path(name), asked.hosts, asked.parts)
         if asked.megabytes:
             resumed_copy(lab, Path(name), asked.megabytes)
 

@@ -18,7 +18,9 @@ from torchferry.deploy.collective import (
     Link,
     LinkAnswer,
     answer_of,
+    document,
     judge,
+    not_judged,
     report_lines,
     rounds,
 )
@@ -87,12 +89,48 @@ def test_what_is_slow_or_broken_is_named(given: ClusterAnswers, named: list[str]
 
 def said(given: ClusterAnswers, lang: str) -> list[str]:
     findings = judge(given)
-    lines = list(report_lines(given, findings, lang))
+    lines = list(report_lines(given, findings, not_judged(given, findings), lang))
     return lines[-len(findings) :] if findings else []
 
 
-def test_two_hosts_have_nothing_to_be_compared_with_but_a_figure() -> None:
-    pair = ClusterAnswers(links=(slow("ab", 0.01, 80.0),))
+PAIR = slow("ab", 0.01, 80.0)
+ONE_CARD = CardAnswer("a", "card 0", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "at_least", "unjudged"),
+    [
+        (ClusterAnswers(links=(PAIR,)), 0.0, [("a - b", "bandwidth latency")]),
+        (ClusterAnswers(links=(PAIR,)), 0.001, [("a - b", "latency")]),
+        (ClusterAnswers(links=(PAIR, broken("ac"), slow("bc"))), 0.0, [("a - b, b - c", "bandwidth latency")]),
+        (ClusterAnswers(links=(PAIR, slow("ac"), slow("bc"))), 0.0, []),
+        (ClusterAnswers(links=(broken("ab"),), cards=(CardAnswer("a", "card 0", error="no memory"),)), 0.0, []),
+        (ClusterAnswers(cards=(ONE_CARD, CardAnswer("a", "card 1", 9.0))), 9.0, [("a card 0, a card 1", "speed")]),
+        (
+            ClusterAnswers(cards=(ONE_CARD, *(ONE_CARD._replace(host=name) for name in "bc")), silent=("c",)),
+            0.0,
+            [("a card 0, b card 0", "speed")],
+        ),
+        (ClusterAnswers(cards=tuple(ONE_CARD._replace(card=f"card {row}") for row in range(3))), 0.0, []),
+    ],
+)
+def test_what_has_nothing_to_be_compared_with_is_said_to_be_not_judged(
+    given: ClusterAnswers, at_least: float, unjudged: list[tuple[str, str]]
+) -> None:
+    findings = judge(given, at_least)
+    found = not_judged(given, findings, at_least)
+    assert [(", ".join(row.names), " ".join(row.measures)) for row in found] == unjudged
+    for lang, praise in (("en", "every link and every card"), ("zh", "每条链路和每张卡都正常")):
+        text = "\n".join(report_lines(given, findings, found, lang))
+        assert (praise in text) == (not findings and not found)
+        assert ("--at-least" in text) == any("bandwidth" in measures for _, measures in unjudged)
+        rows = document(given, findings, found, lang)["not_judged"]
+        assert all(row["message"] in text and all(name in text for name in row["names"]) for row in rows)
+        assert len(rows) == len(unjudged)
+
+
+def test_a_figure_that_is_asked_for_judges_the_only_link() -> None:
+    pair = ClusterAnswers(links=(PAIR,))
     assert judge(pair) == []
     assert [row.name for row in judge(pair, 1.0)] == ["a - b"]
 
@@ -141,7 +179,9 @@ def test_a_host_behind_a_slow_line_and_a_link_that_is_cut_are_named(cluster: Ser
     slow_line = ["tbf", "rate", "20mbit", "burst", "32kbit", "latency", "50ms"]
     subprocess.run(["tc", "qdisc", "add", "dev", "tfvthree", "root", *slow_line], check=True)
     result = verify()
-    assert [f"{row['kind']} {row['name']}" for row in result["findings"]] == ["host three"], result
+    # these cards are shares of this machine's processor: what else it does makes one of them slow
+    found = [f"{row['kind']} {row['name']}" for row in result["findings"] if row["kind"] != "card"]
+    assert found == ["host three"], result
     assert len([row for row in result["cards"] if row["card"].startswith("card")]) == 6, "all cards took part"
     subprocess.run(["tc", "qdisc", "del", "dev", "tfvthree", "root"], check=True)
     cluster.on("one", f"ip route add blackhole {cluster.address('two')}/32")

@@ -36,6 +36,7 @@ def command(
 
     This is not what the run said of itself. With --collective the doctor's probe then uses the cards of every host, the
     hosts add up numbers two by two and all together, and what is slow or broken is named: a link, a host or a card.
+    Fewer than three links, or cards, are not compared: the report says so, and --at-least judges a link's bandwidth.
 
     With `-f json` it prints `ok`, `failures` and `hosts`. Ends with 0 when all holds, 1 when something does not, 2 when
     a host could not be asked.
@@ -51,7 +52,8 @@ def command(
     if asks_cluster:
         answers = collective_play.ask(plan, choices.hosts, round_timeout, lambda task: click.echo(task, err=True))
         findings = collective.judge(answers, at_least)
-        document["collective"] = collective.document(answers, findings, lang)
+        unjudged = collective.not_judged(answers, findings, at_least)
+        document["collective"] = collective.document(answers, findings, unjudged, lang)
         document["ok"] = document["ok"] and not findings
     if output_format == "json":
         print_json(document)
@@ -64,7 +66,7 @@ def command(
         for left in (row for row in plan.left_out if row.chosen):
             click.echo(say("not verified: {step}: {reason}", step=left.step.id, reason=left.reason).render(lang))
         if asks_cluster:
-            click.echo("\n".join(collective.report_lines(answers, findings, lang)))
+            click.echo("\n".join(collective.report_lines(answers, findings, unjudged, lang)))
         verdict = say("all that was asked holds on every host") if document["ok"] else say("not everything holds")
         click.echo(verdict.render(lang))
     if any(step.status in ("failed", "unreachable") for host in hosts.values() for step in host.steps.values()):

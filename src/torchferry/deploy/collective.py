@@ -19,6 +19,9 @@ ALL_PAIRS = 8
 SLOW = 0.5
 """A link is slow below this share of the usual bandwidth, a card below this share of the usual speed."""
 
+COMPARED = 3
+"""Fewer links, or cards, tell nothing of what is usual: of two that differ, either may be the odd one."""
+
 LATE_MS = 2.0
 """A link is late where a small sum takes four times as long as usual and so many milliseconds more."""
 
@@ -53,6 +56,15 @@ class ClusterFinding(NamedTuple):
 
     kind: str
     name: str
+    message: Message
+
+
+class Unjudged(NamedTuple):
+    """What answered and was compared with nothing: `kind` is `link` or `card`, `measures` what nobody judged of it."""
+
+    kind: str
+    names: tuple[str, ...]
+    measures: tuple[str, ...]
     message: Message
 
 
@@ -128,14 +140,48 @@ def judge(answers: ClusterAnswers, at_least: float = 0.0) -> list[ClusterFinding
     return findings
 
 
+def not_judged(answers: ClusterAnswers, findings: Sequence[ClusterFinding], at_least: float = 0.0) -> list[Unjudged]:
+    """Return the links and cards that answered, but whose figures nothing was compared with.
+
+    Args:
+        answers: What the hosts answered.
+        findings: What `judge` said of them; cards of a host that it names are not asked after.
+        at_least: As `judge` was given it; it judges the bandwidth of a link, and nothing else.
+    """
+    found = []
+    links = tuple(f"{row.link.first} - {row.link.second}" for row in answers.links if not row.error)
+    if 0 < len(links) < COMPARED and at_least:
+        reason = say(
+            "the latency of {names} was not judged: fewer than three links answered, which does not say what is usual",
+            names=", ".join(links),
+        )
+        found.append(Unjudged("link", links, ("latency",), reason))
+    elif 0 < len(links) < COMPARED:
+        reason = say(
+            "bandwidth and latency of {names} were not judged: fewer than three links answered, which does not say "
+            "what is usual; --at-least GB/S judges the bandwidth",
+            names=", ".join(links),
+        )
+        found.append(Unjudged("link", links, ("bandwidth", "latency"), reason))
+    named = {row.name for row in findings if row.kind == "host"}
+    cards = tuple(f"{row.host} {row.card}".strip() for row in answers.cards if row.compute_ms and row.host not in named)
+    if 0 < len(cards) < COMPARED:
+        reason = say(
+            "the speed of {names} was not judged: fewer than three cards answered, which does not say what is usual",
+            names=", ".join(cards),
+        )
+        found.append(Unjudged("card", cards, ("speed",), reason))
+    return found
+
+
 def _link_problem(answer: LinkAnswer, answers: ClusterAnswers, at_least: float) -> Message | None:
     if answer.error:
         return say("broken: {error}", error=answer.error)
     if answer.gigabytes < at_least:
         return say("{found} GB/s, {wanted} were asked for", found=f"{answer.gigabytes:.3g}", wanted=f"{at_least:.3g}")
     well = [other for other in answers.links if not other.error]
-    if len(well) < 3:
-        return None  # nothing says which of two is usual
+    if len(well) < COMPARED:
+        return None  # `not_judged` says so
     # where a host is slow most links may be: the best tell what the network can do
     usual = statistics.median(sorted((other.gigabytes for other in well), reverse=True)[: max(1, len(well) // 2)])
     soon = statistics.median(sorted(other.latency_ms for other in well)[: max(1, len(well) // 2)])
@@ -154,7 +200,7 @@ def _card_findings(cards: Iterable[CardAnswer], named: set[str]) -> Iterator[Clu
     seen: set[tuple[str, str]] = set()
     rows = [row for row in cards if row.host not in named]
     times = [row.compute_ms for row in rows if row.compute_ms]
-    usual = statistics.median(times) if len(times) > 2 else 0.0
+    usual = statistics.median(times) if len(times) >= COMPARED else 0.0
     for row in rows:
         message = None
         if row.error:
@@ -188,8 +234,10 @@ def answer_of(link: Link, first: Mapping[str, Any] | None, second: Mapping[str, 
     )
 
 
-def report_lines(answers: ClusterAnswers, findings: Sequence[ClusterFinding], lang: str) -> Iterator[str]:
-    """Yield the links with their figures, and what is slow or broken."""
+def report_lines(
+    answers: ClusterAnswers, findings: Sequence[ClusterFinding], unjudged: Sequence[Unjudged], lang: str
+) -> Iterator[str]:
+    """Yield the links with their figures, what was not judged, and what is slow or broken."""
     for answer in answers.links:
         figures = answer.error or f"{answer.latency_ms:.3g} ms, {answer.gigabytes:.3g} GB/s"
         yield f"  {answer.link.first} - {answer.link.second}: {figures}"
@@ -197,14 +245,20 @@ def report_lines(answers: ClusterAnswers, findings: Sequence[ClusterFinding], la
         everyone = answers.everyone
         figures = f"{everyone.latency_ms:.3g} ms, {everyone.gigabytes:.3g} GB/s"
         yield "  " + say("all cards: {figures}", figures=figures).render(lang)
+    for row in unjudged:
+        yield row.message.render(lang)
     kinds = {"link": say("link"), "host": say("host"), "card": say("card"), "cluster": say("cluster")}
     for finding in findings:
         yield f"{kinds[finding.kind].render(lang)} {finding.name}: {finding.message.render(lang)}"
-    if not findings:
+    if not findings and unjudged:
+        yield say("no link and no card that was asked is broken").render(lang)
+    elif not findings:
         yield say("every link and every card that was asked does well").render(lang)
 
 
-def document(answers: ClusterAnswers, findings: Sequence[ClusterFinding], lang: str) -> dict[str, Any]:
+def document(
+    answers: ClusterAnswers, findings: Sequence[ClusterFinding], unjudged: Sequence[Unjudged], lang: str
+) -> dict[str, Any]:
     """Return the result for programs."""
     return {
         "links": [{"first": row.link.first, "second": row.link.second, **_figures(row)} for row in answers.links],
@@ -212,6 +266,10 @@ def document(answers: ClusterAnswers, findings: Sequence[ClusterFinding], lang: 
         "everyone": _figures(answers.everyone) if answers.everyone is not None else None,
         "silent": list(answers.silent),
         "findings": [{"kind": row.kind, "name": row.name, "message": row.message.render(lang)} for row in findings],
+        "not_judged": [
+            {"kind": row.kind, "names": row.names, "measures": row.measures, "message": row.message.render(lang)}
+            for row in unjudged
+        ],
     }
 
 
