@@ -420,7 +420,7 @@ class _FilePort:
             items.append(self._item(at, "built-name", say("a trigraph continues the line only with `-trigraphs`")))
 
     def _nameless_load(self) -> Iterator[ReviewItem]:
-        """Yield the first load of a TorchScript file, if nothing here registers the name of the device it was saved on."""
+        """Yield the first load of a TorchScript file, if nothing here registers the name of the device."""
         row = self.judge.table.names.get("kCUDA")
         if row is None or row.use != "kPrivateUse1" or "register_privateuse1_backend" in self.text:
             return
