@@ -42,6 +42,18 @@ FILES = [
     ("launch.cu", b"void g() { k<<<1, \n" + GOOD, None, b"musaFree"),
     ("hip/a.cu", GOOD, ("other-port", 1), b"musaFree"),
     (
+        "load.cpp",
+        b"// jit::load(p)\nauto m = torch::jit::load(p, at::kCUDA);\n",
+        ("device-name", 2),
+        b"at::kPrivateUse1",
+    ),
+    (
+        "named.cpp",
+        b'void f() { c10::register_privateuse1_backend("musa"); torch::jit::load(p, at::kCUDA); }\n',
+        None,
+        b"at::kPrivateUse1",
+    ),
+    (
         "CMakeLists.txt",
         b"add_library(x a.cu)\ntarget_sources(x PRIVATE $<$<BOOL:${USE_CUDA}>:b.cu>)\n",
         ("build-cmake", 2),
@@ -75,7 +87,7 @@ def test_one_odd_file_among_good_ones(
     ported = port_tree(root, Target.named("musa"))
     found = {(item.kind, item.line) for item in ported.items if item.path == name}
     assert listed is None or listed in found
-    assert listed is not None or not {kind for kind, _ in found} & {"encoding", "unclosed", "built-name"}
+    assert listed is not None or not {kind for kind, _ in found} & {"encoding", "unclosed", "built-name", "device-name"}
     write_beside(ported, tmp_path / "csrc_musa")
     assert (tmp_path / "csrc_musa" / "good.mu").read_bytes() == b"void f() { musaFree(0); }\n"
     after = next(file.new_path for file in ported.files if file.path == name)

@@ -33,6 +33,16 @@ UNKNOWN_SIZE = -1
 """In place of bytes that nobody tells."""
 
 
+def _elements(parameters: list[torch.nn.Parameter]) -> int:
+    """Return how many elements parameters have, also while torch.jit traces the program, and outside of its graph."""
+    tracing = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
+    try:
+        return sum(each.numel() for each in parameters)
+    finally:
+        torch._C._set_tracing_state(tracing)  # type: ignore[attr-defined]
+
+
 class StepSamples:
     """Times and sizes at the ends of steps: `[step, seconds, bytes on the device, bytes of the process]` each."""
 
@@ -125,7 +135,7 @@ class ProcessWatch:
             if parameters:
                 self._models[type(module).__name__] = {
                     "name": type(module).__name__,
-                    "parameters": sum(each.numel() for each in parameters),
+                    "parameters": _elements(parameters),
                     "devices": sorted({each.device.type for each in parameters}),
                 }
         self._deep += 1

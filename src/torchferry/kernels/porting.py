@@ -32,6 +32,7 @@ _KEY_OWNERS = ("DispatchKey", "DeviceType", "Backend")
 _CALL = lazy_regex(r"\s*\(")
 _COMPARED = lazy_regex(r"__CUDA_ARCH__\s*\)?\s*[<>=!]|[<>=]\s*\(?\s*__CUDA_ARCH__|__CUDA_ARCH__\s*[/*%+-]")
 _CUDA_STRING = lazy_regex(r'"cuda(?::\d+)?"')
+_MODEL_LOAD = lazy_regex(r"\bjit\s*::\s*load\s*\(")
 _SPLIT = lazy_regex(r"\\\r?\n")
 _PASTE = lazy_regex(r"\b\w*(?:cuda|CUDA|cublas|cudnn)\w*\s*##|##\s*\w*(?:cuda|CUDA|Cuda)\w*")
 _OF_THE_DEVICE = ("device-runtime", "float64")
@@ -405,6 +406,8 @@ class _FilePort:
                 if self._is_string(match.start()):
                     message = say("the string {text} names the device", text=match.group())
                     items.append(self._item(match.start(), "string", message))
+        if "jit" in text:
+            items += self._nameless_load()
         if self.source.is_divided:
             items += self._split_names()
         if "##" in text:
@@ -415,6 +418,18 @@ class _FilePort:
         if "??" in text and "??/\n" in text:
             at = text.index("??/\n")
             items.append(self._item(at, "built-name", say("a trigraph continues the line only with `-trigraphs`")))
+
+    def _nameless_load(self) -> Iterator[ReviewItem]:
+        """Yield the first load of a TorchScript file, if nothing here registers the name of the device."""
+        row = self.judge.table.names.get("kCUDA")
+        if row is None or row.use != "kPrivateUse1" or "register_privateuse1_backend" in self.text:
+            return
+        for match in _MODEL_LOAD.finditer(self.text):
+            if self.source.is_code(match.start()):
+                yield self._item(
+                    match.start(), "device-name", say("nothing here registers the device's name before it")
+                )
+                return
 
     def _is_string(self, offset: int) -> bool:
         token = self.source.opaque_at(offset)

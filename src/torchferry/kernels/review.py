@@ -193,6 +193,13 @@ _KINDS = (
         say("change it where the program decides something by it"),
     ),
     ReviewKind(
+        "device-name",
+        say(
+            "a TorchScript file names its device, and torch calls the target `privateuseone` until a name is registered"
+        ),
+        say("call `c10::register_privateuse1_backend` with the target's device name before the model is loaded"),
+    ),
+    ReviewKind(
         "other-port",
         say("the file belongs to another accelerator's port"),
         say("leave its folder out with `--ignore` if the target does not need it"),
