@@ -251,7 +251,8 @@ class Terminal:
             name: value
             for name, value in os.environ.items()
             if not name.startswith(("TORCHFERRY_", "PYTHON", "PYTEST_", "GIT_", "COV_"))
-            and name not in ("VIRTUAL_ENV", "LC_ALL")
+            and name
+            not in ("VIRTUAL_ENV", "LC_ALL", "MAKEFLAGS", "MFLAGS", "MAKELEVEL")  # `make test` hands its own on
         }
         self.environment = {
             **inherited,
