@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 from torch.nn import Module
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from torchferry.device.manager import DeviceManager
 from torchferry.numerics.framework.launcher import ProcessTool, note_found
+from torchferry.numerics.framework.module_hooks import ModuleHooks
 from torchferry.numerics.framework.steps import Steps
 
 _MOST = 4096
@@ -76,7 +76,7 @@ class ProcessWatch:
         self._problem = ""
         self._peak = UNKNOWN_SIZE
         self._deep = 0
-        self._handles: list[Any] = []
+        self._hooks = ModuleHooks(self._enter, self._leave)
         self._models: dict[str, dict[str, Any]] = {}
         self._loads = {"calls": 0, "keys": 0, "missing": 0, "unexpected": 0}
         self._load = Module.load_state_dict
@@ -85,17 +85,13 @@ class ProcessWatch:
         """Begin to look on."""
         self._steps.after.append(self._step_ended)
         self._steps.start()
-        self._handles = [
-            register_module_forward_pre_hook(self._enter),
-            register_module_forward_hook(self._leave, always_call=True),
-        ]
+        self._hooks.start()
         Module.load_state_dict = self._counted(self._load)  # type: ignore[method-assign]
 
     def finish(self) -> dict[str, Any]:
         """End it, and say what was seen."""
         self._steps.stop()
-        for handle in self._handles:
-            handle.remove()
+        self._hooks.stop()
         Module.load_state_dict = self._load  # type: ignore[method-assign]
         return self._document()
 
@@ -147,10 +143,8 @@ class ProcessWatch:
 
     def _step_ended(self) -> None:
         self._sample(self._by_optimizer)
-        if self._handles and self._models:  # training: modules need not be looked at any longer, and steps cost less
-            for handle in self._handles:
-                handle.remove()
-            self._handles = []
+        if self._models:  # training: modules need not be looked at any longer, and steps cost less
+            self._hooks.stop()
 
     def _sample(self, samples: StepSamples) -> None:
         if self._problem:

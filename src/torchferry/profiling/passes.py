@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 from torch.nn import Module
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import Optimizer
 
+from torchferry.numerics.framework.module_hooks import ModuleHooks
 from torchferry.numerics.framework.torch_versions import is_dynamo_compiling
 
 
@@ -28,21 +28,16 @@ class Passes:
     def __init__(self, ended: Callable[[], None]) -> None:
         self._ended = ended
         self._own = threading.local()
-        self._handles: list[Any] = []
+        self._hooks = ModuleHooks(self._enter, self._leave)
         self._looked = False
 
     def start(self) -> None:
         """Begin to listen."""
-        self._handles = [
-            register_module_forward_pre_hook(self._enter),
-            register_module_forward_hook(self._leave, always_call=True),
-        ]
+        self._hooks.start()
 
     def stop(self) -> None:
         """Listen no more: the program trains, or the recording ends."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self._hooks.stop()
 
     def _enter(self, module: Module, inputs: Any) -> None:
         if not is_dynamo_compiling():
@@ -52,7 +47,7 @@ class Passes:
         if is_dynamo_compiling():
             return
         depth = self._own.depth = max(getattr(self._own, "depth", 0) - 1, 0)
-        if depth or torch.is_grad_enabled() or not self._handles:
+        if depth or torch.is_grad_enabled() or not self._hooks.are_on:
             return
         if not self._looked:
             self._looked = True

@@ -20,10 +20,10 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch.nn import Module
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from torchferry.device.manager import DeviceManager
 from torchferry.numerics.framework.launcher import ProcessTool, rank
+from torchferry.numerics.framework.module_hooks import ModuleHooks
 from torchferry.numerics.framework.steps import Steps
 from torchferry.numerics.framework.torch_versions import is_dynamo_compiling
 from torchferry.profiling.passes import Passes
@@ -44,21 +44,15 @@ class ModuleRanges:
         self._names: WeakKeyDictionary[Module, str] = WeakKeyDictionary()
         self._numbers: Counter[str] = Counter()
         self._own = threading.local()  # modules of several threads, as of DataParallel, are not inside of each other
-        self._handles: list[Any] = []
+        self._hooks = ModuleHooks(self._enter, self._leave)
 
     def start(self) -> None:
         """Begin to mark."""
-        if not self._handles:
-            self._handles = [
-                register_module_forward_pre_hook(self._enter),
-                register_module_forward_hook(self._leave, always_call=True),
-            ]
+        self._hooks.start()
 
     def stop(self) -> None:
         """Mark no more; what is open in this thread is closed."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self._hooks.stop()
         opened = self._open()
         while opened:
             opened.pop()[1].__exit__(None, None, None)

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from torchferry.numerics.framework.module_hooks import ModuleHooks
 from torchferry.numerics.framework.operators import Operator
 from torchferry.numerics.framework.torch_versions import is_dynamo_compiling
 
@@ -246,7 +246,7 @@ class ModulePaths:
         self._roots: dict[str, int] = {}
         self._alone: set[int] = set()
         self._parameters: dict[int, str] = {}
-        self._handles: list[Any] = []
+        self._hooks = ModuleHooks(self._enter, self._leave)
         self.on_root: list[Any] = []
         """Called with each outermost module and its arguments, before it runs."""
         self.on_root_left: list[Any] = []
@@ -254,16 +254,11 @@ class ModulePaths:
 
     def start(self) -> None:
         """Begin to follow modules."""
-        self._handles = [
-            register_module_forward_pre_hook(self._enter),
-            register_module_forward_hook(self._leave, always_call=True),
-        ]
+        self._hooks.start()
 
     def stop(self) -> None:
         """Follow no more; what was named stays named."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self._hooks.stop()
         self._running = _Running()
 
     @property
