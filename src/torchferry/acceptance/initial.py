@@ -11,11 +11,11 @@ from pathlib import Path
 from torchferry.acceptance.acceptfile import NAME, SCHEMA, STYLES
 from torchferry.acceptance.metrics import find_values
 from torchferry.acceptance.units import words
-from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.errors import UsageError
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.record import NamedTuple
 from torchferry.doctor.masking import masked
-from torchferry.migration.journal import known_journals
+from torchferry.migration.journal import readable_journals
 from torchferry.numerics.curves.reading import Wanted
 from torchferry.numerics.curves.reading import read as read_curves
 from torchferry.numerics.curves.records import lines, plain
@@ -146,12 +146,9 @@ def facts(root: Path) -> Facts:
 
 def _migrated(root: Path) -> tuple[frozenset[str], frozenset[str]]:
     """Return the files that migrations of this tree wrote, and the names that their journals have for the target."""
-    try:
-        known = known_journals(root)
-    except TorchferryError:
-        return frozenset(), frozenset()
-    paths = frozenset(change.path for journal in known for change in journal.changes)
-    return paths, frozenset(journal.target for journal in known)
+    readable = readable_journals(root)
+    paths = frozenset(change.path for journal in readable for change in journal.changes)
+    return paths, frozenset(journal.target for journal in readable)
 
 
 def _text(path: Path) -> str:

@@ -13,12 +13,11 @@ from typing import Any
 from torchferry.acceptance.gates import Gate, GateMaker
 from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.core import config
-from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.messages import say, say_plural
 from torchferry.core.subprocesses import run as run_tool
 from torchferry.migration.beside import originals
-from torchferry.migration.journal import Journal, known_journals
+from torchferry.migration.journal import Journal, readable_journals
 from torchferry.rehearsal import site
 from torchferry.rehearsal.config import VARIABLE
 from torchferry.source.git import git
@@ -59,11 +58,12 @@ def migration(situation: Situation) -> list[Gate]:
     judge = GateMaker("migration")
     terms = situation.file.migration
     report = _scanned(situation)
-    beside = originals(situation.file.root, _journals(situation.file.root))  # these stay CUDA's
+    journals = readable_journals(situation.file.root)
+    beside = originals(situation.file.root, journals)  # these stay CUDA's
     found = [finding for finding in report["findings"] if finding["grade"] != "note" and finding["path"] not in beside]
     left = [finding for finding in found if not finding["code"].startswith(terms.allow)]
     allowed = [finding for finding in found if finding not in left]
-    changed, origin = _changed(situation)
+    changed, origin = _changed(situation, journals)
     places = [f"{finding['path']}:{finding['line']} {finding['code']}" for finding in left]
     situation.migration = {
         "style": terms.style,
@@ -127,10 +127,10 @@ def _scanned(situation: Situation) -> dict[str, Any]:
     return _own(situation, "migrate", ".", "-t", str(situation.target), "--style", style, "--check", *left_out)
 
 
-def _changed(situation: Situation) -> tuple[list[str] | None, Any]:
+def _changed(situation: Situation, journals: list[Journal]) -> tuple[list[str] | None, Any]:
     """Return the files that the migration changed and how that is known, or why it is not."""
     root = situation.file.root
-    paths = sorted({change.path for journal in _journals(root) for change in journal.changes})
+    paths = sorted({change.path for journal in journals for change in journal.changes})
     if paths:
         return paths, say("by the journal of the migration")
     commit = situation.file.source.get("commit", "")
@@ -155,13 +155,6 @@ def _changed(situation: Situation) -> tuple[list[str] | None, Any]:
             "since the source's commit {commit}", commit=commit[:12]
         )
     return None, say("there is no journal of a migration, and the source's commit is not in this repository")
-
-
-def _journals(root: Path) -> list[Journal]:
-    try:
-        return known_journals(root)
-    except TorchferryError:
-        return []
 
 
 def _is_hexadecimal(text: str) -> bool:

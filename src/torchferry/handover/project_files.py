@@ -13,7 +13,7 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import read_regular
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.migration.journal import DONE, known_journals
+from torchferry.migration.journal import DONE, readable_journals
 from torchferry.source.git import git, is_in_repository, repository_of, shared_commit
 from torchferry.source.kinds import kind_of
 from torchferry.source.tree import NEVER_ENTERED, ignored_by_git, is_control_name
@@ -147,13 +147,10 @@ def changed_files(root: Path, original: Path | None, commit: str) -> frozenset[s
                 same = False
             if not same:
                 changed.add(file.path)
-    try:
-        journals = [journal for journal in known_journals(root) if journal.state == DONE]
-    except TorchferryError:
-        journals = []
-    for journal in journals:
-        told = True
-        changed |= {change.path for change in journal.changes}
+    for journal in readable_journals(root):
+        if journal.state == DONE:
+            told = True
+            changed |= {change.path for change in journal.changes}
     if original is None and is_in_repository(root):
         shown = git(root, "diff", "--name-only", "--relative", "-z", commit or "HEAD", "--", ".", reads_contents=True)
         if shown is not None:

@@ -26,6 +26,6 @@ def _original(path: str, suffix: str) -> str:
     """Return the path without the suffix, which stands before the last dot; empty where there is none."""
     folder, slash, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".") if "." in name[1:] else (name, "", "")
-    return (
-        f"{folder}{slash}{stem.removesuffix(suffix)}{dot}{ending}" if stem.endswith(suffix) and stem != suffix else ""
-    )
+    if stem == suffix or not stem.endswith(suffix):
+        return ""
+    return f"{folder}{slash}{stem.removesuffix(suffix)}{dot}{ending}"

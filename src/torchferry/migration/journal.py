@@ -334,6 +334,14 @@ def known_journals(root: Path) -> list[Journal]:
     return [journal for journal in journals(root) if journal.is_known]
 
 
+def readable_journals(root: Path) -> list[Journal]:
+    """Return the same for who only wants to know more of a tree: none where they cannot be read."""
+    try:
+        return known_journals(root)
+    except TorchferryError:
+        return []
+
+
 def read_journals(root: Path, top: Directory, place: Directory, tracked: bool | None = None) -> list[Journal]:
     """Return the journals in an open folder; raises what `journals` does.
 
