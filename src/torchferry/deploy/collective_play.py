@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.deploy.collective import CardAnswer, ClusterAnswers, Link, LinkAnswer, answer_of, rounds
 from torchferry.deploy.plan import DeployPlan, project_folder
@@ -24,7 +23,6 @@ PORT = 29400
 BYTES = 8 << 20
 """Bytes of the large sum."""
 
-_CALLS = ("device_count", "set_device", "synchronize")
 _PROBE = "probe"
 _EVERYONE = "everyone"
 _SEVERAL_CARDS = ("allocate", "matmul")
@@ -82,25 +80,12 @@ class _Cluster:
 
     def __init__(self, plan: DeployPlan, hosts: Sequence[str], addresses: Mapping[str, str], timeout: int) -> None:
         self._plan, self._hosts, self._addresses, self._timeout = plan, hosts, addresses, timeout
-        self._target = Target.named(plan.target)
-        backend = self._target.backend
-        calls = {name: self._target.api(f"torch.cuda.{name}") for name in _CALLS}
-        self._common: dict[str, Any] = {
-            "plugin": backend.PLUGIN,
-            "device": backend.DEVICE_TYPE,
-            "factory": backend.DEVICE_FACTORY,
-            "calls": {name: row.use for name, row in calls.items() if row.status in REWRITTEN},
-            "collective": backend.COLLECTIVE,
-            "distributed": backend.DISTRIBUTED,
-            "bytes": BYTES,
-            "timeout": timeout,
-        }
+        self._asked = question(Target.named(plan.target), timeout, rehearsed=False)
 
     def pairs(self, links: Sequence[Sequence[Link]], port: int) -> dict[str, dict[str, str]]:
         """Return the doctor's probe on each host, and the tasks of the links."""
         # gloo, which carries the collectives of a rehearsal, needs an interface that is there on every machine
-        asked = question(self._target, self._timeout, rehearsed=False)
-        doctor = self._script(INSIDE / "live_probe.py", asked, "export GLOO_SOCKET_IFNAME=lo")
+        doctor = self._script(INSIDE / "live_probe.py", self._asked, "export GLOO_SOCKET_IFNAME=lo")
         tasks = {_PROBE: dict.fromkeys(self._hosts, doctor)}
         for number, row in enumerate(links):
             task = tasks.setdefault(f"link-{number}", {})
@@ -121,7 +106,7 @@ class _Cluster:
     def _rank(self, host: str, first: int, cards: int, ranks: int, link: Link, port: int) -> str:
         """Return the script of a host: its first rank, how many of its cards take part, and of how many in all."""
         towards = link.second if host == link.first else link.first
-        asked = {**self._common, "first": first, "cards": cards, "ranks": ranks, "port": port}
+        asked = {**self._asked, "first": first, "cards": cards, "ranks": ranks, "port": port, "bytes": BYTES}
         asked |= {"address": self._addresses[link.first], "towards": self._addresses[towards]}
         return self._script(project_folder() / "remote" / "cluster_probe.py", asked)
 
