@@ -6,6 +6,7 @@ What users, scripts and settings ask for stays what it was: the word of CUDA is 
 from __future__ import annotations
 
 import ast
+from typing import TypeGuard
 
 from torchferry.core.finding import Edit
 from torchferry.rules.base import PythonContext
@@ -22,7 +23,7 @@ def cutting_call(context: PythonContext, node: ast.expr) -> ast.Call | None:
     return None
 
 
-def _cuts(call: ast.AST) -> bool:
+def _cuts(call: ast.AST | None) -> TypeGuard[ast.Call]:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.keywords:
         return False
     rest = call.args[1:]
@@ -39,21 +40,11 @@ def also_cut_off(context: PythonContext, call: ast.Call, text: str) -> list[Edit
     return [Edit(end, end, f".{call.func.attr}({text}{rest})")]
 
 
-def is_cut_off_too(call: ast.Call, text: str, parent: ast.AST | None, outer: ast.AST | None) -> bool:
-    """Return whether the value of an expression is cut off the same text: right behind the call, or right before it.
-
-    Args:
-        call: As of `cutting_call`.
-        text: Source of the expression.
-        parent: The parent of the call.
-        outer: The parent of that.
-    """
-    wanted = ast.dump(ast.parse(text, mode="eval").body)
+def is_cut_off_too(context: PythonContext, call: ast.Call, text: str) -> bool:
+    """Return whether the value of an expression is cut off the same text: right behind the call, or right before it."""
     assert isinstance(call.func, ast.Attribute)
-    behind = (
-        outer if isinstance(parent, ast.Attribute) and isinstance(outer, ast.Call) and outer.func is parent else None
-    )
-    return any(
-        other is not None and _cuts(other) and isinstance(other, ast.Call) and ast.dump(other.args[0]) == wanted
-        for other in (behind, call.func.value)
-    )
+    wanted = ast.dump(ast.parse(text, mode="eval").body)
+    parent = context.file.parents.get(call)
+    outer = context.file.parents.get(parent) if isinstance(parent, ast.Attribute) else None
+    behind = outer if isinstance(outer, ast.Call) and outer.func is parent else None
+    return any(_cuts(other) and ast.dump(other.args[0]) == wanted for other in (behind, call.func.value))

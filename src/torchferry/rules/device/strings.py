@@ -89,10 +89,7 @@ _CUT_OFF = (cuda.DEVICE_TYPE, f"{cuda.DEVICE_TYPE}:")
 def is_cut_off_already(context: PythonContext, node: ast.Constant) -> bool:
     """Whether a device is cut off a text, and that of the target too, as `written_device` would have it."""
     cut = _cut_off(context, node)
-    if cut is None:
-        return False
-    parent = context.file.parents.get(cut.call)
-    return is_cut_off_too(cut.call, cut.text, parent, parent and context.file.parents.get(parent))
+    return cut is not None and is_cut_off_too(context, cut.call, cut.text)
 
 
 def _portable_device(context: PythonContext, node: ast.Constant) -> tuple[ast.expr, str]:
