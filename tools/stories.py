@@ -266,8 +266,7 @@ class Terminal:
             "OMP_NUM_THREADS": "1",
             "XDG_STATE_HOME": str(base / ".state"),
             "PET_MASTER_PORT": str(_free_port()),
-            **{f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in _GIT.items()},
-            "GIT_CONFIG_GLOBAL": os.devnull,
+            **_GIT,
             # `pip download` of a vendor's wheel takes the one that `make wheels` brought
             "PIP_FIND_LINKS": str(_WHEELS),
             "PIP_NO_INDEX": "1",
@@ -308,7 +307,12 @@ class Terminal:
         return tuple(lines), done.returncode
 
 
-_GIT = {"NAME": "you", "EMAIL": "you@example.org", "DATE": "2026-01-01T00:00:00Z"}
+_WHO = {"NAME": "you", "EMAIL": "you@example.org", "DATE": "2026-01-01T00:00:00Z"}
+_GIT = {
+    **{f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in _WHO.items()},
+    "GIT_CONFIG_GLOBAL": os.devnull,
+}
+"""Who commits: nobody's own settings are read."""
 
 
 def _free_port() -> int:
@@ -421,8 +425,7 @@ class _NotThereError(Exception):
 
 
 def _git(*arguments: str, folder: Path) -> None:
-    identity = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in _GIT.items()}
-    environment = {**os.environ, **identity, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
+    environment = {**os.environ, **_GIT, "GIT_TERMINAL_PROMPT": "0"}
     done = subprocess.run(["git", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise _NotThereError(f"git {arguments[0]}: {done.stderr.strip()[-200:]}")

@@ -5,7 +5,7 @@
 Each program first runs on the CPU, which is the baseline, and is then judged on the simulated card: no gate may be red.
 Then it runs with noise in its checkpoint, and once more with the other faults, each of which has a gate of its own;
 `--each` plants these one by one. A slower step is judged on this machine's CPU: a rehearsal says nothing of speed.
-Exit code 1: the gate of a fault is not red, or another one is.
+Exit code 1: the gate of a fault is not red, or a program as it is has a red one.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def prepared(kind: str, root: Path, command: list[str]) -> str:
 
 
 def shown(kind: str, faults: list[str], gates: set[str], red: list[str]) -> int:
-    """Print a line; return 1 where a gate of the faults is not red, or another one is that no fault explains."""
+    """Print a line; return 1 where a gate of the faults is not red, or there is no fault and one is red."""
     missing = gates - set(red)
     more = set() if faults else set(red)
     said = ", ".join(f"`{each}`" for each in red) or "none"

@@ -341,14 +341,13 @@ def _kind(text: str, start: int) -> str:
 def _in_text(path: Path, metric: str) -> list[tuple[str, LoggedValue]]:
     """Return the values that lines of text and tables have, each with its `_kind`; of several ranks, the lowest's."""
     by_rank: dict[int, _TextValues] = {}
-    word = metric.rpartition(" ")
-    reader = _named(metric), _rate(metric)
-    wanted = word[0].split(" ", 1)[0] if reader[1] is not None else word[2]
+    named, rate = _named(metric), _rate(metric)
+    word = metric.split(" ", 1)[0] if rate is not None else metric.rsplit(" ", 1)[-1]
     for line in lines(path):
         head = RANK_HEAD.match(line.text)
         rank = -1 if head is None else int(head[1])
         if rank not in by_rank:
-            by_rank[rank] = _TextValues(path, metric, wanted, *reader)
+            by_rank[rank] = _TextValues(path, metric, word, named, rate)
         by_rank[rank].add(line.text if head is None else line.text[head.end() :], line.cut)
     found = {rank: values.all() for rank, values in by_rank.items()}
     return next((found[rank] for rank in sorted(found) if found[rank]), [])
