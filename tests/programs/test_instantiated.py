@@ -107,6 +107,21 @@ def test_hydra_puts_settings_together(arguments: tuple[str, ...], sure: set[str]
     assert found == (sure | (NET if arguments[:1] == ("+experiment=fast",) else set()), set())
 
 
+@pytest.mark.parametrize(
+    ("override", "may"),
+    [
+        ("++model._target_=models.net.Net", NET),
+        ("model._target_=models.other.Other", OTHER),
+        ("model.lr=models.net.Net", set()),
+        ("_target_=torch.nn.Linear", set()),
+    ],
+)
+def test_an_override_names_the_class(override: str, may: set[str], tmp_path: Path) -> None:
+    text = f"from hydra import compose\nfrom hydra.utils import instantiate\nODDS = [\"{override}\"]\n"
+    files = {**NETS, "train.py": f"{text}model = instantiate(compose('base', overrides=ODDS).model)\n"}
+    assert reached(tmp_path, files) == (set(), may)
+
+
 def test_lightnings_command_line(tmp_path: Path) -> None:
     text = "from lightning.pytorch.cli import LightningCLI\nLightningCLI()\n"
     files = {**NETS, "train.py": text, "configs/net.yaml": "model:\n  class_path: models.net.Net\n"}

@@ -33,6 +33,7 @@ LIBRARIES = frozenset(
 """Libraries that make objects of the classes which settings name."""
 
 _MAKERS = ("instantiate(", "get_class(", "get_object(", "CLI(")
+_OVERRIDE = re.compile(r"[\"'][+~]{0,2}[\w.@/]*\b_target_=((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)[\"']")
 _MAKES = re.compile(r"\b(?:instantiate|get_class|get_object|LightningCLI|CLI)\(")
 
 _BUILDS = re.compile(
@@ -184,6 +185,15 @@ def made_in(text: str) -> int:
     """Return the line on which a file hands settings to a library that makes objects of what they name, or 0."""
     found = _MAKES.search(text) if any(maker in text for maker in _MAKERS) else None
     return text.count("\n", 0, found.start()) + 1 if found is not None else 0
+
+
+def overridden_in(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the classes that a file puts in place of those in the settings, with the line of each.
+
+    hydra composes settings with overrides such as `"++model._target_=models.net.Net"`.
+    """
+    for found in _OVERRIDE.finditer(text) if "_target_=" in text else ():
+        yield found[1], text.count("\n", 0, found.start()) + 1
 
 
 def built_in(text: str) -> int:

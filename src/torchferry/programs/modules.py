@@ -12,7 +12,15 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.computed import HOLE, ROOT, Computed, ComputedNames
-from torchferry.programs.instantiated import LIBRARIES, REGISTERS, SettingsFiles, built_in, loaded_in, made_in
+from torchferry.programs.instantiated import (
+    LIBRARIES,
+    REGISTERS,
+    SettingsFiles,
+    built_in,
+    loaded_in,
+    made_in,
+    overridden_in,
+)
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
 from torchferry.source.outline import Import, Outline
@@ -222,6 +230,10 @@ class Modules:
             line = made_in(self._text(path))
             if line:
                 self._loads(path, line, indented=False)
+                for name, at in overridden_in(self._text(path)):
+                    for file in self._named([name]):
+                        if file != path:
+                            self._connect(Edge(path, file, at, indented=True, chosen=True))
         if path in self._plain:
             self._plain.discard(path)
             self._follow_configuration(path)

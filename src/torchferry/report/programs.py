@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Message, say, say_in, say_plural
-from torchferry.programs.model import Judged, Need, Obstacle, Settled, Source, Unlooked, Unread, Verdict
+from torchferry.programs.model import Judged, Need, Obstacle, Settled, Source, Unlooked, Unread, Verdict, Way
 
 VERDICT_GRADES = {
     Verdict.READY: "safe",
@@ -115,13 +115,21 @@ def lines_of(judged: Judged) -> Iterator[Message]:
         yield say("needs another build, {what}: {chain}", what=build.what, chain=chain_of(build))
     for doubt in judged.doubts:
         yield say("look at {what}, {source}: {chain}", what=doubt.what, source=source_of(doubt), chain=chain_of(doubt))
+    alike: dict[tuple[str, Way], list[Obstacle]] = {}  # one call after another behind the same option is told once
     for obstacle in (*judged.optional, *judged.alternatives):
-        yield say(
-            "{what}, {circumstance}: {chain}",
-            what=obstacle.what,
-            circumstance=circumstance_of(obstacle),
-            chain=chain_of(obstacle),
-        )
+        alike.setdefault((obstacle.what, obstacle.way._replace(steps=())), []).append(obstacle)
+    for (what, _), (first, *others) in alike.items():
+        circumstance = circumstance_of(first)
+        if others:
+            yield say(
+                "{what}, {circumstance}, {count} places: {chain}",
+                what=what,
+                circumstance=circumstance,
+                count=len(others) + 1,
+                chain=chain_of(first),
+            )
+        else:
+            yield say("{what}, {circumstance}: {chain}", what=what, circumstance=circumstance, chain=chain_of(first))
     if judged.unverified:
         names = ", ".join(name for name, _ in judged.unverified)
         yield say("nobody has verified on this card: {names}", names=names)

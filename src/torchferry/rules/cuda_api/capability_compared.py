@@ -43,7 +43,8 @@ class CapabilityCompared(Rule):
                     continue
                 raising.add(reading.calculation)
                 message = say(
-                    "`{found}` is None on {target}, so this line raises TypeError; check for the needed feature",
+                    "`{found}` is None on {target}: where this line runs, it raises TypeError; "
+                    "check for the needed feature",
                     found=reading.field or reading.reference.name,
                     target=context.target.title,
                 )
