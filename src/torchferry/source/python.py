@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import Any
 
 from torchferry.core.finding import Location
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.source.fstrings import spans_in_fstring
@@ -367,11 +368,29 @@ def _why_not_parsed(text: str, error: SyntaxError) -> Message:
             "looks like Python 2 ({error}); convert it to Python 3 first, which the target needs",
             error=error.msg,
         )
-    return say(
-        "Python {version} cannot parse it: {error}",
-        version=f"{sys.version_info.major}.{sys.version_info.minor}",
-        error=error.msg,
-    )
+    own = sys.version_info[:2]
+    needed = next((version for version, sign in _NEWER if version > own and sign.search(line or "")), None)
+    if needed is None and error.msg.startswith("f-string") and own < _PLAIN_FSTRINGS:
+        needed = _PLAIN_FSTRINGS
+    if needed is not None:
+        return say(
+            "this is syntax of Python {needed}, and torchferry runs on {version}: install and run it with Python "
+            "{needed} or later",
+            needed="{}.{}".format(*needed),
+            version="{}.{}".format(*own),
+        )
+    return say("Python {version} cannot parse it: {error}", version="{}.{}".format(*own), error=error.msg)
+
+
+_PLAIN_FSTRINGS = (3, 12)
+"""The first Python in which the fields of an f-string are any expression (PEP 701)."""
+
+_NEWER = (
+    ((3, 11), lazy_regex(r"^\s*except\s*\*")),  # PEP 654
+    ((3, 12), lazy_regex(r"^\s*(?:(?:async\s+)?def|class)\s+\w+\s*\[|^\s*type\s+\w+\s*[\[=]")),  # PEP 695
+    ((3, 14), lazy_regex(r"(?<!\w)(?:[tT][rR]?|[rR][tT])[\"']")),  # PEP 750
+)
+"""Versions of Python, with a sign of what each was the first to take."""
 
 
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
