@@ -205,6 +205,8 @@ FOREIGN: dict[str, Files] = {
     "a package that a table knows": {".gitmodules": SUBMODULE, "train.py": ON_PATH.format("'net'", "timm")},
     "a file elsewhere with other names": {
         "train.py": "from voice import read\n", "net/__init__.py": "", "net/voice.py": "x = 1\n"},
+    "a file of the same name in the folder of the importer": {
+        "train.py": "import net.voice\n", "net/__init__.py": "", "net/voice.py": "import voice.inner\n"},
     "an adapter called as its package": {
         "train.py": "import net.voice\n", "net/__init__.py": "",
         "net/voice.py": "from voice import read\nread = read\n"},

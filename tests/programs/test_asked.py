@@ -34,6 +34,9 @@ def test_what_a_question_says(question: str, need: str, tmp_path: Path) -> None:
         ("Fast()", "ALWAYS"),
         ("Derived()", "ALWAYS"),
         ("Plain()", "NEVER"),
+        ("Alias()", "NEVER"),
+        ("Typed()", "ALWAYS"),
+        ("Twice()", "ALWAYS"),
         ("anything()", "ALWAYS"),
         ("Plain() if torch else Fast()", "ALWAYS"),
     ],
@@ -42,7 +45,8 @@ def test_a_method_is_called_on_an_object_of_its_class(made: str, need: str, tmp_
     classes = (
         "from other import anything\nclass Fast:\n    def step(self):\n        import fast_ops\n"
         "class Middle(Fast):\n    pass\nclass Derived(Middle):\n    pass\n"
-        "class Plain:\n    def step(self):\n        pass"
+        "class Plain:\n    def step(self):\n        pass\n"
+        "Alias = Plain  # by its old name\nTyped: type = Derived\nTwice = Plain\nif torch:\n    pass\nTwice = Fast"
     )
     text = START.format(classes, f"Fast\n    Fast()\n    item = {made}\n    item.step()")
     assert needs(judged(tmp_path, {**BUILT, "train.py": text})["train.py"]) == need

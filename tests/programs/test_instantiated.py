@@ -117,7 +117,7 @@ def test_hydra_puts_settings_together(arguments: tuple[str, ...], sure: set[str]
     ],
 )
 def test_an_override_names_the_class(override: str, may: set[str], tmp_path: Path) -> None:
-    text = f"from hydra import compose\nfrom hydra.utils import instantiate\nODDS = [\"{override}\"]\n"
+    text = f'from hydra import compose\nfrom hydra.utils import instantiate\nODDS = ["{override}"]\n'
     files = {**NETS, "train.py": f"{text}model = instantiate(compose('base', overrides=ODDS).model)\n"}
     assert reached(tmp_path, files) == (set(), may)
 

@@ -189,7 +189,8 @@ class Absent:
             )
         folder = importer.rpartition("/")[0]
         for name in sorted({*self._listing(folder), *self._listing("")}):
-            if name != top and name.lower().removesuffix(".py") == top.lower() and self._is_module(folder, name):
+            stem = name.removesuffix(".py")
+            if stem != top and stem.lower() == top.lower() and self._is_module(folder, name):
                 return say(
                     "`{module}` is not in the tree, but {name} is: Python distinguishes capital letters",
                     module=module,

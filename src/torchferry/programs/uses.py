@@ -82,6 +82,7 @@ class Uses:
         self._renamed: WeakKeyDictionary[PythonFile, tuple[dict[str, dict[str, None]], bool]] = WeakKeyDictionary()
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
         self._own_classes: dict[str, bool] = {}
+        self._meant: dict[str, str] = {}
         self._bases: dict[str, set[str]] = {}
         self._looking: dict[str, frozenset[str]] = {}
         self._taken: dict[str, frozenset[str]] = {}
@@ -229,11 +230,26 @@ class Uses:
         made = set()
         for binding in names.bindings(variable):
             value = assigned_value(file, binding)
-            name = last_name(value.func) if isinstance(value, ast.Call) else ""
-            if not name or not self._is_own_class(name):
+            name = self._class_meant(last_name(value.func)) if isinstance(value, ast.Call) else ""
+            if not name:
                 return set()
             made.add(name)
         return made
+
+    def _class_meant(self, name: str) -> str:
+        """Return the project's class that a name stands for, by itself or by `Name = Class`; empty where it is none."""
+        if not name or self._is_own_class(name):
+            return name
+        if name not in self._meant:
+            given = re.compile(rf"^{re.escape(name)}[ \t]*(?::[^=\n]*)?=(?!=)[ \t]*([^\n#]*)", re.MULTILINE)
+            values = {
+                value.strip()
+                for path in self.sources.words.holding(name)
+                for value in given.findall(self.sources.text(path))
+            }
+            alone = values.pop() if len(values) == 1 else ""
+            self._meant[name] = alone if alone.isidentifier() and self._is_own_class(alone) else ""
+        return self._meant[name]
 
     def _with_bases(self, name: str) -> set[str]:
         """Return the name of a class with those of its bases in the project, and of theirs."""
