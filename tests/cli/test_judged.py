@@ -207,6 +207,8 @@ FOREIGN: dict[str, Files] = {
         "train.py": "from voice import read\n", "net/__init__.py": "", "net/voice.py": "x = 1\n"},
     "a file of the same name in the folder of the importer": {
         "train.py": "import net.voice\n", "net/__init__.py": "", "net/voice.py": "import voice.inner\n"},
+    "an adapter called as its package in small letters": {
+        "train.py": "import net.voice\n", "net/__init__.py": "", "net/voice.py": "import Voice\n"},
     "an adapter called as its package": {
         "train.py": "import net.voice\n", "net/__init__.py": "",
         "net/voice.py": "from voice import read\nread = read\n"},

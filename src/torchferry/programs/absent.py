@@ -188,7 +188,9 @@ class Absent:
                 path=elsewhere,
             )
         folder = importer.rpartition("/")[0]
-        for name in sorted({*self._listing(folder), *self._listing("")}):
+        beside = self._listing(folder)
+        on_path = frozenset() if "__init__.py" in beside else beside  # modules of a package are not imported by name
+        for name in sorted({*on_path, *self._listing("")}):
             stem = name.removesuffix(".py")
             if stem != top and stem.lower() == top.lower() and self._is_module(folder, name):
                 return say(
