@@ -5,7 +5,10 @@ Every file of a project is read once for this; only those that speak of CUDA are
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from torchferry.core.lazy_regex import lazy_regex
@@ -24,6 +27,7 @@ _LINE_ENDS = (b"\n", b"\r", b"")
 _NAME = lazy_regex(rb"(?:^|,)[\s\\]*([\w.*]+)")
 _DOES = lazy_regex(rb"^(?:(?:for|while|with)\b|[A-Za-z_][\w.]*\()", re.MULTILINE)
 _COMMENT = lazy_regex(rb"#[^\r\n]*")
+_TRIPLE = lazy_regex(rb"\"\"\"|'''")
 
 
 class Import(NamedTuple):
@@ -69,15 +73,24 @@ def outline(path: str, data: bytes) -> Outline:
     """Read the outline of a file from its bytes."""
     imports: list[Import] = []
     line, counted = 1, 0
+    quoted: list[int] | None = None
+    doubted: set[int] = set()
     for first in line_matches(_IMPORT, b"import", data):
         indented = bool(first["indent"])
         match: re.Match[bytes] | None = first
+        quoted = _quoted(data) if quoted is None else quoted
+        is_doubted = bisect_right(quoted, first.start()) % 2 == 1
         while match is not None:
             line += data.count(b"\n", counted, match.start())
             counted = match.start()
             imports += _imports(match, line, indented)
+            if is_doubted:
+                doubted.add(line)
             at = match.end()
             match = None if data[at : at + 1] in _LINE_ENDS else _BEHIND.match(data, at)
+    if doubted:
+        real = _import_lines(data)
+        imports = [each for each in imports if real is None or each.line not in doubted or each.line in real]
     return Outline(
         path,
         tuple(imports),
@@ -85,6 +98,28 @@ def outline(path: str, data: bytes) -> Outline:
         b"import_module(" in data or b"__import__(" in data,
         _DOES.search(data) is not None,
     )
+
+
+def _quoted(data: bytes) -> list[int]:
+    """Return where texts in triple quotes seem to begin and end, in turn; quotes in other texts may mislead."""
+    places: list[int] = []
+    opening = _TRIPLE.search(data)
+    while opening is not None:
+        end = data.find(opening[0], opening.end())
+        places += [opening.start(), end if end >= 0 else len(data)]
+        opening = _TRIPLE.search(data, end + 3) if end >= 0 else None
+    return places
+
+
+def _import_lines(data: bytes) -> set[int] | None:
+    """Return the lines on which imports really stand; None where this interpreter cannot parse the file."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return {node.lineno for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))}
 
 
 def _imports(match: re.Match[bytes], line: int, indented: bool) -> Iterator[Import]:
