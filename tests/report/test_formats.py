@@ -19,6 +19,7 @@ import pytest
 from tests.report.reports import HOSTILE, hostile, real
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import say
+from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.report import (
     csv_format,
     github_format,
@@ -29,6 +30,7 @@ from torchferry.report import (
     text_format,
 )
 from torchferry.report.model import Report
+from torchferry.report.programs import lines_of
 
 FORMATS = (csv_format, github_format, html_format, json_format, sarif_format, text_format)
 SCHEMA = json.loads((Path(json_format.__file__).parent / "schema.json").read_text(encoding="utf-8"))
@@ -190,3 +192,17 @@ def test_rows_hold_every_line_of_both_sides(before: str, after: str) -> None:
 def test_chinese_where_it_is_asked_for() -> None:
     assert re.search(r"[\u4e00-\u9fff]", text_format.render(real(), "zh"))
     assert not re.search(r"[\u4e00-\u9fff]", text_format.render(real(), "en"))
+
+
+def test_what_stands_behind_one_option_is_told_once_and_a_way_that_was_not_found_as_such() -> None:
+    def obstacle(what: str, line: int, way: Way) -> Obstacle:
+        return Obstacle(what, "CMP101", Location("net.py", line, 1, line, 2), say("x"), way)
+
+    behind = [obstacle("torch.compile", line, Way(Need.OPTION, (Step("net.py", line),), (), ("--fast",)))
+              for line in (3, 5, 8)]  # fmt: skip
+    program = Program("train.py", Form.SCRIPT)
+    judged = Judged(program, Verdict.WITHOUT, (), (obstacle("apex", 9, Way(Need.CHOSEN, ())),), alternatives=(*behind,))
+    assert [line.render("en") for line in lines_of(judged)] == [
+        "apex, perhaps: there are too many ways to follow them all: net.py:9",
+        "torch.compile, only with `--fast`, 3 places: net.py:3",
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import Message, say, say_in, say_plural
-from torchferry.programs.model import Judged, Need, Obstacle, Settled, Source, Unlooked, Unread, Verdict, Way
+from torchferry.programs.model import Judged, Need, Obstacle, Settled, Source, Step, Unlooked, Unread, Verdict, Way
 
 VERDICT_GRADES = {
     Verdict.READY: "safe",
@@ -59,8 +59,9 @@ def work_of(judged: Judged) -> Message | None:
 
 
 def chain_of(obstacle: Obstacle) -> str:
-    """Return the way to an obstacle: `train.py:12 -> data/pipeline.py:3`."""
-    return " -> ".join(map(str, obstacle.way.steps))
+    """Return the way to an obstacle: `train.py:12 -> data/pipeline.py:3`; its place alone where no way is told."""
+    steps = obstacle.way.steps or (Step(obstacle.place.path, obstacle.place.line),)
+    return " -> ".join(map(str, steps))
 
 
 def unread_chain(unread: Unread) -> str:
@@ -98,6 +99,8 @@ def circumstance_of(obstacle: Obstacle) -> Message:
         return say("only with {options}", options=", ".join(f"`{option}`" for option in way.options))
     if way.need is Need.GUARDED:
         return say("the code goes on without it")
+    if not way.steps:
+        return say("perhaps: there are too many ways to follow them all")
     if way.conditions:
         return say("only where {conditions}", conditions="; ".join(way.conditions))
     return say_in("need", "always")
