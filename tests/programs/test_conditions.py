@@ -56,6 +56,8 @@ class Net(Base):
         (option("parser.add_argument('--attn', default='plain')", "args.attn in ('cupy', 'fast')"), "OPTION --attn"),
         (option("parser.add_argument('--attn', default='cupy')", "args.attn == 'cupy'"), "ALWAYS"),
         (option("parser.add_argument('--attn', default='cupy')", "args.attn != 'cupy'"), "OPTION --attn"),
+        (option("parser.add_argument('--type', default='plain')", "args.type == 'cupy'"), "OPTION --type cupy"),
+        (option("parser.add_argument('--type', default='plain')", "torch.tensor(1).device.type == 'cuda'"), "CHOSEN"),
         (ARGS.format("parser.add_argument('--fast', action='store_true')")
          + "args.fast = True\nif args.fast:\n    import cupy\n", "ALWAYS"),
         (ARGS.format("parser.add_argument('--fast', action='store_true')")

@@ -19,6 +19,7 @@ from torchferry.programs.stored import (
     in_handler,
     in_handler_of,
     is_changed,
+    is_kind_of_device,
     is_namespace,
     one_parameter,
     stored_before,
@@ -36,10 +37,7 @@ _DEPTH = 8
 _MOST_CALLS = 200
 """Calls of one function that are looked at for the value of a parameter."""
 
-
 OPEN = Answer(Truth.OPEN)
-
-
 _UNKNOWN = Known(UNSAID)
 
 _YES = frozenset({"torch.distributed.is_available", "torch.distributed.is_nccl_available"})
@@ -385,6 +383,8 @@ class Conditions:
             declared = assigned_value(file, bindings[0]) if len(bindings) == 1 else None
             if isinstance(declared, ast.Call) and last_name(declared.func).startswith("DEFINE_") and declared.args:
                 return self._switch(string_value(declared.args[0]) or "")
+        if is_kind_of_device(node):
+            return _UNKNOWN
         if names.origin(node.value) is None if isinstance(node.value, ast.Name) else True:
             known = self._switch(node.attr)
             return known if known is not _UNKNOWN else self._stored(node.attr)

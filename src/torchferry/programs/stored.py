@@ -81,6 +81,11 @@ def is_namespace(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and last_name(node.func) == "globals" and not node.args
 
 
+def is_kind_of_device(node: ast.Attribute) -> bool:
+    """Whether an attribute is the `type` of a torch.device, whatever options and settings are called so."""
+    return node.attr == "type" and "device" in last_name(node.value).lower()
+
+
 def stores_in(file: PythonFile, name: str, attribute: str) -> Iterator[ast.Attribute]:
     """Yield where an attribute of what a name stands for is set: `name.attribute = ...`."""
     for store in file.attributes.get(attribute, ()):
