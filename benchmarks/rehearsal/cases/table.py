@@ -269,7 +269,15 @@ def _libraries() -> list[Case]:
         ),
         _own("deepspeed_zero", "npu", "main.py", "deepspeed", unchanged_alone=True, ranks=1, reference=()),
         *(
-            _own(f"deepspeed_zero {stage}, 2 ranks", "npu", f"main.py --stage {stage}", "deepspeed", unchanged_alone=True, ranks=2, reference=())
+            _own(
+                f"deepspeed_zero {stage}, 2 ranks",
+                "npu",
+                f"main.py --stage {stage}",
+                "deepspeed",
+                unchanged_alone=True,
+                ranks=2,
+                reference=(),
+            )
             for stage in (1, 2)
         ),
         _own("timm_models", "npu", models, "timm"),
