@@ -224,7 +224,8 @@ def _before_others(leave: Callable[[], None]) -> None:
     A plugin registers its own end when it is imported, which is later than now, and is called first then: it gives up
     the device and pinned memory, where the tool still has tensors.
     """
-    register, left = atexit.register, False
+    register: Any = atexit.register
+    left = False
 
     def once() -> None:
         nonlocal left
@@ -240,7 +241,8 @@ def _before_others(leave: Callable[[], None]) -> None:
         return result
 
     register(once)
-    atexit.register = registered
+    replaced: Any = registered
+    atexit.register = replaced
 
 
 def _leave(folder: Path, document: dict[str, Any]) -> None:
