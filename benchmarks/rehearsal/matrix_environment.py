@@ -81,7 +81,8 @@ class Environment:
     def __init__(self, cache: Path, torch: str, python: str) -> None:
         self.wheels = cache / "wheels"
         self.folder = cache / "environments" / f"python-{python}-torch-{torch}"
-        self.packages = cache / "packages" / self.folder.name
+        # what lies in a folder of this name is a library's, and not the user's own
+        self.packages = cache / "packages" / self.folder.name / "site-packages"
         self.python = self.folder / "bin" / "python"
         self.torch = torch
         self.tag = "cp" + python.replace(".", "")
@@ -155,7 +156,7 @@ class Environment:
     def remove(self) -> None:
         """Remove the environment and torch's wheels."""
         shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.rmtree(self.packages, ignore_errors=True)
+        shutil.rmtree(self.packages.parent, ignore_errors=True)
         for wheel in self.wheels.glob(f"torch-{self.torch}-*{self.tag}-*.whl"):
             wheel.unlink()
 

@@ -14,6 +14,9 @@ two processes that compute the same differ by that alone. The faults of a step a
 its instructions where the kernel counts them, and the processor time of all its steps, which depend less, or not at
 all, on what else the machine does.
 `--plain-malloc` leaves the CPU its malloc, and the device what it does by itself.
+`--count FOLDER` counts the instructions of the steps under callgrind instead, which no other program disturbs: minutes
+for each side. callgrind's processor has no AVX-512, so that the CPU's kernels are those of AVX2. FOLDER keeps its
+files, from which `callgrind_annotate` shows what the difference is made of.
 
 With `--plugin` the card is the vendor's own plugin on a simulated driver, installed or from a wheel, and the start is
 compared with the import of that plugin alone, with the simulated driver's libraries on the loader's path.
@@ -154,9 +157,10 @@ def worker(target: str, plugin: str, only: list[str]) -> None:
         for _ in range(3):
             run()
     print("ready", flush=True)
-    for _ in sys.stdin:
+    for line in sys.stdin:
         measured: dict[str, dict[str, list[float]]] = {}
-        for name, run in steps.items():
+        for name in line.split():
+            run = steps[name]
             times, faults, instructions = [], [], []
             processor_before = time.process_time()
             for _ in range(STEPS[name]):
@@ -211,6 +215,7 @@ def main() -> int:
     parser.add_argument("--plugin", default="simulated", help="`installed`, or a wheel of the vendor's own plugin")
     parser.add_argument("--only", nargs="*", choices=[*STEPS, "start", "ddp"], help="what to measure, without the rest")
     parser.add_argument("--plain-malloc", action="store_true", help="leave the plain CPU the malloc that it has")
+    parser.add_argument("--count", type=Path, metavar="FOLDER", help="count instructions under callgrind, and no times")
     parser.add_argument("--worker", nargs="*", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     wanted = arguments.only or [*STEPS, "start", "ddp"]
@@ -224,6 +229,9 @@ def main() -> int:
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors")
     setting = Setting(arguments.target, arguments.plugin, {} if arguments.plain_malloc else MALLOC)
     models_wanted = [name for name in STEPS if name in wanted]
+    if arguments.count:
+        _report_count(setting, models_wanted, arguments.count)
+        return 0
     if models_wanted:
         _report_steps(_steps(setting, arguments.rounds, models_wanted), setting)
     if "start" in wanted:
@@ -253,8 +261,11 @@ class Setting:
         return LIMITS if self.plugin == "simulated" else LIMITS_OF_PLUGINS
 
 
-def _spawn(setting: Setting, *values: str, only: Iterable[str] = (), **more: Any) -> subprocess.Popen[str]:
+def _spawn(
+    setting: Setting, *values: str, only: Iterable[str] = (), under: Iterable[str] = (), **more: Any
+) -> subprocess.Popen[str]:
     command = [
+        *under,
         sys.executable,
         __file__,
         "--plugin",
@@ -281,6 +292,16 @@ class Steps:
     processor: list[float] = field(default_factory=list)
 
 
+def _round(process: subprocess.Popen[str], models_wanted: Iterable[str]) -> dict[str, dict[str, list[float]]]:
+    """Let a worker run steps of the models, and return what it measured."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(" ".join(models_wanted) + "\n")
+    process.stdin.flush()
+    measured: dict[str, dict[str, list[float]]] = json.loads(process.stdout.readline())
+    return measured
+
+
 def _steps(setting: Setting, rounds: int, wanted: list[str]) -> dict[str, dict[str, Steps]]:
     names = CPU, setting.target
     workers = {name: _spawn(setting, name, only=wanted, stdin=subprocess.PIPE) for name in names}
@@ -290,11 +311,7 @@ def _steps(setting: Setting, rounds: int, wanted: list[str]) -> dict[str, dict[s
         assert process.stdout.readline() == "ready\n"
     for _ in range(rounds):
         for name, process in workers.items():
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
-            for model, values in json.loads(process.stdout.readline()).items():
+            for model, values in _round(process, wanted).items():
                 steps[name][model].times.extend(values["times"])
                 steps[name][model].faults.extend(values["faults"])
                 steps[name][model].instructions.extend(values["instructions"])
@@ -302,6 +319,43 @@ def _steps(setting: Setting, rounds: int, wanted: list[str]) -> dict[str, dict[s
     for process in workers.values():
         process.communicate()
     return steps
+
+
+def _report_count(setting: Setting, wanted: list[str], folder: Path) -> None:
+    """Print the instructions of a step under callgrind on both sides."""
+    folder.mkdir(parents=True, exist_ok=True)
+    counts = {name: _count(setting, name, wanted, folder) for name in (CPU, setting.target)}
+    (_, host), (target, device) = counts.items()
+    for model in wanted:
+        before, after = (side[model] / STEPS[model] for side in (host, device))
+        print(
+            f"{model:12} instructions of a step: cpu {before:,.0f}, {target} {after:,.0f}: x{after / before:.3f} "
+            f"(limit {setting.limits[model]:.2f})"
+        )
+
+
+def _count(setting: Setting, name: str, wanted: list[str], folder: Path) -> dict[str, int]:
+    """Return how many instructions callgrind counts in a round of each model on one side."""
+    counts = {}
+    kept = folder / f"{name.partition('@')[0]}.out"
+    under = ["valgrind", "-q", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={kept}"]
+    with _spawn(setting, name, only=wanted, under=under, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+
+        def control(*words: str) -> None:
+            subprocess.run(["callgrind_control", *words, str(process.pid)], check=True, capture_output=True)
+
+        for number, model in enumerate(wanted, 1):
+            control("--instr=on")
+            _round(process, [model])
+            control("--instr=off")
+            control(f"--dump={model}")
+            part = kept.with_name(f"{kept.name}.{number}")
+            (total,) = (line for line in part.read_text(encoding="utf-8").splitlines() if line.startswith("totals:"))
+            counts[model] = int(total.split()[1])
+    return counts
 
 
 def _report_steps(steps: dict[str, dict[str, Steps]], setting: Setting) -> None:

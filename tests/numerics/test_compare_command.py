@@ -19,7 +19,14 @@ from tests.warm_python import instead, python
 from torchferry.numerics.report.compare import FIELDS
 
 PROGRAM = """
-import os, sys, torch
+import atexit, os, sys, torch
+
+def gives_the_device_up():  # as a plugin does that was imported when the tool had begun
+    if "TORCHFERRY_NUMERICS" in os.environ:
+        names = os.listdir(os.environ["TORCHFERRY_NUMERICS"])
+        print("the tool has ended:", any(name.startswith("process-") for name in names))
+
+atexit.register(gives_the_device_up)
 if len(sys.argv) > 1:
     import torch_npu
     torch.nn.functional.linear(torch.ones(4, 8), torch.ones(16, 8), torch.ones(16))  # no sample of the card's calls
@@ -70,6 +77,7 @@ def test_a_program_on_the_cpu(tmp_path: Path) -> None:
     text = command(tmp_path, "compare", "--", "python", "train.py", warm=False)
     plain = subprocess.run([python(), "train.py"], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert plain.stdout.strip() in text  # the same numbers are drawn
+    assert "the tool has ended: True" in text
     assert "3 steps on cpu: 0 fail, 0 warn, 3 untested" in text
     assert "untested: aten.uniform_, 1 call: it draws random numbers" in text  # the biases have few numbers
 

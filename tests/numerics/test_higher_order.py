@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -143,6 +145,24 @@ def test_what_is_not_seen_inside_is_said(tmp_path: Path) -> None:
     with Own(), Recorder(tmp_path / "r") as recorder:
         train(make, shape)
         assert recorder.stop()["skipped"] == {"higher_order.flex_attention (higher-order)": 2}
+
+
+@pytest.mark.parametrize("tool", ["compare", "nan operator", "record"])
+def test_a_compiler_that_is_being_loaded_is_asked_when_it_is(
+    tmp_path: Path, tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the compiler is loaded it calls operators itself; torch 2.7 does so in a plugin's import."""
+    whole = torch._dynamo
+    half = ModuleType("torch._dynamo")
+    monkeypatch.setitem(sys.modules, "torch._dynamo", half)
+    monkeypatch.setattr(torch, "_dynamo", half)
+    with TOOLS[tool](tmp_path):
+        torch.ones(1).sin()
+        assert _STANCE._asked == 0
+        monkeypatch.setitem(sys.modules, "torch._dynamo", whole)
+        monkeypatch.setattr(torch, "_dynamo", whole)
+        torch.ones(1).cos()
+        assert _STANCE._asked == 1
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -268,6 +268,18 @@ def _libraries() -> list[Case]:
             reference=(Edit("main.py", '"gpu"', '"cpu"'),),
         ),
         _own("deepspeed_zero", "npu", "main.py", "deepspeed", unchanged_alone=True, ranks=1, reference=()),
+        *(
+            _own(
+                f"deepspeed_zero {stage}, 2 ranks",
+                "npu",
+                f"main.py --stage {stage}",
+                "deepspeed",
+                unchanged_alone=True,
+                ranks=2,
+                reference=(),
+            )
+            for stage in (1, 2)
+        ),
         _own("timm_models", "npu", models, "timm"),
         _own("timm_models", "gcu", models, "timm"),
         _own("diffusion", "musa", *diffusion, image="image.png"),

@@ -1,4 +1,4 @@
-"""Train a small network with deepspeed's ZeRO stage 1, and keep its losses."""
+"""Train a small network with deepspeed's ZeRO, and keep its losses."""
 
 import argparse
 
@@ -12,6 +12,7 @@ def main():
     """Train."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--stage", type=int, default=1)
     options = parser.parse_args()
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Linear(32, 3))
@@ -22,11 +23,12 @@ def main():
         config={
             "train_batch_size": 8,
             "optimizer": {"type": "AdamW", "params": {"lr": 1e-2, "torch_adam": True}},
-            "zero_optimization": {"stage": 1},
+            "zero_optimization": {"stage": options.stage},
         },
     )
     for step in range(options.steps):
-        inputs, labels = torch.randn(8, 8), torch.randint(0, 3, (8,))
+        mine = slice(deepspeed.comm.get_rank(), None, deepspeed.comm.get_world_size())
+        inputs, labels = torch.randn(8, 8)[mine], torch.randint(0, 3, (8,))[mine]
         loss = nn.functional.cross_entropy(engine(inputs.to(engine.device)), labels.to(engine.device))
         engine.backward(loss)
         engine.step()

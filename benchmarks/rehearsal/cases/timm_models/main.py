@@ -3,12 +3,15 @@
 import argparse
 
 import timm
+import timm.utils
 import torch
 from record import keep
 from timm.data import Mixup
 from timm.loss import SoftTargetCrossEntropy
 from timm.optim import create_optimizer_v2
-from timm.utils import ModelEmaV3
+
+# timm before 1.0 has the second of its moving averages alone, which is no model that can be called
+MovingAverage = getattr(timm.utils, "ModelEmaV3", timm.utils.ModelEmaV2)
 
 
 def main():
@@ -20,7 +23,7 @@ def main():
     for name in options.models:
         model = timm.create_model(name, num_classes=10, drop_path_rate=0.1).to(device)
         optimizer = create_optimizer_v2(model, "sgd", lr=1e-2, momentum=0.9)
-        average = ModelEmaV3(model, decay=0.9)
+        average = MovingAverage(model, decay=0.9)
         mixup = Mixup(mixup_alpha=0.8, cutmix_alpha=1.0, num_classes=10)
         size = model.pretrained_cfg["input_size"][-1]
         for _ in range(2):
@@ -33,7 +36,7 @@ def main():
             average.update(model)
         average.eval()
         with torch.inference_mode():
-            keep(name, average(torch.ones(1, 3, size, size, device=device)))
+            keep(name, average.module(torch.ones(1, 3, size, size, device=device)))
 
 
 if __name__ == "__main__":

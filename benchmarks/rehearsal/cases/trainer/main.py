@@ -38,13 +38,15 @@ def main():
         max_position_embeddings=32,
         num_labels=2,
     )
+    known = TrainingArguments.__dataclass_fields__
+    strategy = "eval_strategy" if "eval_strategy" in known else "evaluation_strategy"  # before transformers 4.41
     arguments = TrainingArguments(
         options.out,
         max_steps=8,
         per_device_train_batch_size=4,
         learning_rate=1e-3,
         logging_steps=2,
-        eval_strategy="steps",
+        **{strategy: "steps"},
         eval_steps=4,
         save_steps=8,
         gradient_accumulation_steps=2,

@@ -271,8 +271,10 @@ class WholeMode(TorchDispatchMode):
 
     def keep_uncompiled(self) -> None:
         """Have compiled parts of the program run operator by operator from now on."""
-        self.uncompiled = True
-        if not self._asks and _compiler_is_loaded():
+        loaded = _compiler_is_loaded()
+        # while it is being loaded it calls operators itself, and cannot be asked yet: the next call does
+        self.uncompiled = loaded or _COMPILER not in sys.modules
+        if not self._asks and loaded:
             # inside of a compiled region too: torch has its compiler off while a mode sees a call
             self._asks = True
             _STANCE.ask()
@@ -314,5 +316,8 @@ def is_higher_order(func: Any) -> bool:
     return not isinstance(func, OpOverload)
 
 
+_COMPILER = "torch._dynamo"
+
+
 def _compiler_is_loaded() -> bool:
-    return "torch._dynamo.eval_frame" in sys.modules
+    return hasattr(sys.modules.get(_COMPILER), "reset")  # the last that the module defines

@@ -7,6 +7,7 @@ standard error, and the run counts as not examined.
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib
 import json
 import os
@@ -214,7 +215,34 @@ def autoload() -> None:
             return
         _leave(folder, document)
 
-    atexit.register(leave)
+    _before_others(leave)
+
+
+def _before_others(leave: Callable[[], None]) -> None:
+    """Call `leave` once when the process ends, before whatever else is registered for that, also later.
+
+    A plugin registers its own end when it is imported, which is later than now, and is called first then: it gives up
+    the device and pinned memory, where the tool still has tensors.
+    """
+    register: Any = atexit.register
+    left = False
+
+    def once() -> None:
+        nonlocal left
+        if not left:
+            left = True
+            leave()
+
+    @functools.wraps(register)
+    def registered(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        result = register(function, *args, **kwargs)
+        atexit.unregister(once)
+        register(once)
+        return result
+
+    register(once)
+    replaced: Any = registered
+    atexit.register = replaced
 
 
 def _leave(folder: Path, document: dict[str, Any]) -> None:
