@@ -1,6 +1,7 @@
-"""Pictures of the stories: drawn from what a page shows, or made by its commands, and compared with those that are kept.
+"""Pictures of the stories: drawn from a page, or made by its commands, and compared with those that are kept.
 
-Two machines never draw the same bytes: times differ, and the last digits of numbers. What is compared is what a picture says:
+Two machines never draw the same bytes: times differ, and the last digits of numbers. What is compared is what a
+picture says:
 
 - a terminal: its words, as versions of rich place them differently
 - a flame graph: the names of its frames, but for those that are narrow; how wide they are is time
@@ -16,11 +17,11 @@ from xml.etree import ElementTree
 
 import terminal_image
 
-LARGEST = 40_000
+LARGEST = 48_000
 """Bytes of a picture in the documents."""
 
 _WIDE = 2.0
-"""Percent of a flame graph; what is as wide as this in one of two graphs is in the other too, though perhaps narrower."""
+"""Percent of a flame graph; what is as wide in one of two graphs is in the other too, though perhaps narrower."""
 
 _NEAR = 0.05
 _PIXELS = 4.0

@@ -45,7 +45,7 @@ else:
     import tomli as tomllib
 
 sys.path.insert(0, str(Path(__file__).parent))
-import pictures  # noqa: E402
+import pictures
 
 ROOT = Path(__file__).parent.parent
 LANGUAGES = ("en", "zh")

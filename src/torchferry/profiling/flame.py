@@ -11,7 +11,7 @@ from torchferry.profiling.report import milliseconds, printable
 from torchferry.profiling.summary import Summary
 
 _WIDTH, _ROW, _LETTER = 1200.0, 18, 6.6
-_NARROWEST = 1.5
+_NARROWEST = 2.5
 """Pixels; what is narrower is not drawn."""
 
 _DEEPEST = 200
