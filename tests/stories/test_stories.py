@@ -197,9 +197,10 @@ CURVE = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 9"><text>{}</t
 @pytest.mark.parametrize(
     ("kept", "drawn", "said"),
     [
-        (FLAME.format("aten::mm", 9.0), FLAME.format("aten::mm", 50.0), ""),
-        (FLAME.format("aten::mm", 9.0), FLAME.format("aten::bmm", 1.0), "no longer there: aten::mm"),
-        (FLAME.format("aten::mm", 1.0), FLAME.format("aten::bmm", 9.0), "new: aten::bmm"),
+        (FLAME.format("Block", 19.0), FLAME.format("Block", 50.0), ""),
+        (FLAME.format("Block", 19.0), FLAME.format("Layer", 1.0), "no longer there: Block"),
+        (FLAME.format("Block", 1.0), FLAME.format("Layer", 19.0), "new: Layer"),
+        (FLAME.format("aten::mm", 19.0), FLAME.format("aten::bmm", 19.0), ""),
         (CURVE.format("loss 0.51", "M1 2L3 4"), CURVE.format("loss 0.52", "M1 2L4 4"), ""),
         (CURVE.format("loss", "M1 2L3 4"), CURVE.format("mIoU", "M1 2L3 4"), "`loss` is `mIoU` now"),
         (CURVE.format("loss", "M1 2L3 4"), CURVE.format("loss", "M1 2L9 4"), "runs elsewhere"),
