@@ -56,6 +56,17 @@ def test_what_a_proof_may_be(proof: str, problem: str) -> None:
     assert problem in coverage_table.problem_of(proof) if problem else not coverage_table.problem_of(proof)
 
 
+@pytest.mark.parametrize(("text", "numbers"), [("1-3", [1, 2, 3]), ("194-194", [194])])
+def test_a_part_of_the_table(text: str, numbers: list[int]) -> None:
+    assert list(coverage_table.span(text)) == numbers
+
+
+@pytest.mark.parametrize("text", ["", "3", "3-1", "0-2", "190-195", "a-b"])
+def test_what_is_no_part_of_the_table(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - of int, or with the text
+        coverage_table.span(text)
+
+
 def test_a_proof_that_fails_makes_its_rows_red_and_a_skipped_one_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     rows = read(TEXT)[1][:3]
     well = {proof: Outcome() for row in rows for proof in row.proof}

@@ -1,6 +1,6 @@
 """The table of capabilities: every capability that five documents of vendors and projects describe, and what proves it.
 
-    python tools/coverage_table.py [--write | --check] [--only NUMBER ...] [--workers N]
+    python tools/coverage_table.py [--write | --check] [--only NUMBER ...] [--rows FIRST-LAST] [--workers N]
 
 Without an option it runs every proof of `tools/coverage.toml` once, names the rows whose proof fails, and writes
 `docs/*/coverage.md`. `--write` only writes the pages, `--check` only compares them. Ends with 1 when a proof fails, a
@@ -272,6 +272,19 @@ def stale(titles: dict[str, Bilingual], rows: list[Row], *, write: bool) -> list
     return different
 
 
+def span(text: str) -> range:
+    """Return the numbers of rows that `FIRST-LAST` means.
+
+    Raises:
+        ValueError: it means none.
+    """
+    first, _, last = text.partition("-")
+    numbers = range(int(first), int(last) + 1)
+    if not numbers or numbers[0] < 1 or numbers[-1] > ROWS:
+        raise ValueError(text)
+    return numbers
+
+
 def main() -> int:
     """Run the proofs, or write or compare the pages."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -279,6 +292,7 @@ def main() -> int:
     choice.add_argument("--write", action="store_true", help="write the pages and run nothing")
     choice.add_argument("--check", action="store_true", help="compare the pages and run nothing")
     parser.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="run the proofs of these rows alone")
+    parser.add_argument("--rows", type=span, metavar="FIRST-LAST", help="run the proofs of the rows between these")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that run tests")
     arguments = parser.parse_args()
     titles, rows = read(TABLE.read_text(encoding="utf-8"))
@@ -287,7 +301,8 @@ def main() -> int:
         for path in pages:
             print(f"{path.relative_to(ROOT)} {'is stale' if arguments.check else 'is written'}")
         return int(bool(arguments.check and pages))
-    chosen = [row for row in rows if not arguments.only or row.number in arguments.only]
+    wanted = {*(arguments.only or ()), *(arguments.rows or ())}
+    chosen = [row for row in rows if not wanted or row.number in wanted]
     return report(chosen, run(proofs_of(chosen), arguments.workers))
 
 

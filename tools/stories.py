@@ -12,9 +12,11 @@ for any lines, and `...` in a line for any text. A comment directly before a blo
     <!-- card -->                        does not run: it needs the card
     <!-- skip without: NAME, ... -->     runs only where these modules can be imported; a name such as torch_npu-*.whl
                                          is that of a wheel which `make wheels` brings
-    <!-- picture: NAME.svg -->           `--write` also draws the block as a terminal
+    <!-- picture: NAME.svg -->           is also drawn, as a terminal, in `img/` beside the page
+    <!-- picture: NAME.svg from FILE --> its last command writes FILE (SVG or PNG), which is kept there
 
-With --write, changed output is written into the page; what `...` stood for stays out of it.
+A picture whose content changed is a difference as other output is; `tools/pictures.py` says what its content is.
+With --write, changed output is written into the page, and changed pictures beside it; what `...` stood for stays out.
 """
 
 from __future__ import annotations
@@ -42,6 +44,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+sys.path.insert(0, str(Path(__file__).parent))
+import pictures
+
 ROOT = Path(__file__).parent.parent
 LANGUAGES = ("en", "zh")
 ANY = "..."
@@ -60,6 +65,10 @@ _VARYING = (
     ),
 )
 """What differs from run to run; a line that has any of it may have other runs of blanks too, as columns move."""
+
+
+_ONCE = re.compile(r"torchferry: (?:building the rehearsal device|another process is building|built in) ")
+"""What the first command on a machine says, and no other: no page shows it."""
 
 
 class Command(NamedTuple):
@@ -85,7 +94,8 @@ class Block:
         code: Exit code that is demanded of the last command; of the others it is 0.
         where: `example`, `repository` or `card`.
         needs: Modules, and names of wheels, without which it is skipped.
-        picture: Name of the picture that `--write` makes of it; may be empty.
+        picture: Name of the picture that is made of it; may be empty.
+        drawing: File that its last command writes as the picture; empty for a picture of the block itself.
         indent: What each of its lines begins with.
     """
 
@@ -96,6 +106,7 @@ class Block:
     where: str = "example"
     needs: tuple[str, ...] = ()
     picture: str = ""
+    drawing: str = ""
     indent: str = ""
 
 
@@ -145,8 +156,8 @@ def _option(text: str, line: int) -> dict[str, object]:
         return {"where": name}
     if name == "skip without" and value:
         return {"needs": tuple(part.strip() for part in value.split(","))}
-    if name == "picture" and re.fullmatch(r"[\w-]+\.svg", value):
-        return {"picture": value}
+    if name == "picture" and (parts := re.fullmatch(r"([\w-]+\.svg|[\w-]+\.png(?= ))(?: from (\S+))?", value)):
+        return {"picture": parts[1], "drawing": parts[2] or ""}
     raise PageError(f"line {line}: `{text}` is not known")
 
 
@@ -302,6 +313,7 @@ class Terminal:
         ):
             text = re.sub(rf"{re.escape(place)}(?![\w-])", word.replace("\\", r"\\"), text)
         lines = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
+        lines = [line for line in lines if not _ONCE.match(line)]
         while lines and not lines[-1]:
             lines.pop()
         return tuple(lines), done.returncode
@@ -329,12 +341,14 @@ class Outcome:
     Attributes:
         text: The page as it should be.
         differences: Unified diffs and wrong exit codes, one an item; empty if the page is right.
+        pictures: Pictures that changed, by name.
         skipped: Why blocks were not run.
         seconds: Processor time of its commands.
     """
 
     text: str
     differences: list[str] = field(default_factory=list)
+    pictures: dict[str, bytes] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -383,6 +397,8 @@ def run_page(name: str, language: str, *, repositories: bool = False) -> Outcome
                 continue
             shown = _run_block(block, terminals[block.where], f"{place.relative_to(ROOT)}:{block.first}", outcome)
             replaced.append((block, shown))
+            if block.picture:
+                _picture(block, shown, terminals[block.where], place.parent / "img" / block.picture, outcome)
     for block, shown in reversed(replaced):
         lines[block.first : block.last] = [f"{block.indent}{line}".rstrip() for line in shown]
     outcome.text = "\n".join(lines) + "\n"
@@ -405,6 +421,24 @@ def _run_block(block: Block, terminal: Terminal, where: str, outcome: Outcome) -
         first, *others = command.text.split("\n")
         shown += [f"$ {first}", *others, *merged(command.printed, printed)]
     return shown
+
+
+def _picture(block: Block, shown: list[str], terminal: Terminal, place: Path, outcome: Outcome) -> None:
+    """Compare the picture of a block with the one that is kept."""
+    if not block.drawing:
+        drawn = pictures.terminal(shown, block.picture)
+    elif (made := terminal.folder / block.drawing).is_file():
+        drawn = made.read_bytes()
+    else:
+        outcome.differences.append(f"{place.name}: {block.drawing} was not written")
+        return
+    kept = place.read_bytes() if place.is_file() else b""
+    problem = "is not there"
+    if kept:
+        problem = pictures.difference(block.picture, kept, drawn, of_a_terminal=not block.drawing)
+    if problem:
+        outcome.differences.append(f"{place.name}: {problem}")
+        outcome.pictures[block.picture] = drawn
 
 
 def _why_not(block: Block, repositories: bool) -> str:
@@ -505,22 +539,15 @@ def main() -> None:
                 red.append(f"{name} ({language})")
             if options.write:
                 page_path(name, language).write_text(outcome.text, encoding="utf-8")
-                draw(outcome.text, page_path(name, language).parent / "img")
+                _keep(outcome.pictures, page_path(name, language).parent / "img")
     if red:
         sys.exit(f"red: {', '.join(red)}")
 
 
-def draw(page: str, folder: Path) -> None:
-    """Write the pictures of the blocks of a page that ask for one, as they are shown there."""
-    import terminal_image
-
-    lines = page.splitlines()
-    for block in blocks(page):
-        if block.picture:
-            folder.mkdir(exist_ok=True)
-            shown = [line.removeprefix(block.indent) for line in lines[block.first : block.last]]
-            picture = terminal_image.image(shown, block.picture.removesuffix(".svg"))
-            (folder / block.picture).write_text(picture, encoding="utf-8")
+def _keep(drawn: dict[str, bytes], folder: Path) -> None:
+    for name, picture in drawn.items():
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_bytes(picture)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,13 @@ OUTPUTS = [
         "MUSA libraries",
         "LD_LIBRARY_PATH",
     ),
+    (
+        "musa",
+        "build",
+        "the build needs, and the SDK lacks: /opt/musa/include/mutlass",
+        "/opt/musa/include/mutlass",
+        "muThrust",
+    ),
     ("musa", "build", "ninja: build stopped: subcommand failed.", "left-overs", "--clean"),
     (
         "musa",

@@ -139,6 +139,21 @@ def test_what_the_manuals_have_people_type_is_in_the_plan(target: str, tmp_path:
     assert [command for command in commands if str(command) not in text] == []
 
 
+PARTS_OF_A_BUILD = ("lib/libmurand.so", "lib/libmusparse.so", "include/thrust", "include/cub", "include/mutlass")
+
+
+@pytest.mark.parametrize("lacking", PARTS_OF_A_BUILD)
+def test_a_build_says_what_it_needs_before_it_begins(lacking: str, tmp_path: Path) -> None:
+    for part in PARTS_OF_A_BUILD:
+        if part != lacking:
+            (tmp_path / part).mkdir(parents=True)
+    (build,) = [step for step in facts_of("musa").steps if step.id == "build"]
+    done = subprocess.run(
+        ["bash", "-c", build.run], capture_output=True, text=True, check=False, env={"MUSA_HOME": str(tmp_path)}
+    )
+    assert (done.returncode, done.stdout) == (1, f"the build needs, and the SDK lacks: {tmp_path / lacking}\n")
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_cannot_be_taken_back_is_said(target: str) -> None:
     for step in facts_of(target).steps:

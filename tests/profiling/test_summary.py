@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -167,6 +169,20 @@ def test_a_flame_graph_shows_names_as_text(tmp_path: Path) -> None:
     drawn = flame.draw(summary_of(events, tmp_path), "en")
     assert "<script>" not in drawn
     assert "aten::mm: 0.040 ms on the device, 80.0 %" in drawn
+    assert ElementTree.fromstring(drawn).tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_a_frame_too_narrow_for_its_name_has_no_text_and_a_thinner_one_is_left_out(tmp_path: Path) -> None:
+    """A graph of a large model has thousands of frames: empty texts would be most of its file."""
+    events = [
+        step(0, 0, 10_100),
+        *launched("aten::mm", 5, 20, 9_940, 1),
+        *launched("aten::narrow", 9_970, 9_980, 50, 2),
+        *launched("aten::thin", 10_040, 10_050, 10, 3),
+    ]
+    drawn = flame.draw(summary_of(events, tmp_path), "en")
+    assert re.findall(r"<title>(\S+):", drawn) == ["aten::mm", "aten::narrow"]
+    assert re.findall(r"<text[^>]*>([^<]*)", drawn)[1:] == ["aten::mm"]
 
 
 @pytest.mark.parametrize(("shift", "told"), [(0, False), (-90, True)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
+import pictures  # noqa: E402
 import stories  # noqa: E402
 
 
@@ -23,7 +25,7 @@ def test_a_page_prints_what_it_shows(name: str) -> None:
 def test_the_pages_of_both_languages_run_the_same_commands(name: str) -> None:
     english, chinese = (
         [
-            (block.code, block.where, block.needs, [command.text for command in block.commands])
+            (block.code, block.where, block.needs, block.picture, [command.text for command in block.commands])
             for block in stories.blocks(stories.page_path(name, language).read_text(encoding="utf-8"))
         ]
         for language in stories.LANGUAGES
@@ -111,6 +113,7 @@ def test_a_page_is_taken_apart() -> None:
         ("```console\n```", "no whole command"),
         ("```console\n$ a \\\n```", "no whole command"),
         ("<!-- exits 1 -->\n```console\n$ a\n```", "`exits 1` is not known"),
+        ("<!-- picture: x.png -->\n```console\n$ a\n```", "not known"),
         ("<!-- picture: ../x.svg -->\n```console\n$ a\n```", "not known"),
     ],
 )
@@ -166,3 +169,74 @@ def test_a_page_runs_as_in_one_terminal(
     if old == "kept in sub":
         assert "-lost\n+kept in sub" in outcome.differences[-1]
         assert outcome.text == RUN
+
+
+@pytest.mark.parametrize("language", stories.LANGUAGES)
+def test_pictures_are_small_and_shown_with_a_text_and_terminals_say_what_the_page_says(language: str) -> None:
+    folder = stories.page_path("", language).parent / "img"
+    drawn = set()
+    for name in stories.stories():
+        page = stories.page_path(name, language).read_text(encoding="utf-8")
+        for block in stories.blocks(page):
+            if not block.picture:
+                continue
+            drawn.add(block.picture)
+            assert re.search(rf"!\[[^\]]+\]\(img/{re.escape(block.picture)}\)", page), block.picture
+            kept = (folder / block.picture).read_bytes()
+            assert len(kept) <= pictures.LARGEST, block.picture
+            if not block.drawing:
+                now = pictures.terminal(page.splitlines()[block.first : block.last], block.picture)
+                assert not pictures.difference(block.picture, kept, now, of_a_terminal=True), block.picture
+    assert {path.name for path in folder.iterdir()} == drawn
+
+
+FLAME = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><title>{}: 1 ms, {} %</title></svg>'
+CURVE = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 9"><text>{}</text><path d="{}"/></svg>'
+
+
+@pytest.mark.parametrize(
+    ("kept", "drawn", "said"),
+    [
+        (FLAME.format("Block", 19.0), FLAME.format("Block", 50.0), ""),
+        (FLAME.format("Block", 19.0), FLAME.format("Layer", 1.0), "no longer there: Block"),
+        (FLAME.format("Block", 1.0), FLAME.format("Layer", 19.0), "new: Layer"),
+        (FLAME.format("aten::mm", 19.0), FLAME.format("aten::bmm", 19.0), ""),
+        (CURVE.format("loss 0.51", "M1 2L3 4"), CURVE.format("loss 0.52", "M1 2L4 4"), ""),
+        (CURVE.format("loss", "M1 2L3 4"), CURVE.format("mIoU", "M1 2L3 4"), "`loss` is `mIoU` now"),
+        (CURVE.format("loss", "M1 2L3 4"), CURVE.format("loss", "M1 2L9 4"), "runs elsewhere"),
+        (CURVE.format("loss", "M1 2L3 4"), CURVE.format("loss", "M1 2"), "4 numbers, now 2"),
+    ],
+)
+def test_a_picture_whose_content_changed_is_seen(kept: str, drawn: str, said: str) -> None:
+    problem = pictures.difference("x.svg", kept.encode(), drawn.encode(), of_a_terminal=False)
+    assert said in problem
+    assert bool(problem) is bool(said)
+
+
+PICTURE = """\
+<!-- picture: made.svg from drawing.svg -->
+```console
+$ echo '<svg xmlns="http://www.w3.org/2000/svg"><text>WORD</text></svg>' >drawing.svg
+```
+"""
+
+
+def test_a_run_compares_the_picture_that_it_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stories, "ROOT", tmp_path)
+    (tmp_path / "examples" / "small").mkdir(parents=True)
+    (tmp_path / "examples" / "small" / "file").touch()
+    page = stories.page_path("small", "en")
+    page.parent.mkdir(parents=True)
+    page.write_text(PICTURE, encoding="utf-8")
+    first = stories.run_page("small", "en")
+    assert first.differences == ["made.svg: is not there"]
+    (page.parent / "img").mkdir()
+    (page.parent / "img" / "made.svg").write_bytes(first.pictures["made.svg"])
+    assert not stories.run_page("small", "en").differences
+    page.write_text(PICTURE.replace("WORD", "other"), encoding="utf-8")
+    assert stories.run_page("small", "en").differences == ["made.svg: `WORD` is `other` now"]
+
+
+def test_what_only_the_first_command_on_a_machine_says_is_on_no_page(tmp_path: Path) -> None:
+    said = "torchferry: building the rehearsal device for torch 2\\ntorchferry: built in 3 s\\nout"
+    assert stories.Terminal(tmp_path, tmp_path, "en").run(f"printf '{said}'") == (("out",), 0)

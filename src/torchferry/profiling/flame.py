@@ -11,7 +11,7 @@ from torchferry.profiling.report import milliseconds, printable
 from torchferry.profiling.summary import Summary
 
 _WIDTH, _ROW, _LETTER = 1200.0, 18, 6.6
-_NARROWEST = 0.4
+_NARROWEST = 2.5
 """Pixels; what is narrower is not drawn."""
 
 _DEEPEST = 200
@@ -70,8 +70,9 @@ def draw(summary: Summary, lang: str) -> str:
     height = (depth + 1) * _ROW + 30
     title = say("{path}: time in modules and operators", path=summary.trace.path).render(lang)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {height}" font-family="monospace" '
-        f'font-size="11"><rect width="100%" height="100%" fill="#fff"/><text x="6" y="18">{escape(title)}</text>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="tf-flame" viewBox="0 0 {_WIDTH:g} {height}" '
+        f'font-family="monospace" font-size="11"><style>.tf-flame text{{pointer-events:none}}</style>'
+        f'<rect width="100%" height="100%" fill="#fff"/><text x="6" y="18">{escape(title)}</text>'
         f'<g transform="translate(0 28)">{"".join(drawn)}</g></svg>\n'
     )
 
@@ -84,14 +85,14 @@ def _draw(frame: FlameFrame, depth: int, left: float, scale: float, whole: int, 
             continue
         text = printable(name)
         share = 100 * inner.time / whole
-        label = text if len(text) * _LETTER < width - 4 else ""
         tint = zlib.crc32(name.encode("utf-8", "replace"))
         drawn.append(
-            f"<g><title>{escape(name)}: {milliseconds(inner.time)} {escape(unit)}, {share:.1f} %</title>"
             f'<rect x="{left:.1f}" y="{depth * _ROW}" width="{width:.1f}" height="{_ROW - 1}" '
-            f'fill="hsl({20 + tint % 40} 85% {62 + tint // 64 % 14}%)"/>'
-            f'<text x="{left + 3:.1f}" y="{depth * _ROW + 13}">{escape(label)}</text></g>'
+            f'fill="hsl({20 + tint % 40} 85% {62 + tint // 64 % 14}%)">'
+            f"<title>{escape(name)}: {milliseconds(inner.time)} {escape(unit)}, {share:.1f} %</title></rect>"
         )
+        if len(text) * _LETTER < width - 4:  # most frames are too narrow, and a graph of a large model is a large file
+            drawn.append(f'<text x="{left + 3:.1f}" y="{depth * _ROW + 13}">{escape(text)}</text>')
         deepest = max(deepest, _draw(inner, depth + 1, left, scale, whole, unit, drawn))
         left += width
     return deepest
