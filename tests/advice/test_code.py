@@ -147,3 +147,15 @@ def test_a_torch_without_fused_attention_is_not_told_to_use_it(what: str, tmp_pa
     """The torch of ptex is 1.11; scaled_dot_product_attention came with 2.0."""
     (tmp_path / "train.py").write_text(worse(what)[0], encoding="utf-8")
     assert worse(what)[2] not in kinds(advice(tmp_path, "ptex"))
+
+
+@pytest.mark.parametrize(("fallback", "is_named"), [("F.scaled_dot_product_attention(q, q, q)", False), ("q", True)])
+def test_an_import_that_the_code_goes_on_without_is_named_where_nothing_fused_follows(
+    fallback: str, is_named: bool, tmp_path: Path
+) -> None:
+    guarded = "try:\n    from flash_attn import flash_attn_func\nexcept ImportError:\n    flash_attn_func = None\n"
+    use = f"def attend(q):\n    return flash_attn_func(q, q, q) if flash_attn_func is not None else {fallback}\n"
+    step = "def train(model, optimizer):\n    for x in x:\n        model(x).backward()\n        optimizer.step()\n"
+    text = f"import torch.nn.functional as F\n{guarded}{use}{step}"
+    (tmp_path / "train.py").write_text(text, encoding="utf-8")
+    assert ("without-flash-attention" in kinds(advice(tmp_path, "npu"))) == is_named

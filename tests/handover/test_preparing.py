@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.handover.made import EVIDENCE, evidence, handover, ported
 from torchferry.backends.handover_forms import form_of
 from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.device.one_file import one_file
 from torchferry.handover.addresses import public_addresses
 from torchferry.handover.arguments import arguments_of
 from torchferry.handover.evidence import read_accept_evidence
@@ -506,3 +507,9 @@ def test_names_that_are_no_text_go_through(tmp_path: Path) -> None:
 def test_a_commit_is_no_option_of_git(tmp_path: Path) -> None:
     folder = project(tmp_path / "p", train=TRAINS)
     assert "is no commit" in refusal(folder, "--for", "generic", "-o", tmp_path / "out", "--commit=--output=x")
+
+
+def test_what_torchferry_wrote_is_no_program_of_the_project(tmp_path: Path) -> None:
+    with_main = f"{one_file('device_utils.py')}\nif __name__ == '__main__':\n    print(1)\n"
+    project(tmp_path, device_utils=with_main, run="import torch\nif __name__ == '__main__':\n    print(1)\n")
+    assert choose_program(tmp_path, project_files(tmp_path)) == "run.py"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.process import torchferry
-from tests.kit.projects import PROJECT, contents, written
+from tests.kit.projects import PROJECT, REQUIREMENTS, contents, written
 
 KIT = {"README_NPU.md", "NPU_MIGRATION_GUIDE.md", "test_npu_setup.py", "device_utils.py", "requirements_npu.txt"}
 
@@ -98,18 +98,26 @@ def test_a_link_is_no_way_out(tmp_path: Path) -> None:
     assert outside.read_text(encoding="utf-8") == "theirs\n"
 
 
-def test_an_edited_file_is_kept_and_an_untouched_one_follows_the_code(tmp_path: Path) -> None:
+def test_an_edited_file_is_kept_and_an_untouched_one_follows_the_project(tmp_path: Path) -> None:
+    def migrated() -> str:
+        assert torchferry("migrate", "-t", "musa", "--kit", tmp_path).returncode in (0, 1)
+        return guide.read_text(encoding="utf-8")
+
+    guide, code, lists = (tmp_path / name for name in ("MUSA_MIGRATION_GUIDE.md", "more.py", "requirements.txt"))
     written(tmp_path, PROJECT)
-    torchferry("migrate", "-t", "npu", "--kit", tmp_path)
-    code = tmp_path / "more.py"
+    first = migrated()
+    assert "`train.py:20` DTY102" in first  # below the line that imports the plugin
+    assert migrated() == first
+    lists.write_text(f"{REQUIREMENTS}apex\nscipy==1.14.0\n", encoding="utf-8")
+    assert "`requirements.txt:7`" in migrated()
+    assert "scipy==1.14.0" in (tmp_path / "requirements_musa.txt").read_text(encoding="utf-8")
+    assert "scipy==1.14.0" in (tmp_path / "test_musa_setup.py").read_text(encoding="utf-8")
     code.write_text('import torch\ntorch.ones(1).to("cuda")\n', encoding="utf-8")
-    assert "more.py" not in (tmp_path / "NPU_MIGRATION_GUIDE.md").read_text(encoding="utf-8")
-    torchferry("migrate", "-t", "npu", "--kit", tmp_path)
-    guide = tmp_path / "NPU_MIGRATION_GUIDE.md"
-    assert "more.py:2" in guide.read_text(encoding="utf-8")
+    both = migrated()
+    assert [place for place in ("| train.py:22 |", "| more.py:2 |", "\npython train.py\n") if place not in both] == []
     guide.write_text("my notes\n", encoding="utf-8")
     code.write_text('import torch\ntorch.ones(2).to("cuda")\n', encoding="utf-8")
-    assert torchferry("migrate", "-t", "npu", "--kit", tmp_path).returncode == 2
+    assert torchferry("migrate", "-t", "musa", "--kit", tmp_path).returncode == 2
     assert guide.read_text(encoding="utf-8") == "my notes\n"
 
 

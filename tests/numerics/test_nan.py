@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import types
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -879,3 +882,18 @@ def test_a_weight_that_was_bad_from_the_beginning_is_named(level: Any, trains: b
         "GPT.blocks.1.up",
     )
     assert "the parameter GPT.blocks.1.up.weight was nan before the first step" in finding["notes"][0]
+
+
+@pytest.mark.parametrize(("trains", "counted"), [(True, "1 of 3 steps"), (False, "1 of 3 calls of models")])
+def test_a_command_tells_a_finding_once(trains: bool, counted: str, tmp_path: Path) -> None:
+    step = "optimizer.zero_grad(); model(x).sum().backward(); optimizer.step()" if trains else "model(x)"
+    program = (
+        "import torch\nmodel = torch.nn.Linear(4, 4)\noptimizer = torch.optim.SGD(model.parameters(), 0.0)\n"
+        f"with torch.set_grad_enabled({trains}):\n    for i in range(3):\n"
+        f"        x = torch.full((2, 4), float('nan') if i == 2 else 1.0)\n        {step}\n"
+    )
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    command = [sys.executable, "-m", "torchferry", "nan", "--", sys.executable, "program.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.stdout + done.stderr).count("first came from") == 1
+    assert f"{counted} were not finite" in done.stdout

@@ -165,3 +165,23 @@ def test_marks_of_two_threads_and_of_what_raised_are_closed_by_their_own(monkeyp
     finally:
         ranges.stop()
     assert (Mark.opened, Mark.wrong) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("-o", "file"), "cannot write file: File exists"),
+        (("--out", "file/inner"), "cannot write file/inner: Not a directory"),
+        (("--out", "/proc/none"), "cannot write /proc/none: No such file or directory"),
+        (("--out", "full"), "full is not an empty folder"),
+        (("--fast",), "no such option: --fast"),
+    ],
+    ids=str,
+)
+def test_where_nothing_can_be_written_nothing_runs(options: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    for name in ("file", "full/file"):
+        (tmp_path / name).touch()
+    done = torchferry(*options, "--", sys.executable, "-c", "open('ran', 'w')", folder=tmp_path)
+    assert (done.returncode, says in done.stderr) == (2, True), done.stderr
+    assert not (tmp_path / "ran").exists()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchferry.advice.model import Advice, CodePlace, Figure, ProposedEdit
 from torchferry.advice.question import WORTH, AdviceQuestion
 from torchferry.advice.training_code import CodeCall, Function, TrainingProgram, edited, place_of
 from torchferry.backends.performance import PerformanceFact
-from torchferry.core.finding import Finding
+from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.profiling.report import milliseconds, printable
 from torchferry.source.flow.syntax import last_name, string_value
@@ -27,6 +27,7 @@ _DEFAULT_BACKEND = "inductor"
 _FUSED = frozenset(
     {"scaled_dot_product_attention", "flash_attn_func", "npu_fusion_attention", "memory_efficient_attention"}
 )
+_FUSED_ANYWHERE = _FUSED - {"flash_attn_func", "memory_efficient_attention"}
 _PRODUCTS = frozenset({"matmul", "bmm", "einsum", "baddbmm"})
 _CASTS = frozenset({"to", "type", "type_as", "float", "half", "bfloat16", "contiguous"})
 _FLASH_PACKAGES = frozenset({"flash-attn", "flash-attn-3", "xformers", "sageattention", "flashinfer-python"})
@@ -168,7 +169,7 @@ def without_flash(asked: AdviceQuestion) -> Iterator[Advice]:
     """Say what plain attention costs where a package of CUDA's attention kernels cannot come along."""
     fact = next(iter(asked.facts_about("without_flash")), None)
     found = [finding for finding in asked.findings if _is_about_flash(finding) and _belongs(asked.program, finding)]
-    if not found or asked.is_of_no_use("attention"):
+    if not found or asked.is_of_no_use("attention") or _has_another_way(asked.program, found):
         return
     places = dict.fromkeys(CodePlace(each.location.path, each.location.line, each.snippet) for each in found)
     attention_fact = asked.own_fact("attention")
@@ -186,6 +187,12 @@ def without_flash(asked: AdviceQuestion) -> Iterator[Advice]:
         (),
         say("use {name}", name=use or "torch.nn.functional.scaled_dot_product_attention"),
     )
+
+
+def _has_another_way(program: TrainingProgram, found: Iterable[Finding]) -> bool:
+    """Return whether each import is one that the code goes on without, to attention that is fused on every device."""
+    imports = [finding for finding in found if finding.location.path.endswith((".py", ".ipynb"))]
+    return bool(imports) and all(each.grade is Grade.NOTE for each in imports) and program.says(_FUSED_ANYWHERE)
 
 
 def _is_about_flash(finding: Finding) -> bool:

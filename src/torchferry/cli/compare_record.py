@@ -12,6 +12,7 @@ import click
 from torchferry.cli.examination import check_ranks_option, command_argument, lang_option, rank_option, tell_agreement
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.files import make_writable_folder
 from torchferry.core.messages import Message, language, say, say_plural
 from torchferry.numerics.framework.launcher import Outcome, ToolSettings, require_examined, run
 from torchferry.numerics.runlog import layout
@@ -107,6 +108,10 @@ def command(
 def _require_new(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(say("{path} already exists", path=folder), say("name another folder, or remove this one"))
+    try:
+        make_writable_folder(folder)  # not after the run
+    except OSError as error:
+        raise UsageError(say("cannot write {path}: {error}", path=folder, error=error.strerror)) from None
 
 
 def _size(text: str) -> int:

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from torchferry.cli.settings import RunSettings
 from torchferry.core.files import read_regular
+from torchferry.kit.documents import ChangedFile
 from torchferry.kit.plan import CodeOutcome, Kit, kit_of, kit_writes
+from torchferry.migration.journal import first_contents, known_journals
 from torchferry.migration.plan import Plan
 from torchferry.migration.suffix import suffixed
 from torchferry.migration.transaction import Write
+from torchferry.rules.analysis import FileExaminer, Request, programs_of
+from torchferry.rules.file_result import FileResult
 from torchferry.source.kinds import Kind, kind_of
+from torchferry.source.tree import Entry
 
 
-def kit_for(setting: RunSettings, suffix: str, lang: str) -> Kit:
+def kit_for(setting: RunSettings, suffix: str, lang: str, to_be: Mapping[str, bytes] | None = None) -> Kit:
     """Return what the kit of a project is made from.
 
     Args:
         setting: What the command was asked.
         suffix: The suffix of new files; empty where files are changed in place.
         lang: Language of the files.
+        to_be: The contents of files that are about to be written in place.
     """
     target = setting.target
     listing = setting.request.listing
-    return kit_of(setting.root, setting.name, listing, target, suffix or f"_{target.name}", setting.style, lang)
+    return kit_of(setting.root, setting.name, listing, target, suffix or f"_{target.name}", setting.style, lang, to_be)
 
 
 def with_kit(
@@ -43,21 +51,25 @@ def with_kit(
         TorchferryError: a file of the kit is somebody's own.
     """
     writes = list(new_files) if suffix else list(planned.writes)
-    if not suffix and not writes and _is_there(kit):
-        return planned  # its documents speak of the migration that is done
     back = {suffixed(item.path, suffix): item.path for item in planned.analysis.examined} if suffix else {}
     moved = {
         back.get(write.path, write.path): write.path
         for write in writes
         if write.before is not None or write.path in back
     }
-    originals = {path: read_regular(setting.root / path) for path in moved}
+    earlier = {} if suffix else _earlier(setting.root, setting.request, kit)
+    changed = [file for file, _ in earlier.values()]
+    results = {path: result for path, (_, result) in earlier.items()}
+    programs = programs_of(setting.request, planned.analysis, results)
+    fixed = [*(finding for result in results.values() for finding in result.fixed), *planned.fixed]
+    after = {write.path: write.after for write in writes}
+    changed += [ChangedFile(path, read_regular(setting.root / path), after[moved[path]]) for path in moved]
     outcome = CodeOutcome(
         tuple(writes),
         moved,
-        originals,
-        tuple(path for path in planned.analysis.entry_points if path not in kit.made and kind_of(path) is Kind.PYTHON),
-        tuple(finding for finding in planned.fixed if finding.location.path not in kit.made),
+        tuple(changed),
+        tuple(path for path in programs if path not in kit.made and kind_of(path) is Kind.PYTHON),
+        tuple(finding for finding in fixed if finding.location.path not in kit.made),
         tuple(finding for finding in planned.remaining if finding.location.path not in kit.made),
         way,
     )
@@ -67,5 +79,27 @@ def with_kit(
     return planned._replace(writes=[own[path] for path in sorted(own)])
 
 
-def _is_there(kit: Kit) -> bool:
-    return all((kit.root / path).is_file() for path in (kit.readme, kit.guide, kit.setup_test, kit.targeted.main))
+def _earlier(root: Path, request: Request, kit: Kit) -> dict[str, tuple[ChangedFile, FileResult]]:
+    """Return what earlier migrations changed in place, and what was found in it.
+
+    The documents speak of the whole migration, of which a run after an edit is only the last part.
+    """
+    entries = {entry.path: entry for entry in request.listing.entries}
+    in_place = [journal for journal in known_journals(root) if not journal.suffix]
+    contents = first_contents(root, in_place) if in_place else {}
+    earlier: dict[str, tuple[ChangedFile, FileResult]] = {}
+    for path, (before, left) in sorted(contents.items()):
+        if path in entries and path not in kit.made:
+            result = _examined(request, entries[path], before, left)
+            present = read_regular(root / path)
+            written = hashlib.sha256(present).hexdigest() == left
+            earlier[path] = ChangedFile(path, before, present if written else result.after or before), result
+    return earlier
+
+
+def _examined(request: Request, entry: Entry, before: bytes, left: str) -> FileResult:
+    """Return what became of a file: by the fixes that are asked for now, or by the unsafe ones too if these tell it."""
+    unsafe = request._replace(selection=request.selection._replace(unsafe=True))
+    results = [FileExaminer(each).examine(entry, before, rewrite=True) for each in (request, unsafe)]
+    telling = (item for item in results if hashlib.sha256(item.after or before).hexdigest() == left)
+    return next(telling, results[0])

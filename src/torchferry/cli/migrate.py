@@ -264,7 +264,8 @@ def _plan(setting: RunSettings, kit: str = "", lang: str = "en") -> tuple[RunSet
     if kit:
         from torchferry.cli.kit import kit_for, with_kit  # imported late: few migrations write one
 
-        planned = with_kit(setting, planned, kit_for(setting, "", lang), kit)
+        to_be = {write.path: write.after for write in planned.writes}
+        planned = with_kit(setting, planned, kit_for(setting, "", lang, to_be), kit)
     return setting._replace(native=native), planned
 
 

@@ -32,8 +32,9 @@ _COUNT = click.IntRange(0)
 @click.option("--stack", is_flag=True, help="Record Python's stack; much slower.")
 @click.option("--flops", is_flag=True, help="Estimate floating-point operations.")
 @click.option(
+    "-o",
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     default=Path("profile"),
     show_default=True,
     help="Folder for the traces; it must be empty or not exist.",

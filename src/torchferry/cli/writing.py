@@ -7,10 +7,26 @@ from pathlib import Path
 import click
 
 from torchferry.core.errors import TorchferryError
+from torchferry.core.files import require_writable
 from torchferry.core.messages import say
 
+
+def _writable(ctx: click.Context, parameter: click.Parameter, file: Path | None) -> Path | None:
+    """Refuse a file that cannot be written before the work whose result goes there."""
+    if file is not None:
+        try:
+            require_writable(file)
+        except OSError as error:
+            raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
+    return file
+
+
 file_option = click.option(
-    "-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to."
+    "-o",
+    "--output-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=_writable,
+    help="File to write to.",
 )
 
 

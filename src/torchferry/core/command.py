@@ -148,6 +148,14 @@ def _command(command: list[str], folder: Path | None = None) -> list[str]:
         return [str(folder / first), *command[1:]]
     script = Path(sys.executable).parent / first
     program = str(script) if os.sep not in first and script.is_file() else shutil.which(first)
+    if program is None and first.startswith("-"):
+        raise UsageError(
+            say("no such option: {name}", name=first),
+            say(
+                "--help lists the options; write the command behind `--`, such as {example}",
+                example="-- python train.py",
+            ),
+        )
     if program is None:
         raise UsageError(
             say("there is no command `{name}`", name=first),

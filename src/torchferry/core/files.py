@@ -64,3 +64,32 @@ def read_text(path: Path, limit: int = LARGEST, errors: str = "strict") -> str:
     """Return the text of a regular file in UTF-8; raises what `read_regular` does, and UnicodeDecodeError."""
     text = read_regular(path, limit).decode("utf-8", errors)
     return text.replace("\r\n", "\n").replace("\r", "\n")  # as Python's text files do
+
+
+def require_writable(path: Path) -> None:
+    """Find out whether a file or a folder, new or not, can be written before something long is done for it.
+
+    Raises:
+        OSError: a folder on the way is missing or is a file, or who runs this may not write there.
+    """
+    try:
+        is_folder = stat.S_ISDIR(os.stat(path).st_mode)
+    except FileNotFoundError:
+        os.stat(f"{path.parent}{os.sep}.")
+        tested = path.parent
+    else:
+        tested = path / "." if is_folder else path
+    if not os.access(tested, os.W_OK | (os.X_OK if tested.is_dir() else 0)):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def make_writable_folder(folder: Path) -> None:
+    """Make a folder and those above it, where they are missing, and write in it.
+
+    Raises:
+        OSError: it is a file, or cannot be made or written.
+    """
+    import tempfile  # imported late: few commands make a folder
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=folder).close()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.core.vendored import CHECKSUM
 from torchferry.handover.arguments import asks_for_main, imported_paths
 from torchferry.handover.project_files import ProjectFiles
 from torchferry.source.project import Project
@@ -76,7 +77,9 @@ def _is_program(project: Project, path: str) -> bool:
     if name in _ASIDE or name.startswith("test_") or "tests/" in f"{path}/" or name == "__init__.py":
         return False
     loaded = project.file(path)
-    return loaded is not None and any(asks_for_main(node) for node in loaded[0].tree.body)
+    if loaded is None or CHECKSUM in loaded[0].source.text[:400]:
+        return False  # the device manager or a setup test, which torchferry wrote
+    return any(asks_for_main(node) for node in loaded[0].tree.body)
 
 
 def _trains(project: Project, program: str) -> bool:

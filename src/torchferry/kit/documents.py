@@ -28,6 +28,14 @@ _MAIN = lazy_regex(r"(?:train|main|infer|run|generate|sample|predict|detect)")
 """How programs are called that do what a project is for."""
 
 
+class ChangedFile(NamedTuple):
+    """A file that a migration changed: its original's path, and its content before and after."""
+
+    path: str
+    before: bytes
+    after: bytes
+
+
 class Migrated(NamedTuple):
     """What was migrated, for the documents.
 
@@ -37,8 +45,7 @@ class Migrated(NamedTuple):
         style: `native`, `portable` or `shim`.
         way: `beside` the originals, `in place`, in a `copy`, or as a `patch`.
         moved: For each original, the file that stands in its place; the same one where it was changed in place.
-        before: The old content of each changed file, by its path.
-        after: The new one.
+        changed: The changed files, in order of the migrations that changed them.
         programs: What a user starts, by the original's name.
         fixed: The findings whose fixes were applied.
         remaining: Findings that are left, in the files as they are to be.
@@ -54,8 +61,7 @@ class Migrated(NamedTuple):
     style: str
     way: str
     moved: Mapping[str, str]
-    before: Mapping[str, bytes]
-    after: Mapping[str, bytes]
+    changed: tuple[ChangedFile, ...]
     programs: tuple[str, ...]
     fixed: tuple[Finding, ...]
     remaining: tuple[Finding, ...]
@@ -213,7 +219,7 @@ def _guide(done: Migrated) -> Iterator[Message | str]:
     yield say(
         "{fixes} in {files}; {left} left to do by hand. Written by torchferry {version}.",
         fixes=say_plural("{count} fix", "{count} fixes", count=len(done.fixed)),
-        files=say_plural("{count} file", "{count} files", count=len(done.after)),
+        files=say_plural("{count} file", "{count} files", count=len({file.path for file in done.changed})),
         left=say_plural("{count} place", "{count} places", count=len(work)),
         version=__version__,
     )
@@ -276,9 +282,9 @@ def _reasons(done: Migrated) -> Iterator[Message | str]:
 
 def _changed_lines(done: Migrated) -> Iterator[tuple[str, str, str]]:
     """Yield the lines that are different, with their place in the original."""
-    for path in sorted(done.after):
-        old = done.before.get(path, b"").decode("utf-8", "replace").splitlines()
-        new = done.after[path].decode("utf-8", "replace").splitlines()
+    for path, original, migrated in sorted(done.changed, key=lambda file: file.path):
+        old = original.decode("utf-8", "replace").splitlines()
+        new = migrated.decode("utf-8", "replace").splitlines()
         matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
         for tag, first, last, new_first, new_last in matcher.get_opcodes():
             if tag == "equal":

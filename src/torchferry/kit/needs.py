@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from torchferry.backends import cuda
@@ -13,9 +14,11 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.core.vendored import CHECKSUM, FIRST
 from torchferry.source.kinds import Kind
+from torchferry.source.names import Names
 from torchferry.source.outline import outline
 from torchferry.source.project import Project
-from torchferry.source.python import PythonFile
+from torchferry.source.python import PythonFile, UnparsableError
+from torchferry.source.text import UndecodableError, decode_python
 from torchferry.source.tree import Listing
 
 _ASIDE = lazy_regex(r"(?:^|/)(?:tests?|testing|docs?|third_party|\.github)/|(?:^|/)(?:setup|conftest|test_[^/]*)\.py$")
@@ -109,18 +112,23 @@ class Needs(NamedTuple):
     from_root: frozenset[str] = frozenset()
 
 
-def needs_of(root: Path, listing: Listing, leave_out: Iterable[str] = ()) -> Needs:
+def needs_of(
+    root: Path, listing: Listing, leave_out: Iterable[str] = (), to_be: Mapping[str, bytes] | None = None
+) -> Needs:
     """Read what the code needs; files that cannot be read are left out.
 
     Args:
         root: The project's folder.
         listing: Its files.
         leave_out: Files that a migration wrote.
+        to_be: The contents of files that are about to be written, so that places are those of the code as it then is.
     """
+    written = to_be or {}
     ours = frozenset(leave_out)
     paths = [entry.path for entry in listing.entries if entry.kind is Kind.PYTHON and entry.path not in ours]
-    project = Project(root, paths)
-    own = {part.removesuffix(".py") for path in paths for part in path.split("/")}
+    beside = [path for path in written if path.endswith(".py")]
+    project = Project(root, [*paths, *beside])
+    own = {part.removesuffix(".py") for path in (*paths, *beside) for part in path.split("/")}
     modules: dict[str, ImportedModule] = {}
     models: dict[tuple[str, str], HubModel] = {}
     dtypes: dict[str, str] = {}
@@ -128,9 +136,11 @@ def needs_of(root: Path, listing: Listing, leave_out: Iterable[str] = ()) -> Nee
     manager = ""
     for path in sorted(paths):
         try:
-            data = read_regular(root / path)
+            data = written[path] if path in written else read_regular(root / path)
         except OSError:
             continue
+        if path in written:
+            _add(project, path, data)
         if _is_manager(data):
             manager = min(filter(None, (manager, path)), key=lambda each: (each.count("/"), each))
             continue
@@ -153,6 +163,13 @@ def needs_of(root: Path, listing: Listing, leave_out: Iterable[str] = ()) -> Nee
                 models.setdefault((model.hub, model.name), model)
     found = [model for model in models.values() if not (root / model.name).exists()]
     return Needs(tuple(sorted(modules.values())), tuple(found[:_MOST_MODELS]), dtypes, manager, frozenset(from_root))
+
+
+def _add(project: Project, path: str, data: bytes) -> None:
+    """Let a project have a file as it is to be."""
+    with contextlib.suppress(UndecodableError, UnparsableError):  # read from the disk, then
+        file = PythonFile(path, decode_python(data))
+        project.add(file, Names(file, project))
 
 
 def _is_manager(data: bytes) -> bool:

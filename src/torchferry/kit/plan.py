@@ -14,7 +14,7 @@ from torchferry.core.finding import Finding
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.device.one_file import one_file, untouched
-from torchferry.kit.documents import Migrated, guide, readme
+from torchferry.kit.documents import ChangedFile, Migrated, guide, readme
 from torchferry.kit.lists import lists_of
 from torchferry.kit.needs import Needs, needs_of
 from torchferry.kit.setup_file import setup_file
@@ -72,7 +72,7 @@ class CodeOutcome(NamedTuple):
     Attributes:
         writes: The files of code, new or changed.
         moved: For each original, the file in its place.
-        originals: The content of the originals.
+        changed: For each changed original its old and its new content, in order of the migrations that changed it.
         programs: What a user starts.
         fixed: The findings whose fixes are applied.
         remaining: What is left.
@@ -81,7 +81,7 @@ class CodeOutcome(NamedTuple):
 
     writes: tuple[Write, ...]
     moved: Mapping[str, str]
-    originals: Mapping[str, bytes]
+    changed: tuple[ChangedFile, ...]
     programs: tuple[str, ...]
     fixed: tuple[Finding, ...]
     remaining: tuple[Finding, ...]
@@ -104,7 +104,16 @@ def _name(text: str) -> str:
     return found.name if found is not None else text
 
 
-def kit_of(root: Path, project: str, listing: Listing, target: Target, suffix: str, style: str, lang: str) -> Kit:
+def kit_of(
+    root: Path,
+    project: str,
+    listing: Listing,
+    target: Target,
+    suffix: str,
+    style: str,
+    lang: str,
+    to_be: Mapping[str, bytes] | None = None,
+) -> Kit:
     """Read what a kit is made from.
 
     Args:
@@ -115,14 +124,14 @@ def kit_of(root: Path, project: str, listing: Listing, target: Target, suffix: s
         suffix: What the names of new lists end with, such as `_npu`.
         style: `native`, `portable` or `shim`.
         lang: Language of the files.
+        to_be: The contents of the project's files that are about to be written in place.
     """
-    made = {
-        change.path: change.after
-        for journal in known_journals(root)
-        for change in journal.changes
-        if change.before is None
-    }
-    needs = needs_of(root, listing, {path for path in made if path.rpartition("/")[2] != DEVICE_FILE})
+    made: dict[str, str] = {}
+    for journal in known_journals(root):
+        for change in journal.changes:
+            if change.before is None or change.path in made:
+                made[change.path] = change.after  # a later migration may have written it anew
+    needs = needs_of(root, listing, {path for path in made if path.rpartition("/")[2] != DEVICE_FILE}, to_be)
     extra = ("torchferry",) if style == "shim" or target.module == INSTALLED else ()
     targeted = target_lists(lists_of(root, listing, made), needs.modules, target, suffix, lang, extra)
     return Kit(root, project, target, style, lang, needs, targeted, made)
@@ -148,8 +157,7 @@ def kit_writes(kit: Kit, outcome: CodeOutcome) -> Iterator[Write]:
         kit.style,
         outcome.way,
         outcome.moved,
-        outcome.originals,
-        {path: write.after for path, write in _by_original(outcome)},
+        outcome.changed,
         outcome.programs,
         outcome.fixed,
         outcome.remaining,
@@ -165,13 +173,6 @@ def kit_writes(kit: Kit, outcome: CodeOutcome) -> Iterator[Write]:
         write = _write(kit, path, texts[path].encode())
         if write is not None:
             yield write
-
-
-def _by_original(outcome: CodeOutcome) -> Iterator[tuple[str, Write]]:
-    back = {new: original for original, new in outcome.moved.items()}
-    for write in outcome.writes:
-        if write.path in back:
-            yield back[write.path], write
 
 
 def _write(kit: Kit, path: str, data: bytes) -> Write | None:

@@ -14,7 +14,7 @@ import contextlib
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -332,6 +332,28 @@ def journals(root: Path) -> list[Journal]:
 def known_journals(root: Path) -> list[Journal]:
     """Return the journals that were made here by this user, oldest first."""
     return [journal for journal in journals(root) if journal.is_known]
+
+
+def first_contents(root: Path, wanted: Iterable[Journal]) -> dict[str, tuple[bytes, str]]:
+    """Return for each file that migrations changed what it was before the first of them, and the SHA-256 that it left.
+
+    Args:
+        root: The tree.
+        wanted: Some of its journals, oldest first.
+
+    Raises:
+        TorchferryError: a journal is damaged.
+    """
+    contents: dict[str, tuple[bytes, str]] = {}
+    with Directory.open(root) as top, opened_journals(top) as place:
+        if place is None:
+            return contents
+        for journal in wanted:
+            with own_folder(place, journal.number) as folder:
+                for change in journal.changes:
+                    if change.before is not None and change.path not in contents:
+                        contents[change.path] = journal.before(folder, change), change.after
+    return contents
 
 
 def readable_journals(root: Path) -> list[Journal]:

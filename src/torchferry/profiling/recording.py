@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
+from torchferry.core.files import make_writable_folder
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.framework import launcher
 from torchferry.numerics.framework.launcher import ToolSettings, require_examined
@@ -77,14 +78,10 @@ def record(
         rehearsal: The simulated card that it runs on; None for this machine's accelerator.
 
     Raises:
-        TorchferryError: the folder holds something, or no process loaded torch.
+        TorchferryError: the folder holds something or cannot be written, or no process loaded torch.
         UsageError: there is no such command, or its environment keeps torch from loading the tool.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise TorchferryError(
-            say("{path} is not an empty folder", path=folder), say("choose another with --out, or empty it")
-        )
-    folder.mkdir(parents=True, exist_ok=True)
+    _prepare(folder)
     described = {
         **asdict(options),
         "folder": str(folder.absolute()),
@@ -116,6 +113,24 @@ def record(
     else:
         notes.append(_nothing(most, options))
     return Recording(outcome.code, tuple(traces), tuple(notes))
+
+
+def _prepare(folder: Path) -> None:
+    """Make the folder for the traces, and find out now, not after the run, whether it can be written.
+
+    Raises:
+        TorchferryError: it is no empty folder, or cannot be made or written.
+    """
+    try:
+        if folder.is_dir() and any(folder.iterdir()):
+            raise TorchferryError(
+                say("{path} is not an empty folder", path=folder), say("choose another with --out, or empty it")
+            )
+        make_writable_folder(folder)
+    except OSError as error:
+        raise TorchferryError(
+            say("cannot write {path}: {error}", path=folder, error=error.strerror), say("choose another with --out")
+        ) from None
 
 
 def _nothing(steps: int, options: RecordingOptions) -> Message:

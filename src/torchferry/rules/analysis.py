@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
-from torchferry.core.finding import Finding
+from torchferry.core.finding import Edit, Finding, Location
 from torchferry.core.messages import Message
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Options, Rule
@@ -204,6 +204,29 @@ class FileExaminer:
         return self._imports
 
 
+def programs_of(request: Request, analysis: Analysis, before: Mapping[str, FileResult]) -> list[str]:
+    """Return the programs that use the device, now or by what some files were before a migration.
+
+    Args:
+        request: What was examined and how.
+        analysis: What is known of the project.
+        before: What was known of files that were migrated since.
+    """
+    if not before or analysis.project is None:
+        return analysis.entry_points
+    graph = ImportGraph(analysis.project, (item.outline for item in analysis.examined if item.outline is not None))
+    reaching = graph.reaching({path for path, item in before.items() if item.uses_device})
+    earlier = [
+        item.path
+        for item in analysis.examined
+        if item.path in reaching
+        and _is_program(
+            item._replace(main_uses_device=before.get(item.path, item).main_uses_device), graph, request.entry_points
+        )
+    ]
+    return sorted({*analysis.entry_points, *earlier})
+
+
 def _users_of_exports(
     engine: Engine, graph: ImportGraph, examined: list[FileResult], rewrite: bool
 ) -> list[FileResult]:
@@ -340,4 +363,17 @@ def _with_import(request: Request, item: FileResult, anyhow: bool) -> FileResult
     if late is None:  # another fix imports the plugin already, and so fixes this too
         return item._replace(findings=findings, fixed=(*item.fixed, finding))
     after = current.edited([late]).data()
-    return item._replace(findings=findings, fixed=(*item.fixed, finding), before=data, after=after)
+    remaining = tuple(_behind(item.remaining, current, late))
+    return item._replace(findings=findings, fixed=(*item.fixed, finding), remaining=remaining, before=data, after=after)
+
+
+def _behind(remaining: Iterable[Finding], document: Document, inserted: Edit) -> Iterator[Finding]:
+    """Yield findings at the lines that they have once a text is inserted."""
+    line, column = document.source.position(inserted.start)
+    place = document.placed(Location("", line, column, line, column))
+    lines = inserted.text.count("\n")
+    for finding in remaining:
+        at = finding.location
+        if at.cell == place.cell and (at.line, at.column) >= (place.line, place.column):
+            finding = finding._replace(location=at._replace(line=at.line + lines, end_line=at.end_line + lines))
+        yield finding

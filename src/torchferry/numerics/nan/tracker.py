@@ -41,13 +41,9 @@ class FindingLog:
 
     Args:
         folder: The folder.
-
-    Attributes:
-        brief: Whether the first line of each finding is enough, as a summary with all of it follows.
     """
 
     def __init__(self, folder: Path | None) -> None:
-        self.brief = False
         self._folder = folder
         self._stream: Any = None
 
@@ -57,7 +53,7 @@ class FindingLog:
         if file is None:
             number = known_rank()
             text = text if number is None else f"rank {number}: {text}"
-        print(text.partition("\n")[0] if self.brief else text, file=file or sys.stderr, flush=True)
+        print(text, file=file or sys.stderr, flush=True)
 
     def close(self) -> None:
         """Close the file."""
@@ -174,6 +170,9 @@ class NanInfTracker:
         self._bad: list[int] = []
         self._overflows: list[int] = []
         self._findings: list[dict[str, Any]] = []
+        self._bad_calls = 0
+        """Calls of models without gradients that gave NaN or infinity."""
+
         self._early: list[dict[str, Any]] = []
         """Of forwards without gradients before the first step: programs that train try their models with any values.
         Of steps without an optimizer too: it is not known before the end that there is none."""
@@ -228,10 +227,12 @@ class NanInfTracker:
             self._log.close()
 
     def _last_words(self) -> None:
-        """Say what could not be said before the end."""
+        """Say what could not be said before the end, where no summary says it."""
+        if self._when_found:
+            return
         if self._early and not self._findings and not self._trained:
             self._log.say("\n".join(line for finding in self._early for line in told(finding)))
-        for message in () if self._when_found else self._memory.omitted.messages():
+        for message in self._memory.omitted.messages():
             self._log.say(str(message))
         for error, count in self._memory.failures.items():
             self._log.say(
@@ -256,13 +257,12 @@ class NanInfTracker:
         self._steps.end()
 
     def leave_to_summary(self, when_found: Callable[[dict[str, Any]], None]) -> None:
-        """Write the first line of a finding alone: somebody else tells all of it, when the process has ended.
+        """Write of a finding only that there is one: somebody else tells what it is, when the process has ended.
 
         Args:
             when_found: Called with `document()` at each finding, in case the process does not live to its end.
         """
         self._when_found = when_found
-        self._log.brief = True
 
     def rest(self) -> None:
         """Look at nothing any more: for a fork, which must not report what its parent reports."""
@@ -281,6 +281,7 @@ class NanInfTracker:
             "level": self.level,
             "steps": self._number,
             "calls": self._memory.seen,
+            "bad_calls": self._bad_calls,
             "bad_steps": self._bad or (self._early_bad if early else []),
             "overflows": self._overflows,
             "untested": dict(self._mode.untested) if self._mode is not None else {},
@@ -455,6 +456,7 @@ class NanInfTracker:
     def _look_alone(self, call: RootCall) -> None:
         if not bad_outputs([call]):
             return
+        self._bad_calls += 1
         self._memory.roots.append(call)
         if not self._steps.count and not self._early:
             diagnosis = self._gone_through(None)
@@ -503,10 +505,13 @@ class NanInfTracker:
         findings.append(finding)
         if self._stop or not early:
             self._dump(finding, diagnosis)
-        if not early:
-            self._log.say("\n".join(told(finding, diagnosis.notes)))
         if self._when_found is not None:
             self._when_found(self.document())
+            if not early:
+                notice = say("step {step} was not finite; where it came from follows at the end", step=self._number)
+                self._log.say(f"[WARNING] {notice}")
+        elif not early:
+            self._log.say("\n".join(told(finding, diagnosis.notes)))
         if self._stop:
             raise NotFiniteError("\n".join(told(finding, diagnosis.notes)[: 1 if self._when_found else None]))
 

@@ -130,16 +130,7 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
         block = told(first, lang=lang)
         shown.append(f"rank {first['rank']}: {block[0]}" if len(ranks) > 1 else block[0])
         shown += block[1:]
-        bad = {step for rank in ranks for step in rank.get("bad_steps", [])}
-        steps = max(rank.get("steps", 0) for rank in ranks)
-        shown.append(
-            say_plural(
-                "{bad} of {count} step was not finite",
-                "{bad} of {count} steps were not finite",
-                bad=len(bad),
-                count=max(steps, len(bad)),
-            )
-        )
+        shown.append(_how_many(ranks))
         others = sorted({rank["rank"] for rank in ranks if rank.get("bad_steps")} - {first["rank"]})
         if others:
             shown.append(say("also on ranks {ranks}", ranks=", ".join(map(str, others))))
@@ -182,6 +173,26 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
         for unfinished_rank in result["unfinished"]
     ]
     return [line.render(lang) if isinstance(line, Message) else line for line in shown]
+
+
+def _how_many(ranks: Sequence[dict[str, Any]]) -> Message:
+    """Return how many steps were not finite; in a program without steps, how many calls of models."""
+    bad = {step for rank in ranks for step in rank.get("bad_steps", [])}
+    steps = max(rank.get("steps", 0) for rank in ranks)
+    calls = sum(rank.get("bad_calls", 0) for rank in ranks)
+    if not bad and not steps and calls:
+        return say_plural(
+            "{bad} of {count} call of models was not finite",
+            "{bad} of {count} calls of models were not finite",
+            bad=calls,
+            count=sum(rank.get("calls", 0) for rank in ranks),
+        )
+    return say_plural(
+        "{bad} of {count} step was not finite",
+        "{bad} of {count} steps were not finite",
+        bad=len(bad),
+        count=max(steps, len(bad)),
+    )
 
 
 _UNLOOKED = ("unread", "unlooked", "unlooked_results", "captured")
