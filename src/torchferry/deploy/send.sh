@@ -1,9 +1,22 @@
 # send.sh FILE PART COMMAND...: appends to PART on a host what it lacks of FILE, so that a copy that was cut off goes on.
-# COMMAND takes a line for the host's shell as its last word: `ssh HOST`, or `sh -c` for this machine.
+# COMMAND takes a line for the host's shell as its last word: `ssh HOST`, or `sh -c` for this machine. What follows the word
+# `@` in it is a text of several words, with quotes where one of them has blanks; nothing else in it is expanded.
 # Whoever sent before may have been killed: what is still on its way is waited for, and two never append at once.
 set -u -o pipefail
 file=$1 part=$2
 shift 2
+command=()
+while test $# -gt 0; do
+  if test "$1" = @; then
+    shift
+    mapfile -t several < <(printf '%s' "$1" | xargs -r printf '%s\n')
+    command+=("${several[@]}")
+  else
+    command+=("$1")
+  fi
+  shift
+done
+set -- "${command[@]}"
 size=$(stat -c %s "$file") || exit 1
 begin=$("$@" "test ! -e '$part' || { flock -w 60 '$part' true && stat -c %s '$part'; }" </dev/null) || exit 1
 begin=${begin:-0}
