@@ -11,7 +11,6 @@ import binascii
 import os
 import shlex
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -279,11 +278,7 @@ def _run(
                 written.unlink(missing_ok=True)
 
         runner = Runner(config=configuration, event_handler=take, status_handler=on_status, remove_partials=True)
-        try:
-            status, _ = runner.run()
-        except BaseException as error:  # Ansible ends when nobody holds its terminal any more, and not before
-            traceback.clear_frames(error.__traceback__)
-            raise
+        status, _ = runner.run()
         try:
             text = runner.stdout.read()
         except (OSError, AttributeError, TypeError):
