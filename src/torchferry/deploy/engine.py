@@ -45,8 +45,6 @@ def environment(configuration: Path = CONFIGURATION, passwords: Mapping[str, str
     variables["ANSIBLE_HOST_KEY_CHECKING"] = "True"  # ansible-runner turns it off where nobody says anything
     if passwords and "ssh" in passwords:  # for what is sent beside Ansible's own connection
         variables["SSHPASS"] = passwords["ssh"]
-    else:  # what ssh asks on the terminal, nobody sees: it would wait for ever
-        variables |= {"SSH_ASKPASS": "/bin/false", "SSH_ASKPASS_REQUIRE": "force"}
     return variables
 
 

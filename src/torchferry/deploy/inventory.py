@@ -69,25 +69,34 @@ def inventory_hosts(options: PlayOptions) -> dict[str, dict[str, Any]]:
     try:
         listed = json.loads(done.stdout)
     except ValueError:
-        raise UsageError(
-            say(
-                "Ansible cannot read the inventory {path}: {problem}",
-                path=options.inventory,
-                problem=done.stderr[-500:],
-            )
-        ) from None
+        raise _unreadable(options, done.stderr) from None
     names: list[str] = []
     for group in listed.values():
         if isinstance(group, dict):
             names += [name for name in group.get("hosts", []) if isinstance(name, str)]
     variables = listed.get("_meta", {}).get("hostvars", {})
     hosts = {name: variables.get(name, {}) for name in dict.fromkeys(names)}
+    if not hosts and done.stderr.strip():
+        raise _unreadable(options, done.stderr)
     if not hosts:
         raise UsageError(
             say("the inventory {path} names no host", path=options.inventory),
             say("write one line a host: NAME ansible_host=ADDRESS ansible_user=ACCOUNT"),
         )
+    for name in hosts:
+        if "{{" in name or "{%" in name:  # Ansible would fill it in wherever the name stands
+            raise UsageError(say("the inventory {path} has a template as the name of a host", path=options.inventory))
     return hosts
+
+
+def _unreadable(options: PlayOptions, problem: str) -> UsageError:
+    return UsageError(
+        say(
+            "Ansible cannot read the inventory {path}: {problem}",
+            path=options.inventory,
+            problem=problem.strip()[-500:],
+        )
+    )
 
 
 def _plain_hosts(options: PlayOptions) -> dict[str, dict[str, Any]] | None:

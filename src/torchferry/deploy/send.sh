@@ -18,7 +18,21 @@ while test $# -gt 0; do
 done
 set -- "${command[@]}"
 size=$(stat -c %s "$file") || exit 1
-begin=$("$@" "test ! -e '$part' || { flock -w 60 '$part' true && stat -c %s '$part'; }" </dev/null) || exit 1
+# as long as another copy gets on, it is waited for; when it has ended the file may already stand in its place
+look="test ! -e '$part' || {
+  before=-1
+  until flock -w 60 '$part' true; do
+    now=\$(stat -c %s '$part') || break
+    test \"\$now\" -gt \"\$before\" || { echo 'another copy of this file is on its way, and does not get on' >&2; exit 1; }
+    before=\$now
+  done
+  stat -c %s '$part' 2>/dev/null || echo gone
+}"
+begin=$("$@" "$look" </dev/null) || exit 1
+if test "$begin" = gone; then
+  echo "another run has sent it"
+  exit 0
+fi
 begin=${begin:-0}
 if test "$begin" -gt "$size"; then
   "$@" "rm -f '$part'" </dev/null || exit 1
