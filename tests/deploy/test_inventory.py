@@ -99,3 +99,21 @@ def test_addresses_accounts_and_passwords_are_hidden_also_such_of_digits() -> No
     hidden = hidden_texts({"node": variables}, PlayOptions(Path("hosts.ini"), passwords={"ssh": "typed1111"}))
     said = "root@198.51.100.7: /root 12345678 typed1111\x1b[31m"
     assert masked(said, hidden) == "***@node: /root *** ***?[31m"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("hosts.ini", "\"{{lookup('pipe','id')}}\" ansible_connection=local\n", "a template as the name of a host"),
+        ("hosts.yml", "bad: [unclosed", "cannot read the inventory"),
+        ("hosts.ini", "[servers]\n", "names no host"),
+    ],
+)
+def test_an_inventory_that_cannot_serve_is_refused(name: str, text: str, problem: str, tmp_path: Path) -> None:
+    try:
+        ansible("ansible-inventory")
+    except UsageError:
+        pytest.skip("Ansible is not installed: pip install 'torchferry[deploy]'")
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=problem):
+        inventory_hosts(PlayOptions(tmp_path / name))
