@@ -204,5 +204,5 @@ def test_what_stands_behind_one_option_is_told_once_and_a_way_that_was_not_found
     judged = Judged(program, Verdict.WITHOUT, (), (obstacle("apex", 9, Way(Need.CHOSEN, ())),), alternatives=(*behind,))
     assert [line.render("en") for line in lines_of(judged)] == [
         "apex, perhaps: there are too many ways to follow them all: net.py:9",
-        "torch.compile, only with `--fast`, 3 places: net.py:3",
+        "torch.compile, only with `--fast` (places: 3): net.py:3",
     ]

@@ -121,18 +121,11 @@ def lines_of(judged: Judged) -> Iterator[Message]:
     alike: dict[tuple[str, Way], list[Obstacle]] = {}  # one call after another behind the same option is told once
     for obstacle in (*judged.optional, *judged.alternatives):
         alike.setdefault((obstacle.what, obstacle.way._replace(steps=())), []).append(obstacle)
-    for (what, _), (first, *others) in alike.items():
+    for first, *others in alike.values():
         circumstance = circumstance_of(first)
         if others:
-            yield say(
-                "{what}, {circumstance}, {count} places: {chain}",
-                what=what,
-                circumstance=circumstance,
-                count=len(others) + 1,
-                chain=chain_of(first),
-            )
-        else:
-            yield say("{what}, {circumstance}: {chain}", what=what, circumstance=circumstance, chain=chain_of(first))
+            circumstance = say("{circumstance} (places: {count})", circumstance=circumstance, count=len(others) + 1)
+        yield say("{what}, {circumstance}: {chain}", what=first.what, circumstance=circumstance, chain=chain_of(first))
     if judged.unverified:
         names = ", ".join(name for name, _ in judged.unverified)
         yield say("nobody has verified on this card: {names}", names=names)
