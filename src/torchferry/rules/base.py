@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade, Location
+from torchferry.core.finding import Edit, Finding, Grade, Location, Stays
 from torchferry.core.messages import Message
 from torchferry.core.record import NamedTuple
 from torchferry.rules.kernel_reach import KernelReach
@@ -226,6 +226,7 @@ class Rule:
         lacks: str = "",
         installs: str = "",
         when: str = "",
+        stays: Stays | None = None,
     ) -> Finding:
         """Build a finding of this rule at a span of offsets."""
         start, end = span
@@ -243,6 +244,7 @@ class Rule:
             lacks,
             installs,
             when,
+            stays=stays,
         )
 
 
