@@ -23,10 +23,7 @@ KERNEL = "import torch\nfrom pkg import _C\n\ndef run(x):\n    if {test}:\n     
         (KERNEL.format(test="torch.cuda.is_available()"), Stays.KERNEL),
         ("import torch\ntorch.cuda.synchronize = print\ntorch.cuda.empty_cache()\n", Stays.PATCHES),
         ("import torch\nDEVICES = [torch.device('cuda'), torch.device('musa')]\n", Stays.TARGET_BESIDE),
-        (
-            "import torch\n\ndef f(x):\n    import pynvml\n    pynvml.nvmlInit()\n    return x.cuda()\n",
-            Stays.CUDA_MODULE,
-        ),
+        ("import torch\n\ndef f(x):\n    import cupy\n    cupy.f(x)\n    x.cuda()\n", Stays.CUDA_MODULE),
     ],
     ids=["attribute", "string", "call", "patches", "beside", "module"],
 )
