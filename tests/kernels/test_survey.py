@@ -172,6 +172,27 @@ def test_build_files_of_a_tree_are_ported_with_it(tmp_path: Path) -> None:
     assert not (tmp_path / "app_musa").exists()
 
 
+BUILT = "add_library(app src/main.cu)\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "switched"),
+    [
+        ({"CMakeLists.txt": BUILT}, (), True),
+        ({"CMakeLists.txt": BUILT}, ("--build-style", "replace"), False),
+        ({"CMakeLists.txt": "if(CUDA_FOUND)\nadd_subdirectory(src)\nendif()\n"}, (), False),  # one branch for both
+        ({"CMakeLists.txt": "if(CUDA_FOUND)\ninclude(a.cmake)\nendif()\n", "a.cmake": BUILT}, (), True),
+    ],
+    ids=["branch", "replace", "condition", "included"],
+)
+def test_the_variable_is_set_only_where_a_build_asks_for_it(
+    files: dict[str, str], options: tuple[str, ...], switched: bool, tmp_path: Path
+) -> None:
+    written = ran("port", made(tmp_path / "app", APP | files), "-t", "musa", "--in-place", *options)
+    assert "cmake -S" in written
+    assert ("FORCE_MUSA=1 cmake" in written) is switched
+
+
 @pytest.mark.parametrize(
     ("target", "host", "left"),
     [
