@@ -19,6 +19,7 @@ from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
 from torchferry.source.lexicon import lexicon
 from torchferry.source.names import Names, Reference
+from torchferry.source.parameters import ParameterList, parameter_lists
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
 from torchferry.source.settings import Setting
@@ -156,6 +157,15 @@ class PythonContext(Context):
                         return body
             child, parent = parent, self.file.parents.get(parent)
         return []
+
+    @cached_property
+    def parameter_lists(self) -> dict[ast.AST, list[ParameterList]]:
+        """What says which parameters tests have, each such expression with the lists that it is a part of."""
+        holding: dict[ast.AST, list[ParameterList]] = {}
+        for given in parameter_lists(self.file):
+            for part in given.parts:
+                holding.setdefault(part, []).append(given)
+        return holding
 
     @cached_property
     def kernel_reach(self) -> KernelReach:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Container
 
 from torchferry.core.finding import Stays
 from torchferry.core.messages import Message, say
@@ -77,12 +78,39 @@ def _target_branch(context: PythonContext, node: ast.AST) -> ast.AST | None:
 
 
 def _target_container(context: PythonContext, node: ast.AST) -> ast.AST | None:
-    """Return the list or chain of conditions around `node` of which another item is for the target, or None."""
+    """Return the list or chain of conditions around `node` of which another item is for the target, or None.
+
+    A test that runs on each device of a list, wherever its elements are written, runs on the target if one names it.
+    """
     if not context.mentions_target:
         return None
     words = target_words(*context.target.words)
     container = _container(context, node)
-    return container if container is not None and words.search(context.file.text(container)) is not None else None
+    if container is not None and words.search(context.file.text(container)) is not None:
+        return container
+    part = _parameter_part(context, node)
+    lists = context.parameter_lists[part] if part is not None else ()
+    named = [each.values for each in lists if not each.shared and words.search(context.file.text(each.values))]
+    return named[0] if named and len(named) == len(lists) else None
+
+
+def _parameter_part(context: PythonContext, node: ast.AST) -> ast.AST | None:
+    """Return the part of a list of parameters of tests that holds `node`, or that depends on it alone."""
+    parts = context.parameter_lists
+    if not parts:
+        return None
+    child = node
+    while child not in parts and not isinstance(child, ast.stmt):
+        parent = context.file.parents[child]
+        if isinstance(parent, ast.If) and child is parent.test:
+            added = [_first_part(statement, parts) for statement in (*parent.body, *parent.orelse)]
+            return added[0] if None not in added else None
+        child = parent
+    return child if child in parts else None
+
+
+def _first_part(statement: ast.stmt, parts: Container[ast.AST]) -> ast.AST | None:
+    return next((node for node in ast.walk(statement) if node in parts), None)
 
 
 def _includes(context: PythonContext, container: ast.AST, node: ast.AST) -> bool:
