@@ -42,7 +42,7 @@ def parameter_lists(file: PythonFile) -> Iterator[ParameterList]:
     given = list(_given(file))
     uses = {id(node) for _, values in given for node in ast.walk(values)}
     for name, values in given:
-        reader = _Reader(file)
+        reader = _HeldElements(file)
         elements = reader.elements(values, 0)
         if elements is not None:
             shared = any(id(use) not in uses for variable in reader.variables for use in reader.loads(variable))
@@ -67,7 +67,7 @@ def _given(file: PythonFile) -> Iterator[tuple[str, ast.expr]]:
                     yield owner.removesuffix(".mark"), values
 
 
-class _Reader:
+class _HeldElements:
     """Finds what an expression holds, and the variables on the way."""
 
     def __init__(self, file: PythonFile) -> None:
