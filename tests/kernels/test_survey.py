@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from torchferry.cli import cli
+from torchferry.core.errors import TorchferryError
 from torchferry.migration.journal import known_journals
 
 SETUP = """\
@@ -170,6 +171,58 @@ def test_build_files_of_a_tree_are_ported_with_it(tmp_path: Path) -> None:
     assert b"musaFree" in content
     ran("undo", tmp_path)
     assert not (tmp_path / "app_musa").exists()
+
+
+BUILT = "add_library(app src/main.cu)\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "switched"),
+    [
+        ({"CMakeLists.txt": BUILT}, (), True),
+        ({"CMakeLists.txt": BUILT}, ("--build-style", "replace"), False),
+        ({"CMakeLists.txt": "if(CUDA_FOUND)\nadd_subdirectory(src)\nendif()\n"}, (), False),  # one branch for both
+        ({"CMakeLists.txt": "if(CUDA_FOUND)\ninclude(a.cmake)\nendif()\n", "a.cmake": BUILT}, (), True),
+    ],
+    ids=["branch", "replace", "condition", "included"],
+)
+def test_the_variable_is_set_only_where_a_build_asks_for_it(
+    files: dict[str, str], options: tuple[str, ...], switched: bool, tmp_path: Path
+) -> None:
+    written = ran("port", made(tmp_path / "app", APP | files), "-t", "musa", "--in-place", *options)
+    assert "cmake -S" in written
+    assert ("FORCE_MUSA=1 cmake" in written) is switched
+
+
+BUILD_FOLDER = {
+    "CMakeCache.txt": "CMAKE_CUDA_COMPILER:STRING=nvcc\n",
+    "CMakeFiles/3.28.0/CMakeCUDACompiler.cmake": 'set(CMAKE_CUDA_COMPILER "nvcc")\n',
+    "_deps/CMakeLists.txt": "find_package(CUDAToolkit)\n",
+}
+
+
+def test_what_a_build_wrote_is_no_part_of_a_port(tmp_path: Path) -> None:
+    """Neither where the project is built, nor where its port is: a port after a build is what it was before it."""
+    root = made(tmp_path / "app", APP)
+    ran("port", root, "-t", "musa")
+    output = tmp_path / "app_musa"
+    listed = ran("port", root, "-t", "musa", "--check", "-v")
+    for folder in (root / "build", output / "build", root / "src" / "CMakeFiles"):
+        made(folder, BUILD_FOLDER)
+    shown = ran("port", root, "-t", "musa", "--check", "-v")
+    assert shown.count("[build-cmake]") == listed.count("[build-cmake]")
+    assert "build: is a folder that a build wrote" in shown
+    assert not any("build/" in finding["path"] for finding in scanned(root, "musa")["findings"])
+    assert "a folder that a build wrote" in ran("scan", root, "-t", "musa")
+    assert "already as it would be written" in ran("port", root, "-t", "musa")
+    made(root, {"src/main.cu": APP["src/main.cu"] + "// more\n"})
+    assert "wrote 3 files" in ran("port", root, "-t", "musa")
+    assert (output / "build" / "CMakeCache.txt").exists()
+    made(output, {"src/main.mu": "edited\n"})
+    with pytest.raises(TorchferryError, match="was edited since"):
+        ran("port", root, "-t", "musa")
+    made(root, {"CMakeCache.txt": ""})  # what is built beside its sources stays the project's
+    assert "CMakeLists.txt" in ran("port", root, "-t", "musa", "--diff")
 
 
 @pytest.mark.parametrize(

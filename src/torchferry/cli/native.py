@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade, Stage
+from torchferry.core.finding import Finding, Grade, Stage, Stays
 from torchferry.core.messages import say, say_plural
 from torchferry.rules.analysis import Analysis
-from torchferry.rules.exemptions import CHOOSES_KERNEL
 
 if TYPE_CHECKING:
     from torchferry.kernels.survey import NativeSurvey, SurveyedFile
@@ -44,7 +43,7 @@ def with_survey(analysis: Analysis, root: Path, target: Target) -> tuple[Analysi
 
 def _judged_anew(finding: Finding, ported: Mapping[str, SurveyedFile], target: Target) -> Finding:
     """Return a finding about a file as it is where the file is ported, or the kernels that it chooses are."""
-    if any(value == CHOOSES_KERNEL for _, value in finding.message.values):
+    if finding.stays is Stays.KERNEL:
         predicate = target.backend.PREDICATE
         asked = f".{predicate}" if isinstance(predicate, str) else f'.device.type == "{target.backend.DEVICE_TYPE}"'
         message = say(
@@ -53,7 +52,7 @@ def _judged_anew(finding: Finding, ported: Mapping[str, SurveyedFile], target: T
             target=target.title,
             asked=asked,
         )
-        return finding.regraded(Stage.PORT, Grade.MANUAL, message)
+        return finding.regraded(Stage.PORT, Grade.MANUAL, message)._replace(stays=None)
     file = ported.get(finding.location.path)
     if file is None or finding.lacks or finding.grade is Grade.NOTE:
         return finding

@@ -160,7 +160,7 @@ def command(
     written = "" if check else _written(planned.write(), lang)
     from torchferry.kernels.next_commands import next_commands
 
-    following = next_commands(planned, path, build_style, requests is not None)
+    following = next_commands(planned, path, requests is not None)
     _print(ported, output_format, output_file, verbose, lang, written, following)
     failed = any(each.state is not GateState.PASSED for each in ported.gates)
     sys.exit(exitcodes.FINDINGS if failed or ported.by_hand or (check and writes) else exitcodes.CLEAN)

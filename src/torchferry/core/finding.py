@@ -46,6 +46,25 @@ class Stage(str, Enum):
     """The file has been ported to the target's kernel language."""
 
 
+class Stays(str, Enum):
+    """What makes code that speaks of CUDA stay as it is; the message has the words for it."""
+
+    PATCHES = "patches"
+    """The file replaces functions of `torch.cuda` itself."""
+
+    BUILDS = "builds"
+    """A build script decides there whether CUDA kernels are compiled."""
+
+    TARGET_BESIDE = "target-beside"
+    """The target is already named beside it."""
+
+    CUDA_MODULE = "cuda-module"
+    """A module that drives CUDA cards by itself is used around it."""
+
+    KERNEL = "kernel"
+    """It chooses a compiled CUDA kernel, which is right as long as the kernel is not ported."""
+
+
 class Regrading(NamedTuple):
     """What a step behind the rules made of a finding.
 
@@ -108,6 +127,8 @@ class Finding(NamedTuple):
         when: What the expression at the place must be for the finding to hold, as the right side of a comparison in
             Python (`> 1`), or `true`; empty where it always holds.
         regradings: What the steps behind the rules changed, in their order; the message has the reasons.
+        stays: What makes the place stay as it is; None where it may change, or where nothing around it decides.
+        package: The package that the finding is about, where it is about the use of one.
     """
 
     code: str
@@ -124,6 +145,8 @@ class Finding(NamedTuple):
     installs: str = ""
     when: str = ""
     regradings: tuple[Regrading, ...] = ()
+    stays: Stays | None = None
+    package: str = ""
 
     def regraded(self, stage: Stage, grade: Grade, message: Message) -> Finding:
         """Return the finding with another grade, and its history; what nobody applies any more has no edits."""

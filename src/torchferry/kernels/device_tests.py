@@ -4,8 +4,9 @@ A test that runs on the devices of a list runs on the target too::
 
     @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(...))])
 
-gets a twin of the element with CUDA, which is skipped where the target's plugin or card is not there. The CPU stays
-what the others are compared with. What names CUDA elsewhere is left to people.
+gets a twin of the element with CUDA, which is skipped where the target's plugin or card is not there. A list that is
+held in a variable gets it where it is used: `[*DEVICES, pytest.param(...)]`. The CPU stays what the others are compared
+with. What names CUDA elsewhere is left to people.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from torchferry.kernels.buildfiles.joining import PortedNeighbour, content_of
 from torchferry.kernels.buildfiles.model import ReviewList
 from torchferry.kernels.review import ReviewItem
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.parameters import parameter_lists
 from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.text import SourceText, UndecodableError, apply_edits, decode_python
 from torchferry.source.tree import NEVER_ENTERED, is_control_name
@@ -108,23 +110,25 @@ def port_test(path: str, data: bytes, target: Target) -> tuple[bytes, tuple[Revi
         return data, ()
     edits: list[Edit] = []
     reported: set[int] = set()
-    for marks in file.attributes.get("parametrize", ()):
-        call = file.parents.get(marks)
-        if not isinstance(call, ast.Call) or call.func is not marks or len(call.args) < 2:
-            continue
-        mark = file.text(marks.value)
-        for element in _elements(call.args[1]):
+    for given in parameter_lists(file):
+        skip = f'{given.pytest}.mark.skipif(not {available}, reason="{backend.DEVICE_TYPE} is not there")'
+        further: list[str] = []
+        for element in given.elements:
             found = _cuda_string(element)
-            if found is None or not mark.endswith(".mark"):
+            if found is None:
                 continue
-            reported.update(id(node) for node in ast.walk(element))
-            twin = _twin(file, element, found, backend.DEVICE_TYPE)
-            prefix = mark.removesuffix(".mark")
-            skip = f'{mark}.skipif(not {available}, reason="{backend.DEVICE_TYPE} is not there")'
-            start, at = file.span(element)
-            line = source.text[source.text.rfind("\n", 0, start) + 1 : start]
-            between = f",{source.newline}{line}" if line.isspace() else ", "
-            edits.append(Edit(at, at, f"{between}{prefix}.param({twin}, marks={skip})"))
+            if not given.shared:
+                reported.update(id(node) for node in ast.walk(element))
+            twin = f"{given.pytest}.param({_twin(file, element, found, backend.DEVICE_TYPE)}, marks={skip})"
+            if file.parents.get(element) is given.values:
+                start, at = file.span(element)
+                line = source.text[source.text.rfind("\n", 0, start) + 1 : start]
+                between = f",{source.newline}{line}" if line.isspace() else ", "
+                edits.append(Edit(at, at, f"{between}{twin}"))
+            elif twin not in further:
+                further.append(twin)
+        if further:
+            edits += _lengthened(file, given.values, further)
     if target.module or not backend.NAMESPACE:  # what says whether the card is there is not known
         edits, reported = [], set()
     if edits:
@@ -143,8 +147,12 @@ def port_test(path: str, data: bytes, target: Target) -> tuple[bytes, tuple[Revi
     return source.encode(apply_edits(source.text, edits)) if edits else data, review.items()
 
 
-def _elements(values: ast.expr) -> list[ast.expr]:
-    return values.elts if isinstance(values, (ast.List, ast.Tuple)) else []
+def _lengthened(file: PythonFile, values: ast.expr, further: Iterable[str]) -> list[Edit]:
+    """Return the edits that add to a list where it is used; a variable that holds it may have other uses, and stays."""
+    start, end = file.span(values)
+    if isinstance(values, ast.Name):
+        return [Edit(start, start, "[*"), Edit(end, end, f", {', '.join(further)}]")]
+    return [Edit(start, start, "[*("), Edit(end, end, f"), {', '.join(further)}]")]
 
 
 def _cuda_string(element: ast.expr) -> ast.Constant | None:

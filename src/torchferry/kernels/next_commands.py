@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from torchferry.backends.build_facts import build_facts
@@ -16,13 +16,12 @@ _MOST_ABOVE = 4
 """Folders above the sources in which a build file is looked for."""
 
 
-def next_commands(planned: PortPlan, path: Path, build_style: str, has_requests: bool) -> Iterator[tuple[Message, str]]:
+def next_commands(planned: PortPlan, path: Path, has_requests: bool) -> Iterator[tuple[Message, str]]:
     """Yield what to do next, each with what it is for.
 
     Args:
         planned: The port.
         path: The sources, as the user named them.
-        build_style: How build files outside of the tree were changed.
         has_requests: Whether requests for kernels were written.
     """
     ported, target = planned.ported, planned.ported.target
@@ -32,16 +31,17 @@ def next_commands(planned: PortPlan, path: Path, build_style: str, has_requests:
         yield say("kernels to rewrite"), f"{len(ported.kernels)}: {again} --check --requests requests.md"
     if facts.kernels != "port":
         return
-    switch = f"{facts.switch}=1 " if build_style == "branch" else ""
-    changed = [each.path for each in planned.builds if each.before != each.after]
-    inside = [file.new_path for file in ported.files if file.builds and file.before != file.after]
+    changed = {each.path: each.after for each in planned.builds if each.before != each.after}
+    inside = {file.new_path: file.after for file in ported.files if file.builds and file.before != file.after}
     output = planned.place if planned.place is not None else ported.root
     if changed:
         for name in _BUILDS:
+            switch = _switch(name, {path.as_posix(): text for path, text in changed.items()}, facts.switch)
             yield from ((say("build"), _build(file.parent, name, switch)) for file in changed if file.name == name)
     elif any(name in inside for name in _BUILDS):
-        own_switch = switch if planned.place is None else ""
-        yield from ((say("build"), _build(output, name, own_switch)) for name in _BUILDS if name in inside)
+        for name in _BUILDS:
+            if name in inside:
+                yield say("build"), _build(output, name, _switch(name, inside, facts.switch))
     elif ported.changed:
         found = _nearest(ported.root)
         if found:
@@ -54,6 +54,17 @@ def next_commands(planned: PortPlan, path: Path, build_style: str, has_requests:
                 say("test"),
                 f"python -m pytest -k {target.backend.DEVICE_TYPE} {shown}{' ...' if len(files) > 4 else ''}",
             )
+
+
+def _switch(name: str, written: Mapping[str, bytes], variable: str) -> str:
+    """Return what sets the target's variable for a build, where a file that was written asks for it.
+
+    A CMake file is built with those that it includes. Asked are the files and not the style: where nothing but
+    conditions or names changed, there is no branch, and nothing to choose it by.
+    """
+    suffixes = (".py",) if name.endswith(".py") else ("CMakeLists.txt", ".cmake")
+    asked = any(variable.encode() in text for path, text in written.items() if path.endswith(suffixes))
+    return f"{variable}=1 " if asked else ""
 
 
 def _build(folder: Path, name: str, switch: str) -> str:

@@ -28,6 +28,7 @@ from torchferry.migration.journal import (
     read_journals,
 )
 from torchferry.migration.transaction import Tree, Write, apply, exclusive, undo
+from torchferry.source.tree import is_build_output
 
 _MOST = 5
 """Files that a message names."""
@@ -279,8 +280,11 @@ def _refused(out: Path) -> TorchferryError:
 
 
 def _files(out: Path) -> Iterator[tuple[str, str]]:
-    """Yield every file below a folder; a link is one that no journal has."""
+    """Yield every file below a folder, without what a build wrote there; a link is one that no journal has."""
     for folder, folders, names in os.walk(out):
+        if folder != os.fspath(out) and is_build_output(folder, {*folders, *names}):
+            folders.clear()
+            continue
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         for name in (*names, *links):
             full = os.path.join(folder, name)

@@ -31,7 +31,7 @@ from torchferry.kernels.rules import RuleSet, RuleVerdict, rule_set
 from torchferry.kernels.tokens import SourceTokens, decode, encode, words_of
 from torchferry.kernels.words import WordJudge
 from torchferry.source.kinds import Kind, kind_of
-from torchferry.source.tree import NEVER_ENTERED, is_control_name
+from torchferry.source.tree import NEVER_ENTERED, is_build_output, is_control_name
 
 _FOREIGN = frozenset({"hip", "rocm", "mlu", "mps", "xpu", "sycl", "ascend", "cambricon"})
 """Folders in which other makers' ports lie, beside those called like a target."""
@@ -408,6 +408,9 @@ class _Listing:
             if not folder:
                 raise TorchferryError(say("cannot read {path}: {error}", path=self.top, error=error.strerror)) from None
             self.skipped.append((folder, say("cannot be read: {error}", error=error.strerror)))
+            return
+        if folder and is_build_output(folder, {entry.name for entry in ordered}):
+            self.skipped.append((folder, say("is a folder that a build wrote")))
             return
         for entry in ordered:
             path = f"{folder}/{entry.name}" if folder else entry.name

@@ -52,6 +52,8 @@ class _Account:
         yield from self._by_folder(listing.excluded, say("left out by the settings or by `--exclude`"))
         for folder in listing.left_alone:
             yield Unlooked(folder, say("packages of others, which are not examined"), 0)
+        for folder in listing.built:
+            yield Unlooked(folder, say("a folder that a build wrote, which is not examined"), 0)
         yield from self._too_large()
         yield from self._languages(listing.others)
 

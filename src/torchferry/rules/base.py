@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade, Location
+from torchferry.core.finding import Edit, Finding, Grade, Location, Stays
 from torchferry.core.messages import Message
 from torchferry.core.record import NamedTuple
 from torchferry.rules.kernel_reach import KernelReach
@@ -19,6 +19,7 @@ from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
 from torchferry.source.lexicon import lexicon
 from torchferry.source.names import Names, Reference
+from torchferry.source.parameters import ParameterList, parameter_lists
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
 from torchferry.source.settings import Setting
@@ -158,6 +159,15 @@ class PythonContext(Context):
         return []
 
     @cached_property
+    def parameter_lists(self) -> dict[ast.AST, list[ParameterList]]:
+        """What says which parameters tests have, each such expression with the lists that it is a part of."""
+        holding: dict[ast.AST, list[ParameterList]] = {}
+        for given in parameter_lists(self.file):
+            for part in given.parts:
+                holding.setdefault(part, []).append(given)
+        return holding
+
+    @cached_property
     def kernel_reach(self) -> KernelReach:
         """Tells what code reaches a compiled extension."""
         return KernelReach(self.file, self.names, self.project)
@@ -226,6 +236,7 @@ class Rule:
         lacks: str = "",
         installs: str = "",
         when: str = "",
+        stays: Stays | None = None,
     ) -> Finding:
         """Build a finding of this rule at a span of offsets."""
         start, end = span
@@ -243,6 +254,7 @@ class Rule:
             lacks,
             installs,
             when,
+            stays=stays,
         )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Container
 
+from torchferry.core.finding import Stays
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
@@ -16,19 +18,15 @@ class Exemption(NamedTuple):
 
     Attributes:
         reason: Why, for the user.
+        kind: Why, for the code.
         owner: The statement or expression that the reason is about; None for the whole file.
         included: Whether the place holds for the target too, which is named beside it.
-        drives_cuda: Whether it stays because a module that drives CUDA cards by itself is used around it.
     """
 
     reason: Message
+    kind: Stays
     owner: ast.AST | None = None
     included: bool = False
-    drives_cuda: bool = False
-
-
-CHOOSES_KERNEL = say("it chooses a compiled CUDA kernel; unchanged, it chooses the other branch")
-"""Right as long as the kernel is not ported."""
 
 
 def exemption_reason(context: PythonContext, node: ast.AST) -> Message | None:
@@ -40,27 +38,27 @@ def exemption_reason(context: PythonContext, node: ast.AST) -> Message | None:
 def exemption_for(context: PythonContext, node: ast.AST) -> Exemption | None:
     """Return why a CUDA site is left as it is and what else that concerns, or None when it is to be rewritten."""
     if context.patches_cuda:
-        return Exemption(say("this file replaces functions of `torch.cuda` itself"))
+        return Exemption(say("this file replaces functions of `torch.cuda` itself"), Stays.PATCHES)
     if context.builds_extensions:
-        return Exemption(say("in this build script it decides whether CUDA kernels are compiled"))
+        return Exemption(say("in this build script it decides whether CUDA kernels are compiled"), Stays.BUILDS)
     has_branch = say("there is already a branch for {target}", target=context.target.title)
     branch = _target_branch(context, node)
     if branch is not None:
-        return Exemption(has_branch, branch)
+        return Exemption(has_branch, Stays.TARGET_BESIDE, branch)
     container = _target_container(context, node)
     if container is not None:
-        return Exemption(has_branch, container, _includes(context, container, node))
+        return Exemption(has_branch, Stays.TARGET_BESIDE, container, _includes(context, container, node))
     only = _cuda_only_branch(context, node)
     if only is not None:
         module, owner = only
-        return Exemption(
-            say("this branch uses `{module}`, which supports only CUDA cards", module=module), owner, drives_cuda=True
-        )
+        reason = say("this branch uses `{module}`, which supports only CUDA cards", module=module)
+        return Exemption(reason, Stays.CUDA_MODULE, owner)
     if _chooses_kernel(context, node):
         owner = node
         while isinstance(owner, ast.expr) and not isinstance(owner, ast.IfExp):
             owner = context.file.parents[owner]
-        return Exemption(CHOOSES_KERNEL, owner)
+        reason = say("it chooses a compiled CUDA kernel; unchanged, it chooses the other branch")
+        return Exemption(reason, Stays.KERNEL, owner)
     return None
 
 
@@ -80,12 +78,39 @@ def _target_branch(context: PythonContext, node: ast.AST) -> ast.AST | None:
 
 
 def _target_container(context: PythonContext, node: ast.AST) -> ast.AST | None:
-    """Return the list or chain of conditions around `node` of which another item is for the target, or None."""
+    """Return the list or chain of conditions around `node` of which another item is for the target, or None.
+
+    A test that runs on each device of a list, wherever its elements are written, runs on the target if one names it.
+    """
     if not context.mentions_target:
         return None
     words = target_words(*context.target.words)
     container = _container(context, node)
-    return container if container is not None and words.search(context.file.text(container)) is not None else None
+    if container is not None and words.search(context.file.text(container)) is not None:
+        return container
+    part = _parameter_part(context, node)
+    lists = context.parameter_lists[part] if part is not None else ()
+    named = [each.values for each in lists if not each.shared and words.search(context.file.text(each.values))]
+    return named[0] if named and len(named) == len(lists) else None
+
+
+def _parameter_part(context: PythonContext, node: ast.AST) -> ast.AST | None:
+    """Return the part of a list of parameters of tests that holds `node`, or that depends on it alone."""
+    parts = context.parameter_lists
+    if not parts:
+        return None
+    child = node
+    while child not in parts and not isinstance(child, ast.stmt):
+        parent = context.file.parents[child]
+        if isinstance(parent, ast.If) and child is parent.test:
+            added = [_first_part(statement, parts) for statement in (*parent.body, *parent.orelse)]
+            return added[0] if None not in added else None
+        child = parent
+    return child if child in parts else None
+
+
+def _first_part(statement: ast.stmt, parts: Container[ast.AST]) -> ast.AST | None:
+    return next((node for node in ast.walk(statement) if node in parts), None)
 
 
 def _includes(context: PythonContext, container: ast.AST, node: ast.AST) -> bool:

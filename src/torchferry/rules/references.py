@@ -12,7 +12,7 @@ from torchferry.core.finding import LINK, Edit, Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import quoted_for
-from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.exemptions import exemption_for
 from torchferry.source.names import Reference
 
 CUDA_NAMES = (".cuda", "import cuda", ", cuda", "cuda,")
@@ -43,10 +43,10 @@ class ReferenceRule(Rule):
             message = say("`{found}` cannot be rewritten here; change it by hand", found=reference.name)
             yield self.finding(context, span, message, Grade.MANUAL)
             return
-        exemption = exemption_reason(context, reference.node)
+        exemption = exemption_for(context, reference.node)
         if exemption is not None:
-            message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=exemption)
-            yield self.finding(context, span, message, Grade.NOTE)
+            message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=exemption.reason)
+            yield self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
             return
         row = row_here(context, reference.name)
         rewritten = rewrite(context, reference, row)

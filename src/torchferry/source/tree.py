@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -36,6 +37,12 @@ NEVER_ENTERED = frozenset(
     }
 )
 """Folders that never belong to the project's own source."""
+
+_BUILT = frozenset({"CMakeCache.txt", "meson-private"})
+"""What the tools that build leave in the folder where they do."""
+
+_BUILDING = frozenset({"CMakeLists.txt", "meson.build", "setup.py", "pyproject.toml"})
+"""What says how a folder is built."""
 
 _OTHERS = frozenset({".eggs", ".venv", "node_modules", "site-packages", "venv"})
 """Those of them that hold packages of others, which a program may import."""
@@ -87,6 +94,7 @@ class Listing(NamedTuple):
         excluded: Files that it would read if the user's patterns did not leave them out.
         left_alone: Folders with packages of others, which are never entered.
         others: Files of source in languages that it does not read.
+        built: Folders that a build wrote, which are not entered unless they are named.
     """
 
     entries: list[Entry]
@@ -95,6 +103,7 @@ class Listing(NamedTuple):
     excluded: tuple[str, ...] = ()
     left_alone: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    built: tuple[str, ...] = ()
 
 
 def list_files(root: Path, exclude: tuple[str, ...] = (), only: tuple[str, ...] = ()) -> Listing:
@@ -120,6 +129,7 @@ class _Walk:
         self.unwanted: list[str] = []
         self.left_alone: list[str] = []
         self.others: list[str] = []
+        self.built: list[str] = []
         self.ignored = ignored_by_git(root)
 
     def run(self) -> Listing:
@@ -135,15 +145,21 @@ class _Walk:
         else:
             self._enter(self.root, "", [])
         self.entries = sorted(set(self.entries))
-        left_out = (tuple(sorted(set(names))) for names in (self.hidden, self.unwanted, self.left_alone, self.others))
+        left_out = (
+            tuple(sorted(set(names)))
+            for names in (self.hidden, self.unwanted, self.left_alone, self.others, self.built)
+        )
         return Listing(self.entries, self.skipped, *left_out)
 
-    def _enter(self, folder: str, prefix: str, patterns: list[Patterns]) -> None:
+    def _enter(self, folder: str, prefix: str, patterns: list[Patterns], is_named: bool = True) -> None:
         try:
             with os.scandir(folder) as scan:
                 items = sorted(scan, key=lambda item: item.name)
         except OSError as error:
             self.skipped.append(Skipped(prefix or ".", say("cannot be read: {error}", error=error.strerror)))
+            return
+        if not is_named and is_build_output(prefix, {item.name for item in items}):
+            self.built.append(prefix)
             return
         if self.ignored is None and any(item.name == ".gitignore" for item in items):
             patterns = patterns + self._gitignore(folder, prefix)
@@ -168,7 +184,7 @@ class _Walk:
                 if item.name in _OTHERS or os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
                     self.left_alone.append(path)
                 elif not _is_left_alone(item.name):
-                    self._enter(item.path, path, patterns)
+                    self._enter(item.path, path, patterns, is_named=False)
             elif item.is_file(follow_symlinks=False):
                 self._file(path)
 
@@ -220,6 +236,17 @@ class _Walk:
             path = f"{prefix}/.gitignore" if prefix else ".gitignore"
             self.skipped.append(Skipped(path, say("cannot be read: {error}", error=error.strerror)))
             return []
+
+
+def is_build_output(folder: str, names: Collection[str]) -> bool:
+    """Whether a folder with files of these names is where CMake or Meson build, and holds no sources.
+
+    What is written there speaks of CUDA as the machine has it. A folder in which sources and results lie together has
+    the file that says how they are built, and belongs to the project.
+    """
+    if folder.rpartition("/")[2] == "CMakeFiles":
+        return True
+    return not _BUILT.isdisjoint(names) and _BUILDING.isdisjoint(names)
 
 
 def _is_left_alone(name: str) -> bool:

@@ -19,7 +19,7 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.exemptions import exemption_for, exemption_reason
 from torchferry.rules.references import CUDA_NAMES, part_edits, written_parts
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
@@ -53,10 +53,10 @@ class CudaNamespace(Rule):
 
     def _report(self, context: PythonContext, reference: Reference) -> Finding:
         span = context.file.span(reference.node)
-        exemption = exemption_reason(context, reference.node)
+        exemption = exemption_for(context, reference.node)
         if exemption is not None:
-            message = say("`torch.cuda` is left as it is: {reason}", reason=exemption)
-            return self.finding(context, span, message, Grade.NOTE)
+            message = say("`torch.cuda` is left as it is: {reason}", reason=exemption.reason)
+            return self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
         namespace = context.target.backend.NAMESPACE
         if context.target.module and reference.bound == "torch":
             message = say(

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.exemptions import exemption_for
 
 
 class CudaVersion(Rule):
@@ -35,10 +35,10 @@ class CudaVersion(Rule):
             node = reference.node
             parent = context.file.parents.get(node)
             span = context.file.span(node)
-            exemption = exemption_reason(context, node)
+            exemption = exemption_for(context, node)
             if exemption is not None:
-                message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=exemption)
-                yield self.finding(context, span, message, Grade.NOTE)
+                message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=exemption.reason)
+                yield self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
             elif not reference.name.startswith("torch.version.cuda") or (
                 reference.name == "torch.version.cuda" and self._is_shown(parent)
             ):

@@ -27,7 +27,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext
 from torchferry.rules.device.expressions import device_expression, quoted_for
-from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.exemptions import exemption_for, exemption_reason
 from torchferry.rules.references import ReferenceRule, missing, replaced
 from torchferry.source.names import Reference
 
@@ -78,10 +78,10 @@ class Accelerator(ReferenceRule):
         """Write the device itself in place of the question which it is."""
         call = context.file.parents.get(reference.node)
         span = context.file.span(reference.node)
-        exemption = exemption_reason(context, reference.node)
+        exemption = exemption_for(context, reference.node)
         if exemption is not None:
-            message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=exemption)
-            return self.finding(context, span, message, Grade.NOTE)
+            message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=exemption.reason)
+            return self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
         message = replaced(context, reference.name, context.target.api(reference.name))
         device, imports = device_expression(context)
         written = quoted_for(context, reference.node, device)

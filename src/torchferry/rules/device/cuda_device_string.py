@@ -30,7 +30,7 @@ from torchferry.rules.device.cut_off import cutting_call
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.load_onto_device import parts_of_unloadable
 from torchferry.rules.device.strings import is_cut_off_already, literal_span, written_device
-from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.library.portable_weights import is_loaded_weight
 from torchferry.rules.library.refused_device import is_refused
 from torchferry.rules.random.portable_generator import is_seeded_generator
@@ -58,10 +58,10 @@ class CudaDeviceString(Rule):
 
     def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:
         span = literal_span(context, node)
-        exemption = exemption_reason(context, node)
+        exemption = exemption_for(context, node)
         if exemption is not None:
-            message = say("device string `{text}` is left as it is: {reason}", text=node.value, reason=exemption)
-            return self.finding(context, span, message, Grade.NOTE)
+            message = say("device string `{text}` is left as it is: {reason}", text=node.value, reason=exemption.reason)
+            return self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
         written = written_device(context, node)
         if written.edits and cutting_call(context, node) is not None:
             message = say(

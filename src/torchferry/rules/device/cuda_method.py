@@ -28,7 +28,7 @@ from torchferry.rules.device.own_methods import is_library_name, receiver_owns
 from torchferry.rules.device.receivers import is_storage, is_surely_device
 from torchferry.rules.device.strings import is_load_location
 from torchferry.rules.device.torchscript import is_scripted
-from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.references import attribute_span
 
 
@@ -55,10 +55,10 @@ class CudaMethod(Rule):
             message = say("`.cuda()` cannot be rewritten here; change it by hand")
             return self.finding(context, context.file.span(context.file.statement(call)), message, Grade.MANUAL)
         _, last = context.file.span(call)
-        exemption = exemption_reason(context, call)
+        exemption = exemption_for(context, call)
         if exemption is not None:
-            message = say("`.cuda()` is left as it is: {reason}", reason=exemption)
-            return self.finding(context, (start, last), message, Grade.NOTE)
+            message = say("`.cuda()` is left as it is: {reason}", reason=exemption.reason)
+            return self.finding(context, (start, last), message, Grade.NOTE, stays=exemption.kind)
         mover = context.target.backend.MOVER
         scripted = not call.args and not call.keywords and is_scripted(context, call)
         if isinstance(mover, str) and not scripted:

@@ -24,7 +24,7 @@ from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import stored_uses
 from torchferry.rules.device.expressions import device_type
 from torchferry.rules.device.strings import literal_span, word_edits
-from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.exemptions import exemption_for, exemption_reason
 from torchferry.rules.references import CUDA_NAMES, ReferenceRule, missing, replaced
 from torchferry.source.lexicon import TENSOR_TYPE_SPELLING
 from torchferry.source.names import Reference
@@ -77,10 +77,10 @@ class CudaTensorType(ReferenceRule):
                 continue
             row = context.target.api(node.value)
             span = literal_span(context, node)
-            exemption = exemption_reason(context, node)
+            exemption = exemption_for(context, node)
             if exemption is not None:
-                message = say("`{found}` is left as it is: {reason}", found=node.value, reason=exemption)
-                yield self.finding(context, span, message, Grade.NOTE)
+                message = say("`{found}` is left as it is: {reason}", found=node.value, reason=exemption.reason)
+                yield self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
             elif row.status in REWRITTEN and row.use:
                 try:
                     edits = word_edits(context, node, node.value, row.use)

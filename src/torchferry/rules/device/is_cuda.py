@@ -25,7 +25,7 @@ from torchferry.rules.device.expressions import device_type, portable_imports, q
 from torchferry.rules.device.own_methods import is_library_name, receiver_owns
 from torchferry.rules.device.receivers import is_packed_sequence
 from torchferry.rules.device.torchscript import is_scripted
-from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.references import attribute_span
 
 _NEEDS_NO_PARENTHESES = (ast.If, ast.While, ast.IfExp, ast.BoolOp, ast.Assign, ast.Return, ast.Assert, ast.keyword)
@@ -54,10 +54,14 @@ class IsCuda(Rule):
         except ValueError:
             message = say("`.is_cuda` cannot be rewritten here; change it by hand")
             return self.finding(context, context.file.span(context.file.statement(node)), message, Grade.MANUAL)
-        exemption = exemption_reason(context, node)
+        exemption = exemption_for(context, node)
         if exemption is not None:
             return self.finding(
-                context, whole, say("`.is_cuda` is left as it is: {reason}", reason=exemption), Grade.NOTE
+                context,
+                whole,
+                say("`.is_cuda` is left as it is: {reason}", reason=exemption.reason),
+                Grade.NOTE,
+                stays=exemption.kind,
             )
         predicate = context.target.backend.PREDICATE
         scripted = is_scripted(context, node)

@@ -20,7 +20,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.strings import call_edits, literal_span, word_edits
-from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.exemptions import exemption_for
 from torchferry.source.flow import Trace, TraceResult
 from torchferry.source.lexicon import COLLECTIVE_SPELLING
 
@@ -48,10 +48,10 @@ class NcclBackendString(Rule):
         if module:
             collective = f"{module}.collective_backend()"
         written = collective if not node.value.isupper() else f"{collective}.upper()" if module else collective.upper()
-        exemption = exemption_reason(context, node)
+        exemption = exemption_for(context, node)
         if exemption is not None:
-            message = say("`{found}` is left as it is: {reason}", found=node.value, reason=exemption)
-            return self.finding(context, span, message, Grade.NOTE)
+            message = say("`{found}` is left as it is: {reason}", found=node.value, reason=exemption.reason)
+            return self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
         message = say(
             "collective backend `{found}` ({reason}), which {target} lacks; use `{use}`",
             found=node.value,

@@ -20,7 +20,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
 from torchferry.rules.environment.variables import VARIABLE, replacement
-from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import last_name
 
@@ -48,10 +48,10 @@ class CudaEnvironment(Rule):
         if instead is None:
             return
         span = literal_span(context, node)
-        exemption = exemption_reason(context, node)
+        exemption = exemption_for(context, node)
         if exemption is not None:
-            message = say("`{found}` is left as it is: {reason}", found=name, reason=exemption)
-            yield self.finding(context, span, message, Grade.NOTE)
+            message = say("`{found}` is left as it is: {reason}", found=name, reason=exemption.reason)
+            yield self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
             return
         if context.target.module:
             yield self._portable(context, node, name)

@@ -23,7 +23,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Options, PythonContext, Rule
-from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.references import api_means_cuda, concerned, guess, import_group, missing, row_here
 from torchferry.source.insertion import behind_path_changes
 
@@ -66,10 +66,10 @@ class CudaImport(Rule):
             if context.text[slice(*name)] != alias.name:
                 yield self.finding(context, span, say("`{found}` belongs to CUDA", found=alias.name), Grade.MANUAL)
                 continue
-            exemption = exemption_reason(context, alias)
+            exemption = exemption_for(context, alias)
             if exemption is not None:
-                message = say("`{found}` is left as it is: {reason}", found=alias.name, reason=exemption)
-                yield self.finding(context, span, message, Grade.NOTE)
+                message = say("`{found}` is left as it is: {reason}", found=alias.name, reason=exemption.reason)
+                yield self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
             elif alias.asname is None:
                 message = say("`import {found}` binds `torch`; `import torch` does too", found=alias.name)
                 yield self.finding(context, span, message, Grade.SAFE, [Edit(*name, "torch")])
@@ -102,10 +102,10 @@ class CudaImport(Rule):
             return
         if not names:
             return
-        exemption = exemption_reason(context, statement)
+        exemption = exemption_for(context, statement)
         if exemption is not None:
-            message = say("`{found}` is left as it is: {reason}", found=module, reason=exemption)
-            yield self.finding(context, context.file.span(statement), message, Grade.NOTE)
+            message = say("`{found}` is left as it is: {reason}", found=module, reason=exemption.reason)
+            yield self.finding(context, context.file.span(statement), message, Grade.NOTE, stays=exemption.kind)
             return
         moved: list[_Counterpart] = []
         for alias in names:

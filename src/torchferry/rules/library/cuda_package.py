@@ -21,7 +21,7 @@ from torchferry.backends.cuda import Package
 from torchferry.backends.parts import divided
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Finding, Grade, Stays
 from torchferry.core.messages import Bilingual, Message, noted, say, say_in
 from torchferry.rules.base import PythonContext, Rule, told_once
 from torchferry.rules.exemptions import exemption_for
@@ -74,7 +74,7 @@ class CudaPackage(Rule):
         A branch that runs on the package itself is one that the target does not have: the import in it is reported.
         """
         exemption = exemption_for(context, place)
-        return exemption is None or exemption.drives_cuda
+        return exemption is None or exemption.kind is Stays.CUDA_MODULE
 
     def _places(self, context: PythonContext, package: Package, top: str) -> Iterator[ast.AST]:
         """Yield where a package is imported, or where one of the names that need CUDA is first used."""
@@ -103,17 +103,15 @@ class CudaPackage(Rule):
         message = advice(context.target.title, package.name, row)
         lacks = package.name if needed else ""
         span = context.file.span(place)
-        return self.finding(context, span, message, grade, blocker=blocker, lacks=lacks, installs=installs)
+        reported = self.finding(context, span, message, grade, blocker=blocker, lacks=lacks, installs=installs)
+        return reported._replace(package=package.name)
 
 
 def notes_framework(finding: Finding) -> bool:
     """Whether a finding is the note that a framework is imported, which says the same in every file."""
     if finding.code != CudaPackage.CODE or finding.grade is not Grade.NOTE:
         return False
-    values = dict(finding.message.values)
-    inner = values.get("message")
-    name = dict(inner.values).get("name") if isinstance(inner, Message) else values.get("name")
-    package = cuda.packages().get(str(name))
+    package = cuda.packages().get(finding.package)
     return package is not None and package.kind == "framework"
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from torchferry.backends.parts import CudaPart, parts_by_top, row_of
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Finding, Grade, Stays
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say, say_in
 from torchferry.core.record import NamedTuple
@@ -81,7 +81,7 @@ class PackagePart(Rule):
                 row = row_of(use.part, context.target)
                 key = (use.part.name, use.node)
                 branch = exemption_for(context, use.node)
-                if row.status != "same" and key not in seen and (branch is None or branch.drives_cuda):
+                if row.status != "same" and key not in seen and (branch is None or branch.kind is Stays.CUDA_MODULE):
                     seen.add(key)
                     yield self._report(context, use, row)
 
