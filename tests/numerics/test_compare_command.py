@@ -92,6 +92,23 @@ def test_a_fault_on_the_card(tmp_path: Path) -> None:
     assert rank["counts"]["fail"] >= 1
 
 
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        (("--standard", "given", "--atol", "0.1", "--rtol", "0"), 0),
+        (("--standard", "given", "--atol", "0", "--rtol", "1e-4"), 1),
+        (("--standard", "given", "--atol", "0", "--rtol", "0.5"), 0),
+    ],
+    ids=lambda value: " ".join(value[2:]) if isinstance(value, tuple) else "",
+)
+def test_tolerances_on_the_command_line(options: tuple[str, ...], status: int, tmp_path: Path) -> None:
+    calls = "import torch; torch.ones(64, device='npu').exp()"
+    program = (*rehearsed("--fault", "op=aten.exp,kind=noise,scale=1e-2")[:-2], "-c", f"import torch_npu; {calls}")
+    found = document(tmp_path, *program, status=status, before=("--target-op", "aten.exp", *options))
+    (row,) = found["ranks"][0]["operators"]
+    assert (row["operator"], row["status"]) == ("aten.exp", "fail" if status else "pass")
+
+
 def test_dumped_and_stopped(tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ("--output-dir", str(out), "--dump", str(out))

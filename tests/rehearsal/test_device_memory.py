@@ -157,6 +157,26 @@ def test_running_out_of_memory(device: str, native: Any, allocated: Callable[[],
     assert torch.zeros(MIB, device=device)[5].item() == 0
 
 
+def test_parts_that_are_offloaded_fit_where_the_whole_does_not(device: str, native: Any, rehearsed: Any) -> None:
+    """What `enable_model_cpu_offload` does: each part is on the card for its call alone."""
+    # 4 parts of 16 MiB each
+    parts = torch.nn.Sequential(*(torch.nn.Linear(2048, 2048, bias=False) for _ in range(4))).requires_grad_(False)
+    x = torch.linspace(-1, 1, 2048).expand(2, 2048)
+    wanted = parts(x)
+    native.set_capacity(native.memory(0).allocated + 36 * MIB)
+    with pytest.raises(torch.OutOfMemoryError):
+        parts.to(device)
+    parts.to("cpu")
+    for part in parts:
+        part.register_forward_pre_hook(lambda module, _: module.to(device) and None)
+        part.register_forward_hook(lambda module, *_: module.to("cpu") and None)
+    before = rehearsed.namespace.memory_allocated()
+    rehearsed.namespace.reset_peak_memory_stats()
+    torch.testing.assert_close(parts(x.to(device)).cpu(), wanted)
+    assert 16 * MIB <= rehearsed.namespace.max_memory_allocated() - before < 32 * MIB
+    assert {parameter.device.type for parameter in parts.parameters()} == {"cpu"}
+
+
 def test_running_out_of_memory_in_backward_leaves_nothing_behind(
     device: str, native: Any, allocated: Callable[[], int]
 ) -> None:

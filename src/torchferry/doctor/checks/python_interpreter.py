@@ -1,14 +1,16 @@
-"""Which Python is examined, and does it answer?"""
+"""Which Python is examined, does it answer, and is it the one of the environments here that has the plugin?"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
+from torchferry.doctor.conda import active_environment, with_plugin
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.masking import masked
-from torchferry.doctor.result import Result, failed, passed
+from torchferry.doctor.result import Result, failed, passed, warned
 
 
 @check("python.interpreter", rank=1, side="python", title=say_in("check", "interpreter"))
@@ -38,4 +40,34 @@ def python_interpreter(context: CheckContext) -> Iterator[Result]:
             "torchferry doctor --python /path/to/python",
         )
         return
-    yield passed(say("Python {version}, {path}", version=python.version, path=python.executable))
+    plugin = context.target.backend.PLUGIN
+    others = [] if context.rehearsed or python.has(plugin) else with_plugin(context)
+    others = [other for other in others if not other.holds(python.executable)]
+    active = active_environment(context.host)
+    if others:
+        chosen = others[0]
+        activate = () if chosen == active else (f"conda activate {shlex.quote(chosen.prefix)}",)
+        yield warned(
+            say(
+                "{plugin} is in the conda environment {name}, not in {python}",
+                plugin=plugin,
+                name=chosen.name,
+                python=python.executable,
+            ),
+            say("another Python is examined than the one that the environment with the plugin starts"),
+            *activate,
+            f"torchferry doctor --target {context.target.name} --python {shlex.quote(chosen.python)}",
+            evidence=tuple(other.prefix for other in others),
+        )
+        return
+    values = {"version": python.version, "path": python.executable}
+    if active is None:
+        yield passed(say("Python {version}, {path}", **values))
+    elif active.holds(python.executable):
+        yield passed(
+            say("Python {version}, {path}, of the active conda environment {name}", **values, name=active.name)
+        )
+    else:
+        yield passed(
+            say("Python {version}, {path}, not of the active conda environment {name}", **values, name=active.name)
+        )
