@@ -121,18 +121,18 @@ def lines_of(judged: Judged) -> Iterator[Message]:
     alike: dict[tuple[str, Way], list[Obstacle]] = {}  # one call after another behind the same option is told once
     for obstacle in (*judged.optional, *judged.alternatives):
         alike.setdefault((obstacle.what, obstacle.way._replace(steps=())), []).append(obstacle)
-    for (what, _), (first, *others) in alike.items():
+    for (subject, _), (first, *others) in alike.items():
         circumstance = circumstance_of(first)
         if others:
             yield say(
                 "{what}, {circumstance}, {count} places: {chain}",
-                what=what,
+                what=subject,
                 circumstance=circumstance,
                 count=len(others) + 1,
                 chain=chain_of(first),
             )
         else:
-            yield say("{what}, {circumstance}: {chain}", what=what, circumstance=circumstance, chain=chain_of(first))
+            yield say("{what}, {circumstance}: {chain}", what=subject, circumstance=circumstance, chain=chain_of(first))
     if judged.unverified:
         names = ", ".join(name for name, _ in judged.unverified)
         yield say("nobody has verified on this card: {names}", names=names)
