@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -27,8 +28,9 @@ from tests.deploy.lab.flows import Flow
 from tests.deploy.lab.packages import HERE
 from tests.deploy.lab.servers import Servers, reason_to_skip
 from torchferry.deploy.bundle import read_bundle, write_bundle
+from torchferry.deploy.engine import CONFIGURATION
 from torchferry.deploy.plan import StepChoice, make_plan
-from torchferry.deploy.playbook import CONFIGURATION, Unsafe, write_project, yaml_text
+from torchferry.deploy.playbook import Unsafe, write_project, yaml_text
 
 STAGE = "driver"
 """What is installed: a file that is copied, an installer, and what is asked before and after them."""
@@ -78,7 +80,7 @@ def asking_every_step(flow: Flow, folder: Path) -> Path:
         ]
     play = folder / "checks.yml"
     play.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (folder / "ansible.cfg").write_text(CONFIGURATION, encoding="utf-8")
+    shutil.copy(CONFIGURATION, folder / "ansible.cfg")
     return play
 
 

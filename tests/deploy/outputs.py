@@ -136,6 +136,14 @@ OUTPUTS = [
     ("ptex", "framework", "Error response from daemon: container 3dada69b is not running", "was stopped", "goes on"),
     ("ptex", "driver", "TORCHFERRY failed: a process uses a card", "torn off", "wait for it"),
     ("ptex", "survey", "Failed to connect to the host via ssh: No route to host", "cannot be reached", "inventory"),
+    (
+        "ptex",
+        "survey",
+        "Host key for h has changed and you have requested strict checking.",
+        "another key",
+        "-R ADDRESS",
+    ),
+    ("ptex", "survey", "Connection closed by h port 22", "cannot be reached", "sshd"),
     ("ptex", "survey", "ops@h: Permission denied (publickey,password).", "refused this account", "--ask-pass"),
     (
         "ptex",

@@ -64,6 +64,20 @@ def test_a_path_out_of_the_bundle_is_refused(tmp_path: Path) -> None:
             read_bundle(folder)
 
 
+def test_a_link_in_a_bundle_is_not_followed(tmp_path: Path) -> None:
+    folder = small_bundle(tmp_path)
+    (folder / "files").rename(tmp_path / "elsewhere")
+    (folder / "files").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="is missing in the bundle"):
+        read_bundle(folder)
+    (folder / "files").unlink()
+    (folder / "files").mkdir()
+    for path in (tmp_path / "elsewhere").iterdir():
+        (folder / "files" / path.name).symlink_to(path)
+    with pytest.raises(UsageError, match="is missing in the bundle"):
+        read_bundle(folder)
+
+
 def test_a_file_that_was_cut_off_is_seen_at_once(tmp_path: Path) -> None:
     folder = small_bundle(tmp_path)
     os.truncate(folder / "files" / "installer", 3)

@@ -159,11 +159,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 
 @pytest.mark.skipif(os.environ.get("TORCHFERRY_TEST_DEPLOY") != "1", reason="runs with `make test-deploy`")
-def test_a_host_behind_a_slow_line_and_a_link_that_is_cut_are_named(cluster: Servers) -> None:
+def test_a_slow_line_a_slow_card_and_a_link_that_is_cut_are_named(cluster: Servers) -> None:
     pytest.importorskip("torch")
     python = cluster.folder / "python"
     rehearse = f"{sys.executable} -m torchferry rehearse -t npu --plugin simulated --devices 2"
-    python.write_text(f'#!/bin/bash\nexec {rehearse} -- {sys.executable} "$@"\n', encoding="utf-8")
+    # the cards of one host wait before each product when the test wants it
+    fault = f"test -e {cluster.folder}/slow -a $(hostname) = two && set -- --fault op=aten.mm,kind=slow,scale=0.3"
+    text = f'#!/bin/bash\nwords=("$@")\nset --\n{fault}\nexec {rehearse} "$@" -- {sys.executable} "${{words[@]}}"\n'
+    python.write_text(text, encoding="utf-8")
     python.chmod(0o755)
 
     def verify() -> dict[str, list[dict[str, str]]]:
@@ -184,6 +187,11 @@ def test_a_host_behind_a_slow_line_and_a_link_that_is_cut_are_named(cluster: Ser
     assert found == ["host three"], result
     assert len([row for row in result["cards"] if row["card"].startswith("card")]) == 6, "all cards took part"
     subprocess.run(["tc", "qdisc", "del", "dev", "tfvthree", "root"], check=True)
+    (cluster.folder / "slow").touch()
+    slow_cards = [row for row in verify()["findings"] if row["kind"] == "card"]
+    assert {"two card 0", "two card 1"} <= {row["name"] for row in slow_cards}, slow_cards
+    assert all("slow: a product takes" in row["message"] for row in slow_cards), slow_cards
+    (cluster.folder / "slow").unlink()
     cluster.on("one", f"ip route add blackhole {cluster.address('two')}/32")
     result = verify()
     links = [row["name"] for row in result["findings"] if row["kind"] == "link"]

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from torchferry.core.importable import is_importable
+from torchferry.deploy.inventory import PlayOptions, hidden_texts
 from torchferry.deploy.plan import make_plan
-from torchferry.deploy.playing import HostOutcome, PlayOptions, StepOutcome, _Events, _hidden
+from torchferry.deploy.playing import HostOutcome, StepOutcome, _Events
 from torchferry.deploy.records import RunRecord, record_file, write_record
 
 
@@ -72,7 +73,7 @@ def test_a_survey_of_this_machine(tmp_path: Path) -> None:
 def test_what_hosts_print_is_text_without_secrets() -> None:
     outcomes: list[StepOutcome] = []
     variables = {"ansible_host": "198.51.100.7", "ansible_become_password": "hunter2222"}
-    hidden = _hidden({"node": variables}, PlayOptions(Path("hosts.ini"), passwords={"ssh": "typed1111"}))
+    hidden = hidden_texts({"node": variables}, PlayOptions(Path("hosts.ini"), passwords={"ssh": "typed1111"}))
     events = _Events(make_plan("ptex", None, {}), ["node"], hidden, outcomes.append)
     result = {"stdout": "to 198.51.100.7 with hunter2222 typed1111\x1b[31m red\a", "changed": False}
     data = {"host": "node", "task": "image", "res": result, "duration": 2}

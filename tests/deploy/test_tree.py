@@ -13,9 +13,9 @@ from tests.deploy.lab.flows import Flow
 from tests.deploy.lab.packages import HERE
 from tests.deploy.lab.servers import Servers, reason_to_skip
 from torchferry.deploy.bundle import read_bundle, write_bundle
+from torchferry.deploy.inventory import PlayOptions
 from torchferry.deploy.plan import StepChoice, make_plan
 from torchferry.deploy.playbook import tree, write_project
-from torchferry.deploy.playing import PlayOptions
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,14 @@ from typing import Any
 import click
 
 from torchferry.backends import registry
+from torchferry.backends.deployment import DeployValue
 from torchferry.cli.completion import Function, target_option
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
 from torchferry.deploy import playing, records
 from torchferry.deploy.bundle import Bundle, read_bundle
-from torchferry.deploy.plan import DeployPlan, StepChoice, facts_of, make_plan, unknown_values
+from torchferry.deploy.inventory import PlayOptions
+from torchferry.deploy.plan import DeployPlan, StepChoice, check_value, facts_of, make_plan, unknown_values
 from torchferry.deploy.progress import DeployProgress
 
 _PLAN = (
@@ -79,11 +81,11 @@ class DeployChoices:
     """
 
     plan: DeployPlan
-    options: playing.PlayOptions | None
+    options: PlayOptions | None
     lang: str
 
     @property
-    def hosts(self) -> playing.PlayOptions:
+    def hosts(self) -> PlayOptions:
         """Where a command works that touches hosts."""
         assert self.options is not None
         return self.options
@@ -128,7 +130,7 @@ def plan_options(*, hosts: bool) -> Callable[[Function], Function]:
             names = tuple(name.strip() for name in only.split(",") if name.strip())
             read = read_bundle(bundle) if bundle is not None else None
             name = target_name(target)
-            given = {**_asked(name, read, given), **given}
+            given = {**_asked(name, read, given, lang), **given}
             plan = make_plan(name, read, given, StepChoice(from_stage, names, limits))
             return function(choices=DeployChoices(plan, options, lang), **others)
 
@@ -165,12 +167,26 @@ def print_json(document: Mapping[str, Any]) -> None:
     click.echo(json.dumps(document, ensure_ascii=False, indent=2))
 
 
-def _asked(target: str, bundle: Bundle | None, given: Mapping[str, str]) -> dict[str, str]:
+def _asked(target: str, bundle: Bundle | None, given: Mapping[str, str], lang: str) -> dict[str, str]:
     """Ask on a terminal for the settings that are not public; elsewhere the plan says which are missing."""
     if not sys.stdin.isatty():
         return {}
     missing = unknown_values(facts_of(target), {*given, *(bundle.values if bundle else {})})
-    return {value.name: click.prompt(f"{value.name} ({value.about.render()})") for value in missing}
+    return {value.name: _answer(value, lang) for value in missing}
+
+
+def _answer(value: DeployValue, lang: str) -> str:
+    """Ask for a setting until there is an answer that fits; on standard error, which is nobody's result."""
+
+    def fitting(text: str) -> str:
+        try:
+            check_value(value, text.strip())
+        except UsageError as error:
+            raise click.UsageError(" ".join(error.lines())) from None
+        return text.strip()
+
+    answer: str = click.prompt(f"{value.name} ({value.about.render(lang)})", value_proc=fitting, err=True)
+    return answer
 
 
 def _seconds(step: str, text: str) -> int:
@@ -179,14 +195,14 @@ def _seconds(step: str, text: str) -> int:
     return int(text)
 
 
-def _play_options(others: dict[str, Any]) -> playing.PlayOptions:
+def _play_options(others: dict[str, Any]) -> PlayOptions:
     """Take the options of hosts out of a command's, and ask for passwords: they are never on a command line."""
     passwords: dict[str, str] = {}
     if others.pop("ask_pass"):
         passwords["ssh"] = click.prompt("SSH password", hide_input=True, err=True)
     if others.pop("ask_become_pass"):
         passwords["become"] = click.prompt("sudo password", hide_input=True, err=True)
-    return playing.PlayOptions(
+    return PlayOptions(
         others.pop("inventory"),
         others.pop("limit"),
         others.pop("forks"),

@@ -98,7 +98,7 @@ def _read_file(manifest: Path, name: str, row: Any) -> BundledFile:
     if not fits:
         raise _malformed(manifest, f"file {name[:80]}")
     path = manifest.parent / row["path"]
-    if path.is_symlink() or not path.is_file():
+    if path.is_symlink() or path.parent.is_symlink() or not path.is_file():  # a link can lead out of the bundle
         raise UsageError(say("{path} is missing in the bundle", path=path), say("make the bundle again"))
     if path.stat().st_size != row["bytes"]:
         raise UsageError(

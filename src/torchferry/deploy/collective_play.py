@@ -5,15 +5,18 @@ from __future__ import annotations
 import base64
 import json
 import shlex
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torchferry.backends.target import Target
 from torchferry.deploy.collective import CardAnswer, ClusterAnswers, Link, LinkAnswer, answer_of, rounds
+from torchferry.deploy.engine import CONFIGURATION
+from torchferry.deploy.inventory import PlayOptions, inventory_hosts
 from torchferry.deploy.plan import DeployPlan, project_folder
-from torchferry.deploy.playbook import CONFIGURATION, Unsafe, yaml_text
-from torchferry.deploy.playing import PlayOptions, TaskResult, inventory_hosts, run_tasks
+from torchferry.deploy.playbook import Unsafe, yaml_text
+from torchferry.deploy.playing import TaskResult, run_tasks
 from torchferry.doctor.context import INSIDE
 from torchferry.doctor.probe import question
 
@@ -197,7 +200,7 @@ def _write(folder: Path, plan: DeployPlan, hosts: Sequence[str], tasks: Mapping[
     """Write a play with a task for each round, in which some hosts or all of them run a script in their containers."""
     scripts = folder / "scripts"
     scripts.mkdir()
-    (folder / "ansible.cfg").write_text(CONFIGURATION, encoding="utf-8")
+    shutil.copy(CONFIGURATION, folder / "ansible.cfg")
     indexes = {host: number for number, host in enumerate(hosts)}
     argv = [plan.values["engine"], "exec", "-i", plan.values["container"], "bash", "-s"]
     play = [

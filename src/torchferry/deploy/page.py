@@ -8,6 +8,7 @@ from html import escape
 
 from torchferry.backends.deployment import STAGES
 from torchferry.core.messages import say, say_plural
+from torchferry.core.web_page import web_page
 from torchferry.deploy.plan import DeployPlan
 from torchferry.deploy.playing import HostOutcome, StepOutcome
 from torchferry.deploy.records import RunRecord
@@ -27,7 +28,6 @@ td.number { text-align: right } .wide { overflow-x: auto } pre { background: #f3
   .failed, .unreachable { background: #5a2323 }
 }
 """
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def page(record: RunRecord, plan: DeployPlan, lang: str) -> str:
@@ -38,14 +38,8 @@ def page(record: RunRecord, plan: DeployPlan, lang: str) -> str:
         plan: The plan of the target, for titles, stages and hints; its settings are not read.
         lang: The language.
     """
-    title = escape(f"torchferry deploy {record.action}: {plan.facts.product.render(lang)}")
-    head = (
-        f'<!doctype html><html lang="{"zh" if lang == "zh" else "en"}"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>{title}</h1>"
-    )
-    return "\n".join([head, *_body(record, plan, lang), "</body></html>"]) + "\n"
+    title = f"torchferry deploy {record.action}: {plan.facts.product.render(lang)}"
+    return web_page(title, _STYLE, [f"{part}\n" for part in _body(record, plan, lang)], lang)
 
 
 def _body(record: RunRecord, plan: DeployPlan, lang: str) -> Iterator[str]:

@@ -174,7 +174,7 @@ def settled(facts: Deployment, given: Mapping[str, str]) -> dict[str, str]:
             say("give each as {example}", example=" ".join(f"--set {value.name}=..." for value in missing)),
         )
     for value in facts.values:
-        _check(value, values[value.name] or "")
+        check_value(value, values[value.name] or "")
     return {name: text or "" for name, text in values.items()}
 
 
@@ -183,7 +183,8 @@ def unknown_values(facts: Deployment, given: Collection[str]) -> list[DeployValu
     return [value for value in facts.values if value.default is None and value.name not in given]
 
 
-def _check(value: DeployValue, text: str) -> None:
+def check_value(value: DeployValue, text: str) -> None:
+    """Raise a `UsageError` where a text is no value of a setting."""
     fits = text in value.choices if value.choices else not value.pattern or re.fullmatch(value.pattern, text)
     if not fits or any(character in text for character in "\0\n\r"):
         allowed = ", ".join(value.choices) if value.choices else value.pattern or "one line"

@@ -15,22 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.core.record import NamedTuple
+from torchferry.deploy.engine import CONFIGURATION
 from torchferry.deploy.plan import DeployPlan, PlannedStep, bundle_part, project_folder
 
 SURVEY = "survey"
 SEND_SUFFIX = "-send"
-CONFIGURATION = """\
-[defaults]
-roles_path = roles
-forks = 25
-retry_files_enabled = False
-interpreter_python = auto_silent
-nocows = True
-timeout = 30
-[ssh_connection]
-pipelining = True
-ssh_args = -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=15 -o ServerAliveCountMax=8
-"""
 
 _CONNECTION = (
     "{{ ['sh', '-c'] if ansible_connection | default('') == 'local' else "
@@ -40,17 +29,19 @@ _CONNECTION = (
     "+ ['-p', ansible_port | default(22) | string] "
     "+ (['-i', ansible_ssh_private_key_file] "
     "if ansible_ssh_private_key_file is defined else []) "
-    "+ ((ansible_ssh_common_args | default('')) ~ ' ' ~ (ansible_ssh_extra_args | default(''))).split() "
+    "+ ['@', (ansible_ssh_args | default('')) ~ ' ' ~ (ansible_ssh_common_args | default('')) ~ ' ' "
+    "~ (ansible_ssh_extra_args | default('-o StrictHostKeyChecking=accept-new'))] "
     "+ (['-l', ansible_user] if ansible_user is defined else []) "
     "+ ['--', ansible_host | default(inventory_hostname)] }}"
 )
-"""The words that reach a host's shell, of the variables that Ansible's own connection takes."""
+"""The words that reach a host's shell, of the variables that Ansible's own connection takes; `@` precedes several."""
 
 _MISSING = (
     "{{ torchferry_survey.stdout_lines | select('match', '^[0-9]+ [^ ]+ [1-9]') | map('split', ' ') | map(attribute=1) "
     "| list }}"
 )
-_WANTED = "{{ step_id in torchferry_missing and copy_wanted | max >= torchferry_first | int }}"
+_IS_WANTED = "step_id in torchferry_missing and copy_wanted | max >= torchferry_first | int"
+_WANTED = f"{{{{ {_IS_WANTED} }}}}"
 _FIRST = (
     "{{ torchferry_survey.stdout_lines | select('match', '^[0-9]+ (?!copy-)[^ ]+ [1-9]') | map('split', ' ') "
     "| map(attribute=0) | map('int') | sort | first | default(999999) }}"
@@ -114,7 +105,7 @@ def write_project(plan: DeployPlan, folder: Path, mode: str, places: Mapping[str
     shutil.copy(project_folder() / "send.sh", scripts / "send.sh")
     for program in ("offer.py", "fetch.py"):
         shutil.copy(project_folder() / "remote" / program, scripts / program)
-    (folder / "ansible.cfg").write_text(CONFIGURATION, encoding="utf-8")
+    shutil.copy(CONFIGURATION, folder / "ansible.cfg")
     (scripts / "survey.sh").write_text(plan.survey(), encoding="utf-8")
     for planned in plan.planned:
         (scripts / f"{planned.step.id}.sh").write_text(plan.script(planned), encoding="utf-8")
@@ -180,9 +171,7 @@ def _spread(plan: DeployPlan, places: Mapping[str, TreePlace], scripts: Path) ->
             continue
         yield f"    - name: {planned.step.id}-begin"
         yield "      ansible.builtin.include_role: {name: spread}"
-        yield "      vars:"
-        for name, value in {"step_id": planned.step.id, **_copy_variables(plan, planned)}.items():
-            yield f"        {name}: {yaml_text(value)}"
+        yield from _variables({"step_id": planned.step.id, **_copy_variables(plan, planned)})
         yield f"        spread_scripts: {yaml_text(Unsafe(scripts))}"
         yield f"        spread_token: {secrets.token_hex(16)}"
         yield f"        spread_levels: {1 + max(place.level for place in places.values())}"
@@ -222,8 +211,9 @@ def _survey(scripts: Path) -> Iterable[str]:
 def _step(plan: DeployPlan, planned: PlannedStep, scripts: Path, mode: str) -> Iterable[str]:
     step = planned.step
     is_copy = planned.copied is not None and mode == "run"
-    # a vendor's command goes on when the connection is lost; what is asked later costs more than a short step takes
-    long = planned.timeout > 300 and mode == "run" and planned.copied is None
+    # a vendor's command goes on when the connection is lost; what is asked later costs more than a short step takes,
+    # and an hour's installation is not asked every two seconds
+    long = bool(step.run) and planned.timeout > 300 and mode == "run" and not is_copy
     argv = ["bash", "-s"]
     if step.in_container:
         argv = [plan.values["engine"], "exec", "-i", plan.values["container"], "bash", "-s"]
@@ -235,14 +225,23 @@ def _step(plan: DeployPlan, planned: PlannedStep, scripts: Path, mode: str) -> I
         "step_argv": [Unsafe(word) for word in argv],
         # the lock may be waited for as long as the command may take, and then the command takes its time
         "step_async": 2 * planned.timeout + 6 * step.verify_retries + 600 if long else 0,
-        "step_poll": 2 if long else 0,
-        "step_reboot": step.reboot and mode == "run",
-        "step_engine": [plan.values["engine"], "version"],
+        "step_poll": min(max(planned.timeout // 1200, 2), 15) if long else 0,
     }
     if is_copy:
+        # looked at when its turn has come: where nothing is to be copied it is one task and not many
+        yield f"    - name: {step.id}-begin"
+        yield "      ansible.builtin.include_role: {name: copy}"
+        yield f"      when: {yaml_text(_IS_WANTED)}"
         variables |= _copy_variables(plan, planned)
-    yield f"    - name: {step.id}-begin"
-    yield f"      ansible.builtin.include_role: {{name: {'copy' if is_copy else 'step'}}}"
+    else:
+        yield "    - ansible.builtin.import_role: {name: step}"
+    yield from _variables(variables)
+    if step.reboot and mode == "run":
+        yield "    - ansible.builtin.import_role: {name: step, tasks_from: restart}"
+        yield from _variables({"step_id": step.id, "step_engine": [plan.values["engine"], "version"]})
+
+
+def _variables(variables: Mapping[str, Any]) -> Iterable[str]:
     yield "      vars:"
     for name, value in variables.items():
         yield f"        {name}: {yaml_text(value)}"

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import os
-import shutil
-import subprocess
+import shlex
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
+from torchferry.deploy.engine import ansible, environment
+from torchferry.deploy.inventory import PlayOptions, hidden_texts, inventory_hosts, masked
 from torchferry.deploy.plan import DeployPlan
 from torchferry.deploy.playbook import SURVEY, tree, write_project
+from torchferry.deploy.temporary import own_folder
 
 STATUSES = ("ok", "changed", "failed", "unreachable", "todo")
 
@@ -65,28 +65,6 @@ class HostOutcome(NamedTuple):
         return next((step for step in self.steps.values() if step.status in ("failed", "unreachable")), None)
 
 
-class PlayOptions(NamedTuple):
-    """How a playbook is run.
-
-    Attributes:
-        inventory: The user's inventory.
-        limit: Hosts or groups, as Ansible takes them.
-        forks: Hosts at once.
-        passwords: What is typed at Ansible's prompts, by their pattern.
-        vault_password_file: The file with the password of the vault.
-        tree_above: With more hosts than this, hosts pass files on to others.
-        tree_width: To how many each of them does.
-    """
-
-    inventory: Path
-    limit: str = ""
-    forks: int = 25
-    passwords: Mapping[str, str] = {}
-    vault_password_file: Path | None = None
-    tree_above: int = 32
-    tree_width: int = 8
-
-
 OnOutcome = Callable[[StepOutcome], None]
 
 _ENDS_WITH_US = (
@@ -110,13 +88,12 @@ def play(plan: DeployPlan, options: PlayOptions, mode: str, on_outcome: OnOutcom
     """
     program = ansible("ansible-playbook")
     hosts = inventory_hosts(options)
-    with tempfile.TemporaryDirectory(prefix="torchferry-deploy-") as name:
-        folder = Path(name)
+    with own_folder("torchferry-deploy-") as folder:
         project = folder / "project"
         project.mkdir()
         places = tree(list(hosts), options.tree_width) if len(hosts) > options.tree_above else None
         write_project(plan, project, mode, places)
-        events = _Events(plan, hosts, _hidden(hosts, options), on_outcome)
+        events = _Events(plan, hosts, hidden_texts(hosts, options), on_outcome)
         status, text = _run(program, folder, project, options, events.take)
         outcomes = events.outcomes()
         if status not in ("successful", "failed") or not any(outcome.steps for outcome in outcomes.values()):
@@ -155,7 +132,7 @@ def run_tasks(
         TorchferryError: Ansible itself failed.
     """
     program = ansible("ansible-playbook")
-    hidden = _hidden(hosts, options)
+    hidden = hidden_texts(hosts, options)
 
     def take(event: Mapping[str, Any]) -> bool:
         kind, data = str(event.get("event", "")).removeprefix("runner_on_"), event.get("event_data", {})
@@ -164,76 +141,15 @@ def run_tasks(
             on_result(TaskResult(data["host"], data.get("task", ""), kind, masked(_text_of(result), hidden)))
         return False
 
-    with tempfile.TemporaryDirectory(prefix="torchferry-deploy-") as name:
-        project = Path(name, "project")
+    with own_folder("torchferry-deploy-") as folder:
+        project = folder / "project"
         project.mkdir()
         write(project)
-        status, text = _run(program, Path(name), project, options, take)
+        status, text = _run(program, folder, project, options, take)
         if status not in ("successful", "failed"):
             raise TorchferryError(
                 say("Ansible ended as {status}: {text}", status=status, text=masked(text[-2000:], hidden) or "-")
             )
-
-
-def masked(text: str, hidden: Iterable[tuple[str, str]]) -> str:
-    """Return a text without addresses and passwords of the inventory, and without what steers a terminal."""
-    for secret, shown in hidden:
-        text = text.replace(secret, shown)
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
-
-
-def ansible(program: str) -> str:
-    """Return the path of a program of Ansible, that of our own environment first.
-
-    Raises:
-        UsageError: it is not installed.
-    """
-    path = shutil.which(program, path=_path())
-    if path is None or not _has_runner():
-        raise UsageError(
-            say("Ansible is not installed here"),
-            say("pip install 'torchferry[deploy]'"),
-        )
-    return path
-
-
-def inventory_hosts(options: PlayOptions) -> dict[str, dict[str, Any]]:
-    """Return the variables of the inventory's hosts by their names, as Ansible reads them.
-
-    Raises:
-        UsageError: Ansible cannot read it, or it has no host.
-    """
-    command = [ansible("ansible-inventory"), "-i", str(options.inventory), "--list"]
-    if options.limit:
-        command += ["--limit", options.limit]
-    if options.vault_password_file is not None:
-        command += ["--vault-password-file", str(options.vault_password_file)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=_environment(None), stdin=subprocess.DEVNULL
-    )
-    try:
-        listed = json.loads(done.stdout)
-    except ValueError:
-        raise UsageError(
-            say(
-                "Ansible cannot read the inventory {path}: {problem}",
-                path=options.inventory,
-                problem=done.stderr[-500:],
-            )
-        ) from None
-    names: list[str] = []
-    for group in listed.values():
-        if isinstance(group, dict):
-            names += [name for name in group.get("hosts", []) if isinstance(name, str)]
-    variables = listed.get("_meta", {}).get("hostvars", {})
-    hosts = {name: variables.get(name, {}) for name in dict.fromkeys(names)}
-    if not hosts:
-        raise UsageError(
-            say("the inventory {path} names no host", path=options.inventory),
-            say("write one line a host: NAME ansible_host=ADDRESS ansible_user=ACCOUNT"),
-        )
-    return hosts
 
 
 class _Events:
@@ -325,37 +241,6 @@ def _text_of(result: Mapping[str, Any]) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _hidden(hosts: Mapping[str, Mapping[str, Any]], options: PlayOptions) -> list[tuple[str, str]]:
-    """Return what no output may show, the longest first, and what is shown in its place."""
-    hidden = {password: "***" for password in options.passwords.values() if password}
-    for host, variables in hosts.items():
-        for name, value in variables.items():
-            is_password = name.endswith(("_pass", "_password", "_passwd"))
-            if not is_password and name not in ("ansible_host", "torchferry_address"):
-                continue
-            text = _opened(value, options)
-            if len(text) > 3 and text != host:
-                hidden[text] = "***" if is_password else host
-    return sorted(hidden.items(), key=lambda item: -len(item[0]))
-
-
-def _opened(value: object, options: PlayOptions) -> str:
-    """Return the text of a variable, also of one that is a vault of its own; empty where it is no text."""
-    if isinstance(value, dict) and options.vault_password_file is not None:
-        command = [ansible("ansible-vault"), "decrypt", "--output", "-"]
-        command += ["--vault-password-file", str(options.vault_password_file)]
-        done = subprocess.run(
-            command,
-            input=str(value.get("__ansible_vault", "")),
-            capture_output=True,
-            text=True,
-            check=False,
-            env=_environment(None),
-        )
-        value = done.stdout if done.returncode == 0 else ""
-    return value if isinstance(value, str) else ""
-
-
 def _run(
     program: str, folder: Path, project: Path, options: PlayOptions, take: Callable[[Mapping[str, Any]], bool]
 ) -> tuple[str, str]:
@@ -369,10 +254,8 @@ def _run(
     if options.vault_password_file is not None:
         arguments += ["--vault-password-file", str(options.vault_password_file.resolve())]
     patterns = {"ssh": r"SSH password:\s*?$", "become": r"(?:BECOME|SUDO) password[^:]*:\s*?$"}
-    environment = _environment(project)
-    if "ssh" in options.passwords:  # for what is sent beside Ansible's own connection
-        environment["SSHPASS"] = options.passwords["ssh"]
-    with _as_environment(environment):
+    variables = environment(project / "ansible.cfg", options.passwords)
+    with _as_environment(variables):
         # the configuration takes the passwords, and unlike `ansible_runner.run` writes them nowhere
         configuration = RunnerConfig(
             private_data_dir=str(folder),
@@ -381,10 +264,10 @@ def _run(
             inventory=str(options.inventory.resolve()),
             limit=options.limit or None,
             forks=options.forks,
-            cmdline=" ".join(arguments),
+            cmdline=shlex.join(arguments),
             quiet=True,
             passwords={patterns[name]: password for name, password in options.passwords.items()},
-            envvars={"ANSIBLE_CONFIG": str(project / "ansible.cfg")},
+            envvars={name: text for name, text in variables.items() if name.startswith("ANSIBLE_")},
         )
         configuration.prepare()
         configuration.command[:1] = [sys.executable, "-c", _ENDS_WITH_US, program]
@@ -404,32 +287,13 @@ def _run(
 
 
 @contextmanager
-def _as_environment(environment: Mapping[str, str]) -> Iterator[None]:
+def _as_environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Make these the variables of our process while Ansible starts: ansible-runner passes ours on."""
     before = dict(os.environ)
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update(variables)
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-def _environment(project: Path | None) -> dict[str, str]:
-    environment = {**os.environ, "PATH": _path(), "LC_ALL": "C.UTF-8"}
-    for name in [name for name in environment if name.startswith("ANSIBLE_") and name != "ANSIBLE_COLLECTIONS_PATH"]:
-        del environment[name]  # what a shell sets for other playbooks
-    if project is not None:
-        environment["ANSIBLE_CONFIG"] = str(project / "ansible.cfg")
-    return environment
-
-
-def _path() -> str:
-    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-
-
-def _has_runner() -> bool:
-    from torchferry.core.importable import is_importable
-
-    return is_importable("ansible_runner")

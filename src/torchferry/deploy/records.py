@@ -61,8 +61,8 @@ def write_record(path: Path, record: RunRecord) -> None:
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        with path.open("ab", buffering=0) as file:  # in one piece: another run may write its own at the same time
+            file.write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
     except OSError as error:
         raise TorchferryError(say("cannot write {path}: {error}", path=path, error=error.strerror)) from None
 

@@ -198,12 +198,10 @@ _STYLE = (
 def _html(ported: PortedTree, lang: str) -> str:
     from html import escape  # imported late: it has the names of all entities
 
-    title = escape(f"torchferry port: {ported.root} → {ported.target.title.render(lang)}")
-    parts = [
-        f'<!doctype html><html lang="{lang}"><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
-        f"content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>{title}</title>",
-        f"<style>{_STYLE}</style><h1>{title}</h1><pre>{escape(chr(10).join(table(ported, lang)))}</pre>",
-    ]
+    from torchferry.core.web_page import web_page
+
+    title = f"torchferry port: {ported.root} → {ported.target.title.render(lang)}"
+    parts = [f"<pre>{escape(chr(10).join(table(ported, lang)))}</pre>"]
     for kind, items in by_kind(ported.items):
         shown = " class=blocks" if kind.blocks else ""
         parts.append(f"<h2{shown}>{escape(kind.name)} ({len(items)})</h2><p>{escape(kind.why.render(lang))}.</p>")
@@ -214,7 +212,7 @@ def _html(ported: PortedTree, lang: str) -> str:
             for item in items
         ]
         parts.append("</table>")
-    return "\n".join(parts) + "</html>\n"
+    return web_page(_visible(title), _STYLE, ["\n".join(parts)], lang)
 
 
 def summary(ported: PortedTree) -> Message:

@@ -87,7 +87,7 @@ def summary_page(run: ProfiledRun, lang: str) -> str:
     body += _other_tables(summary, lang)
     body.append(heading(say("flame graph of modules and operators").render(lang)))
     body.append(f'<div class="flame">{flame.draw(summary, lang)}</div>')
-    return framed(headline(run, summary).render(lang), not summary.trace.faults, body, lang)
+    return framed(headline(run, summary).render(lang), not summary.trace.faults, body, lang, _script())
 
 
 def comparison_page(comparison: TraceComparison, lang: str) -> str:
@@ -118,7 +118,11 @@ def comparison_page(comparison: TraceComparison, lang: str) -> str:
     if comparison.settings:
         body.append(heading(say("settings that differ").render(lang)))
         body.append(table(heads(lang, "", say("base"), say("target")), comparison.settings))
-    return framed(verdict(comparison).render(lang), not comparison.obstacles, body, lang)
+    return framed(verdict(comparison).render(lang), not comparison.obstacles, body, lang, _script())
+
+
+def _script() -> str:
+    return _SCRIPT.read_text(encoding="utf-8")
 
 
 def _style() -> str:
@@ -202,7 +206,6 @@ def _timeline(runs: Sequence[tuple[Summary, str]], lang: str) -> list[str]:
         heading(say("timeline").render(lang)),
         '<div id="timeline"></div><p id="timeline-tip"></p>',
         f'<script type="application/json" id="timeline-data">{text}</script>',
-        f"<script>{_SCRIPT.read_text(encoding='utf-8')}</script>",
     ]
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.core.web_page import web_page
 from torchferry.numerics.curves.comparison import Compared, CurveComparison
 from torchferry.numerics.curves.curve import KeyKind, shown
 from torchferry.numerics.curves.judging import percent
@@ -264,7 +265,7 @@ def render(comparison: CurveComparison, lang: str, log_scale: bool = False) -> s
     Raises:
         UsageError: a logarithmic scale is asked for and a curve is not above 0.
     """
-    title = escape(curves.headline(comparison).render(lang))
+    title = curves.headline(comparison).render(lang)
     kind = "met" if comparison.passed else "unmet"
     sides = [
         (say("reference"), comparison.references),
@@ -279,13 +280,7 @@ def render(comparison: CurveComparison, lang: str, log_scale: bool = False) -> s
     smoothed = ""
     if comparison.smoothing.kind != "none":
         smoothed = f"<p>{escape(say('smoothed before comparing: {how}', how=comparison.smoothing).render(lang))}</p>"
-    language = "zh" if lang == "zh" else "en"
-    return (
-        f'<!doctype html><html lang="{language}"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{_STYLE}{STYLE}</style></head><body>"
-        f'<h1 class="{kind}">{title}</h1>{files}{body}{smoothed}{notes}</body></html>\n'
-    )
+    return web_page(title, _STYLE + STYLE, [files, body, smoothed, notes], lang, kind=kind)
 
 
 def _metric(compared: Compared, lang: str, log_scale: bool) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.core.messages import say, say_in, say_plural
+from torchferry.core.web_page import web_page
 from torchferry.numerics.report.compare import compared, extent, failed
 from torchferry.numerics.report.compare import lines as compare_lines
 from torchferry.numerics.report.nan import incomplete, place
@@ -24,16 +25,9 @@ OPEN = 0.5
 """Branches from this level on are shown open."""
 
 
-def framed(title: str, well: bool, body: Iterable[str], lang: str) -> str:
-    """Return a whole page."""
-    language = "zh" if lang == "zh" else "en"
-    kind = "met" if well else "unmet"
-    return (
-        f'<!doctype html><html lang="{language}"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
-        f'<h1 class="{kind}">{escape(title)}</h1>{"".join(body)}</body></html>\n'
-    )
+def framed(title: str, well: bool, body: Iterable[str], lang: str, script: str = "") -> str:
+    """Return a whole page, with a script that it runs."""
+    return web_page(title, _STYLE, body, lang, kind="met" if well else "unmet", script=script)
 
 
 def paragraphs(lines: Iterable[str]) -> str:

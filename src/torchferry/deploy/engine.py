@@ -1,0 +1,52 @@
+"""The programs of Ansible, which are started and never imported: where they are, what they see of ours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from torchferry.core.errors import UsageError
+from torchferry.core.importable import is_importable
+from torchferry.core.messages import say
+
+CONFIGURATION = Path(__file__).parent / "ansible" / "ansible.cfg"
+"""How Ansible works for us, whatever the user's own configuration says: that is made for other playbooks."""
+
+
+def ansible(program: str) -> str:
+    """Return the path of a program of Ansible, that of our own environment first.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    path = shutil.which(program, path=_path())
+    if path is None or not is_importable("ansible_runner"):
+        raise UsageError(
+            say("Ansible is not installed here"),
+            say("pip install 'torchferry[deploy]'"),
+        )
+    return path
+
+
+def environment(configuration: Path = CONFIGURATION, passwords: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables that a program of Ansible sees.
+
+    Args:
+        configuration: Its `ansible.cfg`.
+        passwords: What the user typed, by what it is for.
+    """
+    variables = {**os.environ, "PATH": _path(), "LC_ALL": "C.UTF-8"}
+    for name in [name for name in variables if name.startswith("ANSIBLE_") and name != "ANSIBLE_COLLECTIONS_PATH"]:
+        del variables[name]  # what a shell sets for other playbooks
+    variables["ANSIBLE_CONFIG"] = str(configuration)
+    variables["ANSIBLE_HOST_KEY_CHECKING"] = "True"  # ansible-runner turns it off where nobody says anything
+    if passwords and "ssh" in passwords:  # for what is sent beside Ansible's own connection
+        variables["SSHPASS"] = passwords["ssh"]
+    return variables
+
+
+def _path() -> str:
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

@@ -1,0 +1,58 @@
+"""Folders for the time of a command: gone afterwards, those of killed commands too, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchferry.deploy.temporary import own_folder
+
+PREFIX = "torchferry-deploy-"
+HOLDS = f"""
+import time
+from torchferry.deploy.temporary import own_folder
+with own_folder({PREFIX!r}) as folder:
+    (folder / "secret").write_text("x")
+    print(folder, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_what_a_killed_command_left_is_removed_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    other = tmp_path / "other"
+    other.mkdir(0o700)
+    (other / "lock").touch()
+    os.symlink(other, tmp_path / f"{PREFIX}link")
+    without_lock, open_to_all = tmp_path / f"{PREFIX}mine", tmp_path / f"{PREFIX}theirs"
+    without_lock.mkdir(0o700)
+    open_to_all.mkdir()
+    open_to_all.chmod(0o755)
+    (open_to_all / "lock").touch()
+    (tmp_path / f"{PREFIX}file").touch()
+    stays = sorted(tmp_path.iterdir())
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", HOLDS], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    try:
+        folders = [Path(process.stdout.readline().strip()) for process in processes if process.stdout]
+        processes[0].send_signal(signal.SIGKILL)
+        processes[0].wait()
+        assert [(folder / "secret").exists() for folder in folders] == [True, True]
+        with own_folder(PREFIX) as folder:
+            assert folder.stat().st_mode & 0o777 == 0o700
+            assert [each.exists() for each in folders] == [False, True], "the one in use stays"
+        assert sorted(tmp_path.iterdir()) == sorted([*stays, folders[1]])
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
