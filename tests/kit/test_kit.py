@@ -115,10 +115,19 @@ def test_an_edited_file_is_kept_and_an_untouched_one_follows_the_project(tmp_pat
     code.write_text('import torch\ntorch.ones(1).to("cuda")\n', encoding="utf-8")
     both = migrated()
     assert [place for place in ("| train.py:22 |", "| more.py:2 |", "\npython train.py\n") if place not in both] == []
+    first_status = torchferry("migrate", "-t", "musa", "--kit", tmp_path).returncode
     guide.write_text("my notes\n", encoding="utf-8")
-    code.write_text('import torch\ntorch.ones(2).to("cuda")\n', encoding="utf-8")
-    assert torchferry("migrate", "-t", "musa", "--kit", tmp_path).returncode == 2
-    assert guide.read_text(encoding="utf-8") == "my notes\n"
+    for program, needs in (("torch.ones(2)", "1.15.0"), ("torch.ones(2)", "1.16.0"), ('torch.ones(2).to("cuda")', "1")):
+        code.write_text(f"import torch\n{program}\n", encoding="utf-8")
+        lists.write_text(f"{REQUIREMENTS}apex\nscipy=={needs}\n", encoding="utf-8")
+        again = torchferry("migrate", "-t", "musa", "--kit", tmp_path)
+        assert again.returncode == first_status, again.stderr  # what is left in the code, and no refusal
+        assert guide.name in again.stderr
+        assert guide.read_text(encoding="utf-8") == "my notes\n"
+        for other in ("requirements_musa.txt", "test_musa_setup.py"):
+            assert f"scipy=={needs}" in (tmp_path / other).read_text(encoding="utf-8")
+    undone = torchferry("undo", tmp_path)
+    assert guide.read_text(encoding="utf-8") == "my notes\n", undone.stdout
 
 
 @pytest.mark.parametrize(("options", "says"), [(["--out", "copy"], "Remove this folder"), (["--diff"], "git apply -R")])

@@ -223,6 +223,7 @@ def test_all_forms_say_the_same(tmp_path: Path) -> None:
         ("shape", "aten::addmm 16x8 8x4 | float"),
         ("kernel", "ncclDevKernel"),
         ("module", "outside of modules"),
+        ("stack", "profile --stack -- COMMAND"),
     ):
         assert row in run("show", path, "--by", by).output
     page = run("show", path, "-f", "html").output

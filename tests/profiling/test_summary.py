@@ -144,6 +144,22 @@ def test_modules_hold_their_operators_and_those_of_their_backward(tmp_path: Path
     assert rows == {"Net_0.Linear_0": 17_000, "": 3_000}
 
 
+def test_stacks_are_of_the_program_and_the_backward_has_its_forwards(tmp_path: Path) -> None:
+    sequence = {"Sequence number": 5}
+    frames = ["train.py(9): <module>", "train.py(5): step", "torch/nn/functional.py(1): linear", "<built-in linear>"]
+    events = [
+        step(0, 0, 100),
+        *(host("python_function", name, 1 + depth, 40 - 2 * depth) for depth, name in enumerate(frames)),
+        *launched("aten::addmm", 10, 20, 10, 1, **sequence, **{"Fwd thread id": 0}),
+        host("cpu_op", "AddmmBackward0", 50, 30, AUTOGRAD, **sequence, **{"Fwd thread id": 1}),
+        host("cuda_runtime", "cudaLaunchKernel", 60, 2, AUTOGRAD, correlation=2),
+        work("kernel", "k", 65, 7, 2),
+        *launched("aten::add_", 85, 95, 3, 3),
+    ]
+    rows = {row.name: row.device_self for row in summary_of(events, tmp_path).rows("stack")}
+    assert rows == {"train.py(5): step < train.py(9): <module>": 17_000, "": 3_000}
+
+
 def test_arrows_link_work_and_what_a_plugin_calls_counts_for_torchs_operator(tmp_path: Path) -> None:
     summary = summarise(read(written(tmp_path / "trace_view.json", NPU_ROWS)))
     assert not summary.marked

@@ -58,6 +58,8 @@ async def run(arguments: Sequence[str], seconds: float, *, cwd: Path | None = No
     Raises:
         TorchferryError: the time is over, or it ended with an error of use; its message is that of the command.
     """
+    if any("\0" in each for each in arguments):
+        raise TorchferryError(say("an argument holds a null character"))
     with TemporaryDirectory(prefix="torchferry-") as folder:
         file = Path(folder, "report")
         command = [

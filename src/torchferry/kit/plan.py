@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from torchferry.backends.portable import INSTALLED
@@ -137,11 +137,11 @@ def kit_of(
     return Kit(root, project, target, style, lang, needs, targeted, made)
 
 
-def kit_writes(kit: Kit, outcome: CodeOutcome) -> Iterator[Write]:
-    """Yield the files of a kit that are not there as they are to be.
+def kit_writes(kit: Kit, outcome: CodeOutcome) -> tuple[list[Write], list[str]]:
+    """Return the files of a kit that are not there as they are to be, and which of them stay as somebody edited them.
 
     Raises:
-        TorchferryError: a file of that name is there, and torchferry did not write it or somebody edited it.
+        TorchferryError: a file of that name is there, and torchferry did not write it.
     """
     needs = kit.needs
     texts = dict(kit.targeted.files)
@@ -169,14 +169,13 @@ def kit_writes(kit: Kit, outcome: CodeOutcome) -> Iterator[Write]:
     )
     texts[kit.readme] = readme(migrated, kit.lang)
     texts[kit.guide] = guide(migrated, kit.lang)
-    for path in sorted(texts):
-        write = _write(kit, path, texts[path].encode())
-        if write is not None:
-            yield write
+    asked = [_write(kit, path, texts[path].encode()) for path in sorted(texts)]
+    writes = [write for write in asked if write is not None and write.before != write.after]
+    return writes, [write.path for write in asked if write is not None and write.before == write.after]
 
 
 def _write(kit: Kit, path: str, data: bytes) -> Write | None:
-    """Return what is to be written, if anything is.
+    """Return what is to be written, if anything is; where somebody edited the file, what is there.
 
     Raises:
         TorchferryError: the file is somebody's own.
@@ -191,6 +190,8 @@ def _write(kit: Kit, path: str, data: bytes) -> Write | None:
         return None
     ours = kit.made.get(path) == hashlib.sha256(present).hexdigest()
     if not ours and not untouched(present.decode("utf-8", "replace")):
+        if path in kit.made:
+            return Write(path, present, present)
         raise TorchferryError(
             say("`{path}` exists, and is not as torchferry wrote it: the kit does not overwrite it", path=path),
             say("move it away, or migrate without --kit"),

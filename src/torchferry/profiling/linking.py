@@ -8,8 +8,11 @@ of a thread. The operator is the innermost one that this thread was in. The numb
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from torchferry.profiling.records import ANNOTATION, MODULE, OPERATOR, RUNTIME, HostCall, RankTrace
+from torchferry.profiling.records import ANNOTATION, MODULE, OPERATOR, PYTHON, RUNTIME, HostCall, RankTrace
+
+_Known = TypeVar("_Known", str, int)
 
 
 @dataclass
@@ -21,6 +24,8 @@ class Links:
         inner: For each call the nanoseconds in operators directly inside it, which its own time leaves out.
         module: For each operator the module it belongs to, outermost first: `GPT.Block_0.Linear_1`. An operator of the
             backward has the module of its forward. Only for those that have one.
+        frame: For each operator and Python function the Python function around it. An operator of the backward that
+            no function calls has that of its forward. Only where the trace has stacks.
         started_by: For each work the operator that started it, -1 where the trace does not say.
         launched: For each work the moment at which the host started it, -1 where the trace does not say.
         operators: The operators, those inside of others before these.
@@ -31,6 +36,7 @@ class Links:
     operator: list[int]
     inner: list[int]
     module: dict[int, str] = field(default_factory=dict)
+    frame: dict[int, int] = field(default_factory=dict)
     started_by: list[int] = field(default_factory=list)
     launched: list[int] = field(default_factory=list)
     operators: list[int] = field(default_factory=list)
@@ -51,13 +57,8 @@ def link(trace: RankTrace) -> Links:
     for events in threads:
         events.sort()
         _sweep(calls, events, links, probes)
-    by_sequence = {
-        calls[index].sequence: module
-        for index, module in links.module.items()
-        if calls[index].sequence >= 0 and not calls[index].forward_thread
-    }
-    if by_sequence:
-        _give_backward_modules(calls, links, by_sequence)
+    _give_to_backward(calls, links, links.module)
+    _give_to_backward(calls, links, links.frame)
     launches = {
         call.correlation: index for index, call in enumerate(calls) if call.kind == RUNTIME and call.correlation
     }
@@ -104,17 +105,22 @@ def _sweep(
     """Go through a thread's calls in the order of their start, with those that are open on a stack."""
     operators: list[int] = []
     modules: list[tuple[int, str]] = []
+    frames: list[int] = []
     for start, _, _, index in events:
         while operators and calls[operators[-1]].end <= start:
             operators.pop()
         while modules and modules[-1][0] <= start:
             modules.pop()
+        while frames and calls[frames[-1]].end <= start:
+            frames.pop()
         innermost = operators[-1] if operators else -1
         if index <= -2:
             probes[-2 - index] = innermost
             continue
         call = calls[index]
         links.operator[index] = innermost
+        if frames and call.kind in (OPERATOR, PYTHON):
+            links.frame[index] = frames[-1]
         if call.kind == OPERATOR:
             if innermost >= 0:
                 links.inner[innermost] += min(call.end, calls[innermost].end) - start
@@ -124,19 +130,28 @@ def _sweep(
         elif call.kind == MODULE:
             path = f"{modules[-1][1]}.{call.name}" if modules else call.name
             modules.append((call.end, path))
+        elif call.kind == PYTHON:
+            frames.append(index)
 
 
-def _give_backward_modules(calls: list[HostCall], links: Links, by_sequence: dict[int, str]) -> None:
-    """Give operators of the backward the module of their forward; what they call inherits it."""
+def _give_to_backward(calls: list[HostCall], links: Links, known: dict[int, _Known]) -> None:
+    """Give operators of the backward what is known of their forward; what they call inherits it."""
+    by_sequence = {
+        calls[index].sequence: fact
+        for index, fact in known.items()
+        if calls[index].sequence >= 0 and not calls[index].forward_thread
+    }
+    if not by_sequence:
+        return
     for index in sorted(range(len(calls)), key=lambda number: calls[number].start):
         call = calls[index]
-        if call.kind != OPERATOR or index in links.module:
+        if call.kind != OPERATOR or index in known:
             continue
-        module = by_sequence.get(call.sequence, "") if call.sequence >= 0 and call.forward_thread else ""
-        if not module and links.operator[index] >= 0:
-            module = links.module.get(links.operator[index], "")
-        if module:
-            links.module[index] = module
+        fact = by_sequence.get(call.sequence) if call.sequence >= 0 and call.forward_thread else None
+        if fact is None and links.operator[index] >= 0:
+            fact = known.get(links.operator[index])
+        if fact is not None:
+            known[index] = fact
 
 
 def is_step(call: HostCall) -> bool:

@@ -179,6 +179,8 @@ class StepRecorder:
             on_trace_ready=self._write,
             **settings,
         )
+        if options["stack"] and isinstance(self._profiler, torch.profiler.profile):
+            self._modules = None  # it marks them itself then, and a path would have each name twice
         self._profiler.start()
 
     def _while_recording(self) -> None:

@@ -212,18 +212,29 @@ _TIME_TITLES = {
     "operator": translatable("operators"),
     "shape": translatable("operators by shape"),
     "module": translatable("modules"),
+    "stack": translatable("stacks of the program, the innermost function first"),
     "kernel": translatable("kernels"),
+}
+
+
+_UNNAMED = {
+    "module": translatable("outside of modules"),
+    "stack": translatable("outside of Python"),
+    "": translatable("unknown operator"),
 }
 
 
 def _time_lines(summary: Summary, by: str, top: int, lang: str) -> Iterator[str]:
     timed = summary.rows(by)
     steps = len(summary.steps)
+    if by == "stack" and not any(row.name for row in timed):
+        yield say("the trace has no stacks: record it with `torchferry profile --stack -- COMMAND`").render(lang)
+        return
     whole = sum(_own(summary, row) for row in timed) or 1
     where = say("own ms a step on the device") if summary.on_device else say("own ms a step on the CPU")
     rows = [heads(lang, say(_TIME_TITLES[by]), where, "%", say("calls a step"))]
     for row in timed[:top]:
-        name = row.name or (say("outside of modules") if by == "module" else say("unknown operator")).render(lang)
+        name = row.name or say(_UNNAMED.get(by, _UNNAMED[""])).render(lang)
         own = _own(summary, row)
         rows.append(
             [

@@ -40,8 +40,14 @@ from torchferry.profiling.records import (
 PARTS = ("compute", "communication", "copies", "data", "idle")
 """The parts of a step's time, in the order of the table above."""
 
-BY = ("operator", "shape", "module", "kernel")
+BY = ("operator", "shape", "module", "stack", "kernel")
 """By what the time can be summed."""
+
+_FRAMES = 5
+"""Functions of a stack that are shown, the innermost first: as many as `group_by_stack_n=5` of torch."""
+
+_NOT_THE_PROGRAMS = ("torch/", "torchferry/", "<")
+"""How functions of torch, of the recorder and of C begin in a stack."""
 
 _INSTANCE = re.compile(r"(?:_+\d+)+\Z")
 """What a vendor's library puts behind the name of each call: `allReduce__906_0_1`."""
@@ -382,12 +388,18 @@ def _time_rows(summary: Summary, by: str, without: frozenset[int] = frozenset())
         and _within(links.launched[number] if links.launched[number] >= 0 else work.start, window)
     ]
     sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
+    stacks: dict[int, str] = {}
     for index in links.operators:
         call = trace.calls[index]
         if not _within(call.start, window) or is_step(call) or index in without:
             continue
         if by == "module":
             key = (links.module.get(index, ""), "")
+        elif by == "stack":
+            frame = links.frame.get(index, -1)
+            if frame not in stacks:
+                stacks[frame] = _stack(trace, links, frame)
+            key = (stacks[frame], "")
         elif by == DISPATCHED:
             key = (_dispatched(trace, links, index), "")
         else:
@@ -395,7 +407,7 @@ def _time_rows(summary: Summary, by: str, without: frozenset[int] = frozenset())
         entry = sums[key]
         duration = call.end - call.start
         outer = links.operator[index]
-        if by == "module":
+        if by in ("module", "stack"):
             whole = outer < 0
         else:  # an operator inside of one of its own name is the same call, dispatched again
             while outer >= 0 and trace.calls[outer].name != call.name:
@@ -415,6 +427,16 @@ def _time_rows(summary: Summary, by: str, without: frozenset[int] = frozenset())
     if summary.on_device:
         return tuple(sorted(rows, key=lambda row: (-row.device_self, -row.host_self, row.name, row.detail)))
     return tuple(sorted(rows, key=lambda row: (-row.host_self, row.name, row.detail)))
+
+
+def _stack(trace: RankTrace, links: Links, frame: int) -> str:
+    """Return the functions of the program around a call, the innermost first; torch's own where there is no other."""
+    names: list[str] = []
+    while frame >= 0:
+        names.append(trace.calls[frame].name)
+        frame = links.frame.get(frame, -1)
+    own = [name for name in names if not name.startswith(_NOT_THE_PROGRAMS)]
+    return " < ".join((own or names)[:_FRAMES])
 
 
 def _dispatched(trace: RankTrace, links: Links, index: int) -> str:

@@ -187,7 +187,7 @@ class FileExaminer:
         request = self._request._replace(rewrite=rewrite)
         project = Project(request.root, self._paths)
         item = _engine(request, project).examine(entry, rewrite=rewrite, data=data)._replace(before=data)
-        if request.target.module or not item.uses_device or not _may_import(request, item):
+        if request.target.module or not item.needs_plugin or not _may_import(request, item):
             return item
         if not _is_imported_everywhere(request) and not _is_program(item, self._graph(project), request.entry_points):
             return item
@@ -270,7 +270,10 @@ def _plugin_imports(
     if request.target.module:  # its names load the plugin when they are first asked for
         return entries, examined
     everywhere = _is_imported_everywhere(request)
-    needing = (using if everywhere else set()) | set(entries)
+    needing = {item.path for item in examined if item.needs_plugin}
+    if needing != using:
+        reaching = graph.reaching(needing)
+    needing = (needing if everywhere else set()) | {path for path in entries if path in reaching}
     done: list[FileResult] = []
     for item in examined:
         ready = item.importing
@@ -306,7 +309,7 @@ def _with_import_ready(request: Request, item: FileResult) -> FileResult:
         item.kind is Kind.NOTEBOOK
         or item.outline.is_program
         or item.is_script
-        or (item.uses_device and _is_imported_everywhere(request))
+        or (item.needs_plugin and _is_imported_everywhere(request))
     )
     return item._replace(importing=_with_import(request, item, anyhow=False)) if is_likely else item
 

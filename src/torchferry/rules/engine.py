@@ -21,7 +21,7 @@ from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
 from torchferry.rules.file_result import Afterwards, FileResult, InternalFailure, Selection
 from torchferry.rules.groups import without_overlaps
-from torchferry.rules.imports.plugin_import import device_findings
+from torchferry.rules.imports.plugin_import import device_findings, needs_plugin
 from torchferry.rules.mentions import speaks_of_cuda, unreported_mentions
 from torchferry.rules.pipeline import Circumstances, run_pipeline
 from torchferry.rules.references import api_means_cuda
@@ -150,6 +150,7 @@ class Engine:
             examined = examined._replace(
                 parsed=True,
                 uses_device=bool(device_findings(native)),
+                needs_plugin=bool(device_findings(native)) if self.redirected else needs_plugin(native),
                 main_uses_device=_main_uses_device(context, device_findings(native)),
                 is_script=entry.kind is Kind.NOTEBOOK or _is_script(context.file.tree),
                 exports=_exports(context),

@@ -80,6 +80,7 @@ class FileResult(NamedTuple):
         parsed: Whether it was parsed as Python, for which it had to speak of something that is looked for.
         outline: What a Python file imports; None for other files.
         uses_device: Whether a Python file will use the target's device.
+        needs_plugin: Whether that takes the plugin, or the redirect; not where a fix leaves the device out.
         main_uses_device: Whether the part below `if __name__ == "__main__"` may use it, by what it calls in the file.
         is_script: Whether a Python file does things when it is imported, as one that is started does.
         exports: Names of `torch.cuda` that a Python file binds in its own scope.
@@ -99,6 +100,7 @@ class FileResult(NamedTuple):
     parsed: bool = False
     outline: Outline | None = None
     uses_device: bool = False
+    needs_plugin: bool = False
     main_uses_device: bool = True
     is_script: bool = False
     exports: tuple[str, ...] = ()

@@ -203,8 +203,17 @@ def _kept(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 def _devices(context: PythonContext, given: ast.expr) -> Iterator[ast.expr]:
     """Yield the parts of an expression that stand for the device."""
     if isinstance(given, ast.IfExp):
-        for branch in (given.body, given.orelse):
-            yield from _devices(context, branch)
+        branches = [given.body, given.orelse]
+        devices = [list(_devices(context, branch)) for branch in branches]
+        chosen = [branch for branch, parts in zip(branches, devices, strict=True) if parts == [branch]]
+        if (
+            chosen
+            and _may_be_left_out(context, given.test)
+            and all(_is_cpu(item) for item in branches if item not in chosen)
+        ):
+            yield given  # the CPU or the CPU is no choice
+        else:
+            yield from (part for parts in devices for part in parts)
     elif isinstance(given, ast.Constant):
         if _names_cuda(given):
             yield given
@@ -228,6 +237,21 @@ def _devices(context: PythonContext, given: ast.expr) -> Iterator[ast.expr]:
         yield given
 
 
+def _may_be_left_out(context: PythonContext, condition: ast.expr) -> bool:
+    """Whether a condition does nothing but ask; a call does, other than one of torch."""
+    return not any(
+        isinstance(part, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom))
+        or (isinstance(part, ast.Call) and not (context.names.qualified(part.func) or "").startswith("torch."))
+        for part in ast.walk(condition)
+    )
+
+
+def _is_cpu(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call) and len(value.args) == 1 and not value.keywords:
+        value = value.args[0]
+    return isinstance(value, ast.Constant) and value.value == "cpu"
+
+
 def _is_elsewhere(value: ast.expr) -> bool:
     """Whether a value is the CPU or `meta`, by name or as a device, None, or a function or table of locations."""
     if isinstance(value, ast.Call) and len(value.args) == 1 and not value.keywords:
@@ -240,7 +264,13 @@ def _is_elsewhere(value: ast.expr) -> bool:
 
 
 def _names_cuda(location: ast.expr) -> bool:
-    """Whether an expression certainly names a CUDA device: a string, one with an index put in, or a device of it."""
+    """Whether an expression certainly names a CUDA device: a string, one with an index put in, or a device of it.
+
+    So does a choice between such ones and the CPU.
+    """
+    if isinstance(location, ast.IfExp):
+        branches = [branch for branch in (location.body, location.orelse) if not _is_cpu(branch)]
+        return bool(branches) and all(map(_names_cuda, branches))
     if isinstance(location, ast.Call):
         function = location.func
         if isinstance(function, ast.Attribute) and function.attr == "format":

@@ -19,6 +19,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.rules.base import Rule
+from torchferry.rules.device.load_onto_device import ON_CPU
 from torchferry.source.insertion import has_torch_import, import_edit, imports_module
 from torchferry.source.text import SourceText
 
@@ -55,6 +56,24 @@ class PluginImport(Rule):
 def device_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings that change how a file uses the device, rather than paths or commands in it."""
     return [finding for finding in findings if finding.edits and finding.code[:3] in DEVICE_FAMILIES]
+
+
+def needs_plugin(findings: Iterable[Finding]) -> bool:
+    """Whether a file with these findings uses a device once they are fixed; what loads to the CPU instead does not.
+
+    A fix whose place is within such a one goes with it.
+    """
+    using: list[Finding] = []
+    replaced: list[Edit] = []
+    for finding in device_findings(findings):
+        if any(edit.text != ON_CPU for edit in finding.edits):
+            using.append(finding)
+        elif finding.grade is Grade.SAFE:
+            replaced += finding.edits
+    return any(
+        not any(part.start <= edit.start and edit.end <= part.end for edit in finding.edits for part in replaced)
+        for finding in using
+    )
 
 
 DEVICE_FAMILIES = frozenset({"AMP", "BKD", "CUD", "DEV", "DST", "IMP", "MEM", "PRF", "RNG", "STR"})
