@@ -296,7 +296,7 @@ def shapes(npu: Any) -> tuple[Any, Any]:
         *(npu.npu_transpose(card, [2, 0, 1]), npu.npu_pad(card, [0, 0, 1, 0, 0, 2]), npu.npu_sort_v2(card)),
         *(npu.npu_one_hot(torch.tensor([1, 0, 2]).int().to("npu"), depth=3), npu.npu_max(card, 1)[0]),
         *(npu.npu_broadcast(card[:, :1], [2, 5, 4]), npu.npu_slice(card, [0, 1, 0], [2, 2, 4])),
-        npu.npu_slice(card, [0, 1, 0], [2, 2, 4], out=torch.zeros(2, 2, 4).npu()),
+        npu.npu_slice(card, [0, 1, 0], [2, 2, 4], out=torch.zeros(2, 2, 4).to("npu")),
         *(npu.npu_format_cast(card, 29), npu.npu_sign_bits_unpack(npu.npu_sign_bits_pack(card, 1), 1, torch.float32)),
     ]
     padded = torch.zeros(2, 4, 6)
