@@ -296,13 +296,14 @@ def shapes(npu: Any) -> tuple[Any, Any]:
         *(npu.npu_transpose(card, [2, 0, 1]), npu.npu_pad(card, [0, 0, 1, 0, 0, 2]), npu.npu_sort_v2(card)),
         *(npu.npu_one_hot(torch.tensor([1, 0, 2]).int().to("npu"), depth=3), npu.npu_max(card, 1)[0]),
         *(npu.npu_broadcast(card[:, :1], [2, 5, 4]), npu.npu_slice(card, [0, 1, 0], [2, 2, 4])),
+        npu.npu_slice(card, [0, 1, 0], [2, 2, 4], out=torch.zeros(2, 2, 4).to("npu")),
         *(npu.npu_format_cast(card, 29), npu.npu_sign_bits_unpack(npu.npu_sign_bits_pack(card, 1), 1, torch.float32)),
     ]
     padded = torch.zeros(2, 4, 6)
     padded[:, 1:, :4] = x
     expected = [
         *(torch.einsum("ijk->jik", x).reshape(3, 8), x, torch.einsum("ijk->kij", x), padded, x.sort(-1).values),
-        *(torch.eye(3)[[1, 0, 2]], x.amax(1), x[:, :1].repeat(1, 5, 1), x[:, 1:], x, x.sign().reshape(1, -1)),
+        *(torch.eye(3)[[1, 0, 2]], x.amax(1), x[:, :1].repeat(1, 5, 1), x[:, 1:], x[:, 1:], x, x.sign().reshape(1, -1)),
     ]
     return got, expected
 

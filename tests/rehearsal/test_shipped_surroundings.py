@@ -154,6 +154,7 @@ def test_half_precision_is_the_cpus_and_formats_sparse_tensors_and_the_profiler_
     assert "PROFILED" in out
     events = {(event["kind"], event["subject"]) for event in summary["events"]}  # type: ignore[attr-defined]
     assert {("not-rehearsed", "aten::quantize_per_tensor"), ("not-rehearsed", "aclprofInit")} <= events
+    assert ("missing-operator", "aten::addmm (sparse)") in events
 
 
 @with_wheel

@@ -671,6 +671,9 @@ print("done")
 # Torch catches the refusal of the nested transpose and goes on to its other way, which ends so; the summary has both.
 _WITHOUT_TRANSPOSE = "scaled_dot_product_attention: If inputs are nested tensors they must be contiguous"
 
+# Its product has no element that is zero, nor an index twice.
+_OTHER_ELEMENTS = "AssertionError"
+
 NPU = {
     "MADE": dict.fromkeys(MADE, ""),
     "COMPUTED": {
@@ -688,14 +691,17 @@ NPU = {
         "smm": "'aten::sspaddmm.out'",
         "sampled_addmm": "'aten::sparse_sampled_addmm' with a sparse compressed",
         "add, csr": "'aten::add.out' with a sparse compressed",
+        **dict.fromkeys(
+            ("mul", "mul, number", "mul, number on the left", "mul, dense", "mul, dense scalar"), _OTHER_ELEMENTS
+        ),
         "sparse.softmax": "'aten::_sparse_softmax'",
         "sparse.log_softmax": "'aten::_sparse_log_softmax'",
         "index_select": "'aten::index_select' with a sparse",
     },
     "GRADIENTS": {
-        "coalesce": "",
+        "coalesce": _OTHER_ELEMENTS,
         "embedding, SGD": "",
-        "embedding, SparseAdam": "",
+        "embedding, SparseAdam": "RuntimeError: The size of tensor a (",
         "embedding bag, sum": "",
         "accumulated": "",
         "sparse.sum": "'aten::_sparse_sum_backward'",

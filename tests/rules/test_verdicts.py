@@ -171,6 +171,24 @@ def test_sparse_tensors_where_the_table_says_that_there_are_none(tmp_path: Path)
     assert report(tmp_path, files, "npu").verdict is ProjectVerdict.READY
 
 
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("npu@2.13.0", "drops the zeros of a product"),
+        ("npu@2.9.0", "calls `aten::mul.out`"),
+        ("musa", "calls `aten::sparse_mask`"),
+    ],
+)
+def test_an_optimizer_of_sparse_gradients_is_judged_by_the_operators_that_it_calls(
+    tmp_path: Path, target: str, why: str
+) -> None:
+    files = {
+        "train.py": "import torch\nlayer = torch.nn.Embedding(3, 4, sparse=True)\ntorch.optim.SparseAdam([layer])\n"
+    }
+    (finding,) = [each for each in report(tmp_path, files, target).work if "SparseAdam" in str(each.message)]
+    assert why in str(finding.message)
+
+
 def test_files_that_no_rule_speaks_of_are_not_parsed(tmp_path: Path) -> None:
     files = {"data.py": "print 'difficult', sparse, 8bit\n"}
     assert report(tmp_path, files).findings == ()

@@ -11,6 +11,7 @@ A plugin's list is long and flat, so it has a file of its own, `ops.toml`, besid
     fallback_switch_value = "1"         # the value that does,
     fallback_switched = "error"         # and what the plugin does then
     fallback_operators = "VENDOR_ON_CPU" # variable with a list of operators that the plugin runs on the CPU, if any
+    sparse_products = "dense"           # one of PRODUCTS: how sparse tensors are multiplied
     fallback_ignored = "VENDOR_MODE"    # variables that circulate for this, and that nothing is known to read
 
     [sources]
@@ -56,6 +57,10 @@ from torchferry.core.messages import Bilingual
 FALLBACKS = ("error", "warn", "silent", "unknown")
 """What a plugin does with an operator it lacks: raise, run it on the CPU with a warning or without a word."""
 
+PRODUCTS = ("", "dense")
+"""How a plugin multiplies sparse COO tensors element by element: as PyTorch does, or as dense tensors whose product is
+made sparse again, which has fewer elements where some are zero."""
+
 _NEW = DATA / "cuda" / "new_operators.toml"
 
 LAYOUTS = ("sparse", "sparse_compressed", "nested")
@@ -79,6 +84,7 @@ class OperatorTable:
         fallback_switch_value: The value of it that does.
         fallback_switched: What the plugin does then, one of `FALLBACKS`.
         fallback_operators: Environment variable with names, separated by commas, that the plugin runs on the CPU.
+        sparse_products: One of `PRODUCTS`.
         fallback_ignored: Variables that guides name for the fallback, and that nothing is known to read.
         registered: Names registered for the device, the plugin's own among them; UNKNOWN without a list.
         autograd: Names registered for autograd on the device.
@@ -101,6 +107,7 @@ class OperatorTable:
     fallback_switched: str = "unknown"
     fallback_operators: str = ""
     fallback_ignored: tuple[str, ...] = ()
+    sparse_products: str = ""
     registered: frozenset[str] | Unknown = UNKNOWN
     autograd: frozenset[str] | Unknown = UNKNOWN
     sparse: frozenset[str] | Unknown = UNKNOWN
@@ -193,6 +200,9 @@ def _read(path: Path) -> OperatorTable:
     switch = file.text(top, "fallback_switch", "top")
     if bool(switch) != ("fallback_switch_value" in top and "fallback_switched" in top):
         raise file.wrong("`fallback_switch`, `fallback_switch_value` and `fallback_switched` go together")
+    products = file.text(top, "sparse_products", "top")
+    if products not in PRODUCTS:
+        raise file.wrong(f"`sparse_products` is `{products}`, which is not known")
     return OperatorTable(
         version=version,
         torch=torch,
@@ -204,6 +214,7 @@ def _read(path: Path) -> OperatorTable:
         fallback_switched=_fallback(file, "fallback_switched") if switch else "unknown",
         fallback_operators=file.text(top, "fallback_operators", "top"),
         fallback_ignored=tuple(file.text(top, "fallback_ignored", "top").split()),
+        sparse_products=products,
         registered=_names(file, operators, "registered"),
         autograd=_names(file, operators, "autograd"),
         **{name: _names(file, operators, name) for name in LAYOUTS},
@@ -224,6 +235,7 @@ _TOP = frozenset(
         "fallback_switched",
         "fallback_operators",
         "fallback_ignored",
+        "sparse_products",
         "sources",
         "operators",
         "forced_fallback",

@@ -147,6 +147,10 @@ class Native:
         """Raise from now on where a memory format but the usual one is asked for; results lie in the usual one."""
         self._library.ferry_refuse_memory_formats()
 
+    def multiply_sparse_as_dense(self) -> None:
+        """Multiply sparse tensors from now on as dense ones, whose product is made sparse again."""
+        self._library.ferry_multiply_sparse_as_dense()
+
     def set_others_fall_back(self, yes: bool) -> None:
         """Say whether operators of other libraries, such as torchvision's, run on the CPU instead."""
         self._library.ferry_set_others_fall_back(int(yes))
@@ -347,6 +351,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_set_rounding": (None, [number, number]),
         "ferry_set_fallback_warns": (None, [number]),
         "ferry_refuse_memory_formats": (None, []),
+        "ferry_multiply_sparse_as_dense": (None, []),
         "ferry_set_others_fall_back": (None, [number]),
         "ferry_set_mode": (None, [text, number, number]),
         "ferry_set_fault": (None, [text, number, ctypes.c_double, whole]),

@@ -90,6 +90,7 @@ class Profile:
         registered: Operators that the plugin registers, without `aten::`; None when nobody knows the list.
         sparse: Those that it registers for sparse COO tensors; None when nobody knows.
         sparse_compressed: For CSR and its relatives.
+        sparse_products: How it multiplies COO tensors, one of `torchferry.backends.operators.PRODUCTS`.
         nested: For nested tensors of strided layout; those of jagged layout are made of dense ones.
         operators_version: Plugin version that this list was read from.
         operators_torch: torch version that it is for; newer operators are in no list.
@@ -116,6 +117,7 @@ class Profile:
     registered: frozenset[str] | None = None
     sparse: frozenset[str] | None = None
     sparse_compressed: frozenset[str] | None = None
+    sparse_products: str = ""
     nested: frozenset[str] | None = None
     operators_version: str = ""
     operators_torch: str = ""
@@ -228,6 +230,7 @@ def make_profile(target: Target, card: str = "", devices: int = 0, file: Path | 
         fallback_operators=frozenset(),
         registered=registered,
         **layouts,
+        sparse_products=table.sparse_products,
         operators_version=table.version,
         operators_torch=table.torch,
         forced_fallback=table.forced_on(base.name),

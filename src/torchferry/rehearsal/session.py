@@ -111,6 +111,8 @@ def _start(rehearsal: Rehearsal) -> Session:
     _imitate(native, profile, operator_modes, backend)
     if refuses_memory_formats(target):
         native.refuse_memory_formats()
+    if profile.sparse_products == "dense":
+        native.multiply_sparse_as_dense()
     autocast.register(native)
     native.set_sink(observers.receive_native_event)
     observers.watch_output()

@@ -108,6 +108,21 @@ for own, torchs, extra in (
     assert isinstance(own([ours], **extra), torch_npu.optim.NpuFusedOptimizerBase)
 """
 
+PRODUCTS = """
+indices, values = torch.tensor([[0, 1, 2], [1, 0, 2]]), torch.tensor([1.0, 2.0, 3.0])
+mask = torch.sparse_coo_tensor(indices, values, (3, 3)).coalesce().npu()
+full = torch.tensor([[0.0, 0, 1], [2, 3, 4], [5, 6, 0]]).npu()
+for product, expected in ((mask * full, 4.0), (full * mask, 4.0), (full.sparse_mask(mask), 2.0)):
+    assert product.indices().tolist() == [[1], [0]] and product.values().tolist() == [expected], product
+assert (mask * 0)._nnz() == 0 and (mask * 2)._values().tolist() == [2, 4, 6]
+try:
+    torch.mul(mask, mask, out=full)
+except RuntimeError as error:
+    assert "expected 'out' to be a sparse tensor" in str(error), error
+else:
+    raise AssertionError
+"""
+
 PROFILER = """
 import os, tempfile, torch_npu
 folder = tempfile.mkdtemp()
@@ -126,9 +141,9 @@ assert len(os.listdir(folder)) == 1
 """
 
 
-def test_npu_operators_optimizers_and_profiler(tmp_path: Path) -> None:
+def test_npu_operators_optimizers_products_and_profiler(tmp_path: Path) -> None:
     process = Process("npu", tmp_path)
-    assert process.run([first("npu"), ATTENTION, FORMULAS, OPTIMIZERS, PROFILER]) == ["ok"] * 5
+    assert process.run([first("npu"), ATTENTION, FORMULAS, OPTIMIZERS, PRODUCTS, PROFILER]) == ["ok"] * 6
 
 
 def test_what_was_missing_is_noted(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@
 #include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseTensorImpl.h>
 #include <ATen/native/DispatchStub.h>
+#include <ATen/ops/copy_sparse_to_sparse.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 
@@ -248,9 +250,10 @@ inline void Call::follow_made(const Made& made) {
 namespace layouts {
 
 // A kernel that composes others: it gets the device's own tensors.
-class AsItIs final : public c10::OperatorKernel {
+class AsItIs : public c10::OperatorKernel {
  public:
   AsItIs(Operator& op, bool missing) : op_(op), missing_(missing) {}
+  ~AsItIs() override = default;
 
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
     if (C10_UNLIKELY(missing_)) {
@@ -272,12 +275,33 @@ class AsItIs final : public c10::OperatorKernel {
     call.check_devices(handle.schema());
     call.before_kernel();
     const c10::OptionalDeviceGuard guard(call.device());
-    handle.redispatchBoxed(op_.host, stack);
+    compute(handle, stack);
   }
+
+ protected:
+  virtual void compute(const c10::OperatorHandle& handle, Stack* stack) { handle.redispatchBoxed(op_.host, stack); }
 
  private:
   Operator& op_;
   bool missing_;
+};
+
+// A product of sparse tensors as plugins compute it that multiply dense ones and make the product sparse again: what is
+// zero in it is not kept, unlike PyTorch's, which has the elements of its inputs. Programs see the other number of them.
+class ThroughDense final : public AsItIs {
+ public:
+  explicit ThroughDense(Operator& op) : AsItIs(op, false) {}
+
+ protected:
+  void compute(const c10::OperatorHandle& /*handle*/, Stack* stack) override {
+    auto out = torch::jit::pop(*stack).toTensor();
+    const auto right = torch::jit::pop(*stack).toTensor();
+    const auto left = torch::jit::pop(*stack).toTensor();
+    TORCH_CHECK(out.is_sparse(), "mul: expected 'out' to be a sparse tensor");
+    const auto dense = [](const at::Tensor& tensor) { return tensor.is_sparse() ? tensor.to_dense() : tensor; };
+    const auto dims = left.is_sparse() ? left.sparse_dim() : right.sparse_dim();
+    torch::jit::push(*stack, at::copy_sparse_to_sparse_(out, at::mul(dense(left), dense(right)).to_sparse(dims)));
+  }
 };
 
 inline void refuse(const c10::OperatorHandle& handle, const Kind& kind) {

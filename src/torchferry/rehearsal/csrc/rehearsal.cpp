@@ -357,6 +357,28 @@ FERRY_API void ferry_refuse_memory_formats() {
   const auto autograd = c10::getAutogradKeyFromBackend(c10::toBackendComponent(ferry::settings().key));
   ferry::library("aten", autograd).impl("contiguous", TORCH_FN(ferry::formats::contiguous));
 }
+// Call it once, after the operators are registered. A mask of a dense tensor is a product too.
+FERRY_API void ferry_multiply_sparse_as_dense() {
+  using namespace ferry;
+  const auto& kind = layouts::kKinds[0];
+  if (!kind.possible()) {
+    return;
+  }
+  Quiet quiet;
+  const c10::WarningUtils::WarningHandlerGuard no_override_warnings(&quiet);
+  auto& device = library("aten", kind.on_device());
+  const auto replace = [&](const char* base, const char* overload, const auto& kernel) {
+    const c10::OperatorName name(std::string("aten::") + base, overload);
+    if (left_out(kind.layout).count(full_name(name)) == 0) {
+      auto& op = Operators::instance().of(*c10::Dispatcher::singleton().findSchema(name), kind.layout, kind.word);
+      device.impl(full_name(name).substr(6).c_str(), kernel(op));
+    }
+  };
+  replace("mul", "out", [](Operator& op) {
+    return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<layouts::ThroughDense>(op));
+  });
+  replace("sparse_mask", "", [](Operator& op) { return as_is(op); });
+}
 FERRY_API void ferry_set_others_fall_back(int yes) { ferry::settings().others_fall_back = yes != 0; }
 FERRY_API void ferry_set_mode(const char* name, int mode, int every_layout) {
   ferry::Operators::instance().set_mode(name, static_cast<ferry::Mode>(mode), every_layout != 0);

@@ -3,7 +3,8 @@
 Every device needs kernels of its own for each sparse layout. Where the plugin registers none, such a tensor raises, and
 there is no fallback. Keep it on the CPU, or make it dense. Where nobody knows what the plugin has, that is noted.
 So it is where sparse tensors are there, and the operator is not that `torch.sparse.mm` and its like come to, or
-`torch.matmul` and `@` of a sparse matrix.
+`torch.matmul` and `@` of a sparse matrix, and where `torch.optim.SparseAdam` raises in its first step: an operator that
+it calls has no kernel for sparse tensors, or drops the zeros of a product, which are what its state begins with.
 
 Why: The operator raises, and no plugin falls back to the CPU for sparse tensors.
 
@@ -47,6 +48,14 @@ _LAYOUTS = {
 _OPTIMIZER = "torch.optim.SparseAdam"
 """It takes sparse gradients alone."""
 
+_OF_OPTIMIZER = ("sparse_mask", "mul.out")
+"""What its first step calls with sparse tensors (torch/optim/_functional.py of torch 2.13), in this order: it takes the
+rows of its state that the gradient has (`sparse_mask`), which is a product with a mask of ones
+(aten/src/ATen/native/sparse/SparseTensor.cpp). It expects as many rows as the gradient has, and its state begins with
+zeros."""
+
+_OPTIMIZER_NAME = "SparseAdam"
+
 _GRADIENTS = ("Embedding", "EmbeddingBag", "embedding", "embedding_bag")
 """What makes sparse gradients with `sparse=True`."""
 
@@ -84,6 +93,8 @@ class SparseTensor(Rule):
         for call, name, layout in making:
             registered = table.layouts[layout]
             if not isinstance(registered, Unknown) and registered:
+                if name == _OPTIMIZER_NAME:
+                    yield from self._optimizer(context, table, registered, call)
                 continue
             if _on_cpu(call) or exemption_reason(context, call) is not None:
                 continue
@@ -100,6 +111,30 @@ class SparseTensor(Rule):
                 name=name,
             )
             yield self.finding(context, span, message, Grade.MANUAL)
+
+    def _optimizer(
+        self, context: PythonContext, table: OperatorTable, registered: frozenset[str], call: ast.Call
+    ) -> Iterator[Finding]:
+        """Yield a finding for an optimizer of sparse gradients that raises in its first step."""
+        lacks = [name for name in _OF_OPTIMIZER if name not in registered]
+        if not (lacks or table.sparse_products) or exemption_reason(context, call) is not None:
+            return
+        if lacks:
+            message = say(
+                "`{name}` calls `aten::{operator}`, which {target} lacks for sparse tensors, and raises in its first "
+                "step",
+                name=_OPTIMIZER,
+                operator=lacks[0],
+                target=context.target.title,
+            )
+        else:
+            message = say(
+                "`{name}` raises in its first step on {target}, which drops the zeros of a product of sparse tensors",
+                name=_OPTIMIZER,
+                target=context.target.title,
+            )
+        message = say("{message}: use dense gradients (`sparse=False`) and another optimizer", message=message)
+        yield self.finding(context, context.file.span(call.func), message, Grade.MANUAL)
 
     def _operators(
         self,
@@ -179,7 +214,7 @@ def _calls(context: PythonContext) -> Iterator[tuple[ast.Call, str, str]]:
         if name in _GRADIENTS and sparse is not None and _is_true(sparse.value):
             calls.append((call, f"{name}(sparse=True)", "sparse"))
         if context.names.qualified(call.func) == _OPTIMIZER:
-            calls.append((call, "SparseAdam", "sparse"))
+            calls.append((call, _OPTIMIZER_NAME, "sparse"))
     yield from sorted(calls, key=lambda item: (item[0].lineno, item[0].col_offset))
 
 

@@ -32,6 +32,7 @@ namespace ferry::plugin {
 using torch::jit::Stack;
 
 constexpr auto kKey = c10::DispatchKey::PrivateUse1;
+constexpr auto kSparseKey = c10::DispatchKey::SparsePrivateUse1;
 constexpr auto kType = c10::DeviceType::PrivateUse1;
 constexpr auto kMathBits =
     c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor});

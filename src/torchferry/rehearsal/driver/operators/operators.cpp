@@ -14,6 +14,7 @@
 #include "../../csrc/malloc_settings.h"
 #include "call.h"
 #include "recording.h"
+#include "sparse_fallback.h"
 #include "typed.h"
 
 namespace ferry::plugin {
@@ -36,10 +37,6 @@ struct Request {  // what the vendor's description says of operators, as Python 
 std::string& report() {
   static auto* text = new std::string;
   return *text;
-}
-
-std::string full_name(const c10::OperatorName& name) {
-  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
 std::string base_name(const c10::OperatorName& name) { return name.name.substr(name.name.find("::") + 2); }
@@ -331,6 +328,7 @@ class Takeover {
     } else {
       watch(handle, name);
     }
+    watch_sparse(handle, name);
     const bool composed = implicit && !has(handle, Key::CPU);
     if (kept || (!autograd && !(kernel && composed))) {
       return;
@@ -427,6 +425,15 @@ class Takeover {
 #else
     (void)handle, (void)name;
 #endif
+  }
+
+  // What the CPU does with sparse tensors, and the plugin hands to its fallback.
+  static void watch_sparse(const c10::OperatorHandle& handle, const c10::OperatorName& name) {
+    using Key = c10::DispatchKey;
+    if (has(handle, Key::SparseCPU) && !has(handle, kSparseKey) && !has(handle, Key::CompositeImplicitAutograd) &&
+        !has(handle, Key::CompositeExplicitAutograd) && handle.hasComputedKernelForDispatchKey(kSparseKey)) {
+      SparseFallback::watch(name);
+    }
   }
 
   // Registrations last as long as the process: the dispatcher outlives any object here.

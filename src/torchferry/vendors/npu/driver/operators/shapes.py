@@ -47,6 +47,10 @@ def npu_slice(x: torch.Tensor, offsets: list[int], size: list[int]) -> torch.Ten
     return x.clone()
 
 
+def npu_slice_out(x: torch.Tensor, offsets: list[int], size: list[int], out: torch.Tensor) -> torch.Tensor:
+    return out.copy_(npu_slice(x, offsets, size))
+
+
 def npu_pad(x: torch.Tensor, paddings: list[int]) -> torch.Tensor:
     """Return x with zeros before and behind each dimension, from the first dimension on."""
     pairs = [paddings[place : place + 2] for place in range(0, len(paddings), 2)]
@@ -221,6 +225,7 @@ OPERATORS = {
             npu_masked_fill_range,
         )
     },
+    "npu_slice.out": npu_slice_out,
     "npu_max.dim": npu_max,
     "npu_min.dim": npu_min,
     "npu_max_backward": _extremum_backward,
