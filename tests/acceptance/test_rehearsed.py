@@ -142,7 +142,7 @@ def test_green_and_then_red_under_the_gates_own_names(project: Path) -> None:
     assert "ACCEPTED ON THE REHEARSAL" in said
     assert found["runs"][0]["steps"] == 210
     page = (project / "evidence" / "index.html").read_text(encoding="utf-8")
-    assert "http" not in page.replace("https://example.org/toys", "")
+    assert "://" not in page.replace("https://example.org/toys", "")
     assert "polyline" in page
 
     handed = read_accept_evidence(project / "evidence")  # the reader of `torchferry handover`
