@@ -287,7 +287,7 @@ class AsItIs : public c10::OperatorKernel {
 };
 
 // A product of sparse tensors as plugins compute it that multiply dense ones and make the product sparse again: what is
-// zero in it is not kept, unlike PyTorch's, which has the elements of its inputs. Programs see the other number of them.
+// zero in it is not kept, unlike PyTorch's, which has the elements of its inputs.
 class ThroughDense final : public AsItIs {
  public:
   explicit ThroughDense(Operator& op) : AsItIs(op, false) {}
