@@ -90,21 +90,26 @@ def _earlier(root: Path, request: Request, kit: Kit) -> dict[str, tuple[ChangedF
     The documents speak of the whole migration, of which a run after an edit is only the last part.
     """
     entries = {entry.path: entry for entry in request.listing.entries}
+    unsafe = request._replace(selection=request.selection._replace(unsafe=True))
+    examiners = [FileExaminer(request), FileExaminer(unsafe)]  # each reads once who imports whom
     in_place = [journal for journal in known_journals(root) if not journal.suffix]
     contents = first_contents(root, in_place) if in_place else {}
     earlier: dict[str, tuple[ChangedFile, FileResult]] = {}
     for path, (before, left) in sorted(contents.items()):
         if path in entries and path not in kit.made:
-            result = _examined(request, entries[path], before, left)
+            result = _examined(examiners, entries[path], before, left)
             present = read_regular(root / path)
             written = hashlib.sha256(present).hexdigest() == left
             earlier[path] = ChangedFile(path, before, present if written else result.after or before), result
     return earlier
 
 
-def _examined(request: Request, entry: Entry, before: bytes, left: str) -> FileResult:
-    """Return what became of a file: by the fixes that are asked for now, or by the unsafe ones too if these tell it."""
-    unsafe = request._replace(selection=request.selection._replace(unsafe=True))
-    results = [FileExaminer(each).examine(entry, before, rewrite=True) for each in (request, unsafe)]
-    telling = (item for item in results if hashlib.sha256(item.after or before).hexdigest() == left)
-    return next(telling, results[0])
+def _examined(examiners: Iterable[FileExaminer], entry: Entry, before: bytes, left: str) -> FileResult:
+    """Return what became of a file: by the first that comes to what was left of it, else by the first of all."""
+    results: list[FileResult] = []
+    for examiner in examiners:
+        result = examiner.examine(entry, before, rewrite=True)
+        if hashlib.sha256(result.after or before).hexdigest() == left:
+            return result
+        results.append(result)
+    return results[0]

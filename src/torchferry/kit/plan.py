@@ -169,31 +169,39 @@ def kit_writes(kit: Kit, outcome: CodeOutcome) -> tuple[list[Write], list[str]]:
     )
     texts[kit.readme] = readme(migrated, kit.lang)
     texts[kit.guide] = guide(migrated, kit.lang)
-    asked = [_write(kit, path, texts[path].encode()) for path in sorted(texts)]
-    writes = [write for write in asked if write is not None and write.before != write.after]
-    return writes, [write.path for write in asked if write is not None and write.before == write.after]
+    writes: list[Write] = []
+    edited: list[str] = []
+    for path in sorted(texts):
+        data, present = texts[path].encode(), _present(kit, path)
+        if present == data:
+            continue
+        if present is None or _is_as_written(kit, path, present):
+            writes.append(Write(path, present, data))
+        elif path in kit.made:
+            edited.append(path)
+        else:
+            raise TorchferryError(
+                say("`{path}` exists, and is not as torchferry wrote it: the kit does not overwrite it", path=path),
+                say("move it away, or migrate without --kit"),
+            )
+    return writes, edited
 
 
-def _write(kit: Kit, path: str, data: bytes) -> Write | None:
-    """Return what is to be written, if anything is; where somebody edited the file, what is there.
+def _present(kit: Kit, path: str) -> bytes | None:
+    """Return what a file of the kit holds now; None where it is not there.
 
     Raises:
-        TorchferryError: the file is somebody's own.
+        TorchferryError: it is no regular file.
     """
     full = kit.root / path
     if not full.exists() and not full.is_symlink():
-        return Write(path, None, data)
+        return None
     if full.is_symlink() or not full.is_file():
         raise TorchferryError(say("{path} is not a file", path=full))
-    present = read_regular(full)
-    if present == data:
-        return None
-    ours = kit.made.get(path) == hashlib.sha256(present).hexdigest()
-    if not ours and not untouched(present.decode("utf-8", "replace")):
-        if path in kit.made:
-            return Write(path, present, present)
-        raise TorchferryError(
-            say("`{path}` exists, and is not as torchferry wrote it: the kit does not overwrite it", path=path),
-            say("move it away, or migrate without --kit"),
-        )
-    return Write(path, present, data)
+    return read_regular(full)
+
+
+def _is_as_written(kit: Kit, path: str, present: bytes) -> bool:
+    """Whether nobody has edited a file since torchferry wrote it."""
+    is_journalled = kit.made.get(path) == hashlib.sha256(present).hexdigest()
+    return is_journalled or bool(untouched(present.decode("utf-8", "replace")))
