@@ -3,10 +3,10 @@
     python -m benchmarks.acceptance.hidream [--corpus DIR] [--target npu] [--keep DIR]
 
 DIR (or $TORCHFERRY_CORPUS) has the checkout `HiDream-ai+HiDream-E1`; nothing is fetched. Weights are tiny and random.
-The original runs on the CPU and leaves the reference picture; a copy is migrated and judged on the simulated card: no gate
-may be red. Then a fault is planted at a time, and its gate has to be red: noise that the simulated card computes with
-(`accept --fault`), 1 % noise in the checkpoint, a leak, NaN from the VAE, a line that is not logged, a command of the
-README that fails. Exit code 1: a gate is not as it has to be.
+The original runs on the CPU and leaves the reference picture; a copy is migrated and judged on the simulated card: no
+gate may be red. Then a fault is planted at a time, and its gate has to be red: noise that the simulated card computes
+with (`accept --fault`), 1 % noise in the checkpoint, NaN from the VAE, a leak, a line that is not logged, a command of
+the README that fails, an error that the script swallows. Exit code 1: a gate is not as it has to be.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ _COLOURS = {"green": {"fg": "green"}, "red": {"fg": "red", "bold": True}, "not-j
     "--fault",
     multiple=True,
     metavar="SETTINGS",
-    help="With --rehearse: inject a fault, as of `torchferry rehearse`, to see which gate turns red; nothing is accepted.",
+    help="With --rehearse: inject a fault, as of `torchferry rehearse`, to see which gate turns red; "
+    "nothing is accepted.",
 )
 @click.option("--only", multiple=True, metavar="STAGE", help="Judge only this stage; can be repeated.")
 @click.option("--soak", default="", metavar="TIME", help="Also run for so long, such as 2h; interrupted, it resumes.")
