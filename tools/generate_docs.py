@@ -63,7 +63,7 @@ HEADS = {
     "table": "What each target has, with a source for each row ({table}): {targets}",
     "example": "Example",
     "on": "On {targets}",
-    "style": " with `--style {style}`",
+    "style": " with `{option}`",
     "with_unsafe": " with `--unsafe-fixes`",
     "colon": ":",
     "left": " the code stays as it is.",
@@ -183,6 +183,10 @@ def _table(target: str, table: str) -> list[Row]:
     return [row for row in registry.load(target).table(table) if table != "packages" or _is_shown(row)]
 
 
+_OPTIONS = ("style", "dtype", "status-line")
+"""Options of the migration that a case of a fixture may set."""
+
+
 def _example(cases: list[Case], lang: str) -> Iterator[str]:
     """Yield the case that is named the example; else the first short one that is rewritten, else the first reported."""
     plain = [case for case in cases if not case.paths and {name for name, _ in case.disk} <= {"style"}]
@@ -207,7 +211,8 @@ def _example(cases: list[Case], lang: str) -> Iterator[str]:
     targets: dict[tuple[str | None, bool], list[str]] = {}
     for target, output in chosen.items():
         targets.setdefault((output.text, output.unsafe and output.text is not None), []).append(target)
-    style = "".join(words["style"].format(style=value) for _, value in case.disk)
+    options = (f"--{name}" if value == "on" else f"--{name} {value}" for name, value in case.disk if name in _OPTIONS)
+    style = "".join(words["style"].format(option=option) for option in options)
     for (after, unsafe), names in targets.items():
         line = words["on"].format(targets=", ".join(f"`{name}`" for name in names)) + style
         line += words["with_unsafe"] if unsafe else ""

@@ -291,6 +291,8 @@ def test_wrong_use(project: Path) -> None:
         (("--only", "sped"), "did you mean `speed`"),
         (("--soak", "long"), "is not a time"),
         (("--card", "910B"), "belong to --rehearse"),
+        (("--fault", "op=mm,kind=nan"), "belong to --rehearse"),
+        (("--rehearse", "--fault", "kind=warp"), "warp"),
         (("--file", "absent.toml"), "torchferry accept init"),
     ):
         _, printed, code = accept(project, ("1",), *options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -75,3 +77,50 @@ def test_batches_are_logged_and_the_page_asks_the_device(tmp_path: Path) -> None
     assert (first, launched) == ("10 images on musa", "launched with Textbox Timer Number Textbox Button")
     assert tick.startswith("tick musa:0")
     assert click.count(",") == 5
+
+
+PROGRAM = """
+import argparse
+
+import torch
+
+if __name__ == "__main__":
+    argparse.ArgumentParser().parse_args()
+    print(torch.ones(2**18, device="cuda").sum().item())
+"""
+
+
+@pytest.mark.parametrize("style", ["native", "portable"])
+def test_a_migrated_program_says_at_its_end_where_it_ran(style: str, tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    migrate = [sys.executable, "-m", "torchferry", "migrate", ".", "-t", "npu", "--style", style, "--unsafe-fixes"]
+    subprocess.run([*migrate, "--status-line"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    twice = subprocess.run([*migrate, "--status-line", "--check"], cwd=tmp_path, capture_output=True, check=False)
+    assert twice.returncode == 0, twice.stdout
+    ran = {}
+    for options in ((), ("--help",)) if style == "native" else ((),):  # help ends it before it uses the card
+        command = [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--", sys.executable, "train.py"]
+        done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        ran[options] = [line for line in done.stderr.splitlines() if re.search(r"; \d+\.\d\d s$", line)]
+        assert len(ran[options]) == 1, done.stderr
+    dtype = "bfloat16" if style == "portable" else "default torch.float32"
+    assert ran[()][0].startswith(f"npu:0 (Ascend 910B), {dtype}: ")
+    assert "at most 1." in ran[()][0]
+    assert style != "native" or ran["--help",][0].startswith("npu is not used; ")
+
+
+def test_the_last_line_names_what_is_wrong_with_the_device_and_a_fork_prints_none(tmp_path: Path) -> None:
+    from torchferry.device.small_file import small_file
+
+    (tmp_path / "device_utils.py").write_text(small_file({"print_status_at_end"}), encoding="utf-8")
+    program = "import os, device_utils; device_utils.print_status_at_end(); os.fork() or exit(); os.wait()"
+    for wanted, said in (("cpu", "cpu (CPU), float32: "), ("warp", "warp")):
+        environment = {**os.environ, "PREFERRED_DEVICE": wanted}
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr.count(" s\n")) == (0, 1), done.stderr
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr

@@ -23,7 +23,7 @@ the same project. `!!! path OLD = NEW` sets an entry of the user's path table; `
 `!!! link TARGET`, `!!! gone` and `!!! largest BYTES` say what the first file is on the disk. `!!! seen LINE NAME` is a
 line of the first file that a run saw, and `!!! style shim` or `!!! style portable` the style of the migration (the
 portable names are those of `device_utils`; those of the installed package with `!!! style package`); `!!! dtype auto`
-is its option `--dtype`.
+is its option `--dtype`, `!!! status-line on` its `--status-line`.
 `>>> [TARGETS:] GRADE LINE:COLUMN` expects a finding of the fixture's rule, in order; without targets, for all of them.
 `--- TARGET` begins the expected output, `--- TARGET unsafe` that with unsafe fixes, `--- TARGET unchanged` says that
 there is none. An unchanged case is run for every target, and the rule may report nothing but the notes that are listed.

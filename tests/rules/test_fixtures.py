@@ -78,6 +78,8 @@ def run(case: Case, code: str, name: str, root: Path, unsafe: bool = False) -> t
             written_for = PortableTarget(written_for.backend, written_for.version, module)
     if "dtype" in dict(case.disk):
         options = options._replace(dtype=dict(case.disk)["dtype"])
+    if "status-line" in dict(case.disk):
+        options = options._replace(status_line=True)
     request = Request(
         root, listing, written_for, rules(), options, selection, rewrite=True,
         seen=seen(case, root), redirected=("style", "shim") in case.disk,

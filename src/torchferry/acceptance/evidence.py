@@ -58,6 +58,7 @@ def document(situation: Situation, gates: Sequence[Gate], stages: Sequence[str],
         "torchferry": __version__,
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "rehearsal": rehearsal is not None,
+        "faults": [] if rehearsal is None else [fault.text() for fault in rehearsal.faults],
         "verdict": verdict(gates, partial),
         "target": {
             "name": target.name,

@@ -42,6 +42,9 @@ def page(situation: Situation, found: dict[str, Any], gates: Sequence[Gate], par
                 )
             )
         )
+        if found["faults"]:
+            faults = ", ".join(found["faults"])
+            remarks.append(text(say("Faults were ordered, to see which gate turns red: {faults}", faults=faults)))
     head = [text(each) for each in (say("gate"), say("status"), say("measured"), say("wanted"), say("reason"))]
     shown = list(rows(gates, lang))
     body = [paragraphs(remarks), heading(text(say("gates")))]

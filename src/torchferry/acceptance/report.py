@@ -31,6 +31,11 @@ def headline(situation: Situation, gates: Sequence[Gate], partial: bool) -> Mess
     outcome = verdict(gates, partial)
     if outcome == "rejected":
         return say("NOT ACCEPTED for {target}: {red} red, {green} green, {unjudged} not judged", **values)
+    if outcome == "incomplete" and situation.rehearsal is not None and situation.rehearsal.faults:
+        return say(
+            "NO GATE SEES THE FAULT that was ordered for {target}: none red, {green} green, {unjudged} not judged",
+            **values,
+        )
     if outcome == "incomplete":
         return say("NOT JUDGED AS A WHOLE for {target}: none red, {green} green, {unjudged} not judged", **values)
     if situation.rehearsal is not None:

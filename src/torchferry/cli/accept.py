@@ -36,6 +36,13 @@ _COLOURS = {"green": {"fg": "green"}, "red": {"fg": "red", "bold": True}, "not-j
 @click.option("--card", default="", metavar="NAME", help="With --rehearse: model of the card.")
 @click.option("--devices", type=click.IntRange(1, 16), default=None, help="With --rehearse: number of devices.")
 @click.option("--plugin", default=UNSAID, metavar="PLUGIN", help="With --rehearse: as of `torchferry rehearse`.")
+@click.option(
+    "--fault",
+    multiple=True,
+    metavar="SETTINGS",
+    help="With --rehearse: inject a fault, as of `torchferry rehearse`, to see which gate turns red; "
+    "nothing is accepted.",
+)
 @click.option("--only", multiple=True, metavar="STAGE", help="Judge only this stage; can be repeated.")
 @click.option("--soak", default="", metavar="TIME", help="Also run for so long, such as 2h; interrupted, it resumes.")
 @click.option(
@@ -65,6 +72,7 @@ def command(
     card: str,
     devices: int | None,
     plugin: str,
+    fault: tuple[str, ...],
     only: tuple[str, ...],
     soak: str,
     file: Path,
@@ -97,7 +105,7 @@ def command(
             say("there is no {path}", path=file), say("write one with `torchferry accept init`, and complete it")
         )
     accepted = acceptfile.read(file)
-    resolved, rehearsal = _target(target or load(file.absolute().parent).target, rehearse, card, devices, plugin)
+    resolved, rehearsal = _target(target or load(file.absolute().parent).target, rehearse, card, devices, plugin, fault)
     if baseline and (rehearse or soak or set(only) - set(_OF_BASELINE)):
         raise UsageError(
             say(
@@ -121,7 +129,7 @@ def command(
         (click.echo if show else tell)(printable(line.render(lang)))
     if show:
         return
-    partial = bool(only) or baseline
+    partial = bool(only) or baseline or bool(fault)
     with evidence.gathered(out) as folder:
         situation.folder = folder
         gates = stages.judge(situation, chosen)
@@ -133,11 +141,11 @@ def command(
         click.echo(text, color=coloured)
     click.echo(printable(say("the evidence is in {path}", path=out).render(lang)))
     red = any(gate.status is GateStatus.RED for gate in gates)
-    sys.exit(exitcodes.FINDINGS if red else exitcodes.CLEAN)
+    sys.exit(exitcodes.FINDINGS if red or fault else exitcodes.CLEAN)  # a fault that no gate sees is a finding too
 
 
 def _target(
-    wanted: str, rehearse: bool, card: str, devices: int | None, plugin: str
+    wanted: str, rehearse: bool, card: str, devices: int | None, plugin: str, faults: tuple[str, ...]
 ) -> tuple[Target, Rehearsal | None]:
     if not wanted:
         raise UsageError(
@@ -145,10 +153,10 @@ def _target(
             say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
         )
     if not rehearse:
-        if card or devices is not None or plugin != UNSAID:
-            raise UsageError(say("--card, --devices and --plugin belong to --rehearse"))
+        if card or devices is not None or plugin != UNSAID or faults:
+            raise UsageError(say("--card, --devices, --plugin and --fault belong to --rehearse"))
         return Target.named(wanted), None
-    rehearsal = prepare(wanted, card, devices or 0, None, (), plugin)
+    rehearsal = prepare(wanted, card, devices or 0, None, faults, plugin)
     return rehearsal.resolved(), rehearsal
 
 

@@ -31,6 +31,7 @@ class Choices(NamedTuple):
         style: `native`, `portable` or `shim`.
         device_module: What portable code imports.
         dtype: `auto` where portable code takes the best dtype of the device.
+        status_line: Whether programs are to print the status of the device when they end.
         home: The project's folder, where the file that is read is a copy of standard input.
         copied_to: The folder that holds this copy.
         around: The folder of the project that the named files belong to, where paths are to be counted from it.
@@ -53,6 +54,7 @@ class Choices(NamedTuple):
     style: str = "native"
     device_module: str = "file"
     dtype: str = ""
+    status_line: bool = False
     home: Path | None = None
     copied_to: Path | None = None
     around: Path | None = None

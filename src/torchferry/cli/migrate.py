@@ -77,6 +77,11 @@ CUDA's, and nothing else."""
     default=None,
     help="With --style portable: in place of bfloat16, the best dtype that the device computes itself.",
 )
+@click.option(
+    "--status-line",
+    is_flag=True,
+    help="With --unsafe-fixes: programs print device, dtype, memory and seconds when they end.",
+)
 @click.option("--allow-dirty", is_flag=True, help="Write even if there are uncommitted changes.")
 @click.option("--rewrite-documents", is_flag=True, help="Rewrite commands in README files too.")
 @click.option(
@@ -101,6 +106,7 @@ def command(
     style: str,
     device_module: str,
     dtype: str | None,
+    status_line: bool,
     allow_dirty: bool,
     rewrite_documents: bool,
     rehearse: str,
@@ -152,12 +158,18 @@ def command(
         )
     if dtype is not None and (style != "portable" or device_module == "torch"):
         raise UsageError(say("--dtype needs `--style portable`, whose device manager chooses it"))
+    if status_line and (style == "shim" or device_module == "torch"):
+        raise UsageError(
+            say("--status-line writes names of the plugin or of the device manager, and here neither is written"),
+            say("use it with `--style native`, or with `--style portable` and another --device-module"),
+        )
     choices = choices._replace(
         unsafe_fixes=unsafe_fixes,
         rewrite_documents=rewrite_documents,
         style=style,
         device_module=device_module,
         dtype=dtype or "",
+        status_line=status_line,
     )
     if choices.home is not None:
         if out is not None or suffix or patch_file is not None:

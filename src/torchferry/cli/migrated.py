@@ -56,7 +56,7 @@ def finish(
     changes_count: bool = False,
 ) -> None:
     """Say what was done and what remains, and end with the exit code for it."""
-    written = written._replace(style=setting.style, device_module=setting.device_module)
+    written = written._replace(style=setting.style, options=setting.options)
     form, file, lang = shown.form, shown.file, choices.lang
     # What nothing is written for is reported as it is: in the forms that have no place for both, what would change.
     as_it_is = written.way == "nothing" and (form != "text" or file is not None)

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 class RunSettings(NamedTuple):
     """A run as it is to be: the project, its name, the target, and the request for the analysis.
 
-    `native` is what there is to port, once the project is examined.
+    `options` are those beside the style that decide what is written, where they are not the usual ones; `native` is
+    what there is to port, once the project is examined.
     """
 
     root: Path
@@ -40,7 +41,7 @@ class RunSettings(NamedTuple):
     request: Request
     style: str = "native"
     placement: Placement | None = None
-    device_module: str = ""
+    options: tuple[str, ...] = ()
     native: NativeSurvey | None = None
 
 
@@ -146,6 +147,7 @@ def settle(choices: Choices, rewrite: bool) -> RunSettings:
         rewrite_documents=config.rewrite_documents,
         max_file_size=config.max_file_size,
         dtype=choices.dtype,
+        status_line=choices.status_line,
     )
     listing = list_files(root, config.exclude, only)
     placement = None
@@ -171,9 +173,15 @@ def settle(choices: Choices, rewrite: bool) -> RunSettings:
         seen=seen,
         redirected=choices.style == "shim",
     )
-    unusual = choices.device_module if choices.style == "portable" and choices.device_module != "file" else ""
+    unusual = []
+    if choices.style == "portable" and choices.device_module != "file":
+        unusual.append(f"--device-module {choices.device_module}")
+    if choices.dtype:
+        unusual.append(f"--dtype {choices.dtype}")
+    if choices.status_line:
+        unusual.append("--status-line")
     name = project_name(choices.home or root)
-    return RunSettings(root, name, config, target, request, choices.style, placement, unusual)
+    return RunSettings(root, name, config, target, request, choices.style, placement, tuple(unusual))
 
 
 def project_name(root: Path) -> str:

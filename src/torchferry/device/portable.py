@@ -7,9 +7,11 @@ not there need not be emptied. A figure that the device does not tell is 0, with
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
+import time
 from functools import lru_cache
 from typing import Any
 
@@ -325,6 +327,30 @@ def status_line() -> str:
     index = find(kind, "current_device")
     place = DescribedDevice(kind, this_device(None if index is None else index()))
     return status_text(place, preferred_dtype())
+
+
+def print_status_at_end() -> None:
+    """Print `status_line()` and the seconds since this call to standard error when the program ends.
+
+    Nothing is asked of the device before. A process that this one forks prints nothing, and neither does one that is
+    killed.
+    """
+    atexit.register(_print_status, time.perf_counter(), os.getpid())
+
+
+def _print_status(started: float, process: int) -> None:
+    if os.getpid() != process:
+        return
+    seconds = f"{time.perf_counter() - started:.2f}"
+    try:
+        is_used = find(chosen_kind(), "is_initialized")
+        if is_used is None or is_used():
+            status = status_line()
+        else:
+            status = str(say("{device} is not used", device=device_string()))
+    except DeviceError as error:
+        status = str(error)
+    print(say("{status}; {seconds} s", status=status, seconds=seconds), file=sys.stderr)
 
 
 # --- what leads to the plugin's ---

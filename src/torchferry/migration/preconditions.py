@@ -46,12 +46,17 @@ def check_not_migrated(root: Path, target: Target, analysis: Analysis) -> None:
 
 
 def _imported_plugin(root: Path, target: Target, analysis: Analysis) -> str | None:
-    """Return the plugin of another target that some file imports, or None."""
+    """Return the plugin of another target that some file imports; None too where one imports the target's own.
+
+    ptex is a part of torch_gcu, which a program that was migrated to it may import beside.
+    """
     plugins = {registry.load(name).PLUGIN for name in registry.built_in()} - {target.backend.PLUGIN}
     pattern = re.compile("|".join(rf"{plugin}(?:\.|\Z)" for plugin in sorted(plugins)))
-    for item in analysis.examined:
-        for imported in item.outline.imports if item.outline is not None else ():
-            match = pattern.match(imported.module)
-            if match is not None:
-                return match.group().rstrip(".")
+    outlines = [item.outline for item in analysis.examined if item.outline is not None]
+    if any(target.backend.PLUGIN in outline.packages for outline in outlines):
+        return None
+    for imported in (each for outline in outlines for each in outline.imports):
+        match = pattern.match(imported.module)
+        if match is not None:
+            return match.group().rstrip(".")
     return None

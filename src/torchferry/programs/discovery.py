@@ -15,6 +15,7 @@ from torchferry.programs.model import Form, Program, Start
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
 from torchferry.rules.file_result import FileResult
+from torchferry.rules.guarded import work_at_top
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.kinds import Kind
 
@@ -25,12 +26,6 @@ ASIDE = re.compile(
 
 _BUILDS = re.compile(r"(?:^|/)(?:conftest|setup|versioneer)\.py\Z")
 _TESTS = re.compile(r"^\s*(?:async )?def test_|^\s*(?:import|from) (?:pytest|unittest)\b", re.MULTILINE)
-
-_PREPARING = ("sys.path.", "sys.setrecursionlimit", "warnings.", "logging.", "matplotlib.", "os.environ.", "site.",
-              "torch.set_", "torch.manual_seed", "torch.multiprocessing.set_", "multiprocessing.set_", "random.seed",
-              "numpy.random.seed", "numpy.seterr", "numpy.set_printoptions", "mimetypes.", "atexit.")  # fmt: skip
-_PREPARED = frozenset({"load_dotenv", "basicconfig", "filterwarnings", "simplefilter", "setlevel", "addhandler"})
-"""Calls at the top level of a module that only prepare what it does later."""
 
 _LARGEST = 1_000_000
 """Bytes of a packaging file that is read."""
@@ -121,18 +116,7 @@ class _Finder:
     def _does_work(self, path: str) -> bool:
         """Whether a file does more at its top level than to prepare what it defines."""
         loaded = self.sources.file(path)
-        if loaded is None:
-            return True
-        file, names = loaded
-        for statement in file.tree.body:
-            if isinstance(statement, (ast.For, ast.While, ast.With)):
-                return True
-            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-                called = names.qualified(statement.value.func) or ""
-                last = last_name(statement.value.func).lower()
-                if not (called.startswith(_PREPARING) or "regist" in last or last in _PREPARED):
-                    return True
-        return False
+        return loaded is None or work_at_top(*loaded) is not None
 
     # --- what an installation makes ---
 

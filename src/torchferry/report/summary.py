@@ -30,13 +30,14 @@ class DeviceTest(NamedTuple):
 class MigrationOutput(NamedTuple):
     """How a migration was written: `in place`, `copy`, `beside`, `patch` or `nothing`, where, and in which style.
 
-    The device module is named where it is not the usual one; the test on the device, where one was asked for.
+    `options` are the further options that decide what is written; the test on the device is there where one was asked
+    for.
     """
 
     way: str
     place: Path
     style: str = "native"
-    device_module: str = ""
+    options: tuple[str, ...] = ()
     device_test: DeviceTest | None = None
 
 
@@ -180,11 +181,8 @@ def _next(
 ) -> Iterator[str]:
     """Yield the commands that come next."""
     place = printable(str(written.place))
-    again = f"torchferry migrate {place} --target {target}"
-    if written.style != "native":
-        again += f" --style {written.style}"
-    if written.device_module:
-        again += f" --device-module {written.device_module}"
+    style = () if written.style == "native" else (f"--style {written.style}",)
+    again = " ".join([f"torchferry migrate {place} --target {target}", *style, *written.options])
     if any(finding.grade is Grade.UNSAFE for finding in work) and written.way in ("in place", "nothing"):
         purpose = say("apply the fixes that you have read")
         yield _command(f"{again} --unsafe-fixes", purpose, lang)

@@ -38,12 +38,14 @@ class Options(NamedTuple):
         rewrite_documents: Whether commands in README files are rewritten rather than reported.
         max_file_size: Larger files (in bytes) are reported, not read.
         dtype: `auto` where portable code takes the best dtype of the device in place of bfloat16.
+        status_line: Whether programs are to print the status of the device when they end.
     """
 
     paths: Mapping[str, str] = {}
     rewrite_documents: bool = False
     max_file_size: int = 5_000_000
     dtype: str = ""
+    status_line: bool = False
 
 
 class Context:

@@ -141,7 +141,7 @@ def _import_edit(text: str, modules: list[str], newline: str, ahead_of: str, beh
         end = _statement_end(text, match.start())
         if end is not None:
             return _edit(text, max(end, behind), modules, newline)
-    end = _header_end(text)
+    end = header_end(text)
     return None if end is None else _edit(text, max(end, behind), modules, newline)
 
 
@@ -243,7 +243,7 @@ def _next_line(text: str, at: int) -> int:
     return len(text) if newline < 0 else newline + 1
 
 
-def _header_end(text: str) -> int | None:
+def header_end(text: str) -> int | None:
     """Return the offset behind the docstring, `__future__` imports and the imports at the top."""
     try:
         tree = ast.parse(text)
