@@ -3,10 +3,10 @@
     python benchmarks/rehearsal/matrix.py --cache FOLDER [--only 2.5.1 ...] [--keep]
     python benchmarks/rehearsal/matrix.py --pages      # only write the pages anew from the results
 
-Makes an environment for each torch in FOLDER, runs `matrix_program.py`, the bundled example and the checks of
-`benchmarks/torch_versions` there, and writes what it measured into `matrix.json` beside this file and into
-`plugin-versions.md` of both languages. What cannot be had is skipped and says why. An environment takes half a gigabyte
-and is removed when its versions are done, unless it is kept.
+Makes an environment for each torch in FOLDER, runs `matrix_program.py`, the bundled example, the checks of
+`benchmarks/torch_versions` and the steps of `speed.py` there, and writes what it measured into `matrix.json` beside
+this file and into `plugin-versions.md` of both languages. What cannot be had is skipped and says why. An environment
+takes half a gigabyte and is removed when its versions are done, unless it is kept.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -29,12 +29,13 @@ if __package__ in {None, ""}:
 
 from benchmarks.rehearsal.cases.versions import of_versions
 from benchmarks.rehearsal.matrix_environment import ROOT, AbsentError, Environment, this_python
-from benchmarks.rehearsal.matrix_pages import JUDGES, PROGRAMS, TOOLS, Row, load, save, write_pages
+from benchmarks.rehearsal.matrix_pages import JUDGES, PROGRAMS, TOOLS, TRANSFERRED, WAYS, Row, load, save, write_pages
 from benchmarks.torch_versions.check import checks
 from torchferry.backends import registry
 
 PROGRAM = Path(__file__).with_name("matrix_program.py")
 REAL_PROGRAMS = Path(__file__).with_name("matrix_programs.py")
+SPEED = Path(__file__).with_name("speed.py")
 EXAMPLE = ROOT / "examples" / "cuda-training"
 SINGLE = ("start", "cnn", "gpt", "amp")
 LONGEST = 160
@@ -176,7 +177,7 @@ class Judged:
         self.row = Row(backend.PLUGIN, case.plugin, *environment.versions, judge)
 
     def run(self, on_cpu: Reference, port: int, *, tools: bool) -> None:
-        """Run everything but the real programs; the results are in the row."""
+        """Run everything but the real programs and the steps that are timed; the results are in the row."""
         results = self._programs(on_cpu, port)
         results["example"] = self._example()
         self.row.results = {name: results[name] for name in PROGRAMS}
@@ -187,13 +188,22 @@ class Judged:
         """Run the checks of the tools; the result is in the row."""
         self.row.results[TOOLS] = self._tools()
 
-    def run_real_programs(self, corpus: Path, wanted: Collection[str]) -> None:
+    def run_steps(self) -> None:
+        """Time steps beside the CPU's; the ratios of processor time are in the row."""
+        command = [str(self._environment.python), str(SPEED), "--target", self._target, "--plugin", self._plugin]
+        out, err, code = self._environment.run(*command, "--ratios")
+        if code:
+            print(f"{self.row.plugin} {SPEED.name}: {last_error(err, code)}", flush=True)
+            return
+        self.row.costs = {model: round(ratio, 3) for model, ratio in json.loads(out.splitlines()[-1]).items()}
+
+    def run_real_programs(self, corpus: Path, wanted: Collection[str], ways: Sequence[str]) -> None:
         """Run the real programs, of which `wanted` names some or none for all; each is saved when it has run."""
         if not self._environment.add_packages():
             return
         for case in of_versions():
             if not wanted or case.name in wanted:
-                self.row.programs |= self._real_program(case.name, corpus)
+                self.row.programs |= self._real_program(case.name, corpus, ways)
                 save([self.row])
                 print(self.row.plugin, case.name, self.row.programs.get(case.name), flush=True)
 
@@ -237,10 +247,11 @@ class Judged:
             return last_error(err, code)
         return "runs" if "nothing was seen that would fail" in err else "runs; would fail on the card"
 
-    def _real_program(self, name: str, corpus: Path) -> dict[str, dict[str, str]]:
+    def _real_program(self, name: str, corpus: Path, ways: Sequence[str]) -> dict[str, dict[str, str]]:
         target = f"{self._case.target}@{self._case.plugin}"
         program = [str(self._environment.python), str(REAL_PROGRAMS), "--corpus", str(corpus), "--target", target]
-        out, err, code = self._environment.run(*program, "--plugin", self._plugin, name, packages=True)
+        program += ["--plugin", self._plugin, "--ways", *ways, "--", name]
+        out, err, code = self._environment.run(*program, packages=True)
         if code:
             print(f"{self.row.plugin}: {last_error(err, code)}", flush=True)
         done = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
@@ -264,11 +275,12 @@ def measure(
     port: int,
     judges: tuple[str, ...],
     tools: bool,
-    tools_alone: bool,
+    alone: str,
     corpus: Path | None,
-    programs: Collection[str] | None,
+    programs: Collection[str],
+    ways: Sequence[str],
 ) -> None:
-    """Run everything in one environment, or the real programs alone where `programs` is given, or the tools alone."""
+    """Run everything in one environment, or what `alone` names: "tools", "steps" or "programs"."""
     try:
         environment.make()
         torch, python = environment.versions
@@ -276,7 +288,7 @@ def measure(
         for case in cases:
             skip(case, environment.torch, case.place[1], str(error), judges)
         return
-    on_cpu = reference(environment, port) if programs is None and not tools_alone else None
+    on_cpu = reference(environment, port) if not alone else None
     for case in cases:
         for judge in case.judges:
             if judge not in judges:
@@ -289,12 +301,14 @@ def measure(
                 continue
             if on_cpu is not None:
                 judged.run(on_cpu, port, tools=tools and case.target == "npu")
-                save([judged.row])
-            if tools_alone and case.target == "npu":
+            if alone == "tools" and case.target == "npu":
                 judged.run_tools()
-                save([judged.row])
-            elif corpus is not None and judge == "wheel" and case.place[1] == this_python():
-                judged.run_real_programs(corpus, programs or ())
+            if alone in {"", "steps"}:
+                judged.run_steps()
+            save([judged.row])
+            on_this = judge == "wheel" and case.place[1] == this_python()
+            if alone in {"", "programs"} and corpus is not None and on_this:
+                judged.run_real_programs(corpus, programs, ways)
             seconds = time.monotonic() - started
             print(*case.place, case.target, case.plugin, judge, judged.row.results, f"{seconds:.0f} s", flush=True)
 
@@ -315,9 +329,11 @@ def main() -> None:
     parser.add_argument("--target", nargs="*", default=[], metavar="NAME", help="only these")
     parser.add_argument("--judge", choices=JUDGES, help="only this one")
     parser.add_argument("--no-tools", action="store_true", help="leave out the checks of benchmarks/torch_versions")
-    parser.add_argument("--tools", action="store_true", help="run those checks alone")
+    parser.add_argument("--tools", action="store_const", dest="alone", const="tools", help="run those checks alone")
+    parser.add_argument("--steps", action="store_const", dest="alone", const="steps", help="time steps alone")
     parser.add_argument("--corpus", type=Path, default=os.environ.get("TORCHFERRY_CORPUS"), help="for real programs")
     parser.add_argument("--programs", nargs="*", metavar="NAME", help="run real programs alone, and of them only these")
+    parser.add_argument("--ways", nargs="+", choices=WAYS + TRANSFERRED, default=WAYS + TRANSFERRED, help="run them so")
     parser.add_argument("--keep", action="store_true", help="keep environments and torch's wheels")
     parser.add_argument("--pages", action="store_true", help="run nothing: write the pages from the results")
     parser.add_argument("--port", type=int, default=29400, help="the port that ranks meet at")
@@ -340,9 +356,10 @@ def main() -> None:
             port=options.port,
             judges=judges,
             tools=not options.no_tools,
-            tools_alone=options.tools,
+            alone="programs" if options.programs is not None else options.alone or "",
             corpus=corpus,
-            programs=options.programs,
+            programs=options.programs or (),
+            ways=options.ways,
         )
         if not options.keep:
             environment.remove()

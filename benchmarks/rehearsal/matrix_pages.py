@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -11,7 +12,11 @@ RESULTS = Path(__file__).with_name("matrix.json")
 PAGES = {language: ROOT / "docs" / language / "plugin-versions.md" for language in ("en", "zh")}
 BLOCK = ("<!-- measured: written by make matrix -->", "<!-- end -->")
 PROGRAMS_BLOCK = ("<!-- measured: real programs, written by make matrix -->", "<!-- end of real programs -->")
+TRANSFERRED_BLOCK = ("<!-- measured: the vendor's redirect, written by make matrix -->", "<!-- end of redirect -->")
+COST_BLOCK = ("<!-- measured: cost of a step, written by make matrix -->", "<!-- end of cost -->")
 WAYS = ("migrated", "run")
+TRANSFERRED = ("transfer",)
+COSTS = ("convolution", "half", "transformer", "mlp")
 CARD = "; would fail on the card: "
 """Between what came of a program and what its summary marks."""
 
@@ -34,7 +39,8 @@ class Row:
         skipped: Why nothing ran; empty where something did.
         results: For each of `PROGRAMS`: "equal", "7 digits", or what went wrong; for `TOOLS` how many did what they are
             for, of all, and those that did not.
-        programs: For each real program: what came of it as each of `WAYS`.
+        programs: For each real program: what came of it as each of `WAYS` and `TRANSFERRED`.
+        costs: For each of `COSTS`: the processor time of a step over the CPU's.
     """
 
     package: str
@@ -45,6 +51,7 @@ class Row:
     skipped: str = ""
     results: dict[str, str] = field(default_factory=dict)
     programs: dict[str, dict[str, str]] = field(default_factory=dict)
+    costs: dict[str, float] = field(default_factory=dict)
 
     @property
     def name(self) -> tuple[object, ...]:
@@ -65,7 +72,10 @@ def save(rows: list[Row]) -> None:
     for row in rows:
         before = kept.get(str(row.name))
         row.results = {**(before.results if before else {}), **row.results}
-        row.programs = {**(before.programs if before else {}), **row.programs}
+        row.costs = {**(before.costs if before else {}), **row.costs}
+        if before:
+            names = before.programs | row.programs
+            row.programs = {name: before.programs.get(name, {}) | row.programs.get(name, {}) for name in names}
         kept[str(row.name)] = row
     ordered = sorted(kept.values(), key=lambda row: row.name)
     RESULTS.write_text(json.dumps([asdict(row) for row in ordered], indent=1) + "\n", encoding="utf-8")
@@ -74,10 +84,10 @@ def save(rows: list[Row]) -> None:
 _HEAD = ["torch", "Python"]
 WORDS: dict[str, dict[str, str]] = {
     "en": {"plugin": "plugin", "judge": "judge", "tools": "tools", "wheel": "the wheel", "simulated": "simulated"}
-    | {"program": "program"}
+    | {"program": "program", "convolution": "convolution", "half": "half", "transformer": "transformer", "mlp": "MLP"}
     | dict(zip(PROGRAMS, ["starts", "example", "CNN", "GPT", "float16", "two ranks"], strict=True)),
     "zh": {"plugin": "插件", "judge": "运行方式", "tools": "工具", "wheel": "官方 wheel", "simulated": "模拟插件"}
-    | {"program": "程序"}
+    | {"program": "程序", "convolution": "卷积", "half": "半精度", "transformer": "transformer", "mlp": "MLP"}
     | dict(zip(PROGRAMS, ["启动", "示例", "CNN", "GPT", "float16", "双进程"], strict=True))
     | {"yes": "是", "runs": "可运行", "equal": "完全一致", "digits": "{} 位有效数字", "of float32": "（相对 float32）"}
     | {CARD: "；在卡上会失败："}
@@ -102,21 +112,34 @@ def table(rows: list[Row], language: str) -> str:
     return "\n".join(lines)
 
 
-def programs_table(rows: list[Row], language: str) -> str:
-    """Return what came of the real programs: a row for each, a column for each version; migrated, then unchanged."""
-    measured = [row for row in rows if row.programs]
+def programs_table(rows: list[Row], language: str, ways: Sequence[str] = WAYS) -> str:
+    """Return what came of the real programs: a row for each, a column for each version; in each cell the ways."""
+    measured = [row for row in rows if any(way in each for each in row.programs.values() for way in ways)]
     names = list(dict.fromkeys(name for row in measured for name in row.programs))
     head = [WORDS[language]["program"], *(f"{row.package} {row.plugin}" for row in measured)]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name in names:
-        cells = [ways_in_words(row.programs.get(name, {}), language).replace("|", "\\|") for row in measured]
+        cells = [ways_in_words(row.programs.get(name, {}), ways, language).replace("|", "\\|") for row in measured]
         lines.append("| " + " | ".join([name, *cells]) + " |")
     return "\n".join(lines)
 
 
-def ways_in_words(ways: dict[str, str], language: str) -> str:
-    """Return what came of a program both ways, once where it is the same."""
-    said = [in_words(ways[way], language) for way in WAYS if way in ways]
+def costs_table(rows: list[Row], language: str) -> str:
+    """Return what a step costs: a row for each version and judge, a column for each model."""
+    words = WORDS[language]
+    head = [words["plugin"], *_HEAD, words["judge"], *(words[name] for name in COSTS)]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in rows:
+        if row.costs:
+            cells = [f"{row.package} {row.plugin}", row.torch.partition("+")[0], row.python, words[row.judge]]
+            cells += [f"{row.costs[name]:.2f}" if name in row.costs else "" for name in COSTS]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def ways_in_words(results: dict[str, str], ways: Sequence[str], language: str) -> str:
+    """Return what came of a program in these ways, once where it is the same."""
+    said = [in_words(results[way], language) for way in ways if way in results]
     return said[0] if len(set(said)) == 1 else "; ".join(said)
 
 
@@ -136,7 +159,13 @@ def in_words(result: str, language: str) -> str:
 def write_pages(rows: list[Row]) -> None:
     """Write the tables between the marks of the two pages."""
     for language, page in PAGES.items():
-        for block, made in ((BLOCK, table(rows, language)), (PROGRAMS_BLOCK, programs_table(rows, language))):
+        tables = {
+            BLOCK: table(rows, language),
+            COST_BLOCK: costs_table(rows, language),
+            PROGRAMS_BLOCK: programs_table(rows, language),
+            TRANSFERRED_BLOCK: programs_table(rows, language, TRANSFERRED),
+        }
+        for block, made in tables.items():
             before, begin, rest = page.read_text(encoding="utf-8").partition(block[0])
             _, end, after = rest.partition(block[1])
             page.write_text(f"{before}{begin}\n\n{made}\n\n{end}{after}", encoding="utf-8")

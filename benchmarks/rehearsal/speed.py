@@ -14,6 +14,8 @@ two processes that compute the same differ by that alone. The faults of a step a
 its instructions where the kernel counts them, and the processor time of all its steps, which depend less, or not at
 all, on what else the machine does.
 `--plain-malloc` leaves the CPU its malloc, and the device what it does by itself.
+`--ratios` prints one line of JSON alone: for each model the processor time of a step over the CPU's, the median of the
+rounds that were run in turn.
 `--count FOLDER` counts the instructions of the steps under callgrind instead, which no other program disturbs: minutes
 for each side. callgrind's processor has no AVX-512, so that the CPU's kernels are those of AVX2. FOLDER keeps its
 files, from which `callgrind_annotate` shows what the difference is made of.
@@ -216,6 +218,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", choices=[*STEPS, "start", "ddp"], help="what to measure, without the rest")
     parser.add_argument("--plain-malloc", action="store_true", help="leave the plain CPU the malloc that it has")
     parser.add_argument("--count", type=Path, metavar="FOLDER", help="count instructions under callgrind, and no times")
+    parser.add_argument("--ratios", action="store_true", help="print nothing but ratios of processor time, as JSON")
     parser.add_argument("--worker", nargs="*", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     wanted = arguments.only or [*STEPS, "start", "ddp"]
@@ -226,9 +229,12 @@ def main() -> int:
         else:
             worker(target, arguments.plugin, wanted)
         return 0
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors")
     setting = Setting(arguments.target, arguments.plugin, {} if arguments.plain_malloc else MALLOC)
     models_wanted = [name for name in STEPS if name in wanted]
+    if arguments.ratios:
+        print(json.dumps(_processor_ratios(_steps(setting, arguments.rounds, models_wanted))))
+        return 0
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors")
     if arguments.count:
         _report_count(setting, models_wanted, arguments.count)
         return 0
@@ -358,17 +364,24 @@ def _count(setting: Setting, name: str, wanted: list[str], folder: Path) -> dict
     return counts
 
 
+def _processor_ratios(steps: dict[str, dict[str, Steps]]) -> dict[str, float]:
+    """Return the processor time of a step over the CPU's for each model: the median of rounds next to each other."""
+    host, device = steps.values()
+    pairs = {model: zip(host[model].processor, device[model].processor, strict=True) for model in host}
+    return {model: statistics.median(after / before for before, after in each) for model, each in pairs.items()}
+
+
 def _report_steps(steps: dict[str, dict[str, Steps]], setting: Setting) -> None:
     (_, host), (target, device) = steps.items()
+    ratios = _processor_ratios(steps)
     for model in host:
         _print(model, setting, host[model].times, device[model].times)
         faults = [statistics.median(side[model].faults) for side in (host, device)]
         before, after = (statistics.median(side[model].instructions) for side in (host, device))
         counted = f"x{after / before:.3f}" if before else "not counted here"
-        processor = statistics.median(device[model].processor) / statistics.median(host[model].processor)
         print(
             f"{'':12} page faults of a step: cpu {faults[0]:.0f}, {target} {faults[1]:.0f}; instructions {counted}; "
-            f"processor time x{processor:.2f}"
+            f"processor time x{ratios[model]:.3f}"
         )
 
 

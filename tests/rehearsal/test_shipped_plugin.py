@@ -608,6 +608,18 @@ def test_a_graph_changes_nothing_while_it_is_recorded_and_equals_the_cpu_when_it
             print(error)
         print("STILL", x.tolist())
 
+        # functions of the host belong to the graph too
+        calls, graph = [], torch.npu.NPUGraph()
+        with torch.npu.graph(graph):
+            torch_npu.npu._launch_host_func(torch.npu.current_stream(), calls.append, [3])
+        before = list(calls)
+        graph.replay()
+        graph.replay()
+        print("CALLED", before, calls)
+        with torch.npu.graph(torch.npu.NPUGraph()):
+            torch_npu.npu._launch_host_func(torch.npu.Stream(), calls.append, [4])
+        assert len(calls) == 2
+
         def made(device):
             torch.manual_seed(0)
             net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).to(device)
@@ -639,11 +651,14 @@ def test_a_graph_changes_nothing_while_it_is_recorded_and_equals_the_cpu_when_it
         assert on_cpu == on_card, (on_cpu, on_card)
         print("EQUAL")
     """
-    out, _, _ = rehearse(script, tmp_path)
+    out, _, summary = rehearse(script, tmp_path)
     assert "[11.0, 11.0, 11.0, 11.0] 2.0 True" in out
     assert "aten::_local_scalar_dense waits for the device, which work that is recorded into a graph cannot" in out
     assert "aten::add_.Tensor on a second stream while a graph is recorded is not rehearsed" in out
     assert "STILL [5.0, 5.0, 5.0, 5.0]" in out
+    assert "CALLED [] [[3], [3]]" in out
+    lost = "aclrtLaunchHostFunc on a second stream while a graph is recorded"  # the plugin warns and goes on
+    assert lost in {event["subject"] for event in summary["events"]}
     assert "EQUAL" in out
 
 

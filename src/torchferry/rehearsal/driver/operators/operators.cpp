@@ -529,6 +529,7 @@ FERRY_API int ferry_take_over(const char* name, const char* space, const char* k
     const c10::WarningUtils::WarningHandlerGuard no_override_warnings(&quiet);
     pthread_atfork(nullptr, nullptr, [] { in_bad_fork().store(initialised().load()); });
     keep_freed_memory();
+    plugin::LendingAllocator::install();
     plugin::add_kernels_of_cpu();
     static const plugin::Recorder recorder;
     plugin::Takeover(request).run();

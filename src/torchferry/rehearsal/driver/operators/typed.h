@@ -16,6 +16,7 @@
 #include "../../csrc/given.h"
 #include "../../csrc/hot_operators.h"
 #include "call.h"
+#include "lending.h"
 
 namespace ferry::plugin::typed {
 
@@ -74,8 +75,8 @@ class Pairs {
     return made;
   }
 
-  // What a kernel gave is the tensor that it was given, lies on its memory, or is new.
-  at::Tensor to_device(Operator& op, at::Tensor value, c10::Device device) const {
+  // What a kernel gave is the tensor that it was given, lies on its memory or on what it was lent, or is new.
+  at::Tensor to_device(Operator& op, at::Tensor value, c10::Device device, const at::Tensor& lent) const {
     if (!value.defined()) {
       return value;
     }
@@ -86,6 +87,10 @@ class Pairs {
                    ? *pair.original
                    : pair.original->as_strided(value.sizes(), value.strides(), value.storage_offset());
       }
+    }
+    if (lent.defined() && storage->data_ptr().get() == lent.storage().data_ptr().get() && value.is_contiguous() &&
+        value.sizes() == lent.sizes() && value.dtype() == lent.dtype()) {
+      return lent;
     }
     return copied_to_device(as_on_card(op, std::move(value)), device);
   }
@@ -195,8 +200,10 @@ struct Kernel<Op, R(A...)> {
       on_cpu(Argument<A>::give(std::get<I>(held))...);
       return written(arguments...);
     } else {
+      const auto lent = expected::result<Op>(device, arguments...);
+      const Lending lending(lent);
       return each_result(on_cpu(Argument<A>::give(std::get<I>(held))...),
-                         [&](at::Tensor value) { return pairs.to_device(*op, std::move(value), device); });
+                         [&](at::Tensor value) { return pairs.to_device(*op, std::move(value), device, lent); });
     }
   }
 

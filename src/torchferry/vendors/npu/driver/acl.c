@@ -296,8 +296,37 @@ FERRY_EXPORT int aclrtMemcpy(void* to, size_t room, const void* from, size_t byt
   return acl_status(ferry_copy(to, room, from, bytes));
 }
 
+// Work of a stream that is recorded into a graph goes into the graph, with a copy of what it needs to know.
+static int record(ferry_work run, const void* wanted, size_t bytes) {
+  void* kept = malloc(bytes);
+  if (kept == NULL) {
+    return ACL_ERROR_RT_MEMORY_ALLOCATION;
+  }
+  memcpy(kept, wanted, bytes);
+  if (!ferry_record_work(run, free, kept)) {
+    free(kept);
+    return ACL_ERROR_RT_MEMORY_ALLOCATION;
+  }
+  return ACL_SUCCESS;
+}
+
+typedef struct {
+  void* to;
+  size_t room;
+  const void* from;
+  size_t bytes;
+} copied;
+
+static bool run_copy(void* work) {
+  const copied* wanted = work;
+  return ferry_copy(wanted->to, wanted->room, wanted->from, wanted->bytes) == FERRY_OK;
+}
+
 FERRY_EXPORT int aclrtMemcpyAsync(void* to, size_t room, const void* from, size_t bytes, int kind, void* stream) {
-  (void)stream;
+  if (ferry_records(stream)) {
+    const copied wanted = {to, room, from, bytes};
+    return record(run_copy, &wanted, sizeof wanted);
+  }
   return aclrtMemcpy(to, room, from, bytes, kind);
 }
 
@@ -310,8 +339,23 @@ FERRY_EXPORT int aclrtMemset(void* to, size_t room, int32_t value, size_t bytes)
   return acl_status(ferry_fill(to, room, value, bytes));
 }
 
+typedef struct {
+  void* to;
+  size_t room;
+  int32_t value;
+  size_t bytes;
+} filled;
+
+static bool run_fill(void* work) {
+  const filled* wanted = work;
+  return ferry_fill(wanted->to, wanted->room, wanted->value, wanted->bytes) == FERRY_OK;
+}
+
 FERRY_EXPORT int aclrtMemsetAsync(void* to, size_t room, int32_t value, size_t bytes, void* stream) {
-  (void)stream;
+  if (ferry_records(stream)) {
+    const filled wanted = {to, room, value, bytes};
+    return record(run_fill, &wanted, sizeof wanted);
+  }
   return aclrtMemset(to, room, value, bytes);
 }
 
@@ -419,10 +463,28 @@ FERRY_EXPORT int aclrtStreamWaitEvent(ferry_stream* stream, ferry_event* event) 
   return event == NULL ? ACL_ERROR_RT_PARAM_INVALID : ACL_SUCCESS;
 }
 
+typedef struct {
+  void (*function)(void*);
+  void* argument;
+} host_function;
+
+static bool run_host_function(void* work) {
+  const host_function* wanted = work;
+  wanted->function(wanted->argument);
+  return true;
+}
+
+// While a graph is recorded the function belongs to the graph, and runs when that runs.
 FERRY_EXPORT int aclrtLaunchHostFunc(ferry_stream* stream, void (*function)(void*), void* argument) {
-  (void)stream;
-  function(argument);
-  return ACL_SUCCESS;
+  host_function wanted = {function, argument};
+  if (atomic_load(ferry_recording()) == 0) {
+    run_host_function(&wanted);
+    return ACL_SUCCESS;
+  }
+  if (!ferry_records(stream)) {
+    return acl_refuse("aclrtLaunchHostFunc on a second stream while a graph is recorded");
+  }
+  return record(run_host_function, &wanted, sizeof wanted);
 }
 
 FERRY_EXPORT int aclrtLaunchCallback(void (*function)(void*), void* argument, int kind, ferry_stream* stream) {
