@@ -79,7 +79,10 @@ def t20_sources(folder: Path, image_layer: Path, debs: Path | None) -> dict[str,
     t20 = HERE / "t20"
     payload = folder / "payload"
     torch, ptex = ((t20 / f"{name}_module.txt").read_text(encoding="utf-8") for name in ("torch", "ptex"))
-    wheel(payload / "pytorch-gcu", "torch", "1.11.0+gcu", {"torch/__init__.py": torch})
+    of_cards = "from torch import distributed, gcu\nset_device, synchronize = gcu.set_device, gcu.synchronize\n"
+    of_cards += "import sys; sys.modules['torch_gcu.distributed'] = distributed\n"
+    framework = {"torch/__init__.py": torch, "torch_gcu/__init__.py": of_cards}
+    wheel(payload / "pytorch-gcu", "torch", "1.11.0+gcu", framework)
     wheel(payload / "pytorch-gcu", "ptex", "2.1.0+torch1.11.0", {"ptex/__init__.py": ptex})
     scripts = payload / "huggingface-gcu" / "sd_scripts_1.1.28"
     wheel(scripts, "torch", "2.1.0", {"torch/__init__.py": "__version__ = '2.1.0'\n"})
@@ -112,8 +115,7 @@ def t20_sources(folder: Path, image_layer: Path, debs: Path | None) -> dict[str,
 def _stand_in(target: str) -> str:
     """Return the lab's torch with a vendor's part in it, which computes on the CPU."""
     torch = (HERE / "t20" / "torch_module.txt").read_text(encoding="utf-8")
-    part = "    is_available = staticmethod(lambda: True)\n    device_count = staticmethod(lambda: 8)\n"
-    return f"{torch}\n\nclass {target}:\n{part}"
+    return torch if target == "gcu" else f"{torch}\n\n{target} = gcu\ndel gcu\n"
 
 
 def npu_sources(folder: Path, image_layer: Path) -> dict[str, Path]:
