@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -159,11 +160,14 @@ def test_what_began_and_did_not_end_is_done_again(tmp_path: Path) -> None:
 
 
 def test_a_survey_looks_at_all_steps_at_once(tmp_path: Path) -> None:
-    good, bad = OneStep(tmp_path, check="echo fine"), OneStep(tmp_path, check="echo 'not \"yet\"'; exit 7")
+    good, bad = OneStep(tmp_path, check="echo fine"), OneStep(tmp_path, check="echo 'not \"yet\"'; exit 7").step
     inside = OneStep(tmp_path, where="container")
-    steps = [(0, good.step), (1, bad.step._replace(id="bad")), (2, inside.step._replace(id="inside"))]
-    script = survey_script(steps, good.settings, "false", "none")
+    steps = [(0, good.step), (1, bad._replace(id="bad", refuse_busy=False)), (2, inside.step._replace(id="inside"))]
+    steps.append((3, bad._replace(id="busy")))
+    script = survey_script(steps, good.settings, "true", "false", "none")
     done = subprocess.run(["bash", "-s"], input=script, capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    assert done.stdout.splitlines() == ["0 step 0 ZmluZQ==", "1 bad 7 bm90ICJ5ZXQi", "2 inside 255 "]
+    said = base64.b64encode(b'not "yet"\nTORCHFERRY failed: a process uses a card').decode()
+    lines = ["0 step 0 ZmluZQ==", "1 bad 7 bm90ICJ5ZXQi", f"3 busy 1 {said}", "2 inside 255 "]
+    assert done.stdout.splitlines() == lines, "a driver of a card in use is in the way where it is not what it is to be"
     assert list(tmp_path.iterdir()) == []

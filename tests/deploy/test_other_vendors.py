@@ -98,7 +98,7 @@ def test_musa_installs_packages_binds_the_runtime_and_builds(servers: Servers) -
     status, text = flow("run")
     assert status == 0, text
     assert "mtt  container-runtime: changed" in text
-    assert "left out: build: build_from_source is no" in text
+    assert "left out: build-torch: build_from_source is no" in text
     assert servers.on("mtt", "docker inspect -f '{{.HostConfig.Runtime}}' torch_musa_dev").strip() == "mthreads"
     build = ("--set", "build_from_source=yes")
     servers.on("mtt", "docker exec torch_musa_dev mkdir -p /workspace/build/torch_musa/build")
@@ -108,7 +108,7 @@ def test_musa_installs_packages_binds_the_runtime_and_builds(servers: Servers) -
     assert flow("run", *build, "--set", "build_args=--clean", "--only", "framework")[0] == 0
     status, text = flow("run", *build)
     assert status == 0, text
-    assert "mtt  build: changed" in text
+    assert "mtt  build-torch: changed" in text
     status, text = flow("run", *build)
     assert (status, "0 steps changed" in text) == (0, True), text
     result = flow.json("verify", *build)

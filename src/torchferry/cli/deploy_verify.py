@@ -109,5 +109,5 @@ def _failure_row(plan: DeployPlan, host: str, message: str, lang: str) -> dict[s
     """Return what the probe found as one of the failures."""
     outcome = StepOutcome(host, "probe", "failed", output=message)
     explanation = explain(plan.facts, outcome.step, message)
-    said = {"cause": explanation.cause.render(lang), "do": explanation.do.render(lang)} if explanation else {}
-    return {"host": host, **outcome_row(outcome), "cause": "", "do": "", **said}
+    remedy = {"cause": explanation.cause.render(lang), "do": explanation.do.render(lang)} if explanation else {}
+    return {"host": host, **outcome_row(outcome), "cause": "", "do": "", **remedy}

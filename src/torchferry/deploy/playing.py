@@ -295,7 +295,7 @@ def _run(
             envvars={name: text for name, text in variables.items() if name.startswith("ANSIBLE_")},
         )
         configuration.prepare()
-        configuration.command[:1] = [sys.executable, "-c", _ENDS_WITH_US, program]
+        configuration.command[:1] = [sys.executable, "-I", "-S", "-c", _ENDS_WITH_US, program]
         written = Path(configuration.artifact_dir, "command")
 
         def on_status(status: Mapping[str, Any], runner_config: object) -> None:
