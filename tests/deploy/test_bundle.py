@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -28,19 +29,32 @@ def small_bundle(folder: Path) -> Path:
 
 def test_the_same_folder_has_the_same_hash(tmp_path: Path) -> None:
     first = read_bundle(small_bundle(tmp_path / "a"))
-    os.symlink("/etc/passwd", tmp_path / "a" / "model" / "link")
     os.utime(tmp_path / "a" / "model" / "part" / "weights", (1, 1))
     again = write_bundle(tmp_path / "b", "ptex", {"model": tmp_path / "a" / "model"}, {})
-    assert again.files["model"].sha256 == first.files["model"].sha256, "neither times nor links are in it"
+    assert again.files["model"].sha256 == first.files["model"].sha256, "no times are in it"
     assert damaged(first) == []
     first.files["installer"].path.write_text("#!/bin/bad", encoding="utf-8")
     assert damaged(first) == ["installer"]
+
+
+@pytest.mark.parametrize("leads", ["/etc/passwd", "../installer.run", "gone", "part"])
+def test_a_link_of_a_folder_is_refused_unless_it_stays_inside(leads: str, tmp_path: Path) -> None:
+    small_bundle(tmp_path)
+    os.symlink("part/weights", tmp_path / "model" / "inside")
+    packed = write_bundle(tmp_path / "b", "ptex", {"model": tmp_path / "model"}, {}).files["model"]
+    with tarfile.open(packed.path) as archive:
+        assert {member.name: member.size for member in archive} == {"inside": 1000, "part": 0, "part/weights": 1000}
+    os.symlink(leads, tmp_path / "model" / "link")
+    with pytest.raises(UsageError, match="is a link that leads out of"):
+        write_bundle(tmp_path / "b", "ptex", {"model": tmp_path / "model"}, {})
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
         ({"schema": 2}, "schema"),
+        ({"controller": {"../../x.whl": "0" * 64}}, "controller"),
+        ({"controller": ["x.whl"]}, "controller"),
         ({"files": {"installer": {"path": "../../etc/passwd"}}}, "file installer"),
         ({"files": []}, "are needed"),
         ({"values": {"image": 3}}, "are needed"),

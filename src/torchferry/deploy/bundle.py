@@ -75,7 +75,7 @@ def read_bundle(folder: Path) -> Bundle:
             say("{folder} is no bundle: it has no {name}", folder=folder, name=MANIFEST),
             say("`torchferry deploy bundle` makes one"),
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _malformed(path, str(error)) from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise _malformed(path, f"schema is not {SCHEMA}")
@@ -144,6 +144,7 @@ def write_bundle(folder: Path, target: str, sources: Mapping[str, Path], values:
     """Make a bundle of files and folders by name; the manifest is written last, with wheels that lie in `controller/`.
 
     Raises:
+        UsageError: a folder has a link that leads out of it.
         TorchferryError: a file cannot be read or written.
     """
     rows: dict[str, dict[str, object]] = {}
@@ -186,11 +187,21 @@ def _copy(source: Path, path: Path) -> None:
 
 
 def _pack(source: Path, path: Path) -> None:
-    """Pack the regular files of a folder: neither owners, times nor order differ from one time to the next."""
+    """Pack the regular files of a folder: neither owners, times nor order differ from one time to the next.
+
+    Raises:
+        UsageError: a link in it leads elsewhere.
+    """
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
         for file in sorted(source.rglob("*")):
-            if file.is_symlink() or not (file.is_file() or file.is_dir()):
-                continue  # a link can lead out of the folder
+            if file.is_symlink() and not (file.is_file() and file.resolve().is_relative_to(source.resolve())):
+                # what it leads to would be missing on the hosts, and a link can lead to what nobody meant
+                raise UsageError(
+                    say("{path} is a link that leads out of {folder}, or to a folder", path=file, folder=source),
+                    say("copy the folder without links: cp -rL {folder} COPY", folder=source),
+                )
+            if not (file.is_file() or file.is_dir()):
+                continue
             member = tarfile.TarInfo(file.relative_to(source).as_posix())
             member.mode = 0o755 if file.is_dir() or file.stat().st_mode & 0o100 else 0o644
             if file.is_dir():
@@ -198,7 +209,7 @@ def _pack(source: Path, path: Path) -> None:
                 archive.addfile(member)
                 continue
             member.size = file.stat().st_size
-            with open_regular(file) as read:
+            with open_regular(file.resolve()) as read:
                 archive.addfile(member, read)
 
 

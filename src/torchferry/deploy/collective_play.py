@@ -26,6 +26,10 @@ PORT = 29400
 BYTES = 8 << 20
 """Bytes of the large sum."""
 
+_FIGURES = ("devices", "compute_ms", "latency_ms", "gigabytes")
+"""What has to be a number in an answer: what runs in a container is not trusted."""
+
+_MOST_CARDS = 1024
 _PROBE = "probe"
 _EVERYONE = "everyone"
 _SEVERAL_CARDS = ("allocate", "matmul")
@@ -171,7 +175,7 @@ class _Cluster:
 
 def _count(answers: Iterable[Mapping[str, Any]]) -> int:
     """Return how many cards the doctor's probe counted."""
-    return next((int(answer["devices"]) for answer in answers if answer.get("devices")), 0)
+    return next((int(answer["devices"]) for answer in answers if 0 < (answer.get("devices") or 0) <= _MOST_CARDS), 0)
 
 
 def _one(said: Mapping[tuple[str, str], list[dict[str, Any]]], task: str, host: str) -> dict[str, Any] | None:
@@ -188,9 +192,9 @@ def _answers(output: str) -> Iterable[dict[str, Any]]:
     for line in output.splitlines():
         try:
             answer = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(answer, dict):
+        if isinstance(answer, dict) and all(isinstance(answer.get(name) or 0, (int, float)) for name in _FIGURES):
             yield answer
 
 

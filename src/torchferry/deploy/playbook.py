@@ -51,16 +51,20 @@ _FIRST = (
 _ENDINGS = {
     "undo": """\
 test -s "$STATE/changed" && exit 0
+# what was committed stays: marks of what is installed, and the files that the container sees
+test -e "$STATE/committed" && exit 0
 rm -rf "${STATE%/state}"
 rmdir "${STATE%/*/state}" 2>/dev/null || true
 """,
     "commit": """\
 if "$ENGINE" inspect "$CONTAINER-before" >/dev/null 2>&1; then "$ENGINE" rm -f "$CONTAINER-before" || exit 1; fi
-test ! -e "$STATE/changed" || : > "$STATE/changed"
+if test -e "$STATE/changed"; then
+  : > "$STATE/committed" && : > "$STATE/changed" || exit 1
+fi
 rm -f "$STATE/container-before.running"
 """,
 }
-"""What follows the steps of a mode: nothing of ours stays after a rollback that took back everything."""
+"""What follows the steps of a mode: nothing of ours stays after a rollback that took back everything there ever was."""
 
 
 class Unsafe(str):

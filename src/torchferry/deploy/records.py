@@ -19,6 +19,7 @@ from torchferry.deploy.playing import STATUSES, HostOutcome, StepOutcome
 
 SCHEMA = 1
 _LARGEST = 1 << 26
+_YEAR_9999 = 253_370_764_800
 
 
 class RunRecord(NamedTuple):
@@ -162,8 +163,9 @@ def _read(line: str) -> RunRecord | None:
             )
             for name, host in row["hosts"].items()
         }
-        return RunRecord(str(row["action"]), str(row["target"]), float(row["begun"]), float(row["ended"]), hosts)
-    except (ValueError, TypeError, KeyError, AttributeError):
+        begun, ended = _amount(row["begun"]), _amount(row["ended"])
+        return RunRecord(str(row["action"]), str(row["target"]), begun, ended, hosts)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return None
 
 
@@ -171,7 +173,14 @@ def _read_step(host: str, row: Mapping[str, Any]) -> StepOutcome:
     status = str(row["status"])
     if status not in STATUSES:
         raise ValueError(status)
-    return StepOutcome(host, str(row["step"]), status, float(row["seconds"]), str(row["output"]))
+    return StepOutcome(host, str(row["step"]), status, _amount(row["seconds"]), str(row["output"]))
+
+
+def _amount(value: object) -> float:
+    """Return seconds, of a time or of a duration, that a calendar still has."""
+    if not isinstance(value, (int, float)) or not 0 <= value < _YEAR_9999:
+        raise ValueError(value)
+    return float(value)
 
 
 def usual_seconds(records: Iterable[RunRecord]) -> dict[str, float]:

@@ -132,14 +132,16 @@ def npu_sources(folder: Path, image_layer: Path) -> dict[str, Path]:
     return sources
 
 
-def _framework_image(folder: Path, image_layer: Path, target: str) -> Path:
-    """Write an image `lab/torch-TARGET:1` that has the framework, as some vendors' images do."""
+def _framework_image(folder: Path, image_layer: Path, target: str, empty: Sequence[str] = ()) -> Path:
+    """Write an image `lab/torch-TARGET:1` that has the framework, as some vendors' images do, and some empty files."""
     layer, path = folder / "framework.tar", folder / "image.tar"
     with tarfile.open(layer, "w") as archive:
         for name, text in (("torch", _stand_in(target)), (f"torch_{target}", "")):
             information = tarfile.TarInfo(f"usr/lib/python3/dist-packages/{name}/__init__.py")
             information.size = len(text.encode())
             archive.addfile(information, io.BytesIO(text.encode()))
+        for name in empty:
+            archive.addfile(tarfile.TarInfo(name))
     docker_archive([image_layer, layer], f"lab/torch-{target}:1", path)
     return path
 
@@ -170,7 +172,8 @@ def musa_sources(folder: Path, image_layer: Path) -> dict[str, Path]:
     for name, text in (("pytorch/setup.py", ""), ("torch_musa/build.sh", (HERE / "musa" / "build.sh").read_text())):
         (sources / name).parent.mkdir(parents=True)
         (sources / name).write_text(text, encoding="utf-8")
-    image = _framework_image(folder, image_layer, "musa")
+    parts = ("lib/libmurand.so", "lib/libmusparse.so", "include/thrust/x", "include/cub/x", "include/mutlass/x")
+    image = _framework_image(folder, image_layer, "musa", [f"usr/local/musa/{part}" for part in parts])
     return {"driver_debs": drivers, "toolkit_debs": toolkit, "sources": sources, "image_tar": image}
 
 
