@@ -21,6 +21,13 @@ DOCKER = (
 )
 
 
+KEPT_BY_THE_SYSTEM = (
+    *(f"etc/{name}-" for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid")),
+    "var/lib/apt/extended_states",
+)
+"""What programs of the system keep of former contents."""
+
+
 class HostBefore:
     """A host as it was, which a rollback brings back.
 
@@ -47,13 +54,9 @@ class HostBefore:
             assert f"{host}: {step} failed" in text, text
         after = flow.servers.written(host)
         paths = [path for path in {*self.files, *after} if self.files.get(path) != after.get(path)]
-        own = tuple(
-            "|".join([*left.values(), "etc/passwd-|etc/group-|etc/shadow-|etc/gshadow-|etc/subuid-|etc/subgid-"]).split(
-                "|"
-            )
-        )
-        state = "var/lib/torchferry/" if left else own[0]  # what could not be taken back is remembered
-        assert [path for path in paths if not path.startswith((*own, state))] == []
+        own = [part for text in left.values() for part in text.split("|")]
+        own += ["var/lib/torchferry/"] if left else []  # what could not be taken back is remembered
+        assert [path for path in paths if not path.startswith(tuple(own) + KEPT_BY_THE_SYSTEM)] == []
         assert flow.servers.on(host, DOCKER) == self.docker
         status, text = flow("run", *words)
         assert status == 0, text
