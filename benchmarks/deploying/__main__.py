@@ -1,10 +1,15 @@
 """What torchferry's layer costs over Ansible alone, a second run that changes nothing, and a copy that was cut off.
 
-    python -m benchmarks.deploying [--hosts 16] [--runs 5] [--megabytes 512] [--parts 5]
+    python -m benchmarks.deploying [--hosts 16] [--pairs 10] [--megabytes 512] [--parts 5]
 
 Needs root and the systems of `make lab-roots`, as `make test-deploy` does. The servers are namespaces of this machine
-and their installer is a stand-in, so what is measured is the controller: processor time of all its processes, as the
-operating system counts it, and bytes as the server's network interface counts them.
+and their installer is a stand-in, so what is measured is the controller: processor time of all its processes, and bytes
+as the server's network interface counts them.
+
+Processor time is user and system time of a control group into which each command is put: every process below it is in
+there, also the connections of ssh, which go on in the background and are nobody's children. They are ended after each
+command, so that none finds those of the one before it. Both sides of a pair follow each other, and which one begins
+alternates; a pair has one ratio, and what is reported is the median of the ratios, with the least and the largest.
 """
 
 from __future__ import annotations
@@ -12,18 +17,21 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from benchmarks.measure import Cost, cost
+from benchmarks.measure import cost
 from tests.deploy.lab.flows import Flow
 from tests.deploy.lab.packages import HERE
 from tests.deploy.lab.servers import Servers, reason_to_skip
@@ -84,46 +92,133 @@ def asking_every_step(flow: Flow, folder: Path) -> Path:
     return play
 
 
-def measure(flow: Flow, command: list[str], project: Path | None = None) -> tuple[Cost, float]:
-    """Return what a command cost, and how long it ran."""
-    environment = {**flow.environment, **({"ANSIBLE_CONFIG": str(project / "ansible.cfg")} if project else {})}
-    begun = time.monotonic()
-    done = cost(command, environment=environment)
-    if done.code:
-        raise RuntimeError(f"{command[:4]} ended with {done.code}")
-    return done, time.monotonic() - begun
+class RunCost(NamedTuple):
+    """What a command cost: processor seconds of all its processes, and the seconds that passed."""
+
+    processor: float
+    passed: float
 
 
-def layer(lab: Servers, folder: Path, hosts: int, runs: int) -> None:
+class ControlGroup:
+    """A control group that counts the processor time of whatever is started in it."""
+
+    _PLACES = (("/sys/fs/cgroup/cpuacct", "cpuacct.usage"), ("/sys/fs/cgroup", "cpu.stat"))
+
+    def __init__(self) -> None:
+        parent, self._counter = next(place for place in self._PLACES if Path(place[0], "cgroup.procs").exists())
+        self._folder = Path(parent, f"torchferry-bench-{os.getpid()}")
+        self._folder.mkdir(exist_ok=True)
+
+    def seconds(self) -> float:
+        """Return what was counted so far."""
+        text = (self._folder / self._counter).read_text(encoding="ascii")
+        return int(text) / 1e9 if self._counter != "cpu.stat" else int(text.split()[1]) / 1e6
+
+    def run(self, command: Sequence[str], environment: Mapping[str, str]) -> RunCost:
+        """Run a command, end what it left in the background, and return what all of it cost.
+
+        Raises:
+            RuntimeError: the command failed.
+        """
+        enter = f'echo $$ > {self._folder}/cgroup.procs && exec "$@"'
+        before, begun = self.seconds(), time.monotonic()
+        done = subprocess.run(
+            ["bash", "-c", enter, "run", *command], env=environment, capture_output=True, stdin=subprocess.DEVNULL,
+            check=False,
+        )  # fmt: skip
+        found = RunCost(self.seconds() - before, time.monotonic() - begun)
+        self.empty()
+        if done.returncode:
+            raise RuntimeError(f"{list(command)[:4]} ended with {done.returncode}: {done.stdout[-2000:]!r}")
+        return found
+
+    def empty(self) -> None:
+        """End all that is still in the group."""
+        for _ in range(100):
+            left = (self._folder / "cgroup.procs").read_text(encoding="ascii").split()
+            if not left:
+                return
+            for process in left:
+                with suppress(ProcessLookupError):
+                    os.kill(int(process), signal.SIGKILL)
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        """Remove the group."""
+        self.empty()
+        self._folder.rmdir()
+
+
+@contextmanager
+def control_group() -> Iterator[ControlGroup]:
+    """Make a control group that is removed afterwards."""
+    group = ControlGroup()
+    try:
+        yield group
+    finally:
+        group.close()
+
+
+class Side(NamedTuple):
+    """One side of a pair: a command, and Ansible's settings where torchferry does not bring them."""
+
+    name: str
+    command: Sequence[str]
+    project: Path | None = None
+
+    def run(self, group: ControlGroup, flow: Flow) -> RunCost:
+        """Run it."""
+        config = {"ANSIBLE_CONFIG": str(self.project / "ansible.cfg")} if self.project else {}
+        environment = {**flow.environment, **config}
+        # an installed torchferry is compiled, as Ansible is; from its sources it would be compiled anew by each run
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        return group.run(self.command, environment)
+
+
+def layer(lab: Servers, folder: Path, hosts: int, pairs: int) -> None:
     """The same play by `torchferry deploy run` and by `ansible-playbook`; then the engine's own check of each step."""
     flow = driver_flow(lab, folder / "flow")
     plan = make_plan("gcu", read_bundle(flow.bundle), {}, StepChoice(only=(STAGE,)))
     (folder / "plain").mkdir()
     project = write_project(plan, folder / "plain", "run").parent
     ansible = ["ansible-playbook", "-i", str(lab.inventory), "--forks", "25"]
-    plain = [*ansible, str(project / "site.yml")]
-    checks = [*ansible, "--check", str(asking_every_step(flow, folder / "checks"))]
-    rows: dict[str, list[tuple[Cost, float]]] = {}
+    ours = Side("torchferry", flow.command("run"))
+    plain = Side("ansible-playbook", [*ansible, str(project / "site.yml")], project)
+    folder_of_checks = asking_every_step(flow, folder / "checks").parent
+    asking = Side("--check", [*ansible, "--check", str(folder_of_checks / "checks.yml")], folder_of_checks)
+    with control_group() as group:
+        Side("compiled now", flow.command("plan")).run(group, flow)
+        compare(f"{hosts} hosts: first run", ours, plain, group, flow, pairs, lambda: clean(lab, hosts))
+        ours.run(group, flow)
+        compare(f"{hosts} hosts: second run", ours, asking, group, flow, max(1, pairs // 2))
+        compare(f"{hosts} hosts: second run", ours, plain, group, flow, max(1, pairs // 2))
 
-    def add(name: str, command: list[str], config: Path | None = None) -> None:
-        rows.setdefault(name, []).append(measure(flow, command, config))
 
-    for number in range(max(1, runs // 2)):
-        pairs = [("first run, torchferry", flow.command("run"), None), ("first run, ansible-playbook", plain, project)]
-        for name, command, config in pairs if number % 2 else reversed(pairs):
-            add(name, command, config)
-            clean(lab, hosts)
-    measure(flow, flow.command("run"))
-    for _ in range(runs):
-        add("second run, torchferry", flow.command("run"))
-        add("second run, ansible-playbook", plain, project)
-        add("each step asked by the engine, --check", checks, folder / "checks")
-    for name, values in rows.items():
-        processor = statistics.median(value.seconds for value, _ in values)
-        passed = statistics.median(wall for _, wall in values)
-        low, high = min(value.seconds for value, _ in values), max(value.seconds for value, _ in values)
+def compare(
+    title: str,
+    ours: Side,
+    peer: Side,
+    group: ControlGroup,
+    flow: Flow,
+    pairs: int,
+    afterwards: Callable[[], None] = lambda: None,
+) -> None:
+    """Run both sides in turn and print each pair, then what they come to."""
+    rows: list[tuple[RunCost, RunCost]] = []
+    for number in range(pairs):
+        costs: dict[str, RunCost] = {}
+        for side in (ours, peer) if number % 2 else (peer, ours):
+            costs[side.name] = side.run(group, flow)
+            afterwards()
+        rows.append((costs[ours.name], costs[peer.name]))
+        print(f"  {title}: {rows[-1][0]} {rows[-1][1]}", flush=True)
+    for what in ("processor", "passed"):
+        mine, others = ([float(getattr(row[side], what)) for row in rows] for side in (0, 1))
+        ratios = [one / other for one, other in zip(mine, others, strict=True)]
         print(
-            f"{hosts} hosts: {name}: {processor:.2f} s processor ({low:.2f}-{high:.2f}), {passed:.1f} s passed",
+            f"{title}, {what} seconds: {ours.name} {statistics.median(mine):.2f}, "
+            f"{peer.name} {statistics.median(others):.2f}; ratio of {pairs} pairs {statistics.median(ratios):.3f} "
+            f"({min(ratios):.3f}-{max(ratios):.3f}), of the sums {sum(mine) / sum(others):.3f}",
             flush=True,
         )
 
@@ -152,9 +247,11 @@ def parts(lab: Servers, folder: Path, hosts: int, runs: int) -> None:
     words = [sys.executable, "-c", _COUNTED, "torchferry", *flow.command("run")[3:]]
     rows: list[list[float]] = []
     for _ in range(runs):
-        start = measure(flow, flow.command("plan"))[0].seconds
-        inventory = measure(flow, ["ansible-inventory", "-i", str(lab.inventory), "--list"])[0].seconds
-        alone = measure(flow, plain, project)[0].seconds
+        start = cost(flow.command("plan"), environment=flow.environment).seconds
+        inventory = cost(
+            ["ansible-inventory", "-i", str(lab.inventory), "--list"], environment=flow.environment
+        ).seconds
+        alone = cost(plain, environment={**flow.environment, "ANSIBLE_CONFIG": str(project / "ansible.cfg")}).seconds
         clean(lab, hosts)
         whole = cost(words, environment={**flow.environment, "COUNTED": str(counted)}).seconds
         clean(lab, hosts)
@@ -202,17 +299,18 @@ def resumed_copy(lab: Servers, folder: Path, megabytes: int) -> None:
     lab.up_again("b0")
     lab.wait(docker=False)
     before = lab.received("b0")
-    done, passed = measure(flow, flow.command("run", "--limit", "b0"))
+    with control_group() as group:
+        done = group.run(flow.command("run", "--limit", "b0"), flow.environment)
     sent = lab.received("b0") - before
     print(f"{size} bytes, cut off with {there} there: {size - there} lacked, {sent} were received afterwards,")
-    print(f"in a run of {done.seconds:.1f} s processor, {passed:.1f} s passed")
+    print(f"in a run of {done.processor:.1f} s processor, {done.passed:.1f} s passed")
 
 
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hosts", type=int, default=16)
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--megabytes", type=int, default=512)
     parser.add_argument("--parts", type=int, default=5)
     asked = parser.parse_args()
@@ -223,8 +321,8 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="torchferry-bench-") as name,
         servers(Path(name, "lab"), asked.hosts) as lab,
     ):
-        if asked.runs:
-            layer(lab, Path(name), asked.hosts, asked.runs)
+        if asked.pairs:
+            layer(lab, Path(name), asked.hosts, asked.pairs)
         if asked.parts:
             parts(lab, Path(name), asked.hosts, asked.parts)
         if asked.megabytes:

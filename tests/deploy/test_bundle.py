@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -27,19 +29,32 @@ def small_bundle(folder: Path) -> Path:
 
 def test_the_same_folder_has_the_same_hash(tmp_path: Path) -> None:
     first = read_bundle(small_bundle(tmp_path / "a"))
-    os.symlink("/etc/passwd", tmp_path / "a" / "model" / "link")
     os.utime(tmp_path / "a" / "model" / "part" / "weights", (1, 1))
     again = write_bundle(tmp_path / "b", "ptex", {"model": tmp_path / "a" / "model"}, {})
-    assert again.files["model"].sha256 == first.files["model"].sha256, "neither times nor links are in it"
+    assert again.files["model"].sha256 == first.files["model"].sha256, "no times are in it"
     assert damaged(first) == []
     first.files["installer"].path.write_text("#!/bin/bad", encoding="utf-8")
     assert damaged(first) == ["installer"]
+
+
+@pytest.mark.parametrize("leads", ["/etc/passwd", "../installer.run", "gone", "part"])
+def test_a_link_of_a_folder_is_refused_unless_it_stays_inside(leads: str, tmp_path: Path) -> None:
+    small_bundle(tmp_path)
+    os.symlink("part/weights", tmp_path / "model" / "inside")
+    packed = write_bundle(tmp_path / "b", "ptex", {"model": tmp_path / "model"}, {}).files["model"]
+    with tarfile.open(packed.path) as archive:
+        assert {member.name: member.size for member in archive} == {"inside": 1000, "part": 0, "part/weights": 1000}
+    os.symlink(leads, tmp_path / "model" / "link")
+    with pytest.raises(UsageError, match="is a link that leads out of"):
+        write_bundle(tmp_path / "b", "ptex", {"model": tmp_path / "model"}, {})
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
         ({"schema": 2}, "schema"),
+        ({"controller": {"../../x.whl": "0" * 64}}, "controller"),
+        ({"controller": ["x.whl"]}, "controller"),
         ({"files": {"installer": {"path": "../../etc/passwd"}}}, "file installer"),
         ({"files": []}, "are needed"),
         ({"values": {"image": 3}}, "are needed"),
@@ -159,11 +174,14 @@ def test_what_began_and_did_not_end_is_done_again(tmp_path: Path) -> None:
 
 
 def test_a_survey_looks_at_all_steps_at_once(tmp_path: Path) -> None:
-    good, bad = OneStep(tmp_path, check="echo fine"), OneStep(tmp_path, check="echo 'not \"yet\"'; exit 7")
+    good, bad = OneStep(tmp_path, check="echo fine"), OneStep(tmp_path, check="echo 'not \"yet\"'; exit 7").step
     inside = OneStep(tmp_path, where="container")
-    steps = [(0, good.step), (1, bad.step._replace(id="bad")), (2, inside.step._replace(id="inside"))]
-    script = survey_script(steps, good.settings, "false", "none")
+    steps = [(0, good.step), (1, bad._replace(id="bad", refuse_busy=False)), (2, inside.step._replace(id="inside"))]
+    steps.append((3, bad._replace(id="busy")))
+    script = survey_script(steps, good.settings, "true", "false", "none")
     done = subprocess.run(["bash", "-s"], input=script, capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    assert done.stdout.splitlines() == ["0 step 0 ZmluZQ==", "1 bad 7 bm90ICJ5ZXQi", "2 inside 255 "]
+    said = base64.b64encode(b'not "yet"\nTORCHFERRY failed: a process uses a card').decode()
+    lines = ["0 step 0 ZmluZQ==", "1 bad 7 bm90ICJ5ZXQi", f"3 busy 1 {said}", "2 inside 255 "]
+    assert done.stdout.splitlines() == lines, "a driver of a card in use is in the way where it is not what it is to be"
     assert list(tmp_path.iterdir()) == []

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from torchferry.core.errors import TorchferryError
 from torchferry.core.importable import is_importable
 from torchferry.deploy.inventory import PlayOptions, hidden_texts
 from torchferry.deploy.plan import make_plan
 from torchferry.deploy.playing import HostOutcome, StepOutcome, _Events
-from torchferry.deploy.records import RunRecord, record_file, write_record
+from torchferry.deploy.records import EventLog, RunRecord, read_records, record_file, write_record
 
 
 def run(folder: Path, *words: str) -> tuple[int, str, str]:
@@ -81,6 +82,57 @@ def test_what_hosts_print_is_text_without_secrets() -> None:
     assert outcomes == [StepOutcome("node", "image", "failed", 2.0, "to node with *** ***?[31m red?")]
     events.take({"event": "runner_on_failed", "event_data": {**data, "host": "another"}})
     assert len(outcomes) == 1
+
+
+def test_an_answer_that_got_lost_is_a_failure() -> None:
+    """Ansible's answers are files of this machine; where its disk is full they do not come, and nobody says so."""
+    answered = {"stdout": "0 architecture 0 \n2 driver 1 \n", "changed": False}
+    for mode, unknown in (("survey", "tools"), ("run", "driver"), ("commit", "commit")):
+        events = _Events(make_plan("gcu", None, {}), ["node", "silent"], [], lambda outcome: None)
+        events._names = ["architecture", "copy-installer", "driver"] if mode == "run" else events._names
+        events._copies = frozenset({"copy-installer"})
+        events.take({"event": "runner_on_ok", "event_data": {"host": "node", "task": "survey", "res": answered}})
+        events.end(mode)
+        for host in events.outcomes().values():
+            assert host.failed is not None, (mode, host)
+        failed = events.outcomes()["node"].failed
+        assert failed is not None
+        assert unknown in failed.output, mode
+
+
+def test_steps_are_said_as_they_end_to_a_file_or_a_pipe_that_is_read(tmp_path: Path) -> None:
+    outcome = StepOutcome("node", "driver", "failed", 1.0, "why")
+    events = EventLog(tmp_path / "events", "run", "ptex")
+    events.step(outcome)
+    events.end({"node": HostOutcome("node", {"driver": outcome})})
+    rows = [json.loads(line) for line in (tmp_path / "events").read_text(encoding="utf-8").splitlines()]
+    assert [row["event"] for row in rows] == ["begin", "step", "end"]
+    assert (rows[1]["step"], rows[1]["output"], rows[2]["hosts"]) == ("driver", "why", {"node": False})
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path / "no" / "folder", tmp_path):
+        with pytest.raises(TorchferryError, match="cannot write"):
+            EventLog(path, "run", "ptex")
+    full = EventLog(Path("/dev/null"), "run", "ptex")
+    full._file = os.open("/dev/full", os.O_WRONLY)
+    full.step(outcome)  # the run goes on
+    with pytest.raises(TorchferryError, match="No space left"):
+        full.end({})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 200_000,
+        '{"action": "run", "target": "ptex", "begun": 1e18, "ended": 1e18, "hosts": {}}',
+        '{"action": "run", "target": "ptex", "begun": NaN, "ended": 1, "hosts": {}}',
+        '{"action": "run", "target": "ptex", "begun": 1, "ended": 1, "hosts": {"a": {"steps": [{"step": "x",'
+        ' "status": "ok", "seconds": Infinity, "output": ""}], "changed": []}}}',
+    ],
+)
+def test_a_line_of_a_record_that_is_none_is_left_out(line: str, tmp_path: Path) -> None:
+    good = '{"action": "run", "target": "ptex", "begun": 1, "ended": 2, "hosts": {}}'
+    (tmp_path / "r.jsonl").write_text(f"{good}\r\n{line}\r\n", encoding="utf-8")
+    assert [record.ended for record in read_records(tmp_path / "r.jsonl")] == [2.0]
 
 
 def test_a_run_is_a_page_that_loads_nothing(tmp_path: Path) -> None:

@@ -9,12 +9,65 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.lab.flows import other_flow
+from tests.deploy.lab.flows import Flow, other_flow
 from tests.deploy.lab.servers import FILL_WHILE_COPYING, Servers, reason_to_skip
 
 pytestmark = [
     pytest.mark.skipif(os.environ.get("TORCHFERRY_TEST_DEPLOY") != "1", reason="runs with `make test-deploy`"),
 ]
+
+DOCKER = (
+    "docker ps -a --format '{{.ID}} {{.Names}} {{.State}}'; docker images --format '{{.ID}} {{.Repository}}:{{.Tag}}'"
+)
+
+
+KEPT_BY_THE_SYSTEM = (
+    *(f"etc/{name}-" for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid")),
+    "var/lib/apt/extended_states",
+)
+"""What programs of the system keep of former contents."""
+
+
+class HostBefore:
+    """A host as it was, which a rollback brings back.
+
+    Args:
+        flow: The flow.
+        host: The host.
+    """
+
+    def __init__(self, flow: Flow, host: str) -> None:
+        self.flow, self.host = flow, host
+        self.files, self.docker = flow.servers.written(host), flow.servers.on(host, DOCKER)
+
+    def is_back(self, left: dict[str, str], *words: str) -> None:
+        """Take back what was done, and keep it when it was done again.
+
+        Args:
+            left: Steps that the rollback has to name, and how the paths begin that they leave (`|` between several).
+            words: What the commands get besides.
+        """
+        flow, host, step = self.flow, self.host, ""
+        status, text = flow("rollback", *words)
+        assert status == bool(left), text
+        for step in left:
+            assert f"{host}: {step} failed" in text, text
+        after = flow.servers.written(host)
+        paths = [path for path in {*self.files, *after} if self.files.get(path) != after.get(path)]
+        own = [part for text in left.values() for part in text.split("|")]
+        own += ["var/lib/torchferry/"] if left else []  # what could not be taken back is remembered
+        assert [path for path in paths if not path.startswith(tuple(own) + KEPT_BY_THE_SYSTEM)] == []
+        assert flow.servers.on(host, DOCKER) == self.docker
+        status, text = flow("run", *words)
+        assert status == 0, text
+        assert flow("commit", *words)[0] == 0
+        before = flow.servers.written(host)
+        status, text = flow("rollback", *words)
+        assert (status, "0 steps taken back" in text) == (0, True), text
+        assert flow.servers.written(host) == before, "what was committed stays"
+        result = flow.json("verify", *words)
+        assert result["ok"], result["failures"]
+
 
 RESTART = ("torchferry_reboot_command=/lab/restart", "torchferry_boot_time_command='cat /run/boot_id'")
 
@@ -35,6 +88,7 @@ def test_npu_installers_end_with_2_and_the_host_restarts(servers: Servers) -> No
     servers.add("ascend", programs={"/lab/restart": "npu/restart"}, variables=RESTART)
     servers.wait()
     flow = other_flow("npu", servers)
+    before = HostBefore(flow, "ascend")
     with servers.restarting("ascend") as restarts:
         status, text = flow("run")
     assert status == 0, text
@@ -46,6 +100,10 @@ def test_npu_installers_end_with_2_and_the_host_restarts(servers: Servers) -> No
     result = flow.json("verify")
     assert result["ok"], result["failures"]
     assert result["hosts"]["ascend"]["steps"]["card-computes"] == "ok"
+    assert result["probe"]["cards"] == {"ascend": 8}
+    driver = "usr/local/Ascend/|usr/local/bin/npu-smi|etc/ascend_install.info"
+    with servers.restarting("ascend"):
+        before.is_back({"driver": driver, "firmware": driver})
     # one that ends with neither 0 nor 2 has failed, although what it leaves looks complete
     servers.on("ascend", "rm /usr/local/Ascend/driver/version.info; touch /lab/fail")
     status, text = flow("run", "--only", "driver")
@@ -59,6 +117,7 @@ def test_sdaa_goes_on_installing_after_its_package_has_returned(servers: Servers
     servers.add("teco", programs={"/usr/local/sbin/rpm": "sdaa/rpm"})
     servers.wait()
     flow = other_flow("sdaa", servers)
+    before = HostBefore(flow, "teco")
     status, text = flow("run")
     assert status == 0, text
     assert "teco  driver: changed" in text
@@ -69,12 +128,14 @@ def test_sdaa_goes_on_installing_after_its_package_has_returned(servers: Servers
     result = flow.json("verify")
     assert result["ok"], result["failures"]
     assert result["hosts"]["teco"]["steps"]["card-computes"] == "ok"
+    before.is_back({})
 
 
 def test_gcu_takes_the_framework_of_the_vendors_image(servers: Servers) -> None:
     servers.add("s60", files={"fail": ""})
     servers.wait()
     flow = other_flow("gcu", servers)
+    before = HostBefore(flow, "s60")
     status, text = flow("run")
     assert status == 1
     assert "s60: driver failed" in text, text
@@ -87,18 +148,20 @@ def test_gcu_takes_the_framework_of_the_vendors_image(servers: Servers) -> None:
     result = flow.json("verify")
     assert result["ok"], result["failures"]
     assert result["hosts"]["s60"]["steps"]["card-computes"] == "ok"
+    before.is_back({"driver": "var/lib/fakekmod/"})
 
 
 def test_musa_installs_packages_binds_the_runtime_and_builds(servers: Servers) -> None:
     """Driver and toolkit as packages, Docker's runtime, then torch_musa from source, which fails over left-overs."""
     servers.add("mtt")
     servers.wait()
-    before = servers.on("mtt", "dpkg -l | grep '^ii' | cut -c1-60; getent group")
+    packages = servers.on("mtt", "dpkg -l | grep '^ii' | cut -c1-60; getent group")
     flow = other_flow("musa", servers)
+    before = HostBefore(flow, "mtt")
     status, text = flow("run")
     assert status == 0, text
     assert "mtt  container-runtime: changed" in text
-    assert "left out: build: build_from_source is no" in text
+    assert "left out: build-torch: build_from_source is no" in text
     assert servers.on("mtt", "docker inspect -f '{{.HostConfig.Runtime}}' torch_musa_dev").strip() == "mthreads"
     build = ("--set", "build_from_source=yes")
     servers.on("mtt", "docker exec torch_musa_dev mkdir -p /workspace/build/torch_musa/build")
@@ -108,14 +171,17 @@ def test_musa_installs_packages_binds_the_runtime_and_builds(servers: Servers) -
     assert flow("run", *build, "--set", "build_args=--clean", "--only", "framework")[0] == 0
     status, text = flow("run", *build)
     assert status == 0, text
-    assert "mtt  build: changed" in text
+    assert "mtt  build-torch: changed" in text
     status, text = flow("run", *build)
     assert (status, "0 steps changed" in text) == (0, True), text
     result = flow.json("verify", *build)
     assert result["ok"], result["failures"]
-    status, text = flow("rollback", *build)
-    assert "container-runtime" in text, "what the vendor publishes no way back for is named"
-    assert servers.on("mtt", "dpkg -l | grep '^ii' | cut -c1-60; getent group") == before
+    logs = servers.on("mtt", "docker exec torch_musa_dev cat /var/log/torchferry/musa/build-torch.log")
+    assert "built with:" in logs
+    before.is_back({"container-runtime": "etc/docker/daemon.json|var/lib/dpkg/"}, *build)
+    assert flow("run", *build)[0] == 0
+    assert flow("rollback", *build)[0] == 0, "a step that changed nothing has nothing to be taken back"
+    assert packages != servers.on("mtt", "dpkg -l | grep '^ii' | cut -c1-60; getent group"), "it was committed"
     servers.on("mtt", "touch /etc/modprobe.d/drivertoolkit.conf")
     status, text = flow("run")
     assert status == 1

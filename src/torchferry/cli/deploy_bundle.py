@@ -14,7 +14,7 @@ from torchferry.cli.deploy_options import assignments, target_name
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import language, say, say_plural, translatable
-from torchferry.deploy.bundle import damaged, read_bundle, write_bundle
+from torchferry.deploy.bundle import CONTROLLER_FOLDER, damaged, read_bundle, write_bundle
 from torchferry.deploy.fetching import can_be_fetched, fetch, fetch_controller
 from torchferry.deploy.plan import facts_of, settled
 
@@ -28,7 +28,7 @@ _FILE = translatable("file of a bundle")
 )
 @click.option("--file", "files", multiple=True, metavar="NAME=PATH", help="A file or folder that you have.")
 @click.option("--fetch", "fetching", is_flag=True, help="Fetch what is public: image, packages, wheels.")
-@click.option("--controller", is_flag=True, help="Also fetch Ansible, for a machine without a network.")
+@click.option("--controller", is_flag=True, help="Also fetch torchferry and Ansible, for a machine without a network.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting that the bundle brings along.")
 @click.option("--check", "checking", is_flag=True, help="Compare an existing bundle with its manifest; write nothing.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
@@ -82,9 +82,9 @@ def command(
                 ),
                 say("name each: {example}", example=" ".join(f"--file {file.name}=PATH" for file in required)),
             )
+        if controller:
+            fetch_controller(output / CONTROLLER_FOLDER, lambda line: click.echo(line, err=True))
         bundle = write_bundle(output, name, sources, given)
-    if controller:
-        fetch_controller(output / "controller", lambda line: click.echo(line, err=True))
     for bundled in bundle.files.values():
         click.echo(f"{bundled.sha256}  {bundled.size:>12}  {bundled.name} ({bundled.original})")
     for file in missing:

@@ -12,6 +12,7 @@ from torchferry.core import exitcodes
 from torchferry.core.messages import say
 from torchferry.deploy.playing import HostOutcome, StepOutcome
 from torchferry.deploy.report import failure_lines, summary_json, table_lines
+from torchferry.deploy.script import BUSY
 
 
 @click.command("check")
@@ -43,12 +44,13 @@ def command(choices: DeployChoices, output_format: str) -> None:
 
 
 def obstacles(choices: DeployChoices, hosts: Iterable[HostOutcome]) -> list[StepOutcome]:
-    """Return what is in the way: hosts that do not answer, and steps that only judge and judge badly."""
+    """Return what is in the way: hosts that do not answer, what is asked before all and is not met, cards in use."""
     bad: list[StepOutcome] = []
     for host in hosts:
         for outcome in host.steps.values():
             planned = choices.plan.find(outcome.step)
             judges = planned is not None and planned.step.stage == "precheck"
-            if outcome.status in ("failed", "unreachable") or (judges and outcome.status == "todo"):
+            in_use = BUSY in outcome.output
+            if outcome.status in ("failed", "unreachable") or (outcome.status == "todo" and (judges or in_use)):
                 bad.append(outcome)
     return bad

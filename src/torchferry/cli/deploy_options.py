@@ -67,6 +67,11 @@ _HOSTS = (
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="File with the password of Ansible's vault.",
     ),
+    click.option(
+        "--events",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="File or pipe that gets a line of JSON for each step as it ends.",
+    ),
 )
 
 
@@ -78,11 +83,13 @@ class DeployChoices:
         plan: What is done.
         options: Where; None for a command that touches no host.
         lang: The language of the output.
+        events: Where each step is said as it ends, for programs; None: nowhere.
     """
 
     plan: DeployPlan
     options: PlayOptions | None
     lang: str
+    events: Path | None = None
 
     @property
     def hosts(self) -> PlayOptions:
@@ -99,11 +106,18 @@ class DeployChoices:
         """Run the playbook with progress on standard error; every run that may change something is recorded."""
         usual = records.usual_seconds(records.read_records(self.record)) if self.record.exists() else {}
         begun = records.now()
+        events = records.EventLog(self.events, action, self.plan.target)
         with DeployProgress(self.plan, usual, self.lang, lambda line: click.echo(line, err=True)) as progress:
-            hosts = playing.play(self.plan, self.hosts, mode, progress.take)
+
+            def take(outcome: playing.StepOutcome) -> None:
+                events.step(outcome)
+                progress.take(outcome)
+
+            hosts = playing.play(self.plan, self.hosts, mode, take)
         if mode != "survey":
             record = records.RunRecord(action, self.plan.target, begun, records.now(), hosts)
             records.write_record(self.record, record)
+        events.end(hosts)
         return hosts
 
 
@@ -124,6 +138,7 @@ def plan_options(*, hosts: bool) -> Callable[[Function], Function]:
             **others: Any,
         ) -> Any:
             lang = lang or language()
+            events = others.pop("events", None)
             options = _play_options(others) if hosts else None
             given = assignments(settings, "--set")
             limits = {name: _seconds(name, text) for name, text in assignments(timeouts, "--timeout").items()}
@@ -132,7 +147,7 @@ def plan_options(*, hosts: bool) -> Callable[[Function], Function]:
             name = target_name(target)
             given = {**_asked(name, read, given, lang), **given}
             plan = make_plan(name, read, given, StepChoice(from_stage, names, limits))
-            return function(choices=DeployChoices(plan, options, lang), **others)
+            return function(choices=DeployChoices(plan, options, lang, events), **others)
 
         decorated: Any = command
         for option in reversed((*_PLAN, *(_HOSTS if hosts else ()))):

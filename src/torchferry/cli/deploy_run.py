@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shlex
 import sys
+from pathlib import Path
 
 import click
 
 from torchferry.cli.deploy_check import obstacles
 from torchferry.cli.deploy_options import DeployChoices, plan_options, print_json
+from torchferry.cli.writing import writable, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say, say_plural
+from torchferry.deploy import records
+from torchferry.deploy.page import page as page_of
 from torchferry.deploy.report import failure_lines, summary_json, table_lines
 
 
@@ -19,7 +23,13 @@ from torchferry.deploy.report import failure_lines, summary_json, table_lines
 @plan_options(hosts=True)
 @click.option("--dry-run", is_flag=True, help="Look at the hosts and say what would run; change nothing.")
 @click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the report.")
-def command(choices: DeployChoices, dry_run: bool, output_format: str) -> None:
+@click.option(
+    "--page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=writable,
+    help="Write the run as a page of HTML when it has ended.",
+)
+def command(choices: DeployChoices, dry_run: bool, output_format: str, page: Path | None) -> None:
     """Install what is missing on all hosts, step by step: each step asks first, runs, and is judged afterwards.
 
     What is complete is left alone, so the same command goes on after a failure, an interruption or a restart. A host
@@ -41,12 +51,19 @@ def command(choices: DeployChoices, dry_run: bool, output_format: str) -> None:
             ),
             say("name each: {example}", example=" ".join(f"--file {file.name}=PATH" for file in missing)),
         )
+    begun = records.now()
     hosts = choices.play("survey" if dry_run else "run", "run")
+    if page is not None:
+        record = records.RunRecord("run", plan.target, begun, records.now(), hosts)
+        write(page_of(record, plan, lang), page)
     failures = [host.failed for host in hosts.values() if host.failed is not None]
     if dry_run:
         failures = obstacles(choices, hosts.values())
     if output_format == "json":
-        print_json(summary_json(plan, hosts, "run", lang))
+        document = summary_json(plan, hosts, "run", lang)
+        if dry_run:
+            document |= {"ok": not failures, "obstacles": [f"{item.host}: {item.step}" for item in failures]}
+        print_json(document)
         sys.exit(exitcodes.FINDINGS if failures else exitcodes.CLEAN)
     click.echo("\n".join(table_lines(plan, hosts, lang)))
     for outcome in failures:
@@ -62,7 +79,8 @@ def command(choices: DeployChoices, dry_run: bool, output_format: str) -> None:
         changed = sum(step.status == "changed" for host in hosts.values() for step in host.steps.values())
         click.echo(say_plural("{count} step changed", "{count} steps changed", count=changed).render(lang))
         words = f"-t {plan.target} -i {shlex.quote(str(choices.hosts.inventory))} -f html -o report.html"
-        click.echo(say("this run as a page: {command}", command=f"torchferry deploy report {words}").render(lang))
+        shown = page or f"torchferry deploy report {words}"
+        click.echo(say("this run as a page: {command}", command=shown).render(lang))
     if failures and not dry_run:
         again = say("run the same command again when that is mended: what is complete is left alone").render(lang)
         click.echo(again)

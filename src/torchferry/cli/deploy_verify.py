@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -10,6 +11,10 @@ from torchferry.cli.deploy_options import DeployChoices, plan_options, print_jso
 from torchferry.core import exitcodes
 from torchferry.core.messages import say
 from torchferry.deploy import collective, collective_play
+from torchferry.deploy.hints import explain
+from torchferry.deploy.plan import DeployPlan
+from torchferry.deploy.playing import HostOutcome, StepOutcome
+from torchferry.deploy.records import outcome_row
 from torchferry.deploy.report import failure_lines, summary_json, table_lines
 
 
@@ -23,20 +28,29 @@ from torchferry.deploy.report import failure_lines, summary_json, table_lines
     "--at-least", type=click.FloatRange(0), default=0.0, metavar="GB/S", help="Bandwidth that each link must have."
 )
 @click.option(
+    "--probe/--no-probe",
+    "probes",
+    default=True,
+    show_default=True,
+    help="Have the doctor's probe use each card, in the container.",
+)
+@click.option(
     "--round-timeout",
     type=click.IntRange(5, 3600),
     default=120,
     show_default=True,
-    help="Seconds for each round of --collective.",
+    help="Seconds for the probe of a host, and for each round of --collective.",
 )
 def command(
-    choices: DeployChoices, output_format: str, asks_cluster: bool, at_least: float, round_timeout: int
+    choices: DeployChoices, output_format: str, asks_cluster: bool, at_least: float, probes: bool, round_timeout: int
 ) -> None:
     """Ask every host anew whether all steps hold: driver, container, framework, an addition on the card, the sample.
 
-    This is not what the run said of itself. With --collective the doctor's probe then uses the cards of every host, the
-    hosts add up numbers two by two and all together, and what is slow or broken is named: a link, a host or a card.
-    Fewer than three links, or cards, are not compared: the report says so, and --at-least judges a link's bandwidth.
+    This is not what the run said of itself. The doctor's probe then uses every card, in the container and with its
+    Python, unless the stage `verify` is left out: memory, a product, and a sum over the cards of the host. Which dtypes
+    and operators a card lacks, `torchferry doctor --probe` says; that fails no host here. With --collective the hosts
+    add up numbers two by two and all together, and what is slow or broken is named: a link, a host or a card. Fewer
+    than three links, or cards, are not compared: the report says so, and --at-least judges a link's bandwidth.
 
     With `-f json` it prints `ok`, `failures` and `hosts`. Ends with 0 when all holds, 1 when something does not, 2 when
     a host could not be asked.
@@ -54,7 +68,16 @@ def command(
         findings = collective.judge(answers, at_least)
         unjudged = collective.not_judged(answers, findings, at_least)
         document["collective"] = collective.document(answers, findings, unjudged, lang)
-        document["ok"] = document["ok"] and not findings
+    elif probes and any(planned.step.stage == "verify" for planned in plan.planned):
+        there = [name for name, host in hosts.items() if host.failed is None and _has_container(host)]
+        answers = collective_play.ask_cards(plan, choices.hosts, round_timeout, there, lambda host: None)
+        findings = collective.judge(answers)
+        document["probe"] = collective.probe_document(answers, findings, lang)
+        for finding in findings:
+            name = finding.name.partition(" ")[0]
+            document["failures"].append(_failure_row(plan, name, finding.message.render(lang), lang))
+            document["hosts"][name]["ok"] = False
+    document["ok"] = document["ok"] and not findings
     if output_format == "json":
         print_json(document)
     else:
@@ -67,8 +90,24 @@ def command(
             click.echo(say("not verified: {step}: {reason}", step=left.step.id, reason=left.reason).render(lang))
         if asks_cluster:
             click.echo("\n".join(collective.report_lines(answers, findings, unjudged, lang)))
+        elif "probe" in document:
+            for line in collective.probe_lines(answers, findings, lang):
+                click.echo(line)
         verdict = say("all that was asked holds on every host") if document["ok"] else say("not everything holds")
         click.echo(verdict.render(lang))
     if any(step.status in ("failed", "unreachable") for host in hosts.values() for step in host.steps.values()):
         sys.exit(exitcodes.ERROR)
     sys.exit(exitcodes.CLEAN if document["ok"] else exitcodes.FINDINGS)
+
+
+def _has_container(host: HostOutcome) -> bool:
+    """Whether the container was seen to run, or was not asked for."""
+    return "container" not in host.steps or host.steps["container"].status == "ok"
+
+
+def _failure_row(plan: DeployPlan, host: str, message: str, lang: str) -> dict[str, Any]:
+    """Return what the probe found as one of the failures."""
+    outcome = StepOutcome(host, "probe", "failed", output=message)
+    explanation = explain(plan.facts, outcome.step, message)
+    remedy = {"cause": explanation.cause.render(lang), "do": explanation.do.render(lang)} if explanation else {}
+    return {"host": host, **outcome_row(outcome), "cause": "", "do": "", **remedy}

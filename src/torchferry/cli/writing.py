@@ -11,7 +11,7 @@ from torchferry.core.files import require_writable
 from torchferry.core.messages import say
 
 
-def _writable(ctx: click.Context, parameter: click.Parameter, file: Path | None) -> Path | None:
+def writable(ctx: click.Context, parameter: click.Parameter, file: Path | None) -> Path | None:
     """Refuse a file that cannot be written before the work whose result goes there."""
     if file is not None:
         try:
@@ -25,7 +25,7 @@ file_option = click.option(
     "-o",
     "--output-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    callback=_writable,
+    callback=writable,
     help="File to write to.",
 )
 

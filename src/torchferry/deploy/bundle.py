@@ -1,6 +1,7 @@
 """What is carried to hosts without a network: files with a manifest of their hashes.
 
-A bundle is a folder: `manifest.json`, and `files/` with one file for each name. A folder of packages or of a model is
+A bundle is a folder: `manifest.json`, `files/` with one file for each name, and `controller/` with the wheels of the
+machine that installs, where they were asked for. A folder of packages or of a model is
 one archive in it, packed the same way each time, so that one hash stands for it and an interrupted copy can go on.
 """
 
@@ -21,9 +22,11 @@ from torchferry.core.record import NamedTuple
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
+CONTROLLER_FOLDER = "controller"
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _FILE = re.compile(r"files/[A-Za-z0-9][A-Za-z0-9._+-]*")
+_WHEEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*\.whl")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _PART = 1 << 20
 
@@ -49,12 +52,13 @@ class BundledFile(NamedTuple):
 
 
 class Bundle(NamedTuple):
-    """A bundle: its target, its files by name, and the settings that it brings."""
+    """A bundle: its target, its files by name, the settings that it brings, the hashes of the controller's wheels."""
 
     folder: Path
     target: str
     files: Mapping[str, BundledFile]
     values: Mapping[str, str]
+    controller: Mapping[str, str] = {}
 
 
 def read_bundle(folder: Path) -> Bundle:
@@ -71,15 +75,18 @@ def read_bundle(folder: Path) -> Bundle:
             say("{folder} is no bundle: it has no {name}", folder=folder, name=MANIFEST),
             say("`torchferry deploy bundle` makes one"),
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _malformed(path, str(error)) from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise _malformed(path, f"schema is not {SCHEMA}")
     files, values = document.get("files"), document.get("values", {})
+    wheels = document.get("controller", {})
+    if not _texts(wheels) or not all(_WHEEL.fullmatch(name) and _HASH.fullmatch(wheels[name]) for name in wheels):
+        raise _malformed(path, "`controller` has names of wheels and their hashes")
     if not isinstance(files, dict) or not isinstance(document.get("target"), str) or not _texts(values):
         raise _malformed(path, "`target`, `files` and `values` are needed")
     return Bundle(
-        folder, document["target"], {name: _read_file(path, name, row) for name, row in files.items()}, values
+        folder, document["target"], {name: _read_file(path, name, row) for name, row in files.items()}, values, wheels
     )
 
 
@@ -115,7 +122,13 @@ def _read_file(manifest: Path, name: str, row: Any) -> BundledFile:
 
 def damaged(bundle: Bundle) -> list[str]:
     """Return the names of the files whose content is not what the manifest says; reads all of them."""
-    return [file.name for file in bundle.files.values() if sha256_of(file.path) != file.sha256]
+    bad = [file.name for file in bundle.files.values() if sha256_of(file.path) != file.sha256]
+    folder = bundle.folder / CONTROLLER_FOLDER
+    for name, expected in bundle.controller.items():
+        path = folder / name
+        if folder.is_symlink() or path.is_symlink() or not path.is_file() or sha256_of(path) != expected:
+            bad.append(f"{CONTROLLER_FOLDER}/{name}")
+    return bad
 
 
 def sha256_of(path: Path) -> str:
@@ -128,9 +141,10 @@ def sha256_of(path: Path) -> str:
 
 
 def write_bundle(folder: Path, target: str, sources: Mapping[str, Path], values: Mapping[str, str]) -> Bundle:
-    """Make a bundle of files and folders by name; the manifest is written last.
+    """Make a bundle of files and folders by name; the manifest is written last, with wheels that lie in `controller/`.
 
     Raises:
+        UsageError: a folder has a link that leads out of it.
         TorchferryError: a file cannot be read or written.
     """
     rows: dict[str, dict[str, object]] = {}
@@ -153,7 +167,9 @@ def write_bundle(folder: Path, target: str, sources: Mapping[str, Path], values:
                 "bytes": path.stat().st_size,
                 "packed": packed,
             }
-        document = {"schema": SCHEMA, "target": target, "values": dict(values), "files": rows}
+        document: dict[str, object] = {"schema": SCHEMA, "target": target, "values": dict(values), "files": rows}
+        if wheels := sorted((folder / CONTROLLER_FOLDER).glob("*.whl")):
+            document["controller"] = {wheel.name: sha256_of(wheel) for wheel in wheels}
         manifest = folder / f"{MANIFEST}.new"
         manifest.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
         manifest.replace(folder / MANIFEST)
@@ -171,11 +187,21 @@ def _copy(source: Path, path: Path) -> None:
 
 
 def _pack(source: Path, path: Path) -> None:
-    """Pack the regular files of a folder: neither owners, times nor order differ from one time to the next."""
+    """Pack the regular files of a folder: neither owners, times nor order differ from one time to the next.
+
+    Raises:
+        UsageError: a link in it leads elsewhere.
+    """
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
         for file in sorted(source.rglob("*")):
-            if file.is_symlink() or not (file.is_file() or file.is_dir()):
-                continue  # a link can lead out of the folder
+            if file.is_symlink() and not (file.is_file() and file.resolve().is_relative_to(source.resolve())):
+                # what it leads to would be missing on the hosts, and a link can lead to what nobody meant
+                raise UsageError(
+                    say("{path} is a link that leads out of {folder}, or to a folder", path=file, folder=source),
+                    say("copy the folder without links: cp -rL {folder} COPY", folder=source),
+                )
+            if not (file.is_file() or file.is_dir()):
+                continue
             member = tarfile.TarInfo(file.relative_to(source).as_posix())
             member.mode = 0o755 if file.is_dir() or file.stat().st_mode & 0o100 else 0o644
             if file.is_dir():
@@ -183,7 +209,7 @@ def _pack(source: Path, path: Path) -> None:
                 archive.addfile(member)
                 continue
             member.size = file.stat().st_size
-            with open_regular(file) as read:
+            with open_regular(file.resolve()) as read:
                 archive.addfile(member, read)
 
 

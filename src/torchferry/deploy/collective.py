@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
 
 ALL_PAIRS = 8
@@ -69,12 +69,21 @@ class Unjudged(NamedTuple):
 
 
 class ClusterAnswers(NamedTuple):
-    """All that the hosts answered: their cards, their links, and the sum over all cards (None: not asked)."""
+    """All that the hosts answered.
+
+    Attributes:
+        cards: What their cards came to.
+        links: What their links came to.
+        everyone: The sum over all cards; None where it was not asked.
+        silent: Hosts that did not answer.
+        counted: How many cards each host counted.
+    """
 
     cards: tuple[CardAnswer, ...] = ()
     links: tuple[LinkAnswer, ...] = ()
     everyone: LinkAnswer | None = None
     silent: tuple[str, ...] = ()
+    counted: Mapping[str, int] = {}
 
 
 def rounds(hosts: Sequence[str]) -> tuple[tuple[Link, ...], ...]:
@@ -234,6 +243,35 @@ def answer_of(link: Link, first: Mapping[str, Any] | None, second: Mapping[str, 
     )
 
 
+def probe_lines(answers: ClusterAnswers, findings: Sequence[ClusterFinding], lang: str) -> Iterator[str]:
+    """Yield how many cards of each host computed for the doctor's probe, and which did not."""
+    for host, count in answers.counted.items():
+        bad = any(finding.name.partition(" ")[0] == host for finding in findings)
+        if count and not bad:
+            yield say_plural(
+                "{host}: {count} card computes, as the doctor's probe asks",
+                "{host}: {count} cards compute, as the doctor's probe asks",
+                host=host,
+                count=count,
+            ).render(lang)
+    yield from _finding_lines(findings, lang)
+
+
+def probe_document(answers: ClusterAnswers, findings: Sequence[ClusterFinding], lang: str) -> dict[str, Any]:
+    """Return what the doctor's probe came to for programs."""
+    return {"cards": dict(answers.counted), "findings": [_finding_row(row, lang) for row in findings]}
+
+
+def _finding_lines(findings: Sequence[ClusterFinding], lang: str) -> Iterator[str]:
+    kinds = {"link": say("link"), "host": say("host"), "card": say("card"), "cluster": say("cluster")}
+    for finding in findings:
+        yield f"{kinds[finding.kind].render(lang)} {finding.name}: {finding.message.render(lang)}"
+
+
+def _finding_row(row: ClusterFinding, lang: str) -> dict[str, str]:
+    return {"kind": row.kind, "name": row.name, "message": row.message.render(lang)}
+
+
 def report_lines(
     answers: ClusterAnswers, findings: Sequence[ClusterFinding], unjudged: Sequence[Unjudged], lang: str
 ) -> Iterator[str]:
@@ -247,9 +285,7 @@ def report_lines(
         yield "  " + say("all cards: {figures}", figures=figures).render(lang)
     for row in unjudged:
         yield row.message.render(lang)
-    kinds = {"link": say("link"), "host": say("host"), "card": say("card"), "cluster": say("cluster")}
-    for finding in findings:
-        yield f"{kinds[finding.kind].render(lang)} {finding.name}: {finding.message.render(lang)}"
+    yield from _finding_lines(findings, lang)
     if not findings and unjudged:
         yield say("no link and no card that was asked is broken").render(lang)
     elif not findings:
@@ -265,7 +301,7 @@ def document(
         "cards": [{"host": row.host, "card": row.card, "error": row.error} for row in answers.cards],
         "everyone": _figures(answers.everyone) if answers.everyone is not None else None,
         "silent": list(answers.silent),
-        "findings": [{"kind": row.kind, "name": row.name, "message": row.message.render(lang)} for row in findings],
+        "findings": [_finding_row(row, lang) for row in findings],
         "not_judged": [
             {"kind": row.kind, "names": row.names, "measures": row.measures, "message": row.message.render(lang)}
             for row in unjudged

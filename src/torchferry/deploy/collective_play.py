@@ -6,7 +6,7 @@ import base64
 import json
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,10 @@ PORT = 29400
 BYTES = 8 << 20
 """Bytes of the large sum."""
 
+_FIGURES = ("devices", "compute_ms", "latency_ms", "gigabytes")
+"""What has to be a number in an answer: what runs in a container is not trusted."""
+
+_MOST_CARDS = 1024
 _PROBE = "probe"
 _EVERYONE = "everyone"
 _SEVERAL_CARDS = ("allocate", "matmul")
@@ -50,6 +54,7 @@ def ask(
     hosts = list(variables)
     cluster = _Cluster(plan, hosts, {host: _address(host, rows) for host, rows in variables.items()}, timeout)
     links = rounds(hosts)
+    tasks = {**cluster.probe(hosts), **cluster.pairs(links, port)}
     said: dict[tuple[str, str], list[dict[str, Any]]] = {}
     silent: set[str] = set()
 
@@ -62,7 +67,7 @@ def ask(
 
     # a round waits for both of its hosts, so all of them work at once
     together = options._replace(forks=max(options.forks, len(hosts)))
-    run_tasks(together, variables, lambda folder: _write(folder, plan, hosts, cluster.pairs(links, port)), take)
+    run_tasks(together, variables, lambda folder: _write(folder, plan, hosts, tasks), take)
     counts = {host: _count(said.get((_PROBE, host), [])) for host in hosts if host not in silent}
     if counts and all(counts.values()):
         last = cluster.everyone(counts, port + len(links))
@@ -75,7 +80,42 @@ def ask(
         if not {link.first, link.second} & silent
     ]
     everyone, of_cards = _all_cards(hosts, said, silent)
-    return ClusterAnswers((*cards, *of_cards), tuple(answered), everyone, tuple(sorted(silent)))
+    return ClusterAnswers((*cards, *of_cards), tuple(answered), everyone, tuple(sorted(silent)), counts)
+
+
+def ask_cards(
+    plan: DeployPlan, options: PlayOptions, timeout: int, asked: Collection[str], on_host: Callable[[str], None]
+) -> ClusterAnswers:
+    """Run the doctor's probe in the containers of some hosts; return what their cards came to.
+
+    Args:
+        plan: The plan of the target, for the container and its Python.
+        options: Where, and how.
+        timeout: Seconds for the probe of a host.
+        asked: The hosts.
+        on_host: Called with the name of each host that answers.
+
+    Raises:
+        UsageError, TorchferryError: as `playing.play`.
+    """
+    variables = inventory_hosts(options)
+    hosts = [host for host in variables if host in asked]
+    if not hosts:
+        return ClusterAnswers()
+    tasks = _Cluster(plan, hosts, {}, timeout).probe(hosts)
+    said: dict[str, list[dict[str, Any]]] = {}
+    silent: list[str] = []
+
+    def take(result: TaskResult) -> None:
+        on_host(result.host)
+        if result.kind == "unreachable":
+            silent.append(result.host)
+        said[result.host] = list(_answers(result.output))
+
+    run_tasks(options, variables, lambda folder: _write(folder, plan, list(variables), tasks), take)
+    cards = [card for host in hosts for card in _cards(host, said.get(host, []), host in silent)]
+    counts = {host: _count(said.get(host, [])) for host in hosts if host not in silent}
+    return ClusterAnswers(tuple(cards), silent=tuple(sorted(silent)), counted=counts)
 
 
 class _Cluster:
@@ -85,11 +125,15 @@ class _Cluster:
         self._plan, self._hosts, self._addresses, self._timeout = plan, hosts, addresses, timeout
         self._asked = question(Target.named(plan.target), timeout, rehearsed=False)
 
-    def pairs(self, links: Sequence[Sequence[Link]], port: int) -> dict[str, dict[str, str]]:
-        """Return the doctor's probe on each host, and the tasks of the links."""
+    def probe(self, hosts: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Return the task of the doctor's probe on some hosts."""
         # gloo, which carries the collectives of a rehearsal, needs an interface that is there on every machine
         doctor = self._script(INSIDE / "live_probe.py", self._asked, "export GLOO_SOCKET_IFNAME=lo")
-        tasks = {_PROBE: dict.fromkeys(self._hosts, doctor)}
+        return {_PROBE: dict.fromkeys(hosts, doctor)}
+
+    def pairs(self, links: Sequence[Sequence[Link]], port: int) -> dict[str, dict[str, str]]:
+        """Return the tasks of the links."""
+        tasks: dict[str, dict[str, str]] = {}
         for number, row in enumerate(links):
             task = tasks.setdefault(f"link-{number}", {})
             for link in row:
@@ -131,7 +175,7 @@ class _Cluster:
 
 def _count(answers: Iterable[Mapping[str, Any]]) -> int:
     """Return how many cards the doctor's probe counted."""
-    return next((int(answer["devices"]) for answer in answers if answer.get("devices")), 0)
+    return next((int(answer["devices"]) for answer in answers if 0 < (answer.get("devices") or 0) <= _MOST_CARDS), 0)
 
 
 def _one(said: Mapping[tuple[str, str], list[dict[str, Any]]], task: str, host: str) -> dict[str, Any] | None:
@@ -148,9 +192,9 @@ def _answers(output: str) -> Iterable[dict[str, Any]]:
     for line in output.splitlines():
         try:
             answer = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(answer, dict):
+        if isinstance(answer, dict) and all(isinstance(answer.get(name) or 0, (int, float)) for name in _FIGURES):
             yield answer
 
 

@@ -6,11 +6,15 @@ words; what they need of a network is that machine's own.
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from torchferry.backends.deployment import DeployFile, Deployment
 from torchferry.core.errors import TorchferryError
@@ -75,14 +79,29 @@ def fetch(
 
 
 def fetch_controller(folder: Path, tell: Callable[[str], None]) -> None:
-    """Fetch the wheels of Ansible, for a machine without a network that is to install from.
+    """Fetch the wheels of torchferry and Ansible, for a machine without a network that is to install from.
 
     Raises:
         TorchferryError: pip failed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    pip = [sys.executable, "-m", "pip", "download", "--only-binary=:all:", "--dest", str(folder)]
-    _run([*pip, *CONTROLLER], tell)
+    pip = [sys.executable, "-m", "pip"]
+    sources = _own_sources()
+    if sources:  # one that was installed from a folder has no other place to come from
+        _run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), sources], tell)
+    own = f"torchferry[deploy]=={importlib.metadata.version('torchferry')}"
+    fetched = ["download", "--only-binary=:all:", "--find-links", str(folder), "--dest", str(folder)]
+    _run([*pip, *fetched, own, *CONTROLLER], tell)
+
+
+def _own_sources() -> str:
+    """Return the folder that torchferry was installed from; empty where it came as a wheel (PEP 610)."""
+    text = importlib.metadata.distribution("torchferry").read_text("direct_url.json")
+    try:
+        url = urlsplit(json.loads(text or "{}").get("url", ""))
+    except (ValueError, AttributeError):
+        return ""
+    return url2pathname(url.path) if url.scheme == "file" and Path(url2pathname(url.path)).is_dir() else ""
 
 
 def _run(command: list[str], tell: Callable[[str], None]) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from torchferry.backends import registry
+from torchferry.backends import machine, registry
 from torchferry.backends.deployment import STAGES, Deployment, DeployStep, DeployValue, deployment
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import Bilingual, Message, language, say, translatable
@@ -79,7 +79,7 @@ class DeployPlan(NamedTuple):
     def survey(self) -> str:
         """Return the script that looks at all steps of a host."""
         pairs = [(planned.number, planned.step) for planned in self.planned]
-        return survey_script(pairs, self.settings, self.values["engine"], self.values["container"])
+        return survey_script(pairs, self.settings, self.facts.busy, self.values["engine"], self.values["container"])
 
     def find(self, name: str) -> PlannedStep | None:
         """Return the step of this name."""
@@ -204,10 +204,14 @@ def _settings(
     for file in facts.files:
         bundled = files.get(file.name)
         variables[file.variable] = f"{folder}/{file.name}" if bundled else ""
-        if bundled and not bundled.packed:
+        if bundled:
             variables[f"{file.variable}_SHA256"] = bundled.sha256
     variables["ARCHITECTURE"], variables["CARDS"] = facts.architecture, facts.cards
     variables["MODULE"] = facts.module
+    driver = machine.facts(registry.load(target)).driver
+    variables["PCI_VENDOR"], variables["PCI_DEVICES"] = driver.pci_vendor, " ".join(driver.pci_devices)
+    brings = any(step.stage == "driver" and step.needs and set(step.needs) <= files.keys() for step in facts.steps)
+    variables["BRINGS_DRIVER"] = "yes" if brings else "no"
     flags = container_flags(facts, values)
     text = "\n".join([*flags, *facts.container.devices, values["image"]])
     variables["CONTAINER_SPEC"] = hashlib.sha256(text.encode()).hexdigest()[:16]

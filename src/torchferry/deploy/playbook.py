@@ -51,16 +51,20 @@ _FIRST = (
 _ENDINGS = {
     "undo": """\
 test -s "$STATE/changed" && exit 0
+# what was committed stays: marks of what is installed, and the files that the container sees
+test -e "$STATE/committed" && exit 0
 rm -rf "${STATE%/state}"
 rmdir "${STATE%/*/state}" 2>/dev/null || true
 """,
     "commit": """\
 if "$ENGINE" inspect "$CONTAINER-before" >/dev/null 2>&1; then "$ENGINE" rm -f "$CONTAINER-before" || exit 1; fi
-test ! -e "$STATE/changed" || : > "$STATE/changed"
+if test -e "$STATE/changed"; then
+  : > "$STATE/committed" && : > "$STATE/changed" || exit 1
+fi
 rm -f "$STATE/container-before.running"
 """,
 }
-"""What follows the steps of a mode: nothing of ours stays after a rollback that took back everything."""
+"""What follows the steps of a mode: nothing of ours stays after a rollback that took back everything there ever was."""
 
 
 class Unsafe(str):
@@ -128,7 +132,17 @@ def _play(plan: DeployPlan, scripts: Path, mode: str, places: Mapping[str, TreeP
         yield "    - name: complete"
         yield "      ansible.builtin.meta: end_host"
         yield "      when: torchferry_first | int == 999999"
-        for planned in plan.planned:
+        asked = [planned for planned in plan.planned if _only_judges(planned)]
+        if asked:
+            # looked at only where the survey found one of them not met: elsewhere it is one task and not many
+            lines = ["# what is asked before all"]
+            for planned in asked:
+                lines += [line.removeprefix("    ") for line in _step(plan, planned, scripts, mode)]
+            (scripts.parent / "prechecks.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            yield "    - name: prechecks"
+            yield "      ansible.builtin.include_tasks: prechecks.yml"
+            yield f"      when: torchferry_first | int <= {asked[-1].number}"
+        for planned in plan.planned[len(asked) :]:
             yield from _step(plan, planned, scripts, mode)
     if mode == "undo":
         for planned in reversed(plan.planned):
@@ -142,6 +156,11 @@ def _play(plan: DeployPlan, scripts: Path, mode: str, places: Mapping[str, TreeP
         names = {"STATE": state, "ENGINE": engine, "CONTAINER": plan.values["container"]}
         rows = ", ".join(f"{name}: {yaml_text(Unsafe(text))}" for name, text in names.items())
         yield f"      environment: {{{rows}}}"
+
+
+def _only_judges(planned: PlannedStep) -> bool:
+    """Whether a step is asked before all and does nothing: these come first in every plan."""
+    return planned.step.stage == "precheck" and not planned.step.run and planned.copied is None
 
 
 def _head(plan: DeployPlan, scripts: Path, mode: str, strategy: str) -> Iterable[str]:

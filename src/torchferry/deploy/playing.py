@@ -95,8 +95,9 @@ def play(plan: DeployPlan, options: PlayOptions, mode: str, on_outcome: OnOutcom
         write_project(plan, project, mode, places)
         events = _Events(plan, hosts, hidden_texts(hosts, options), on_outcome)
         status, text = _run(program, folder, project, options, events.take)
+        events.end(mode)
         outcomes = events.outcomes()
-        if status not in ("successful", "failed") or not any(outcome.steps for outcome in outcomes.values()):
+        if status not in ("successful", "failed") or not events.heard:
             raise TorchferryError(
                 say("Ansible ended as {status}: {text}", status=status, text=events.masked(text[-2000:]) or "-"),
                 say("check the inventory: `ansible-inventory -i {path} --list`", path=options.inventory),
@@ -164,6 +165,9 @@ class _Events:
         self._changed: dict[str, tuple[str, ...]] = {}
         self._seconds: dict[tuple[str, str], float] = {}
         self._hidden = hidden
+        self._copies = frozenset(planned.step.id for planned in plan.planned if planned.copied is not None)
+        self.heard = False
+        """Whether any host was heard of."""
 
     def masked(self, text: str) -> str:
         """Return a text without what no output may show."""
@@ -199,6 +203,27 @@ class _Events:
             return
         self._steps[host][step] = outcome
         self._on_outcome(outcome)
+
+    def end(self, mode: str) -> None:
+        """Take the end of a play: a host of which something was not heard has failed, it is not well.
+
+        Ansible's answers are files on this machine: where its disk is full they do not come, and nobody says so.
+        """
+        wanted = {"undo": ["undo"], "commit": ["commit"]}.get(mode, self._names)
+        for host, steps in self._steps.items():
+            self.heard = self.heard or bool(steps)
+            if any(outcome.status in ("failed", "unreachable") for outcome in steps.values()):
+                continue
+            lost = [name for name in wanted if name not in steps]
+            if mode == "run":  # a file is copied where a step that takes it is not complete, and else is not
+                lost += [
+                    name for name, outcome in steps.items() if outcome.status == "todo" and name not in self._copies
+                ]
+            if lost:
+                text = f"TORCHFERRY lost: no answer came of {', '.join(lost)}"
+                outcome = StepOutcome(host, SURVEY, "failed", 0.0, text)
+                self._steps[host][SURVEY] = outcome
+                self._on_outcome(outcome)
 
     def _survey(self, host: str, text: str) -> None:
         changed: list[str] = []
@@ -270,7 +295,7 @@ def _run(
             envvars={name: text for name, text in variables.items() if name.startswith("ANSIBLE_")},
         )
         configuration.prepare()
-        configuration.command[:1] = [sys.executable, "-c", _ENDS_WITH_US, program]
+        configuration.command[:1] = [sys.executable, "-I", "-S", "-c", _ENDS_WITH_US, program]
         written = Path(configuration.artifact_dir, "command")
 
         def on_status(status: Mapping[str, Any], runner_config: object) -> None:

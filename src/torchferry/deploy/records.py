@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import statistics
@@ -18,6 +19,7 @@ from torchferry.deploy.playing import STATUSES, HostOutcome, StepOutcome
 
 SCHEMA = 1
 _LARGEST = 1 << 26
+_YEAR_9999 = 253_370_764_800
 
 
 class RunRecord(NamedTuple):
@@ -67,6 +69,64 @@ def write_record(path: Path, record: RunRecord) -> None:
         raise TorchferryError(say("cannot write {path}: {error}", path=path, error=error.strerror)) from None
 
 
+class EventLog:
+    """Appends to a file or pipe what happens, while it does: a line of JSON as a run begins, a step ends, a run ends.
+
+    Args:
+        path: The file; None writes nothing.
+        action: What is done.
+        target: The name of the target.
+
+    Raises:
+        TorchferryError: the file cannot be written.
+    """
+
+    def __init__(self, path: Path | None, action: str, target: str) -> None:
+        self._path, self._file = path, -1
+        self._problem: OSError | None = None
+        if path is not None:
+            try:
+                # a pipe that nobody reads is an error, not something to wait for
+                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+                os.set_blocking(self._file, True)
+            except OSError as error:
+                self._problem = error
+        self._write(event="begin", action=action, target=target)
+        self._raise()
+
+    def step(self, outcome: StepOutcome) -> None:
+        """Say how a step ended on a host; a file that can no longer be written does not end the run."""
+        self._write(event="step", host=outcome.host, **outcome_row(outcome))
+
+    def end(self, hosts: Mapping[str, HostOutcome]) -> None:
+        """Say how the run ended on each host.
+
+        Raises:
+            TorchferryError: something could not be written.
+        """
+        self._write(event="end", hosts={name: host.failed is None for name, host in hosts.items()})
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+        self._raise()
+
+    def _write(self, **row: object) -> None:
+        if self._file < 0 or self._problem is not None:
+            return
+        line = json.dumps({"schema": SCHEMA, "time": round(now(), 3), **row}, ensure_ascii=False).encode()
+        try:
+            if os.write(self._file, line + b"\n") <= len(line):
+                self._problem = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            self._problem = error
+
+    def _raise(self) -> None:
+        if self._problem is not None:
+            raise TorchferryError(
+                say("cannot write {path}: {error}", path=self._path, error=self._problem.strerror)
+            ) from None
+
+
 def outcome_row(outcome: StepOutcome) -> dict[str, object]:
     """Return an outcome as it is written in records and events."""
     return {
@@ -103,8 +163,9 @@ def _read(line: str) -> RunRecord | None:
             )
             for name, host in row["hosts"].items()
         }
-        return RunRecord(str(row["action"]), str(row["target"]), float(row["begun"]), float(row["ended"]), hosts)
-    except (ValueError, TypeError, KeyError, AttributeError):
+        begun, ended = _amount(row["begun"]), _amount(row["ended"])
+        return RunRecord(str(row["action"]), str(row["target"]), begun, ended, hosts)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return None
 
 
@@ -112,7 +173,14 @@ def _read_step(host: str, row: Mapping[str, Any]) -> StepOutcome:
     status = str(row["status"])
     if status not in STATUSES:
         raise ValueError(status)
-    return StepOutcome(host, str(row["step"]), status, float(row["seconds"]), str(row["output"]))
+    return StepOutcome(host, str(row["step"]), status, _amount(row["seconds"]), str(row["output"]))
+
+
+def _amount(value: object) -> float:
+    """Return seconds, of a time or of a duration, that a calendar still has."""
+    if not isinstance(value, (int, float)) or not 0 <= value < _YEAR_9999:
+        raise ValueError(value)
+    return float(value)
 
 
 def usual_seconds(records: Iterable[RunRecord]) -> dict[str, float]:

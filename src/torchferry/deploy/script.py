@@ -14,6 +14,9 @@ from torchferry.backends.deployment import DeployStep
 
 _FRAME = Path(__file__).with_name("step.sh")
 
+BUSY = "TORCHFERRY failed: a process uses a card"
+"""What a step says that would touch the driver of a card in use."""
+
 _LOOK = """\
 look() { # NUMBER STEP TEXT
   output=$(test ! -e "$STATE/begun.$2" || { echo "the step began and did not end"; exit 1; }
@@ -72,13 +75,14 @@ def step_script(step: DeployStep, settings: ScriptSettings, busy: str, timeout: 
 
 
 def survey_script(
-    steps: Iterable[tuple[int, DeployStep]], settings: ScriptSettings, engine: str, container: str
+    steps: Iterable[tuple[int, DeployStep]], settings: ScriptSettings, busy: str, engine: str, container: str
 ) -> str:
     """Return a script that looks at all steps of a host and of its container, and changes nothing.
 
     Args:
         steps: The steps with their numbers.
         settings: What their commands see.
+        busy: As for `step_script`: where a step that refuses then is not complete, it says so.
         engine: The program of the container engine.
         container: The name of the container.
     """
@@ -87,10 +91,10 @@ def survey_script(
     for number, step in steps:
         (inside if step.in_container else on_host).append((number, step))
     lines = ["{", f"STATE={shlex.quote(settings.values['STATE'])}", _held("SETTINGS", settings.text()), _LOOK]
-    host = "\n".join([*lines, *(_looked_at(number, step) for number, step in on_host)])
+    host = "\n".join([*lines, *(_looked_at(number, step, busy) for number, step in on_host)])
     host += "\nsed 's/^/changed /' \"$STATE/changed\" 2>/dev/null\n"
     if inside:
-        script = "\n".join([*lines, *(_looked_at(number, step) for number, step in inside), "exit 0; }\n"])
+        script = "\n".join([*lines, *(_looked_at(number, step, busy) for number, step in inside), "exit 0; }\n"])
         absent = "".join(f"{number} {step.id} 255 \n" for number, step in inside)
         host += (
             f"printf '%s' {shlex.quote(script)} | timeout 900 {shlex.quote(engine)} exec -i {shlex.quote(container)}"
@@ -99,8 +103,11 @@ def survey_script(
     return host + "exit 0; }\n"
 
 
-def _looked_at(number: int, step: DeployStep) -> str:
-    return f"look {number} {step.id} {shlex.quote(step.check)}"
+def _looked_at(number: int, step: DeployStep, busy: str) -> str:
+    check = step.check
+    if step.refuse_busy and busy:
+        check = f"(\n{check}\n) || {{ (\n{busy}\n) >/dev/null 2>&1 && echo {shlex.quote(BUSY)}; exit 1; }}"
+    return f"look {number} {step.id} {shlex.quote(check)}"
 
 
 def _held(name: str, text: str) -> str:

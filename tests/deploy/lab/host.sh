@@ -16,6 +16,13 @@ up)
     mount -t overlay overlay -o "lowerdir=$layer:$root,upperdir=$folder/upper,workdir=$folder/work" "$mnt" || exit 1
     mount -t proc proc "$mnt/proc"; mount -t sysfs sysfs "$mnt/sys"; mount --rbind /dev "$mnt/dev"
     mount --rbind /sys/fs/cgroup "$mnt/sys/fs/cgroup"; mount -t tmpfs tmpfs "$mnt/run"; mount -t tmpfs tmpfs "$mnt/tmp"; chmod 1777 "$mnt/tmp"
+    # a bus with a network card, and with a card of each vendor whose number is known
+    mount -t tmpfs tmpfs "$mnt/sys/bus/pci/devices"
+    for row in 1af4:0x020000 1e36:0x120000 1ed5:0x030200 19e5:0x120000; do
+      test "$row" = 1af4:0x020000 || test ! -e "$layer/lab/no-cards" || continue
+      place=$mnt/sys/bus/pci/devices/0000:${row%%:*}; mkdir "$place"
+      echo "0x${row%%:*}" > "$place/vendor"; echo 0x0001 > "$place/device"; echo "${row##*:}" > "$place/class"
+    done
     mkdir -p "$mnt/var/lib/docker" "$mnt/run/sshd" "$mnt/old"
     mount --bind "$folder/docker" "$mnt/var/lib/docker"
     # for tests that need the programs of the machine that has the lab

@@ -79,7 +79,10 @@ def t20_sources(folder: Path, image_layer: Path, debs: Path | None) -> dict[str,
     t20 = HERE / "t20"
     payload = folder / "payload"
     torch, ptex = ((t20 / f"{name}_module.txt").read_text(encoding="utf-8") for name in ("torch", "ptex"))
-    wheel(payload / "pytorch-gcu", "torch", "1.11.0+gcu", {"torch/__init__.py": torch})
+    of_cards = "from torch import distributed, gcu\nset_device, synchronize = gcu.set_device, gcu.synchronize\n"
+    of_cards += "import sys; sys.modules['torch_gcu.distributed'] = distributed\n"
+    framework = {"torch/__init__.py": torch, "torch_gcu/__init__.py": of_cards}
+    wheel(payload / "pytorch-gcu", "torch", "1.11.0+gcu", framework)
     wheel(payload / "pytorch-gcu", "ptex", "2.1.0+torch1.11.0", {"ptex/__init__.py": ptex})
     scripts = payload / "huggingface-gcu" / "sd_scripts_1.1.28"
     wheel(scripts, "torch", "2.1.0", {"torch/__init__.py": "__version__ = '2.1.0'\n"})
@@ -112,8 +115,7 @@ def t20_sources(folder: Path, image_layer: Path, debs: Path | None) -> dict[str,
 def _stand_in(target: str) -> str:
     """Return the lab's torch with a vendor's part in it, which computes on the CPU."""
     torch = (HERE / "t20" / "torch_module.txt").read_text(encoding="utf-8")
-    part = "    is_available = staticmethod(lambda: True)\n    device_count = staticmethod(lambda: 8)\n"
-    return f"{torch}\n\nclass {target}:\n{part}"
+    return torch if target == "gcu" else f"{torch}\n\n{target} = gcu\ndel gcu\n"
 
 
 def npu_sources(folder: Path, image_layer: Path) -> dict[str, Path]:
@@ -130,14 +132,16 @@ def npu_sources(folder: Path, image_layer: Path) -> dict[str, Path]:
     return sources
 
 
-def _framework_image(folder: Path, image_layer: Path, target: str) -> Path:
-    """Write an image `lab/torch-TARGET:1` that has the framework, as some vendors' images do."""
+def _framework_image(folder: Path, image_layer: Path, target: str, empty: Sequence[str] = ()) -> Path:
+    """Write an image `lab/torch-TARGET:1` that has the framework, as some vendors' images do, and some empty files."""
     layer, path = folder / "framework.tar", folder / "image.tar"
     with tarfile.open(layer, "w") as archive:
         for name, text in (("torch", _stand_in(target)), (f"torch_{target}", "")):
             information = tarfile.TarInfo(f"usr/lib/python3/dist-packages/{name}/__init__.py")
             information.size = len(text.encode())
             archive.addfile(information, io.BytesIO(text.encode()))
+        for name in empty:
+            archive.addfile(tarfile.TarInfo(name))
     docker_archive([image_layer, layer], f"lab/torch-{target}:1", path)
     return path
 
@@ -168,7 +172,8 @@ def musa_sources(folder: Path, image_layer: Path) -> dict[str, Path]:
     for name, text in (("pytorch/setup.py", ""), ("torch_musa/build.sh", (HERE / "musa" / "build.sh").read_text())):
         (sources / name).parent.mkdir(parents=True)
         (sources / name).write_text(text, encoding="utf-8")
-    image = _framework_image(folder, image_layer, "musa")
+    parts = ("lib/libmurand.so", "lib/libmusparse.so", "include/thrust/x", "include/cub/x", "include/mutlass/x")
+    image = _framework_image(folder, image_layer, "musa", [f"usr/local/musa/{part}" for part in parts])
     return {"driver_debs": drivers, "toolkit_debs": toolkit, "sources": sources, "image_tar": image}
 
 

@@ -5,6 +5,7 @@ They have no route to anywhere, so that what a step would fetch from a network r
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -25,6 +26,20 @@ until test "$(stat -c %s */bundle/incoming/image_tar.* 2>/dev/null || echo 0)" -
 fallocate -l "$(($(df -Pk . | tail -n 1 | tr -s " " | cut -d " " -f 4) - 4096))k" filler' > /dev/null 2>&1 < /dev/null &
 """
 """Gives /var/lib/torchferry a small disk of its own, which is filled as soon as the image is on its way."""
+
+
+_CHANGING = (
+    "var/log/",
+    "tmp/",
+    "run/",
+    "lab/",
+    "var/lib/docker/",
+    "var/lib/sudo/",
+    "var/cache/",
+    "home/",
+    "root/.ansible",
+)
+"""What a server writes by itself, or what is no part of its system."""
 
 
 def roots() -> Path:
@@ -144,6 +159,22 @@ class Servers:
     def on_disk(self, name: str, path: str) -> Path:
         """Return where a file lies that was written on a server."""
         return self.folder / name / "upper" / path.lstrip("/")
+
+    def written(self, name: str) -> dict[str, str]:
+        """Return paths and hashes of what was written on a server since it was made, but for what changes by itself."""
+        upper, found = self.folder / name / "upper", {}
+        for folder, _, names in os.walk(upper):
+            for path in (Path(folder, each) for each in names):
+                place = path.relative_to(upper).as_posix()
+                if place.endswith(".pyc") or place.startswith(_CHANGING):
+                    continue
+                if path.is_symlink():
+                    found[place] = str(path.readlink())
+                elif path.is_file():
+                    found[place] = hashlib.sha256(path.read_bytes()).hexdigest()
+                else:
+                    found[place] = "removed" if path.is_char_device() else "other"
+        return found
 
     @contextmanager
     def restarting(self, name: str) -> Iterator[list[float]]:
