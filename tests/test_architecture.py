@@ -90,7 +90,15 @@ WITH_TORCH = {
     ),
     *(
         f"torchferry.ops.{name}"
-        for name in ("composition", "fake_device", "fallback", "predicting", "recorder", "registered")
+        for name in (
+            "composition",
+            "deferred_imports",
+            "fake_device",
+            "fallback",
+            "predicting",
+            "recorder",
+            "registered",
+        )
     ),
 }
 """Modules that run inside a program that has torch, and the room they are in."""

@@ -60,6 +60,7 @@ def main() -> None:
     parser.add_argument("--target", default="musa")
     parser.add_argument("--repeat", type=int, default=5)
     chosen = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its modules compiled
     predict = [sys.executable, "-m", "torchferry", "ops", "predict", "-t", chosen.target, "-o", "ops.json"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -48,6 +48,47 @@ def killed(device):
 
 def ended(device):
     raise SystemExit(3)
+
+def plain(device):
+    import sys
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    optimizer = torch.optim.AdamW(model.parameters())
+    def run():
+        model(torch.randn(2, 3)).sum().backward()
+        optimizer.step()
+        assert not {"sympy.core", "torch._dynamo.utils"} & sys.modules.keys(), "imported"
+    return run
+
+def asks_for_more(device):
+    import sys
+    import torch._dynamo.source as source
+    from torch._dynamo import disable
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+    import sympy
+    step = plain(device)
+    def run():
+        try:
+            step()
+        except AssertionError:
+            pass  # what is asked for below is imported by the second step
+        import torch._dynamo.utils
+        assert sympy.Symbol("x").free_symbols and isinstance(sympy.Symbol("x"), sympy.Basic)
+        assert source.RandomValueSource is torch._dynamo.source.RandomValueSource
+        assert torch._dynamo.source is sys.modules["torch._dynamo.source"]
+        assert torch._dynamo.utils.config is torch._dynamo.config
+        assert torch._dynamo.utils is sys.modules["torch._dynamo.utils"]
+        assert torch._dynamo.graph_break is torch._dynamo.decorators.graph_break
+        assert disable(lambda: 3)() == 3 and guard_or_false(True)
+        from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode as error
+        assert error.__module__ == "torch.fx.experimental.symbolic_shapes"
+        from torch.distributed.tensor import DTensor
+        assert isinstance(DTensor, type) and not isinstance(torch.ones(1), DTensor)
+        torch.nn.Linear(3, 4)(torch.randn(2, 3)).sum().backward()  # a model runs on
+    return run
+
+def unlike(device):
+    with torch.device(device):
+        return lambda: torch._foreach_add_([torch.ones(2)], [torch.ones(3)])
 """
 
 
@@ -160,6 +201,7 @@ def test_a_step_is_predicted_and_reported(tmp_path: Path) -> None:
         ("wrong", "model.py:14"),
         ("killed", "the process that ran model.py:killed was killed (SIGKILL), as the system does when memory"),
         ("ended", "model.py:27: SystemExit: 3"),
+        ("unlike", "model.py:68: RuntimeError"),
     ):
         done = ops("predict", f"model.py:{function}", cwd=tmp_path)
         assert done.returncode == 2
@@ -169,6 +211,52 @@ def test_a_step_is_predicted_and_reported(tmp_path: Path) -> None:
     needs_of_views = json.loads(done.stdout)
     assert "aten::_unsafe_view" in {each["name"] for each in needs_of_views["operators"]}
     assert "1 numbers were read" in needs_of_views["notes"][0]
+    for function in ("plain", "asks_for_more"):
+        done = ops("predict", f"model.py:{function}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        calls = {each["name"]: each["calls"] for each in json.loads(done.stdout)["operators"]}
+        assert calls["aten::_foreach_addcdiv_.ScalarList"] == 2, calls
+
+
+def test_what_stands_in_for_torchs_functions_answers_as_they_do() -> None:
+    torch = pytest.importorskip("torch")
+    from torch.fx.experimental import symbolic_shapes
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    from torchferry.ops.deferred_imports import _of_plain_sizes
+
+    asked: list[str] = []
+    ours = _of_plain_sizes(
+        lambda module, name: lambda *args: asked.append(name) or getattr(symbolic_shapes, name)(*args)
+    )
+    symbol = ShapeEnv().create_unbacked_symint()
+    tensor = torch.empty(2, 3)
+    bools = ("expect_true", "guard_or_false", "guard_or_true", "statically_known_true")
+    numbers = ("guard_int", "guarding_hint_or_throw", "optimization_hint")
+    calls = [
+        *((name, (value,)) for name in bools for value in (True, False)),
+        *((name, (value,)) for name in numbers for value in (0, 7)),
+        *((name, values) for name in ("sym_and", "sym_or") for values in ((True,), (True, False), (False, False))),
+        *(("sym_eq", pair) for pair in ((2, 2), (2, 3), ((1, 2), [1, 2]), ((1, 2), (1, 3)), ((1,), (1, 2)), ((), ()))),
+        *((name, (3,)) for name in ("has_guarding_hint", "is_nested_int", "is_symbolic")),
+        *(
+            (name, (value,))
+            for name in ("free_unbacked_symbols", "has_free_symbols", "has_free_unbacked_symbols")
+            for value in (3, 0.5, tensor, (tensor, 2), None)
+        ),
+        ("compute_unbacked_bindings", (None, tensor)),
+    ]
+    for name, values in calls:
+        assert ours[name](*values) == getattr(symbolic_shapes, name)(*values), (name, values)
+    assert [list(ours[name](tensor)) for name in ("_iterate_exprs", "_iterate_nodes")] == [[], []]
+    assert not asked
+    assert ours["has_free_unbacked_symbols"](symbol)
+    assert not ours["has_guarding_hint"](symbol)
+    for name, values in (("guard_or_false", (3,)), ("guard_int", ("text",)), ("sym_eq", (1, (1,)))):
+        with pytest.raises(AssertionError):
+            ours[name](*values)
+    assert len(asked) == 5
+    assert ours.keys() <= vars(symbolic_shapes).keys()
 
 
 @pytest.mark.rehearsal

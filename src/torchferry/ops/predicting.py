@@ -23,6 +23,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.ops.child import answer
+from torchferry.ops.deferred_imports import deferred_imports
 from torchferry.ops.fake_device import fake_tensors, set_up
 from torchferry.ops.needs import PREDICT, RunNeeds, merged
 from torchferry.ops.recorder import OperatorMode
@@ -54,7 +55,7 @@ def predict(file: Path, name: str, device: str, target: str, registered: list[st
     make = _loaded(file, name)
     mode = OperatorMode(kind, frozenset(f"aten::{each}" for each in natives).__contains__, fake=True)
     try:
-        with fake_tensors(kind):
+        with deferred_imports(mode.compiler_was_loaded), fake_tensors(kind):
             mode.counts = False
             with mode:  # numbers that the model reads while it is built have to be given too
                 made = make(kind) if _takes_device(make) else make()

@@ -48,6 +48,9 @@ CLOSED = frozenset(
 )
 """Composed operators that are not opened: what they are made of depends on the device, and `judging` knows it."""
 
+_LISTS = "aten::_foreach_"
+"""How the names of operators begin that do the same with each tensor of lists, as optimizers call them."""
+
 _PLAIN = (bool, int, float)
 _MOST_VALUES = 8
 _LONGEST_TEXT = 40
@@ -138,6 +141,8 @@ class OperatorMode(WholeMode):
         name = self._name(func)
         if self._fake and name == "aten::_local_scalar_dense":
             out = self._value(func, args[0])
+        elif self._fake and name.startswith(_LISTS) and _changes_values_alone(name, args, kwargs):
+            out = None
         elif self._opens(name):
             self._open.names.append(name)
             try:
@@ -272,6 +277,33 @@ class OperatorMode(WholeMode):
             )
             for name, seen in list(self._counted.items())
         )
+
+
+def _changes_values_alone(name: str, args: Any, kwargs: Any) -> bool:
+    """Whether a call on lists of fake tensors does nothing that can be seen of tensors without values.
+
+    It is so where it writes into the tensors of its first list, and those of all lists are alike, so that nothing is
+    refused, converted or broadcast. A fake tensor looks at each of them, which takes most of an optimizer's step.
+    """
+    if not name.partition(".")[0].endswith("_") or kwargs:
+        return False
+    lists = [each for each in args if isinstance(each, (list, tuple))]
+    if len({len(each) for each in lists}) != 1 or lists[0] is not args[0]:
+        return False
+    if not all(type(each) in _PLAIN for each in args if not isinstance(each, (list, tuple))):
+        return False
+    for first, *others in zip(*lists, strict=True):
+        if not (isinstance(first, FakeTensor) and first.constant is None and first.is_floating_point()):
+            return False
+        if torch._debug_has_internal_overlap(first):
+            return False
+        alike = (first.shape, first.dtype, first.fake_device)
+        for each in others:
+            if type(each) in _PLAIN:
+                continue
+            if not isinstance(each, FakeTensor) or (each.shape, each.dtype, each.fake_device) != alike:
+                return False
+    return True
 
 
 def _given(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[Any, Any]]:

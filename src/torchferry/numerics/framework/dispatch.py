@@ -269,6 +269,11 @@ class WholeMode(TorchDispatchMode):
     def on_exit(self) -> None:
         """Be told that it sees no more."""
 
+    def compiler_was_loaded(self) -> None:
+        """Be told that torch's compiler is there from now on."""
+        if self._depth:
+            self.keep_uncompiled()
+
     def keep_uncompiled(self) -> None:
         """Have compiled parts of the program run operator by operator from now on."""
         loaded = _compiler_is_loaded()
@@ -320,4 +325,5 @@ _COMPILER = "torch._dynamo"
 
 
 def _compiler_is_loaded() -> bool:
-    return hasattr(sys.modules.get(_COMPILER), "reset")  # the last that the module defines
+    module = sys.modules.get(_COMPILER)
+    return module is not None and "reset" in vars(module)  # the last that the module defines
