@@ -226,14 +226,20 @@ def test_what_stands_in_for_torchs_functions_answers_as_they_do() -> None:
     from torchferry.ops.deferred_imports import _of_plain_sizes
 
     asked: list[str] = []
-    ours = _of_plain_sizes(
-        lambda module, name: lambda *args: asked.append(name) or getattr(symbolic_shapes, name)(*args)
-    )
+
+    def later(module: str, name: str) -> Any:
+        def call(*args: Any) -> Any:
+            asked.append(name)
+            return getattr(symbolic_shapes, name)(*args)
+
+        return call
+
+    ours = _of_plain_sizes(later)
     symbol = ShapeEnv().create_unbacked_symint()
     tensor = torch.empty(2, 3)
     bools = ("expect_true", "guard_or_false", "guard_or_true", "statically_known_true")
     numbers = ("guard_int", "guarding_hint_or_throw", "optimization_hint")
-    calls = [
+    calls: list[tuple[str, tuple[Any, ...]]] = [
         *((name, (value,)) for name in bools for value in (True, False)),
         *((name, (value,)) for name in numbers for value in (0, 7)),
         *((name, values) for name in ("sym_and", "sym_or") for values in ((True,), (True, False), (False, False))),

@@ -135,7 +135,7 @@ class _Deferral(MetaPathFinder):
         self.imported(package)
         if name not in sys.modules:
             return None
-        return spec_from_loader(name, _Imported(sys.modules.pop(name)))  # the package imported it: not again
+        return spec_from_loader(name, _ImportedModule(sys.modules.pop(name)))  # the package imported it: not again
 
     def _later(self, module: str, name: str) -> _Later:
         return _Later(self.imported, module, name)
@@ -149,7 +149,7 @@ class _Deferral(MetaPathFinder):
         return fn
 
 
-class _Imported(Loader):
+class _ImportedModule(Loader):
     """Gives a module that is imported already."""
 
     def __init__(self, module: ModuleType) -> None:
