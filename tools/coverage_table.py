@@ -1,21 +1,27 @@
 """The table of capabilities: every capability that five documents of vendors and projects describe, and what proves it.
 
-    python tools/coverage_table.py [--write | --check] [--only NUMBER ...] [--rows FIRST-LAST] [--workers N]
+    python tools/coverage_table.py [--write | --check] [--only NUMBER ...] [--rows FIRST-LAST] [--workers N] [--again]
 
 Without an option it runs every proof of `tools/coverage.toml` once, names the rows whose proof fails, and writes
 `docs/*/coverage.md`. `--write` only writes the pages, `--check` only compares them. Ends with 1 when a proof fails, a
 row is `missing`, or a page is not as the table says.
 
-A proof is a test (`tests/...py`, `tests/...py::test_name`), a story (`story NAME`, run as its page shows it), or a
-command (`torchferry ...`) that ends with 0 in the root of the checkout. A test that is skipped here (no root, no
+A proof is a test (`tests/...py`, `tests/...py::test_name`), a story (`story NAME`, run as its English page shows it),
+or a command (`torchferry ...`) that ends with 0 in the root of the checkout. A test that is skipped here (no root, no
 compiler, no wheel of the vendor) proves nothing and fails nothing; it is listed with its reason.
+
+What passed whole is kept in the environment, for this state of the files and these versions: a run that was
+interrupted, or that was red, goes on where it has to. `--again` runs all proofs.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
+import json
 import os
+import resource
 import shlex
 import subprocess
 import sys
@@ -24,6 +30,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import distributions
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -33,6 +41,9 @@ import click
 from torchferry.cli import cli
 from torchferry.core.messages import Bilingual
 from torchferry.core.toml import loads
+
+sys.path.insert(0, str(Path(__file__).parent))
+import stories
 
 ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "tools" / "coverage.toml"
@@ -182,18 +193,85 @@ def proofs_of(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(proof for row in rows for proof in row.proof))
 
 
-def run(proofs: Iterable[str], workers: int) -> dict[str, Outcome]:
-    """Run proofs, all tests of them in one run of pytest, and return what each came to."""
-    tests = [proof for proof in proofs if proof.startswith("tests/")]
-    outcomes = _tested(tests, workers) if tests else {}
-    for command in (proof for proof in proofs if not proof.startswith("tests/")):
-        print(f"$ {command}", flush=True)
-        first, *words = shlex.split(command)
-        words = [sys.executable, *(["tools/stories.py"] if first == "story" else ["-m", first]), *words]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-        last = (done.stderr.strip() or done.stdout.strip()).rpartition("\n")[2]
-        outcomes[command] = Outcome(f"ended with {done.returncode}: {last}" if done.returncode else "")
+class Kept:
+    """The proofs that passed whole in a state of the files, in a file that each group of proofs is added to."""
+
+    def __init__(self, path: Path, state: str) -> None:
+        self._path = path
+        self._state = state
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            self.passed: set[str] = set(kept["passed"]) if kept["state"] == state else set()
+        except (OSError, ValueError, TypeError, KeyError):
+            self.passed = set()  # none was written, or not whole: they run again
+
+    def add(self, outcomes: dict[str, Outcome]) -> None:
+        """Keep those of some outcomes that passed whole: what was skipped may run next time."""
+        self.passed |= {proof for proof, outcome in outcomes.items() if outcome == Outcome()}
+        text = json.dumps({"state": self._state, "passed": sorted(self.passed)})
+        beside = self._path.with_suffix(".new")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(self._path)
+
+
+def state_of(root: Path) -> str:
+    """Return a digest of all that a proof may read: the files of a checkout, and the versions of what is installed."""
+    digest = hashlib.sha256()
+    for folder in ("docs", "examples", "src", "tests", "tools"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file() and path.suffix != ".pyc" and "__pycache__" not in path.parts:
+                digest.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
+                digest.update(path.read_bytes())
+    installed = sorted(f"{entry.name} {entry.version}" for entry in distributions())
+    digest.update("\n".join([sys.version, *installed]).encode())
+    return digest.hexdigest()
+
+
+def groups_of(proofs: Iterable[str]) -> list[list[str]]:
+    """Return the proofs in groups that run together: the tests of one folder, or one story or command."""
+
+    def key(proof: str) -> str:
+        file = proof.partition("::")[0]
+        return file.rpartition("/")[0] if proof.startswith("tests/") else proof
+
+    return [list(group) for _, group in groupby(sorted(proofs, key=key), key=key)]
+
+
+def run(proofs: Iterable[str], workers: int, kept: Kept) -> dict[str, Outcome]:
+    """Run the proofs that did not pass yet, one group after the other, and return what each came to."""
+    asked = list(proofs)
+    outcomes = {proof: Outcome() for proof in asked if proof in kept.passed}
+    if outcomes:
+        print(f"{len(outcomes)} of {len(asked)} proofs passed before, with these files", flush=True)
+    for group in groups_of(proof for proof in asked if proof not in outcomes):
+        before = _processor_seconds()
+        new = _tested(group, workers) if group[0].startswith("tests/") else {group[0]: _ended(group[0])}
+        failed = sum(bool(outcome.failed) for outcome in new.values())
+        what = group[0] if len(group) == 1 else f"{group[0].rpartition('/')[0]}: {len(group)} proofs"
+        said = f"{failed} failed" if failed else "well"
+        print(f"{what}: {said}, {_processor_seconds() - before:.1f} CPU s", flush=True)
+        kept.add(new)
+        outcomes |= new
     return outcomes
+
+
+def _ended(command: str) -> Outcome:
+    """Run a story or a command and return what it came to."""
+    first, *words = shlex.split(command)
+    begin = ["tools/stories.py", "--language", "en"] if first == "story" else ["-m", first]
+    done = subprocess.run([sys.executable, *begin, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    if not done.returncode:
+        skipped = [line.strip() for line in done.stdout.splitlines() if line.startswith("  skipped ")]
+        # what needs a card or a public repository is not what a row rests on
+        here = [line for line in skipped if not line.endswith((stories.NEEDS_CARD, stories.NOT_FETCHED))]
+        return Outcome("", tuple(here))
+    last = (done.stderr.strip() or done.stdout.strip()).rpartition("\n")[2]
+    return Outcome(f"ended with {done.returncode}: {last}")
+
+
+def _processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _tested(tests: list[str], workers: int) -> dict[str, Outcome]:
@@ -202,7 +280,8 @@ def _tested(tests: list[str], workers: int) -> dict[str, Outcome]:
     asked = [test for test in tests if test in whole or test.partition("::")[0] not in whole]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        options = ["-q", "-n", str(workers), "--dist", "worksteal", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        beside = ["-n", str(workers), "--dist", "worksteal"] if workers > 1 else []
+        options = ["-q", *beside, "-p", "no:cacheprovider", f"--junitxml={report}"]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         subprocess.run([sys.executable, "-m", "pytest", *options, *asked], cwd=ROOT, check=False, env=environment)
         cases = list(ElementTree.parse(report).getroot().iter("testcase")) if report.exists() else []  # noqa: S314 - pytest wrote it
@@ -294,6 +373,7 @@ def main() -> int:
     parser.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="run the proofs of these rows alone")
     parser.add_argument("--rows", type=span, metavar="FIRST-LAST", help="run the proofs of the rows between these")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that run tests")
+    parser.add_argument("--again", action="store_true", help="run what passed before too")
     arguments = parser.parse_args()
     titles, rows = read(TABLE.read_text(encoding="utf-8"))
     pages = stale(titles, rows, write=not arguments.check)
@@ -303,7 +383,10 @@ def main() -> int:
         return int(bool(arguments.check and pages))
     wanted = {*(arguments.only or ()), *(arguments.rows or ())}
     chosen = [row for row in rows if not wanted or row.number in wanted]
-    return report(chosen, run(proofs_of(chosen), arguments.workers))
+    path = Path(sys.prefix) / "coverage.json"
+    if arguments.again:
+        path.unlink(missing_ok=True)
+    return report(chosen, run(proofs_of(chosen), arguments.workers, Kept(path, state_of(ROOT))))
 
 
 def report(rows: list[Row], outcomes: dict[str, Outcome]) -> int:

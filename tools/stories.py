@@ -50,6 +50,8 @@ import pictures
 ROOT = Path(__file__).parent.parent
 LANGUAGES = ("en", "zh")
 ANY = "..."
+NEEDS_CARD = "needs the card"
+NOT_FETCHED = "the public repository is for `make stories`"
 _WIDTH = 100
 _SECONDS = 900
 _WHEELS = Path(sys.prefix) / "wheels"
@@ -443,9 +445,9 @@ def _picture(block: Block, shown: list[str], terminal: Terminal, place: Path, ou
 
 def _why_not(block: Block, repositories: bool) -> str:
     if block.where == "card":
-        return "needs the card"
+        return NEEDS_CARD
     if block.where == "repository" and not repositories:
-        return "the public repository is for `make stories`"
+        return NOT_FETCHED
     wheels = [name for name in block.needs if name.endswith(".whl") and not any(_WHEELS.glob(name))]
     if wheels:
         return f"{', '.join(wheels)} is not in {_WHEELS.name}/ of the environment (`make wheels`)"

@@ -18,6 +18,7 @@ def main():
     parser.add_argument("--bits", type=int, choices=(4, 16), default=16)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--deepspeed", help="with a model of the hub: a file of DeepSpeed's settings, such as deepspeed.json")
     parser.add_argument("--out", default="adapters.pt")
     options = parser.parse_args()
     rank, ranks = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
@@ -29,7 +30,7 @@ def main():
         import hub
 
         rows = [row for batch in tiny.batches(options.steps, options.batch) for row in batch]
-        hub.trainer(hub.load(options.model, options.bits, rank), rows, options.out).train()
+        hub.trainer(hub.load(options.model, options.bits, rank), rows, options.out, options.deepspeed).train()
         return
     torch.manual_seed(0)
     torch.cuda.manual_seed_all(0)

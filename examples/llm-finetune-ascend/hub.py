@@ -22,8 +22,8 @@ def load(name, bits, local_rank):
     return get_peft_model(model, LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM"))
 
 
-def trainer(model, rows, folder):
-    """Return the trainer of a model, on rows of tokens (T,)."""
+def trainer(model, rows, folder, deepspeed=None):
+    """Return the trainer of a model, on rows of tokens (T,); `deepspeed` is a file of DeepSpeed's settings."""
     arguments = TrainingArguments(
         output_dir=folder,
         per_device_train_batch_size=4,
@@ -33,7 +33,7 @@ def trainer(model, rows, folder):
         tf32=True,
         optim="paged_adamw_8bit",
         ddp_backend="nccl",
-        deepspeed="deepspeed.json",
+        deepspeed=deepspeed,
         logging_steps=10,
     )
     return Trainer(model=model, args=arguments, train_dataset=[{"input_ids": row, "labels": row} for row in rows])

@@ -61,6 +61,9 @@ result = torch_npu.npu_fusion_attention(
     *packed, 4, "TND", scale=8**-0.5, atten_mask=compressed, sparse_mode=3, actual_seq_qlen=ends, actual_seq_kvlen=ends
 )[0]
 torch.testing.assert_close(result.unflatten(0, (2, 6)).transpose(1, 2).cpu(), causal)
+with torch.autocast("npu", dtype=torch.bfloat16):  # it ends at the operator, as at a kernel
+    inside = torch_npu.npu_fusion_attention(*given, 4, "BNSD", scale=8**-0.5, atten_mask=mask)[0]
+torch.testing.assert_close(inside.cpu(), causal)
 torch_npu.npu_fusion_attention(*given, 4, "BNSD", scale=8**-0.5)[0].sum().backward()
 expected = torch.autograd.grad(full.sum(), q)[0]
 torch.testing.assert_close(q.grad, expected)

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, NoReturn
 
 import torch
 
 from torchferry.rehearsal import events
+
+
+def below_autocast(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a formula that computes in the dtypes that it names, as a kernel does: autocast ends at the operator."""
+
+    @wraps(formula)
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return formula(*args, **kwargs)
+
+    return kernel
 
 
 def gradient(

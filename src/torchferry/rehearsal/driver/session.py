@@ -28,6 +28,7 @@ from torchferry.rehearsal.driver import building, matching
 from torchferry.rehearsal.driver.composed import COMPOSED, COMPOSED_WITHOUT_CPU
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
 from torchferry.rehearsal.driver.native import Machine, TakenOver, function_of
+from torchferry.rehearsal.driver.references import below_autocast
 from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
 
 _REFERENCES = "_fused.py"
@@ -254,7 +255,7 @@ def _add_references(backend: type[Backend], driver: SimulatedDriver) -> None:
         for name, function in _formulas(file).items():
             operator = _operator(driver.namespace, name)
             if operator is not None and name not in driver.identities:
-                reference = _adapted(operator._schema, function)
+                reference = below_autocast(_adapted(operator._schema, function))
                 for key in ("PrivateUse1", "AutogradPrivateUse1"):
                     _register(library, name, reference, key)
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import torch
 
-from torchferry.rehearsal.driver.references import attend, attention_scores, outside_band, refuse, rotated
+from torchferry.rehearsal.driver.references import attend, attention_scores, below_autocast, outside_band, refuse, rotated
 
 _WHOLE = 2147483647
 _LAYOUTS = ("BNSD", "BSND", "BSH", "SBH")
@@ -193,7 +193,7 @@ def npu_format_cast(self: torch.Tensor, acl_format: int, **_: object) -> torch.T
 
 
 OPERATORS = {
-    function.__name__: function
+    function.__name__: below_autocast(function)
     for function in (npu_fusion_attention, npu_rms_norm, npu_swiglu, npu_geglu, npu_rotary_mul, npu_format_cast)
 }
 """The operators that can be rehearsed, by name."""
