@@ -43,7 +43,7 @@ _FUNCTIONS = "torch.utils._sympy.functions"
 _DISTRIBUTED = "torch.distributed.tensor"
 
 
-class _StandIn(ModuleType):
+class _StandInModule(ModuleType):
     """A module in place of one that is imported when more is asked of it than it has."""
 
     def __init__(self, name: str, deferral: _Deferral, spec: ModuleSpec, content: Mapping[str, Any]) -> None:
@@ -75,7 +75,7 @@ class _Deferral(MetaPathFinder):
         self._compiler_imported = compiler_imported
         self._undisturbed: list[Any] = []
         """Functions that the compiler was to be kept from."""
-        self._stand_ins: dict[str, _StandIn] = {}
+        self._stand_ins: dict[str, _StandInModule] = {}
 
     def begin(self) -> None:
         """Put the stand-ins in place."""
@@ -89,7 +89,7 @@ class _Deferral(MetaPathFinder):
             spec = None if name in sys.modules else find_spec(name)
             if spec is None:
                 continue
-            self._stand_ins[name] = sys.modules[name] = _StandIn(name, self, spec, content)
+            self._stand_ins[name] = sys.modules[name] = _StandInModule(name, self, spec, content)
             package, _, last = name.rpartition(".")
             if package:
                 setattr(sys.modules[package], last, sys.modules[name])
@@ -135,10 +135,10 @@ class _Deferral(MetaPathFinder):
         self.imported(package)
         if name not in sys.modules:
             return None
-        return spec_from_loader(name, _ImportedModule(sys.modules.pop(name)))  # the package imported it: not again
+        return spec_from_loader(name, _ImportedLoader(sys.modules.pop(name)))  # the package imported it: not again
 
-    def _later(self, module: str, name: str) -> _Later:
-        return _Later(self.imported, module, name)
+    def _later(self, module: str, name: str) -> _NotYetImported:
+        return _NotYetImported(self.imported, module, name)
 
     def _disable(self, fn: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Return what the compiler lets alone: the function itself, as there is no compiler."""
@@ -149,7 +149,7 @@ class _Deferral(MetaPathFinder):
         return fn
 
 
-class _ImportedModule(Loader):
+class _ImportedLoader(Loader):
     """Gives a module that is imported already."""
 
     def __init__(self, module: ModuleType) -> None:
@@ -163,7 +163,7 @@ class _ImportedModule(Loader):
         module.__spec__ = self._spec
 
 
-class _Later:
+class _NotYetImported:
     """Something of a module that is imported when it is used.
 
     As a class it has no instances while its module is not imported.
@@ -196,7 +196,7 @@ class _Later:
 
     def _is_imported(self) -> bool:
         content = vars(sys.modules.get(self._module, sys))
-        return self._name in content and not isinstance(content[self._name], _Later)
+        return self._name in content and not isinstance(content[self._name], _NotYetImported)
 
     def _true(self) -> Any:
         return getattr(self._imported(self._module), self._name)
@@ -238,7 +238,7 @@ _ITSELF = {
 """Functions that give back what is no symbol, by the type for which they do."""
 
 
-def _of_plain_sizes(later: Callable[[str, str], _Later]) -> dict[str, Any]:
+def _of_plain_sizes(later: Callable[[str, str], _NotYetImported]) -> dict[str, Any]:
     """Return the functions of `symbolic_shapes` that are called for any tensor.
 
     Each gives at once what the true one gives for values that are no symbols, and calls the true one for others.
@@ -328,7 +328,7 @@ def _answer_for_distributed() -> None:
     if _DISTRIBUTED in sys.modules:
         return
     module = ModuleType(_DISTRIBUTED)
-    vars(module)["DTensor"] = _Later(importlib.import_module, _DISTRIBUTED, "DTensor")
+    vars(module)["DTensor"] = _NotYetImported(importlib.import_module, _DISTRIBUTED, "DTensor")
     sys.modules[_DISTRIBUTED] = module
     try:
         torch.ops.aten.detach.default(torch.Tensor._make_wrapper_subclass(_Asking, (0,)))
