@@ -14,9 +14,12 @@ from torchferry.rehearsal import events
 def below_autocast(formula: Callable[..., Any]) -> Callable[..., Any]:
     """Return a formula that computes in the dtypes that it names, as a kernel does: autocast ends at the operator."""
 
+    key = torch._C._parse_dispatch_key("AutocastPrivateUse1")
+    assert key is not None, "every torch with PrivateUse1 has it"
+    keys = torch._C.DispatchKeySet(key)
+
     @wraps(formula)
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
         with torch._C._ExcludeDispatchKeyGuard(keys):
             return formula(*args, **kwargs)
 

@@ -9,7 +9,14 @@ from typing import NoReturn
 
 import torch
 
-from torchferry.rehearsal.driver.references import attend, attention_scores, below_autocast, outside_band, refuse, rotated
+from torchferry.rehearsal.driver.references import (
+    attend,
+    attention_scores,
+    below_autocast,
+    outside_band,
+    refuse,
+    rotated,
+)
 
 _WHOLE = 2147483647
 _LAYOUTS = ("BNSD", "BSND", "BSH", "SBH")
