@@ -663,6 +663,45 @@ def test_a_graph_changes_nothing_while_it_is_recorded_and_equals_the_cpu_when_it
 
 
 @with_wheel
+def test_results_in_memory_that_the_plugin_lends_are_the_cpus(tmp_path: Path) -> None:
+    # among them results for which the kernel asks for other memory of as many bytes: means, statistics, copies
+    script = """
+        import torch
+        torch.manual_seed(0)
+        def differ(call, *given):
+            sides = []
+            for device in ("cpu", "npu"):
+                inputs = [value.clone().to(device).requires_grad_() for value in given]
+                results = call(*inputs)
+                results = results if isinstance(results, tuple) else (results,)
+                sum(result.sin().sum() for result in results).backward()
+                sides.append([*results, *(value.grad for value in inputs)])
+            return not all(torch.allclose(own, other.cpu(), atol=1e-6) for own, other in zip(*sides, strict=True))
+        random = torch.randn
+        calls = {
+            **{f"layer norm {shape}": (lambda x, w, b: torch.native_layer_norm(x, x.shape[-1:], w, b, 1e-5),
+                                       random(shape), random(shape[-1]), random(shape[-1]))
+               for shape in ((8, 1), (3, 5, 1), (1, 1), (4, 6))},
+            **{f"batch norm {shape}": (lambda x, w, b: torch.native_batch_norm(x, w, b, None, None, True, 0.1, 1e-5),
+                                       random(shape), random(shape[1]), random(shape[1]))
+               for shape in ((2, 4, 1, 1), (2, 4), (3, 4, 5, 5))},
+            **{f"mm {rows} {both}": (torch.mm, random(rows, both), random(both, rows))
+               for rows, both in ((4, 4), (1, 1), (2, 8))},
+            "mm of a view": (lambda a, b: torch.mm(a.t(), b), random(4, 4), random(4, 4)),
+            "addmm": (torch.addmm, random(4), random(4, 4), random(4, 4)),
+            "add of a view": (lambda a, b: a + b.t(), random(4, 6), random(6, 4)),
+            "multiplied with itself": (lambda a: a * a, random(4, 6)),
+            "gelu of a part": (lambda a: torch.nn.functional.gelu(a[:, ::2]), random(4, 6)),
+            "softmax of a view": (lambda a: a.t().softmax(-1), random(4, 6)),
+            "nothing": (torch.tanh, random(0, 3)),
+        }
+        print("DIFFER", [name for name, (call, *given) in calls.items() if differ(call, *given)], len(calls))
+    """
+    out, _, _ = rehearse(script, tmp_path)
+    assert "DIFFER [] 17" in out
+
+
+@with_wheel
 def test_processes_write_to_the_same_memory(tmp_path: Path) -> None:
     script = """
         import torch, torch_npu, torch.multiprocessing as multiprocessing
