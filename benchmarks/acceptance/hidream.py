@@ -23,6 +23,7 @@ from pathlib import Path
 
 from benchmarks.acceptance.faults import environment, shown
 from benchmarks.rehearsal.cases.table import Case, Edit, cases
+from benchmarks.rehearsal.realworld import edit_files
 from torchferry.acceptance import evidence
 
 SCRIPT = "inference_e1_1.py"
@@ -98,8 +99,10 @@ FAULTS: dict[str, tuple[str, tuple[Edit, ...], tuple[str, ...]]] = {
         (),
     ),
 }
-LONGER = f"none, {STEPS} steps"
 """Each with its gate, the edits that plant it, and options of `accept`."""
+
+LONGER = f"none, {STEPS} steps"
+"""The row of the program as it is, run long enough for its memory to be judged."""
 
 
 def main() -> int:
@@ -123,10 +126,10 @@ def main() -> int:
         assert case.prepare is not None
         case.prepare(root / "made")
         shutil.copytree(root / "made", original, dirs_exist_ok=True)
-        edited(original, case.edits)
+        edit_files(original, case.edits)
         reference = root / "reference"
         shutil.copytree(original, reference)
-        edited(reference, case.reference or ())
+        edit_files(reference, case.reference or ())
         ran(reference, sys.executable, SCRIPT)
         wrong = judged(case, original, reference / "results", arguments.target, "none", "", (), ())
         memory = ("--only", "memory")
@@ -149,7 +152,7 @@ def judged(
     """Migrate a copy with a fault planted and judge it; return 1 where the gates are not as they have to be."""
     root = original.with_name("-".join(["migrated", *fault.split()]))
     shutil.copytree(original, root)
-    edited(root, edits)
+    edit_files(root, edits)
     shutil.copytree(reference, root / "reference")
     text = FILE.replace("PYTHON", sys.executable)
     if gate.startswith("documents"):
@@ -160,16 +163,6 @@ def judged(
     found = evidence.read(root / "evidence")
     red = [each["gate"] for each in found["gates"] if each["status"] == "red"]
     return shown(case.name, [fault] if gate else [], {gate} - {""}, red)
-
-
-def edited(root: Path, edits: Iterable[Edit]) -> None:
-    """Edit files in place; what is not there is an error."""
-    for edit in edits:
-        path = root / edit.file
-        text = path.read_text(encoding="utf-8")
-        if edit.old not in text:
-            raise ValueError(f"{edit.file} has no {edit.old!r}")
-        path.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
 
 
 def ran(root: Path, *command: str, codes: tuple[int, ...] = (0,)) -> None:

@@ -31,7 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -129,9 +129,9 @@ def lay_out(case: Case, corpus: Path | None, folder: Path) -> None:
     source = own if own.is_dir() else (corpus or folder) / case.source
     original, there = folder / "original", folder / "reference"
     shutil.copytree(source / case.part, original, ignore=shutil.ignore_patterns(".git", "__pycache__"))
-    _edit(original, case.edits)
+    edit_files(original, case.edits)
     shutil.copytree(original, there)
-    _edit(there, case.reference)
+    edit_files(there, case.reference)
     (folder / "data").mkdir()
     if case.prepare is not None:
         case.prepare(folder / "data")
@@ -224,7 +224,12 @@ def would_fail(summary: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _edit(folder: Path, edits: tuple[Edit, ...]) -> None:
+def edit_files(folder: Path, edits: Iterable[Edit]) -> None:
+    """Edit files of a folder in place.
+
+    Raises:
+        DifferentError: a file has not the text that is to be edited.
+    """
     for edit in edits:
         for path in sorted(folder.glob(edit.file)):
             text = path.read_text(encoding="utf-8")
