@@ -667,38 +667,104 @@ def test_results_in_memory_that_the_plugin_lends_are_the_cpus(tmp_path: Path) ->
     # among them results for which the kernel asks for other memory of as many bytes: means, statistics, copies
     script = """
         import torch
+        from torch.nn import functional
         torch.manual_seed(0)
         def differ(call, *given):
             sides = []
             for device in ("cpu", "npu"):
-                inputs = [value.clone().to(device).requires_grad_() for value in given]
+                inputs = [value.detach().to(device) for value in given]
+                inputs = [value.requires_grad_() if value.is_floating_point() else value for value in inputs]
                 results = call(*inputs)
-                results = results if isinstance(results, tuple) else (results,)
-                sum(result.sin().sum() for result in results).backward()
-                sides.append([*results, *(value.grad for value in inputs)])
+                results = results if isinstance(results, (tuple, list)) else (results,)
+                sum(result.sin().sum() for result in results if result.requires_grad).backward()
+                sides.append([*results, *(value.grad for value in inputs if value.grad is not None)])
+                assert all(each.device.type == device for each in sides[-1])
             return not all(torch.allclose(own, other.cpu(), atol=1e-6) for own, other in zip(*sides, strict=True))
-        random = torch.randn
+        random, ids = torch.randn, lambda most, *shape: torch.randint(most, shape)
+        last = lambda tensor: tensor.to(memory_format=torch.channels_last)
+        convolve, attend = functional.conv2d, functional.scaled_dot_product_attention
+        image, kernel, heads = random(2, 16, 8, 8), random(16, 16, 3, 3), [random(2, 4, 6, 8) for _ in range(3)]
+        padded = dict(padding=1)
+        convolutions = {
+            "1 x 1": (image, random(16, 16, 1, 1), {}), "as large as its input": (image, kernel, padded),
+            "strided": (random(2, 3, 9, 9), random(4, 3, 3, 3), dict(stride=2, padding=1)),
+            "dilated": (random(1, 3, 9, 9), random(4, 3, 3, 3), dict(dilation=2)),
+            "by channel": (random(2, 8, 8, 8), random(8, 1, 3, 3), dict(groups=8, padding=1)),
+            "of one row": (random(3, 9, 9), random(4, 3, 3, 3), {}), "of none": (image[:0], kernel, {}),
+            "channels last": (last(image), kernel, padded), "weights channels last": (image, last(kernel), padded),
+            "of a part": (random(2, 16, 8, 16)[..., ::2], kernel, padded), "turned": (image.mT, kernel, padded),
+            "weights like its input": (random(3, 3, 3, 3), random(3, 3, 3, 3), padded),
+        }
         calls = {
             **{f"layer norm {shape}": (lambda x, w, b: torch.native_layer_norm(x, x.shape[-1:], w, b, 1e-5),
                                        random(shape), random(shape[-1]), random(shape[-1]))
                for shape in ((8, 1), (3, 5, 1), (1, 1), (4, 6))},
+            "layer norm of two": (lambda x: functional.layer_norm(x.mT, (5, 3)), random(4, 3, 5)),
             **{f"batch norm {shape}": (lambda x, w, b: torch.native_batch_norm(x, w, b, None, None, True, 0.1, 1e-5),
                                        random(shape), random(shape[1]), random(shape[1]))
                for shape in ((2, 4, 1, 1), (2, 4), (3, 4, 5, 5))},
+            "batch norm that is used": (lambda x, m, v: functional.batch_norm(x, m.detach(), v.detach().abs()),
+                                        random(4, 3, 5), random(3), random(3)),
             **{f"mm {rows} {both}": (torch.mm, random(rows, both), random(both, rows))
                for rows, both in ((4, 4), (1, 1), (2, 8))},
             "mm of a view": (lambda a, b: torch.mm(a.t(), b), random(4, 4), random(4, 4)),
             "addmm": (torch.addmm, random(4), random(4, 4), random(4, 4)),
             "add of a view": (lambda a, b: a + b.t(), random(4, 6), random(6, 4)),
             "multiplied with itself": (lambda a: a * a, random(4, 6)),
+            "multiplied, divided": (lambda a: (a * 2.5, a / 3), random(4, 6)),
+            "ints multiplied": (lambda a, b: a * 2.5 + b, ids(9, 4, 6), random(4, 6)),
             "gelu of a part": (lambda a: torch.nn.functional.gelu(a[:, ::2]), random(4, 6)),
             "softmax of a view": (lambda a: a.t().softmax(-1), random(4, 6)),
             "nothing": (torch.tanh, random(0, 3)),
+            **{f"convolution {name}": (lambda x, w, options=options: convolve(x, w, **options), x, w)
+               for name, (x, w, options) in convolutions.items()},
+            "convolution in one direction": (lambda x, w, b: functional.conv1d(x, w, b, padding="same"),
+                                             random(2, 4, 9), random(4, 4, 3), random(4)),
+            "convolution in three": (functional.conv3d, random(1, 2, 5, 5, 5), random(3, 2, 3, 3, 3), random(3)),
+            "convolution of constant weights": (lambda x, w: convolve(x, w.detach(), padding=1), image, kernel),
+            "transposed": (lambda x, w: functional.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1),
+                           random(2, 4, 5, 5), random(4, 6, 3, 3)),
+            "transposed in groups": (lambda x, w, b: functional.conv_transpose2d(x, w, b, groups=2),
+                                     random(2, 4, 5, 5), random(4, 3, 3, 3), random(6)),
+            **{f"sum and mean over {over}": (lambda x, over=over: (x.sum(over), x.mean(over, keepdim=True)),
+                                             random(3, 4, 5)) for over in (0, -1, (0, 2), ())},
+            "sum of a turned one": (lambda x: x.sum((0, 1)), random(3, 4, 5).transpose(0, 2)),
+            "sum of none": (lambda x: x.sum(0), random(0, 4)),
+            **{f"loss {reduction} {shape}": (lambda x, t, by=reduction: functional.cross_entropy(x, t, reduction=by),
+                                             random(2, 5, *shape), ids(5, 2, *shape))
+               for reduction in ("mean", "none") for shape in ((), (3, 3))},
+            **{f"embedding {shape}": (lambda w, i: functional.embedding(i, w, padding_idx=1), random(7, 4),
+                                      ids(7, *shape)) for shape in ((3,), (2, 3), (), (0,))},
+            "embedding of a view": (lambda w, i: functional.embedding(i, w.t()), random(4, 7), ids(7, 5)),
+            "pooled": (lambda x: (functional.max_pool2d(x, 3, 2, 1), functional.adaptive_avg_pool2d(x, 3)), image),
+            "roots": (lambda a, b: torch._foreach_sqrt([a.abs().t(), b.abs()]), random(4, 6), random(3).double()),
+            "copies": (lambda a: (a.clone(), a.t().clone(), a.t().contiguous()), random(4, 6)),
+            "attention": (attend, *heads),
+            "attention to what was": (lambda *given: attend(*given, is_causal=True), *heads),
+            "attention of views": (lambda *given: attend(*(each.transpose(1, 2) for each in given)), *heads),
+            "attention of few heads": (lambda *given: attend(*given, enable_gqa=True), heads[0],
+                                       *(each[:, ::2].contiguous() for each in heads[1:])),
+            "attention with a mask": (lambda q, k, v, mask: attend(q, k, v, mask > 0), *heads, ids(2, 6, 6)),
+            "attention that learns a mask": (attend, *heads, random(6, 6)),
         }
         print("DIFFER", [name for name, (call, *given) in calls.items() if differ(call, *given)], len(calls))
+
+        def in_place(device, call, *given):
+            values = [value.clone().to(device) for value in given]
+            call(*values)
+            return values
+        small, large = random(3, 4), random(30000)
+        lists = [(lambda a, b, by=by: torch._foreach_mul_([a, b], by), each, random(5))
+                 for by in (0.9, 3, 2 ** 60, -0.0, 1e300, 1e-45, float("nan")) for each in (small, large)]
+        lists += [(lambda a, b, c, by=by: torch._foreach_add_([a, b], [c.t(), b], alpha=by), small, large, other)
+                  for by in (1, -0.1) for other in (random(4, 3), random(4, 3).double())]
+        print("UNEQUAL", [index for index, each in enumerate(lists) if not all(
+            torch.equal(own.nan_to_num(-1), other.cpu().nan_to_num(-1))
+            for own, other in zip(in_place("cpu", *each), in_place("npu", *each), strict=True))], len(lists))
     """
     out, _, _ = rehearse(script, tmp_path)
-    assert "DIFFER [] 17" in out
+    assert "DIFFER [] 62" in out
+    assert "UNEQUAL [] 18" in out
 
 
 @with_wheel

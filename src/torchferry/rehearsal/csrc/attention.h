@@ -15,14 +15,10 @@
 #include <tuple>
 #include <utility>
 
-#include "composed.h"
-
 namespace ferry::attention {
 
 using at::Tensor;
 using Optional = optional<Tensor>;
-
-constexpr const char* kName = "aten::scaled_dot_product_attention";
 
 // Values of at::SDPBackend, which has moved between headers.
 constexpr int64_t kMath = 0, kFlash = 1, kOverrideable = 4;
@@ -41,30 +37,26 @@ inline int64_t choose(const Tensor& query, const Tensor& key, const Tensor& valu
   return chosen == kFlash ? kOverrideable : kMath;
 }
 
-inline std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor> forward(
-    const Tensor& query, const Tensor& key, const Tensor& value, const Optional& bias, double dropout, bool causal,
-    bool /*return_debug_mask*/, optional<double> scale) {
-  composed::Scope s(kName);
-  const Tensor q = s.in(query), k = s.in(key), v = s.in(value), mask = s.in(bias);
-  s.again_in_float32();  // checks the devices; the kernel adds half numbers up in float32 by itself
-  auto [out, sums] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout, causal,
-                                                                     mask.defined() ? Optional(mask) : nullopt, scale);
-  return {s.out(std::move(out)), s.out(std::move(sums)), {}, {}, q.size(2), k.size(2), {}, {}, {}};
+// On plain tensors. The kernel adds half numbers up in float32 by itself.
+using Forward = std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>;
+
+inline Forward forward(const Tensor& query, const Tensor& key, const Tensor& value, const Optional& mask,
+                       double dropout, bool causal, bool /*return_debug_mask*/, optional<double> scale) {
+  auto [out, sums] = at::_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout, causal, mask, scale);
+  return {std::move(out), std::move(sums), {}, {}, query.size(2), key.size(2), {}, {}, {}};
 }
 
-inline std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
-    const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias,
-    std::array<bool, 4> wanted, const Tensor& out, const Tensor& sums, const Tensor& /*cum_seq_q*/,
-    const Tensor& /*cum_seq_k*/, c10::SymInt /*max_q*/, c10::SymInt /*max_k*/, double dropout, bool causal,
-    const Tensor& /*philox_seed*/, const Tensor& /*philox_offset*/, optional<double> scale) {
-  composed::Scope s(kName);
-  const Tensor d = s.in(grad), q = s.in(query), k = s.in(key), v = s.in(value), mask = s.in(bias);
-  const Tensor o = s.in(out), sum = s.in(sums);
-  s.again_in_float32();
+using Backward = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+inline Backward backward(const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value,
+                         const Tensor& mask, std::array<bool, 4> wanted, const Tensor& out, const Tensor& sums,
+                         const Tensor& /*cum_seq_q*/, const Tensor& /*cum_seq_k*/, c10::SymInt /*max_q*/,
+                         c10::SymInt /*max_k*/, double dropout, bool causal, const Tensor& /*philox_seed*/,
+                         const Tensor& /*philox_offset*/, optional<double> scale) {
   auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      d, q, k, v, o, sum, dropout, causal, mask.defined() ? Optional(mask) : nullopt, scale);
-  return {wanted[0] ? s.out(std::move(dq)) : Tensor(), wanted[1] ? s.out(std::move(dk)) : Tensor(),
-          wanted[2] ? s.out(std::move(dv)) : Tensor(), Tensor()};
+      grad, query, key, value, out, sums, dropout, causal, mask.defined() ? Optional(mask) : nullopt, scale);
+  return {wanted[0] ? std::move(dq) : Tensor(), wanted[1] ? std::move(dk) : Tensor(),
+          wanted[2] ? std::move(dv) : Tensor(), Tensor()};
 }
 
 }  // namespace ferry::attention

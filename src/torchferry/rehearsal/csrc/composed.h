@@ -14,6 +14,7 @@
 
 #include <tuple>
 
+#include "attention.h"
 #include "call.h"
 #include "formulas.h"
 
@@ -116,6 +117,34 @@ inline std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, optiona
   Tensor mask = at::empty_like(x, mask_options).bernoulli_(keep, generator);
   return {s.out(x * mask * (keep == 0 ? 0.0 : 1 / keep)), s.out(mask)};
 }
+
+#if FERRY_TORCH >= 205
+inline attention::Forward attention_forward(const Tensor& query, const Tensor& key, const Tensor& value,
+                                            const Optional& bias, double dropout, bool causal, bool debug,
+                                            optional<double> scale) {
+  Scope s("aten::scaled_dot_product_attention");
+  const Tensor q = s.in(query), k = s.in(key), v = s.in(value), mask = s.in(bias);
+  s.again_in_float32();  // checks the devices
+  auto values = attention::forward(q, k, v, mask.defined() ? Optional(mask) : nullopt, dropout, causal, debug, scale);
+  std::get<0>(values) = s.out(std::move(std::get<0>(values)));
+  std::get<1>(values) = s.out(std::move(std::get<1>(values)));
+  return values;
+}
+
+inline attention::Backward attention_backward(const Tensor& grad, const Tensor& query, const Tensor& key,
+                                              const Tensor& value, const Tensor& bias, std::array<bool, 4> wanted,
+                                              const Tensor& out, const Tensor& sums, const Tensor& cum_seq_q,
+                                              const Tensor& cum_seq_k, c10::SymInt max_q, c10::SymInt max_k,
+                                              double dropout, bool causal, const Tensor& seed, const Tensor& offset,
+                                              optional<double> scale) {
+  Scope s("aten::scaled_dot_product_attention");
+  const Tensor d = s.in(grad), q = s.in(query), k = s.in(key), v = s.in(value), mask = s.in(bias);
+  const Tensor o = s.in(out), sum = s.in(sums);
+  s.again_in_float32();
+  return s.out(attention::backward(d, q, k, v, mask, wanted, o, sum, cum_seq_q, cum_seq_k, std::move(max_q),
+                                   std::move(max_k), dropout, causal, seed, offset, scale));
+}
+#endif
 
 inline std::tuple<Tensor, Tensor> batch_norm_stats(const Tensor& input, double eps) {
   Scope s("aten::batch_norm_stats");

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -80,9 +81,18 @@ std::vector<at::Tensor> each_result(std::vector<at::Tensor> values, const Conver
   }
   return values;
 }
+template <class T, class Convert>
+T one_result(T value, const Convert& convert) {
+  if constexpr (std::is_same_v<T, at::Tensor>) {
+    return convert(std::move(value));
+  } else {
+    return value;
+  }
+}
 template <class... T, class Convert>
 std::tuple<T...> each_result(std::tuple<T...> values, const Convert& convert) {
-  return std::apply([&](auto&&... each) { return std::tuple<T...>(convert(std::move(each))...); }, std::move(values));
+  return std::apply([&](auto&&... each) { return std::tuple<T...>(one_result(std::move(each), convert)...); },
+                    std::move(values));
 }
 
 }  // namespace ferry::typed

@@ -23,8 +23,10 @@
 #include <ATen/ops/cat_ops.h>
 #include <ATen/ops/clone_ops.h>
 #include <ATen/ops/convolution_backward_ops.h>
+#include <ATen/ops/convolution_ops.h>
 #include <ATen/ops/div_ops.h>
 #include <ATen/ops/embedding_dense_backward_ops.h>
+#include <ATen/ops/embedding_ops.h>
 #include <ATen/ops/fill_ops.h>
 #include <ATen/ops/gelu_backward_ops.h>
 #include <ATen/ops/gelu_ops.h>
@@ -72,7 +74,7 @@ void each_hot_operator(Each&& each) {
       op::_log_softmax_backward_data{}, op::nll_loss_forward{}, op::nll_loss_backward{}, op::native_layer_norm{},
       op::native_layer_norm_backward{}, op::native_batch_norm{}, op::native_batch_norm_backward{},
       op::max_pool2d_with_indices{}, op::max_pool2d_with_indices_backward{}, op::_adaptive_avg_pool2d{},
-      op::_adaptive_avg_pool2d_backward{}, op::embedding_dense_backward{});
+      op::_adaptive_avg_pool2d_backward{}, op::embedding{}, op::embedding_dense_backward{});
   all(op::_foreach_add__List{}, op::_foreach_add__Scalar{}, op::_foreach_mul__Scalar{}, op::_foreach_mul__List{},
       op::_foreach_addcmul__Scalar{}, op::_foreach_addcdiv__ScalarList{}, op::_foreach_div__ScalarList{},
       op::_foreach_lerp__Scalar{}, op::_foreach_sqrt{}, op::_foreach_add_List{});

@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 
-#include "attention.h"
 #include "autocast.h"
 #include "collectives.h"
 #include "composed.h"
@@ -91,8 +90,8 @@ void register_factories(torch::Library& aten, std::unordered_set<std::string>& d
   add("_thnn_fused_gru_cell_backward", TORCH_FN(composed::gru_cell_backward));
   add("native_dropout", TORCH_FN(composed::dropout));
 #if FERRY_TORCH >= 205
-  add("_scaled_dot_product_fused_attention_overrideable", TORCH_FN(attention::forward));
-  add("_scaled_dot_product_fused_attention_overrideable_backward", TORCH_FN(attention::backward));
+  add("_scaled_dot_product_fused_attention_overrideable", TORCH_FN(composed::attention_forward));
+  add("_scaled_dot_product_fused_attention_overrideable_backward", TORCH_FN(composed::attention_backward));
 #endif
   add("batch_norm_stats", TORCH_FN(composed::batch_norm_stats));
   add("batch_norm_gather_stats_with_counts", TORCH_FN(composed::batch_norm_gather_stats_with_counts));

@@ -12,7 +12,8 @@
 #include "machine.h"
 
 #define ALIGNMENT 512  // of what the drivers give
-#define MOST_TRIES 3   // of a plugin that needs memory: at first, without its oldest blocks, without all of them
+#define HUGE_PAGE ((size_t)2 << 20)
+#define MOST_TRIES 3  // of a plugin that needs memory: at first, without its oldest blocks, without all of them
 
 typedef enum { DEVICE_BLOCK, HOST_BLOCK, REGISTERED_BLOCK, RESERVED_BLOCK } block_kind;
 
@@ -149,6 +150,9 @@ static void* map_place(size_t bytes, int64_t* place) {
   void* start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_file, file_end);
   if (start == MAP_FAILED) {
     return NULL;
+  }
+  if (bytes >= HUGE_PAGE) {  // as plugins ask for it: they divide it up themselves, and use all of it
+    (void)madvise(start, bytes, MADV_HUGEPAGE);
   }
   *place = file_end;
   file_end += whole;

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <unordered_set>
 
+#include "../../csrc/attention.h"
 #include "../../csrc/formulas.h"
 #include "../../csrc/malloc_settings.h"
 #include "call.h"
@@ -286,6 +287,11 @@ const std::unordered_set<std::string>& kept_of_torch() {
   return *names;
 }
 
+// What PyTorch asks an accelerator for when it has attention in one operator. The plugins compute all of
+// `scaled_dot_product_attention` by an operator of their own there, which is not on the host.
+constexpr const char* kFusedAttention = "_scaled_dot_product_fused_attention_overrideable";
+constexpr const char* kFusedAttentionBackward = "_scaled_dot_product_fused_attention_overrideable_backward";
+
 class Takeover {
  public:
   explicit Takeover(const Request& request) : request_(request) {}
@@ -323,7 +329,8 @@ class Takeover {
     // Copies that the plugin hands to PyTorch come back to it as `_copy_from`, one dtype and layout at a time.
     const bool copies = full_name(name) == "aten::copy_" && registers("aten::_copy_from");
     const bool kernel = has(handle, kKey) || copies, autograd = has(handle, Key::AutogradPrivateUse1);
-    if (kernel) {
+    const bool fused = base_name(name) == kFusedAttention || base_name(name) == kFusedAttentionBackward;
+    if (kernel || fused) {
       serve(handle, name, kKey, kept ? Service::kKept : service_of(handle, base_name(name), implicit));
     } else {
       watch(handle, name);
@@ -348,8 +355,8 @@ class Takeover {
     if (base == "copy_") {
       return Service::kCopied;
     }
-    if (base == "clone" || base == "_to_copy") {
-      return Service::kComposed;
+    if (base == "clone" || base == "_to_copy" || base == "zeros" || base == "ones" || base == "full") {
+      return Service::kComposed;  // of what makes memory and what fills it
     }
     if (has(handle, Key::CPU)) {
       return Service::kComputed;
@@ -461,6 +468,10 @@ void add_kernels_of_cpu() {
   };
   add("convolution_overrideable", TORCH_FN(formulas::convolution));
   add("convolution_backward_overrideable", TORCH_FN(formulas::convolution_backward));
+#if FERRY_TORCH >= 205
+  add(kFusedAttention, TORCH_FN(attention::forward));
+  add(kFusedAttentionBackward, TORCH_FN(attention::backward));
+#endif
   add("_thnn_fused_lstm_cell", TORCH_FN(formulas::lstm_cell));
   add("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(formulas::lstm_cell_backward));
   add("_thnn_fused_gru_cell", TORCH_FN(formulas::gru_cell));

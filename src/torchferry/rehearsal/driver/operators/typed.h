@@ -6,16 +6,19 @@
 #include <ATen/core/boxing/impl/boxing.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "../../csrc/given.h"
 #include "../../csrc/hot_operators.h"
 #include "call.h"
+#include "in_place.h"
 #include "lending.h"
 
 namespace ferry::plugin::typed {
@@ -63,22 +66,80 @@ class Look {
   bool placed_ = false;
 };
 
+// The CPU's views of device tensors, for one call after another: making one anew takes as long as a small operator.
+class Aliases {
+ public:
+  // A view that stays as it is until the scope ends in which it was asked for.
+  const at::Tensor& of(const at::Tensor& tensor) {
+    if (C10_UNLIKELY(used_ == kChunk * chunks_.size())) {
+      chunks_.push_back(std::make_unique<Chunk>());
+    }
+    at::Tensor& slot = (*chunks_[used_ / kChunk])[used_ % kChunk];
+    used_++;
+    if (C10_UNLIKELY(!slot.defined() || slot.use_count() != 1 || slot.storage().use_count() != 1 ||
+                     slot.dtype() != tensor.dtype())) {  // a kernel keeps it
+      slot = cpu_alias(tensor);
+    } else {
+      aim(slot, *tensor.unsafeGetTensorImpl());
+    }
+    return slot;
+  }
+
+  size_t used() const { return used_; }
+  void free_from(size_t used) { used_ = used; }
+
+  static Aliases& of_thread() {
+    static thread_local Aliases aliases;
+    return aliases;
+  }
+
+ private:
+  static constexpr size_t kChunk = 32;
+  using Chunk = std::array<at::Tensor, kChunk>;
+
+  static void aim(const at::Tensor& alias, const c10::TensorImpl& tensor) {
+    auto* implementation = alias.unsafeGetTensorImpl();
+    auto* storage = implementation->unsafe_storage().unsafeGetStorageImpl();
+    const auto* device = tensor.unsafe_storage().unsafeGetStorageImpl();
+    storage->set_data_ptr_noswap(c10::DataPtr(device->data_ptr().get(), c10::Device(c10::DeviceType::CPU)));
+    storage->set_nbytes(device->nbytes());
+    if (implementation->sizes() != tensor.sizes() || implementation->strides() != tensor.strides() ||
+        implementation->storage_offset() != tensor.storage_offset()) {
+      implementation->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+    }
+    if (C10_UNLIKELY(implementation->is_wrapped_number() != tensor.is_wrapped_number())) {
+      implementation->set_wrapped_number(tensor.is_wrapped_number());
+    }
+  }
+
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  size_t used_ = 0;
+};
+
 // The tensors of a call beside what the kernel is given for them, for as long as it runs.
 class Pairs {
  public:
-  at::Tensor alias(const at::Tensor& tensor) {
+  Pairs() : aliases_(Aliases::of_thread()), first_(aliases_.used()) {}
+  Pairs(const Pairs&) = delete;
+  Pairs& operator=(const Pairs&) = delete;
+  ~Pairs() { aliases_.free_from(first_); }
+
+  const at::Tensor& alias(const at::Tensor& tensor) {
     if (!tensor.defined() || !on_device(tensor)) {
       return tensor;
     }
-    auto made = cpu_alias(tensor);
+    const at::Tensor& made = aliases_.of(tensor);
     pairs_.push_back({&tensor, made.unsafeGetTensorImpl()});
     return made;
   }
 
   // What a kernel gave is the tensor that it was given, lies on its memory or on what it was lent, or is new.
-  at::Tensor to_device(Operator& op, at::Tensor value, c10::Device device, const at::Tensor& lent) const {
+  at::Tensor to_device(Operator& op, at::Tensor value, c10::Device device, const Loans& loans) const {
     if (!value.defined()) {
       return value;
+    }
+    if (auto lent = loans.returned_in(value); lent.defined()) {
+      return lent;
     }
     const auto* storage = storage_of(value.unsafeGetTensorImpl());
     for (const auto& pair : pairs_) {
@@ -87,10 +148,6 @@ class Pairs {
                    ? *pair.original
                    : pair.original->as_strided(value.sizes(), value.strides(), value.storage_offset());
       }
-    }
-    if (lent.defined() && storage->data_ptr().get() == lent.storage().data_ptr().get() && value.is_contiguous() &&
-        value.sizes() == lent.sizes() && value.dtype() == lent.dtype()) {
-      return lent;
     }
     return copied_to_device(as_on_card(op, std::move(value)), device);
   }
@@ -105,6 +162,8 @@ class Pairs {
     return tensor->unsafe_storage().unsafeGetStorageImpl();
   }
 
+  Aliases& aliases_;
+  const size_t first_;
   c10::SmallVector<Pair, 6> pairs_;
 };
 
@@ -116,9 +175,11 @@ struct Argument : Given<T> {
 };
 
 template <>
-struct Argument<const at::Tensor&> : Given<const at::Tensor&> {
+struct Argument<const at::Tensor&> {
+  using Held = const at::Tensor*;
   static bool usual(Look& look, size_t index, const at::Tensor& value) { return look.usual(value, index); }
-  static Held take(Pairs& pairs, const at::Tensor& value) { return pairs.alias(value); }
+  static Held take(Pairs& pairs, const at::Tensor& value) { return &pairs.alias(value); }
+  static const at::Tensor& give(Held held) { return *held; }
 };
 
 template <>
@@ -192,6 +253,11 @@ struct Kernel<Op, R(A...)> {
     keep_backward_here();
     use_device();
     wait_for_queue(device);
+    if constexpr (std::is_void_v<R>) {
+      if (in_place::done<Op>(arguments...)) {
+        return;
+      }
+    }
     Pairs pairs;
     std::tuple<typename Argument<A>::Held...> held{Argument<A>::take(pairs, arguments)...};
     if constexpr (std::is_void_v<R>) {
@@ -200,10 +266,11 @@ struct Kernel<Op, R(A...)> {
       on_cpu(Argument<A>::give(std::get<I>(held))...);
       return written(arguments...);
     } else {
-      const auto lent = expected::result<Op>(device, arguments...);
-      const Lending lending(lent);
+      Loans loans;
+      expected::add_results<Op>(expected::Results(loans, device), arguments...);
+      const Lending lending(loans);
       return each_result(on_cpu(Argument<A>::give(std::get<I>(held))...),
-                         [&](at::Tensor value) { return pairs.to_device(*op, std::move(value), device, lent); });
+                         [&](at::Tensor value) { return pairs.to_device(*op, std::move(value), device, loans); });
     }
   }
 
@@ -234,11 +301,13 @@ torch::CppFunction make(const c10::OperatorHandle& handle, Operator& op, c10::Bo
 inline const std::unordered_map<std::string, Make>& makers() {
   static const auto* all = [] {
     auto* made = new std::unordered_map<std::string, Make>;
-    each_hot_operator([made](auto op) {
+    const auto add = [made](auto op) {
       using Op = decltype(op);
       const std::string overload = Op::overload_name;
       made->emplace(Op::name + (overload.empty() ? "" : "." + overload), &make<Op>);
-    });
+    };
+    each_hot_operator(add);
+    add(at::_ops::convolution{});  // which plugins register, and PyTorch's own device does not
     return made;
   }();
   return *all;
