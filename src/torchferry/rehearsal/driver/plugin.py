@@ -219,7 +219,12 @@ def unpacked(wheel: Path, backend: type[Backend]) -> Shipped:
     """
     named = _WHEEL.fullmatch(wheel.name)
     if named is None or named["name"].replace("-", "_").lower() != backend.PLUGIN.lower():
-        raise UsageError(say("{wheel} is no wheel of {plugin}", wheel=wheel.name, plugin=backend.PLUGIN))
+        raise UsageError(
+            say("{wheel} is no wheel of {plugin}", wheel=wheel.name, plugin=backend.PLUGIN),
+            say("name the file as it was downloaded, or rehearse with `--plugin simulated`"),
+        )
+    if not wheel.is_file():
+        raise UsageError(say("there is no file {path}", path=wheel))
     here = f"cp{sys.version_info.major}{sys.version_info.minor}"
     if named["python"].startswith("cp") and here not in named["python"].split("."):
         raise UsageError(
@@ -233,7 +238,9 @@ def unpacked(wheel: Path, backend: type[Backend]) -> Shipped:
                 digest.update(block)
         folder = build.folder_in_cache(f"plugin-{digest.hexdigest()[:24]}", lambda empty: _unpack(wheel, empty / _LIKE))
     except (OSError, zipfile.BadZipFile, EOFError, ValueError) as error:
-        raise UsageError(say("{wheel} cannot be read as a wheel: {error}", wheel=wheel.name, error=error)) from None
+        raise UsageError(
+            say("{wheel} cannot be read as a wheel: {error}", wheel=wheel.name, error=error), say("download it again")
+        ) from None
     return Shipped(named["version"], str(folder / _LIKE))
 
 
