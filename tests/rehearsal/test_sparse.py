@@ -702,6 +702,7 @@ NPU = {
         "coalesce": _OTHER_ELEMENTS,
         "embedding, SGD": "",
         "embedding, SparseAdam": "RuntimeError: The size of tensor a (",
+        "embedding, Adagrad": "",
         "embedding bag, sum": "",
         "accumulated": "",
         "sparse.sum": "'aten::_sparse_sum_backward'",
