@@ -152,6 +152,14 @@ def _dispatch_key(device_type: str) -> str:
     return "PrivateUse1" if torch._C._get_privateuse1_backend_name() == device_type else device_type.upper()
 
 
+def _is_dispatch_key(name: str) -> bool:
+    try:
+        torch._C._dispatch_key_parse(name)
+    except RuntimeError:
+        return False
+    return True
+
+
 def _for_the_card(original: Callable[..., Any], key: str, devices: Devices, policy: CallerPolicy) -> Callable[..., Any]:
     names = parameter_names(original)
     name = next(name for name in names if name in _PARAMETERS)
@@ -164,7 +172,7 @@ def _for_the_card(original: Callable[..., Any], key: str, devices: Devices, poli
             return devices.type_of(value)
         if isinstance(value, str) and value.endswith(_KEY) and devices.to_card:
             card_key = value.removesuffix(_KEY) + key
-            return card_key if torch._C._parse_dispatch_key(card_key) else value
+            return card_key if _is_dispatch_key(card_key) else value
         return value
 
     @functools.wraps(original)

@@ -3,10 +3,14 @@
 #pragma once
 
 #include <c10/core/Allocator.h>
+#include <c10/core/Stream.h>
 #include <torch/version.h>
 
 #define FERRY_TORCH (TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR)
 
+#if FERRY_TORCH < 203
+#include <c10/util/Optional.h>
+#endif
 #if FERRY_TORCH >= 206
 #include <c10/core/CachingDeviceAllocator.h>
 #endif

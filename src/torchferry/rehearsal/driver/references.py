@@ -13,10 +13,7 @@ from torchferry.rehearsal import events
 
 def below_autocast(formula: Callable[..., Any]) -> Callable[..., Any]:
     """Return a formula that computes in the dtypes that it names, as a kernel does: autocast ends at the operator."""
-
-    key = torch._C._parse_dispatch_key("AutocastPrivateUse1")
-    assert key is not None, "every torch with PrivateUse1 has it"
-    keys = torch._C.DispatchKeySet(key)
+    keys = torch._C.DispatchKeySet(torch._C._dispatch_key_parse("AutocastPrivateUse1"))
 
     @wraps(formula)
     def kernel(*args: Any, **kwargs: Any) -> Any:

@@ -43,12 +43,22 @@ class Loans {
     return nullptr;
   }
 
+  // A tensor like the kernel's result, whose memory it did not take; undefined where there is none.
+  at::Tensor left_for(const at::Tensor& value) {
+    for (size_t index = 0; index < tensors_.size(); index++) {
+      if (memory_[index].data != nullptr && is_like(tensors_[index], value)) {
+        memory_[index].data = nullptr;
+        return tensors_[index];
+      }
+    }
+    return {};
+  }
+
   // The tensor whose memory the kernel's result fills; undefined where there is none.
   at::Tensor returned_in(const at::Tensor& value) const {
     const void* data = value.storage().data_ptr().get();
     for (const auto& each : tensors_) {
-      if (each.storage().data_ptr().get() == data && each.sizes() == value.sizes() && value.is_contiguous() &&
-          each.dtype() == value.dtype()) {
+      if (each.storage().data_ptr().get() == data && is_like(each, value)) {
         return each;
       }
     }
@@ -60,6 +70,11 @@ class Loans {
     void* data;
     size_t bytes;
   };
+
+  static bool is_like(const at::Tensor& tensor, const at::Tensor& value) {
+    return tensor.sizes() == value.sizes() && tensor.dtype() == value.dtype() && value.is_contiguous();
+  }
+
   c10::SmallVector<at::Tensor, 4> tensors_;
   c10::SmallVector<Memory, 4> memory_;
   size_t next_ = 0;

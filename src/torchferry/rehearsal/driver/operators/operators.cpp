@@ -287,8 +287,8 @@ const std::unordered_set<std::string>& kept_of_torch() {
   return *names;
 }
 
-// What PyTorch asks an accelerator for when it has attention in one operator. The plugins compute all of
-// `scaled_dot_product_attention` by an operator of their own there, which is not on the host.
+// What PyTorch asks an accelerator for that has attention in one operator. A plugin need not register it: it may take
+// over all of `scaled_dot_product_attention`, with an operator of its own that the host has not.
 constexpr const char* kFusedAttention = "_scaled_dot_product_fused_attention_overrideable";
 constexpr const char* kFusedAttentionBackward = "_scaled_dot_product_fused_attention_overrideable_backward";
 

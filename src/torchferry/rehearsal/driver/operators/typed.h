@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -134,7 +135,7 @@ class Pairs {
   }
 
   // What a kernel gave is the tensor that it was given, lies on its memory or on what it was lent, or is new.
-  at::Tensor to_device(Operator& op, at::Tensor value, c10::Device device, const Loans& loans) const {
+  at::Tensor to_device(Operator& op, at::Tensor value, c10::Device device, Loans& loans) const {
     if (!value.defined()) {
       return value;
     }
@@ -149,7 +150,12 @@ class Pairs {
                    : pair.original->as_strided(value.sizes(), value.strides(), value.storage_offset());
       }
     }
-    return copied_to_device(as_on_card(op, std::move(value)), device);
+    value = as_on_card(op, std::move(value));
+    if (auto left = loans.left_for(value); left.defined()) {
+      std::memcpy(left.unsafeGetTensorImpl()->mutable_data(), value.const_data_ptr(), value.nbytes());
+      return left;
+    }
+    return copied_to_device(value, device);
   }
 
  private:
