@@ -107,7 +107,9 @@ def models(device: str) -> dict[str, Callable[[], Any]]:
     )
 
     def half_step() -> Any:
-        with torch.autocast(device, torch.float16, enabled=device != CPU):
+        if device == CPU:  # whose autocast knows no float16 before torch 2.4
+            return convolution_step()
+        with torch.autocast(device, torch.float16):
             return convolution_step()
 
     layer = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
@@ -312,9 +314,10 @@ def _steps(setting: Setting, rounds: int, wanted: list[str]) -> dict[str, dict[s
     names = CPU, setting.target
     workers = {name: _spawn(setting, name, only=wanted, stdin=subprocess.PIPE) for name in names}
     steps: dict[str, dict[str, Steps]] = {name: {model: Steps() for model in wanted} for name in workers}
-    for process in workers.values():
+    for name, process in workers.items():
         assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        if process.stdout.readline() != "ready\n":
+            sys.exit(f"the steps of {name} do not start: `--worker {name} --only {' '.join(wanted)}` says why")
     for _ in range(rounds):
         for name, process in workers.items():
             for model, values in _round(process, wanted).items():
