@@ -36,9 +36,10 @@ The file has four tables::
 
 `default_generator` serves torch before 2.6, which does not ask every plugin for its generators. `queue` is for a plugin
 that hands work to a thread of its own: the variable that turns this off, and the function by which the plugin reads
-that variable, once and for all. The simulated driver does work at once; a queue only costs time. Where it cannot be
-turned off, the function in `empties` waits until it is empty. `queue = "none"` says that the plugin has no such thread;
-where nothing is said, the plugin is made to wait for the whole device before each operator.
+that variable, once and for all. The simulated driver does work at once; a queue only costs time. In a version without
+that function the variable stays as it is in `off`, and the function in `empties` waits until the queue is empty.
+`queue = "none"` says that the plugin has no such thread; where nothing is said, the plugin is made to wait for the
+whole device before each operator.
 
 What is in none of these is looked up by the plugin in vain, and it says so itself.
 """

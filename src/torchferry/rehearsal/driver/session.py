@@ -174,18 +174,18 @@ def _import(driver: SimulatedDriver, folder: Path, import_plugin: Callable[[], N
     os.environ.update(values)
     try:
         import_plugin()
-        return isinstance(queue, Unknown) or (queue is not None and _queue_is_on(driver.library, queue))
+        if not isinstance(queue, Queue):
+            return queue is not None
+        asks = function_of(driver.library, queue.asks)
+        if asks is None:  # a version that reads the variable later, when the device starts, and does not tell
+            del wanted[queue.variable]
+        return asks is None or bool(asks())
     finally:
         for name, value in wanted.items():
             if value is None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-def _queue_is_on(library: str, queue: Queue) -> bool:
-    asks = function_of(library, queue.asks)
-    return asks is None or bool(asks())  # a version without that function does not tell
 
 
 def refuse_other_key(backend: type[Backend]) -> None:
