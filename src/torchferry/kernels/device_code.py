@@ -23,7 +23,6 @@ _ARGUMENTS = lazy_regex(r"<[^<>(){};]*>\Z")
 """The arguments of a template, behind its name."""
 
 _BRACE = lazy_regex(r"[{};]")
-_BRACES = lazy_regex(r"[{}]")
 _SHARED = lazy_regex(r"([\w:\s]*?)\b(\w+)\s*((?:\[[^\]\n]*\]\s*)*)(?=[;=,])")
 _SIZES = {
     **dict.fromkeys(("char", "bool", "int8_t", "uint8_t", "uchar"), 1),
@@ -226,11 +225,15 @@ class _Reader:
         """Where each brace is closed, behind the closing one; those without an end are missing."""
         closing: dict[int, int] = {}
         opened: list[int] = []
-        for brace in _BRACES.finditer(self.code):
-            if brace.group() == "{":
-                opened.append(brace.start())
-            elif opened:
-                closing[opened.pop()] = brace.end()
+        code, begin, end = self.code, 0, self.code.find("}") + 1
+        while end:
+            at = code.find("{", begin, end)
+            while at >= 0:
+                opened.append(at)
+                at = code.find("{", at + 1, end)
+            if opened:
+                closing[opened.pop()] = end
+            begin, end = end, code.find("}", end) + 1
         return closing
 
     def _kernel(self, at: int, behind: int = 0) -> Kernel | None:
