@@ -34,6 +34,7 @@ _COMPARED = lazy_regex(r"__CUDA_ARCH__\s*\)?\s*[<>=!]|[<>=]\s*\(?\s*__CUDA_ARCH_
 _CUDA_STRING = lazy_regex(r'"cuda(?::\d+)?"')
 _MODEL_LOAD = lazy_regex(r"\bjit\s*::\s*load\s*\(")
 _SPLIT = lazy_regex(r"\\\r?\n")
+_TRIGRAPH = lazy_regex(r"\?\?/(?=\r?\n)|^[ \t]*\?\?=", 8)
 _PASTE = lazy_regex(r"\b\w*(?:cuda|CUDA|cublas|cudnn)\w*\s*##|##\s*\w*(?:cuda|CUDA|Cuda)\w*")
 _OF_THE_DEVICE = ("device-runtime", "float64")
 """Kinds that are of no consequence on the host."""
@@ -304,6 +305,9 @@ class _FilePort:
                 unclear.append(at)
             else:
                 self.result.own[word] += 1
+                if before in ("(", ",") and behind[:1] in (",", ")"):
+                    message = say("`{name}` is an argument: a macro may join it to a longer name", name=word)
+                    self.result.items.append(self._item(at, "built-name", message))
         if unclear:
             message = say(
                 "`cuda::` is libcu++, or libtorch's namespace inside `at` or `c10`: it was not renamed (uses: {count})",
@@ -418,9 +422,12 @@ class _FilePort:
                 if self.source.is_code(match.start()):
                     message = say("`{name}` is pasted to another piece", name=match.group().strip())
                     items.append(self._item(match.start(), "built-name", message))
-        if "??" in text and "??/\n" in text:
-            at = text.index("??/\n")
-            items.append(self._item(at, "built-name", say("a trigraph continues the line only with `-trigraphs`")))
+        if "??" in text:
+            for match in _TRIGRAPH.finditer(text):
+                message = say("a trigraph continues the line only with `-trigraphs`")
+                if match.group().endswith("="):
+                    message = say("a trigraph is a `#` only with `-trigraphs`: the line was not read as a directive")
+                items.append(self._item(match.start(), "built-name", message))
 
     def _nameless_load(self) -> Iterator[ReviewItem]:
         """Yield the first load of a TorchScript file, if nothing here registers the name of the device."""
