@@ -6,7 +6,6 @@ Nothing is written here: `PortedTree` has what is to be written, and `output.py`
 from __future__ import annotations
 
 import os
-import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from torchferry.backends import registry
 from torchferry.backends.kernel_table import KernelTable, kernel_table
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.files import LARGEST, read_regular
+from torchferry.core.files import read_with_mode
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
@@ -443,8 +442,7 @@ class _Listing:
     def read(self, path: str) -> tuple[bytes | None, int]:
         full = os.path.join(self.top, path)
         try:
-            data = read_regular(full, LARGEST)
-            return data, stat.S_IMODE(os.lstat(full).st_mode)
+            return read_with_mode(full)
         except OSError as error:
             self.skipped.append((path, say("cannot be read: {error}", error=error.strerror)))
             return None, 0

@@ -116,7 +116,7 @@ def words_of(data: bytes) -> set[bytes]:
 
 def readable(text: str) -> str:
     """Return a piece of such a text as a person reads it: as UTF-8, with a mark for each byte that is none."""
-    return text.encode("latin-1", "replace").decode("utf-8", "replace")
+    return text if text.isascii() else text.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 class SourceTokens:
