@@ -4,12 +4,13 @@
 
 `--tree` is the CUDA C++ to port; the figures of docs/en/benchmarks.md are of mmcv 2.1.0. `--torch-musa` is a checkout
 of torch_musa, whose `utils/simple_porting.py` is the first peer; the second is `torch.utils.hipify` of the installed
-torch, alone and with the folders that hold the tree's own headers (`--include`; mmcv's are those that its `setup.py`
+torch, alone, with the folders that hold the tree's own headers (`--include`; mmcv's are those that its `setup.py`
 names, which `CUDAExtension` gives to hipify): without them it leaves the `#include` lines of these headers as they
-are. A peer that is not there is skipped with the reason. Without `--tree`, `TORCHFERRY_REPOSITORIES` is looked
-through for both. Each tool reads the same copy of the tree and writes its whole result. The clock starts when its
-modules are imported, so that torch's import counts for nobody; the last lines are whole processes. The cost by size is
-measured on copies of the tree, 4 MB and 40 MB of them.
+are; and as `CUDAExtension` calls it in a build for ROCm: for the sources that `setup.py` lists (`--sources`) and the
+headers that they include, not for the whole tree. A peer that is not there is skipped with the reason. Without
+`--tree`, `TORCHFERRY_REPOSITORIES` is looked through for both. Each tool reads the same copy of the tree and writes
+its whole result. The clock starts when its modules are imported, so that torch's import counts for nobody; the last
+lines are whole processes. The cost by size is measured on copies of the tree, 4 MB and 40 MB of them.
 """
 
 from __future__ import annotations
@@ -71,6 +72,29 @@ print(time.process_time() - begin)
 """
 
 
+HIPIFY_AS_BUILT = """
+import contextlib, glob, os, sys, time
+from torch.utils.hipify import hipify_python
+root, folders, patterns = sys.argv[1], sys.argv[2].split(":"), sys.argv[3].split(":")
+os.chdir(root)
+sources = [os.path.abspath(name) for pattern in patterns for name in glob.glob(pattern)]
+begin = time.process_time()
+with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+    hipify_python.hipify(
+        project_directory=root,
+        output_directory=root,
+        header_include_dirs=[os.path.abspath(folder) for folder in folders],
+        includes=[os.path.join(root, "*")],
+        extra_files=sources,
+        show_detailed=True,
+        is_pytorch_extension=True,
+        hipify_extra_files_only=True,
+    )
+print(time.process_time() - begin)
+"""
+"""The arguments are those that torch's `CUDAExtension` gives to hipify."""
+
+
 def figures(script: str, *arguments: str) -> list[float]:
     """Run a script in a process of its own and return the numbers of its last line.
 
@@ -96,7 +120,9 @@ def size(tree: Path) -> int:
     return sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
 
 
-def beside_peers(tree: Path, peer: Path | None, include: list[str], runs: int, folder: Path) -> None:
+def beside_peers(
+    tree: Path, peer: Path | None, include: list[str], sources: list[str], runs: int, folder: Path
+) -> None:
     """Print what each tool costs: the median of its runs, and the ratio of the medians."""
     hipify = find_spec("torch") is not None
     measured: dict[str, list[float]] = {}
@@ -112,6 +138,9 @@ def beside_peers(tree: Path, peer: Path | None, include: list[str], runs: int, f
             if hipify and (folders or name == "torch.utils.hipify"):
                 spent = figures(HIPIFY, str(fresh(tree, folder / "hip")), *folders)[0]
                 measured.setdefault(name, []).append(spent)
+        if hipify and include and sources:
+            spent = figures(HIPIFY_AS_BUILT, str(fresh(tree, folder / "hip")), ":".join(include), ":".join(sources))[0]
+            measured.setdefault("hipify, as the build calls it", []).append(spent)
     if peer is None:
         print("SimplePorting: skipped, no checkout of torch_musa (--torch-musa)")
     if not hipify:
@@ -159,6 +188,11 @@ def main() -> None:
     arguments.add_argument("--tree", type=Path)
     arguments.add_argument("--torch-musa", type=Path, default=repository("MooreThreads", "torch_musa"))
     arguments.add_argument("--include", nargs="*", default=["common", "common/cuda", "pytorch"])
+    arguments.add_argument(
+        "--sources",
+        nargs="*",
+        default=["pytorch/*.cpp", "pytorch/cpu/*.cpp", "pytorch/cuda/*.cu", "pytorch/cuda/*.cpp"],
+    )
     arguments.add_argument("--runs", type=int, default=3)
     chosen = arguments.parse_args()
     tree = chosen.tree
@@ -175,7 +209,8 @@ def main() -> None:
         f"{sum(path.is_file() for path in tree.rglob('*'))} files, {size(tree) / 1e6:.2f} MB; medians of {chosen.runs}"
     )
     with tempfile.TemporaryDirectory() as name:
-        beside_peers(tree, utils, [each for each in chosen.include if (tree / each).is_dir()], chosen.runs, Path(name))
+        include = [each for each in chosen.include if (tree / each).is_dir()]
+        beside_peers(tree, utils, include, chosen.sources, chosen.runs, Path(name))
         whole_processes(tree, chosen.runs, Path(name))
         by_size(tree, Path(name))
 

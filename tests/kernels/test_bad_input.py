@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from time import process_time
 
@@ -9,6 +11,7 @@ import pytest
 
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
+from torchferry.kernels.listing import render
 from torchferry.kernels.output import write_beside
 from torchferry.kernels.planning import plan_port
 from torchferry.kernels.ported_tree import port_tree
@@ -19,8 +22,8 @@ FILES = [
     # file, content, what is listed (kind, line), what the port holds
     ("gbk.cu", "// 注释\n".encode("gbk") + GOOD, ("encoding", 1), b"musaFree"),
     ("bom.cu", b"\xef\xbb\xbf" + GOOD, None, b"\xef\xbb\xbfvoid f() { musaFree"),
-    ("utf16.cu", GOOD.decode().encode("utf-16"), ("encoding", 1), "cudaFree".encode("utf-16-le")),
-    ("zero.cu", b"\0" + GOOD, ("encoding", 1), b"cudaFree"),
+    ("utf16.cu", GOOD.decode().encode("utf-16"), ("unread", 1), "cudaFree".encode("utf-16-le")),
+    ("zero.cu", b"\0" + GOOD, ("unread", 1), b"cudaFree"),
     ("empty.cu", b"", None, b""),
     (
         "comment.cu",
@@ -31,6 +34,7 @@ FILES = [
     ("raw.cu", GOOD + b'auto s = R"x(\n' + GOOD, ("unclosed", 2), b'auto s = R"x(\nvoid f() { cudaFree'),
     ("string.cu", b'auto s = "cudaFree\n' + GOOD, ("unclosed", 1), b'"cudaFree\nvoid f() { musaFree'),
     ("trigraph.cu", b"// what??/\n" + GOOD, ("built-name", 1), b"musaFree"),
+    ("directive.cu", b"??=include <cuda_runtime.h>\r\n// what??/\r\n" + GOOD, ("built-name", 1), b"musaFree"),
     (
         "split.cu",
         b"void f() { cuda\\\nFree(0); cudaFree\\\r\nAsync(0); }\n",
@@ -38,6 +42,7 @@ FILES = [
         b"cuda\\\nFree(0); cudaFree\\\r\n",
     ),
     ("paste.cu", b"#define CALL(x) cuda##x\n" + GOOD, ("built-name", 1), b"cuda##x\nvoid f() { musaFree"),
+    ("joined.cu", b"#define API(a, b) a##b\nvoid f() { API(cuda, Free)(0); }\n", ("built-name", 2), b"API(cuda, Free)"),
     ("braces.cu", b"__global__ void k() {{{\n" + GOOD, None, b"musaFree"),
     ("launch.cu", b"void g() { k<<<1, \n" + GOOD, None, b"musaFree"),
     ("hip/a.cu", GOOD, ("other-port", 1), b"musaFree"),
@@ -107,6 +112,26 @@ def test_a_generated_file_costs_what_its_bytes_cost(tmp_path: Path) -> None:
         seconds.append(process_time() - started)
         assert len(ported.kernels) == count
     assert seconds[1] < 8 * 4 * max(seconds[0], 0.05)
+
+
+def test_a_named_build_file_without_a_word_of_cuda_is_no_success(tmp_path: Path) -> None:
+    root = tmp_path / "csrc"
+    root.mkdir()
+    (root / "a.cu").write_bytes(GOOD)
+    script = b"from importlib import import_module\nmodule = import_module('torch.utils.cpp_' + 'extension')\n"
+    script += b"extension = getattr(module, 'CUDA' + 'Extension')\n"
+    (tmp_path / "setup.py").write_bytes(script)
+    plan = plan_port(root, Target.named("musa"), builds=[tmp_path / "setup.py"])
+    assert [(item.path, item.kind) for item in plan.ported.items] == [("setup.py", "build-extension")]
+    assert plan.ported.by_hand == ["setup.py"]
+    plan.write()
+    assert (tmp_path / "setup.py").read_bytes() == script
+
+
+def test_the_json_is_utf8_where_names_of_files_are_not(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"\xff.cu")).write_bytes(b"/* cudaFree\n")
+    text = render(port_tree(tmp_path, Target.named("musa")), "json", "en")
+    assert [item["path"] for item in json.loads(text.encode())["review"]] == [os.fsdecode(b"\xff.cu")]
 
 
 def test_links_and_edited_outputs_are_left_alone(tmp_path: Path) -> None:

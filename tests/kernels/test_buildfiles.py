@@ -194,6 +194,13 @@ def test_a_second_port_of_a_script_changes_nothing(script: str, style: str) -> N
     assert ported("setup.py", once, style) == once
 
 
+def test_names_of_packages_are_no_folders() -> None:
+    text = ONE_CALL.replace('name="pkg",', 'name="csrc", packages=["csrc", "csrc.sub"],')
+    settings = settings_for("replace")._replace(folders={"csrc": "csrc_musa"})
+    result = apply_edits(text, port_build_file("setup.py", text, settings).edits)
+    assert 'name="csrc", packages=["csrc", "csrc.sub"]' in result
+
+
 def test_half_types_in_cpp_go_through_the_kernels_compiler(stubs: Path, tmp_path: Path) -> None:
     result = port_build_file("setup.py", ONE_CALL, settings_for()._replace(half_sources=True))
     text = apply_edits(ONE_CALL, result.edits)

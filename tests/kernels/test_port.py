@@ -144,10 +144,29 @@ def test_only_licensed_tokens_change(text: str) -> None:
         ("#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 600\n#endif", ["version-guard"]),
         ("using namespace nvcuda; wmma::fragment<wmma::a> x; wmma::load(x);", ["tensor-core", "tensor-core"]),
         ("cuda::std::move(cuda::std::x);\ncuda::barrier y;", ["unknown-name"]),
+        ("const int BYTES = 96 * 1024;\nvoid f() { k<<<dim3(1, 1), 32, BYTES, s>>>(); }", ["shared-memory-limit"]),
+        ("void f() { k<<<1, 32, 256 * sizeof(float)>>>(); }", []),
+        ("void f() { k<<<1, 32, 65536 * sizeof(float)>>>(); }", ["shared-memory-limit"]),
     ],
 )
 def test_list_has_what_matters_once(text: str, kinds: list[str]) -> None:
-    assert [item.kind for item in port_text("a.cu", text, JUDGE, ()).items] == kinds
+    assert [item.kind for item in port_text("a.cu", text, JUDGE, (), 28_672).items] == kinds
+
+
+@pytest.mark.parametrize(
+    ("content", "is_header"),
+    [
+        ("#pragma once\n#define HAS_CUDA_BARRIER\n", True),
+        ("#ifndef GUARD\n#define GUARD\n#define HAS_CUDA_BARRIER\n#endif\n", True),
+        ("# include the CUDA tests\nall: HAS_CUDA_BARRIER\n", False),
+    ],
+)
+def test_a_header_without_a_suffix_is_read(tmp_path: Path, content: str, is_header: bool) -> None:
+    (tmp_path / "config").write_text(content + "\n// cudaFree\n")
+    (tmp_path / "a.cu").write_text("#include <config>\n#ifdef HAS_CUDA_BARRIER\n#endif\n")
+    ported = port_tree(tmp_path, Target.named("musa"))
+    assert ported.sources == 1 + is_header
+    assert bool(ported.guards) is not is_header  # who defines the macro is found, or the build has to
 
 
 def test_tree_is_ported_and_what_is_left_is_listed(tree: Path) -> None:

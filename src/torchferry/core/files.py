@@ -30,6 +30,11 @@ def read_regular(path: str | os.PathLike[str], limit: int = LARGEST) -> bytes:
     Raises:
         OSError: it cannot be read, is no regular file, or has more than `limit` bytes (`errno.EFBIG`).
     """
+    return read_with_mode(path, limit)[0]
+
+
+def read_with_mode(path: str | os.PathLike[str], limit: int = LARGEST) -> tuple[bytes, int]:
+    """Return what `read_regular` does, and the permission bits of the file; raises the same."""
     descriptor = os.open(path, _FLAGS)
     try:
         status = os.fstat(descriptor)
@@ -44,7 +49,7 @@ def read_regular(path: str | os.PathLike[str], limit: int = LARGEST) -> bytes:
         os.close(descriptor)
     if left <= 0:
         raise OSError(errno.EFBIG, f"has more than {limit} bytes", os.fspath(path))
-    return b"".join(parts)
+    return b"".join(parts), stat.S_IMODE(status.st_mode)
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from typing import Any
 
 from torchferry.core.lazy_regex import lazy_regex
@@ -23,7 +24,6 @@ _ARGUMENTS = lazy_regex(r"<[^<>(){};]*>\Z")
 """The arguments of a template, behind its name."""
 
 _BRACE = lazy_regex(r"[{};]")
-_BRACES = lazy_regex(r"[{}]")
 _SHARED = lazy_regex(r"([\w:\s]*?)\b(\w+)\s*((?:\[[^\]\n]*\]\s*)*)(?=[;=,])")
 _SIZES = {
     **dict.fromkeys(("char", "bool", "int8_t", "uint8_t", "uchar"), 1),
@@ -34,9 +34,10 @@ _SIZES = {
     **dict.fromkeys(("float4", "int4", "double2", "uint4"), 16),
 }
 _INTEGER = lazy_regex(r"(?:0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*\Z")
+_SIZEOF = lazy_regex(r"sizeof\s*\(\s*(\w+)\Z")
 _CONSTANT = lazy_regex(
-    r"(?:^[ \t]*\#[ \t]*define[ \t]+(\w+)[ \t]+\(?([0-9]+)\)?[ \t]*$)"
-    r"|(?:\b(?:constexpr|const)\s+(?:static\s+)?(?:int|unsigned|size_t|int32_t|uint32_t|auto)\s+(\w+)\s*=\s*([0-9]+)\s*;)",
+    r"(?:^[ \t]*\#[ \t]*define[ \t]+(\w+)[ \t]+\(?([0-9]+(?:[ \t]*\*[ \t]*[0-9]+)*)\)?[ \t]*$)"
+    r"|(?:\b(?:constexpr|const)\s+(?:static\s+)?(?:int|unsigned|size_t|int32_t|uint32_t|auto)\s+(\w+)\s*=\s*([0-9]+(?:\s*\*\s*[0-9]+)*)\s*;)",
     8,
 )
 _NOT_NAMES = frozenset({"__launch_bounds__", "__attribute__", "if", "for", "while", "__align__"})
@@ -199,11 +200,13 @@ class _Reader:
     def _launches(self) -> Iterator[Launch]:
         code, at = self.code, self.code.find("<<<")
         while at >= 0:
+            end = code.find(">>>", at, at + _LONGEST)
+            geometry = " ".join(code[at + 3 : end].split()) if end >= 0 else ""
+            self._dynamic(at, geometry)
             if self._is_of_used(at):
                 at = code.find("<<<", at + 3)
                 continue
-            end = code.find(">>>", at, at + _LONGEST)
-            geometry = " ".join(code[at + 3 : end].split())[:400] if end >= 0 else ""
+            geometry = geometry[:400]
             yield Launch(launched(code[max(0, at - 400) : at]), self.path, self.source.position(at)[0], geometry)
             at = code.find("<<<", at + 3)
 
@@ -226,11 +229,15 @@ class _Reader:
         """Where each brace is closed, behind the closing one; those without an end are missing."""
         closing: dict[int, int] = {}
         opened: list[int] = []
-        for brace in _BRACES.finditer(self.code):
-            if brace.group() == "{":
-                opened.append(brace.start())
-            elif opened:
-                closing[opened.pop()] = brace.end()
+        code, begin, end = self.code, 0, self.code.find("}") + 1
+        while end:
+            at = code.find("{", begin, end)
+            while at >= 0:
+                opened.append(at)
+                at = code.find("{", at + 1, end)
+            if opened:
+                closing[opened.pop()] = end
+            begin, end = end, code.find("}", end) + 1
         return closing
 
     def _kernel(self, at: int, behind: int = 0) -> Kernel | None:
@@ -261,14 +268,38 @@ class _Reader:
         lines = self.source.position(at)[0], self.source.position(body[1])[0]
         return Kernel(name, self.path, lines[0], signature, body, lines[1])
 
+    def _dynamic(self, at: int, geometry: str) -> None:
+        """Report shared memory that a launch asks for, where its bytes are constant and too many."""
+        if self.shared_limit is None or geometry.count(",") < 2:
+            return
+        depth, parts = 0, [""]
+        for character in geometry:
+            depth += (character in "([{") - (character in ")]}")
+            if character == "," and not depth:
+                parts.append("")
+            else:
+                parts[-1] += character
+        asked = parts[2].strip() if len(parts) > 2 else "0"
+        size = self._constant(asked) if asked != "0" else None
+        if size is not None and size > self.shared_limit:
+            self._above_limit(at, size, asked)
+
+    def _above_limit(self, at: int, size: int, text: str) -> None:
+        message = say(
+            "shared memory, {size} B, above the limit of a card ({limit} B): `{text}`",
+            size=size,
+            limit=self.shared_limit or 0,
+            text=text,
+        )
+        line, column = self.source.position(at)
+        excerpt = self.source.line_text(at)
+        self.result.items.append(ReviewItem(self.path, line, column, "shared-memory-limit", message, excerpt))
+
     def _shared(self, at: int) -> None:
         """Report shared memory: its bytes where they are constant."""
         end = self.code.find(";", at)
         declared = " ".join(self.code[at + len("__shared__") : end if 0 <= end < at + 500 else at + 500].split())
         dynamic = self.code[max(0, at - 10) : at].split()[-1:] == ["extern"] or declared.startswith("extern")
-        line, column = self.source.position(at)
-        excerpt = self.source.line_text(at)
-        kind = "shared-memory"
         if dynamic:
             message = say("shared memory whose size the launch gives: `{text}`", text=declared)
         else:
@@ -276,16 +307,13 @@ class _Reader:
             if size is None:
                 message = say("shared memory whose size no constant gives: `{text}`", text=declared)
             elif self.shared_limit is not None and size > self.shared_limit:
-                kind = "shared-memory-limit"
-                message = say(
-                    "shared memory, {size} B, above the limit of a card ({limit} B): `{text}`",
-                    size=size,
-                    limit=self.shared_limit,
-                    text=declared,
-                )
+                self._above_limit(at, size, declared)
+                return
             else:
                 message = say("shared memory, {size} B: `{text}`", size=size, text=declared)
-        self.result.items.append(ReviewItem(self.path, line, column, kind, message, excerpt))
+        line, column = self.source.position(at)
+        excerpt = self.source.line_text(at)
+        self.result.items.append(ReviewItem(self.path, line, column, "shared-memory", message, excerpt))
 
     def _bytes(self, declared: str) -> int | None:
         """Return the bytes of what is declared, where its type and its sizes are known."""
@@ -330,11 +358,15 @@ class _Reader:
             return (
                 int(text.rstrip("uUlL"), 0) if not text.startswith("0") or len(text) == 1 or text[1:2] in "xX" else None
             )
-        return self._constants.get(text)
+        sized = _SIZEOF.match(text)
+        return _SIZES.get(sized[1]) if sized is not None else self._constants.get(text)
 
     @cached_property
     def _constants(self) -> dict[str, int]:
-        return {match[1] or match[3]: int(match[2] or match[4]) for match in _CONSTANT.finditer(self.code)}
+        return {
+            match[1] or match[3]: prod(map(int, (match[2] or match[4]).split("*")))
+            for match in _CONSTANT.finditer(self.code)
+        }
 
 
 def _called(before: str) -> str:

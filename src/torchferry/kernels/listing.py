@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
 from torchferry import __version__
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import Message, display_width, say, say_plural
 from torchferry.kernels.gates.result import GateResult, GateState, does_not_prove, proves, state_text
 from torchferry.kernels.ported_tree import PortedTree
@@ -21,9 +21,9 @@ _MOST_FILES = 8
 def render(ported: PortedTree, form: str, lang: str) -> str:
     """Return the result in one of `FORMATS`."""
     if form == "json":
-        return json.dumps(document(ported, lang), ensure_ascii=False, indent=1) + "\n"
+        return json_text(document(ported, lang))
     if form == "sarif":
-        return json.dumps(_sarif(ported, lang), ensure_ascii=False, indent=1) + "\n"
+        return json_text(_sarif(ported, lang))
     if form == "html":
         return _html(ported, lang)
     return "\n".join((*review_lines(ported.items, lang), "", *table(ported, lang))) + "\n"
@@ -35,7 +35,7 @@ def review_lines(items: Iterable[ReviewItem], lang: str) -> Iterator[str]:
         yield f"{kind.name} ({len(of_kind)}): {kind.why.render(lang)}"
         yield "  -> " + kind.action.render(lang)
         for item in of_kind:
-            yield f"  {_place(item)}  {_visible(item.message.render(lang))}"
+            yield f"  {_visible(_place(item))}  {_visible(item.message.render(lang))}"
             if item.excerpt:
                 yield f"      {_visible(item.excerpt)}"
         yield ""
@@ -62,7 +62,7 @@ def table(ported: PortedTree, lang: str, commands: Iterable[tuple[Message, str]]
         (say("to look at"), shown),
         (
             say("files that need hands"),
-            f"{len(hands)}: {', '.join(hands[:_MOST_FILES])}" + (" ..." if len(hands) > _MOST_FILES else "")
+            f"{len(hands)}: {_visible(', '.join(hands[:_MOST_FILES]))}" + (" ..." if len(hands) > _MOST_FILES else "")
             if hands
             else "0",
         ),

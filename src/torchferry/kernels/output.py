@@ -94,7 +94,8 @@ def write_beside(ported: PortedTree, out: Path, neighbours: Sequence[PortedNeigh
     if out == Path(os.path.abspath(ported.root)):
         raise TorchferryError(say("{out} is the tree itself", out=out), say("name another folder, or use --in-place"))
     root = _root_of(out, neighbours)
-    writes = [Write(_within(root, out / file.new_path), None, file.after, file.mode) for file in ported.files]
+    place = _within(root, out)
+    writes = [Write(f"{place}/{file.new_path}", None, file.after, file.mode) for file in ported.files]
     writes += _changed(root, neighbours)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +103,7 @@ def write_beside(ported: PortedTree, out: Path, neighbours: Sequence[PortedNeigh
         raise TorchferryError(say("cannot write {path}: {error}", path=out, error=error.strerror)) from None
     with exclusive(root) as tree:
         if os.path.lexists(out):
-            earlier = _earlier_port(tree, root, out)
+            earlier = _earlier_port(tree, place, out)
             if earlier is not None:
                 wanted = {write.path: digest(write.after) for write in writes}
                 if wanted == {change.path: change.after for change in earlier.changes}:
@@ -229,8 +230,13 @@ def _refuse_collisions(ported: PortedTree) -> None:
         )
 
 
-def _earlier_port(tree: Tree, root: Path, out: Path) -> Journal | None:
+def _earlier_port(tree: Tree, place: str, out: Path) -> Journal | None:
     """Return the journal of the port that an output holds; None for an empty folder.
+
+    Args:
+        tree: The folder that the journals belong to.
+        place: The output, relative to it.
+        out: The output.
 
     Raises:
         TorchferryError: it is something else, or was edited.
@@ -241,7 +247,6 @@ def _earlier_port(tree: Tree, root: Path, out: Path) -> Journal | None:
     if not present:
         return None
     journals = [journal for journal in tree.journals() if journal.is_known]
-    place = _within(root, out)
     mine = [journal for journal in journals if _is_port_to(journal, place)]
     if not mine:
         deeper = _journal_root(out)
@@ -267,7 +272,7 @@ def _earlier_port(tree: Tree, root: Path, out: Path) -> Journal | None:
     if last.number != journals[-1].number:
         raise TorchferryError(
             say("{out} is an earlier port, and other changes were made here since", out=out),
-            say("take them back with `torchferry undo {folder}`, or name another folder with --out", folder=root),
+            say("take them back with `torchferry undo {folder}`, or name another folder with --out", folder=tree.root),
         )
     return last
 

@@ -6,7 +6,6 @@ Nothing is written here: `PortedTree` has what is to be written, and `output.py`
 from __future__ import annotations
 
 import os
-import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from torchferry.backends import registry
 from torchferry.backends.kernel_table import KernelTable, kernel_table
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.files import LARGEST, read_regular
+from torchferry.core.files import read_with_mode
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
@@ -37,6 +36,11 @@ _FOREIGN = frozenset({"hip", "rocm", "mlu", "mps", "xpu", "sycl", "ascend", "cam
 """Folders in which other makers' ports lie, beside those called like a target."""
 
 _HALF = lazy_regex(rb"\b__half2?\b|\bcuda_(?:fp16|bf16)\.h")
+_HEADER = lazy_regex(
+    rb"^[ \t]*\#[ \t]*(?:include[ \t]*[<\"][\w./+-]+[>\"]|pragma[ \t]+once\b"
+    rb"|ifndef[ \t]+(\w+)\s+\#[ \t]*define[ \t]+\1\b)",
+    8,
+)
 _HOST_SOURCES = (".cpp", ".cc", ".cxx", ".c")
 _DEEPEST = 64
 _AT_ONCE = 128
@@ -187,7 +191,7 @@ def port_tree(
             new_path = _new_path(path, table) if not drop_default_map or ".cu" in chosen.names else path
             if words is None:
                 items.append(
-                    ReviewItem(path, 1, 1, "encoding", say("the file is binary, or in UTF-16: it is copied"), "")
+                    ReviewItem(path, 1, 1, "unread", say("the file is binary, or in UTF-16: it is copied"), "")
                 )
             else:
                 done = port_text(path, decode(data), judge, known, limit, words)
@@ -237,7 +241,7 @@ def _contents(
         for path in listing.paths[begin : begin + _AT_ONCE]:
             data, mode = listing.read(path)
             if data is not None:
-                source = is_source(path) or path.endswith(kernel_suffixes)
+                source = is_source(path) or path.endswith(kernel_suffixes) or _is_header(path, data)
                 words = words_of(data) if source and b"\0" not in data[:4096] else None
                 group.append((path, data, mode, source, words))
         judge.learn(set().union(*(words for *_, words in group if words is not None)))
@@ -325,6 +329,11 @@ def _foreign(paths: Iterable[str], target: Target) -> Iterable[ReviewItem]:
                     message = say("`{folder}` is called like the port to another accelerator", folder=folder)
                     yield ReviewItem(path, 1, 1, "other-port", message, "")
                 break
+
+
+def _is_header(path: str, data: bytes) -> bool:
+    """Whether a file without a suffix is a header, as those of C++'s own library are: by its lines."""
+    return "." not in path.rpartition("/")[2] and _HEADER.search(data) is not None
 
 
 def _new_path(path: str, table: KernelTable) -> str:
@@ -433,8 +442,7 @@ class _Listing:
     def read(self, path: str) -> tuple[bytes | None, int]:
         full = os.path.join(self.top, path)
         try:
-            data = read_regular(full, LARGEST)
-            return data, stat.S_IMODE(os.lstat(full).st_mode)
+            return read_with_mode(full)
         except OSError as error:
             self.skipped.append((path, say("cannot be read: {error}", error=error.strerror)))
             return None, 0

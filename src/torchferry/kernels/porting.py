@@ -34,6 +34,7 @@ _COMPARED = lazy_regex(r"__CUDA_ARCH__\s*\)?\s*[<>=!]|[<>=]\s*\(?\s*__CUDA_ARCH_
 _CUDA_STRING = lazy_regex(r'"cuda(?::\d+)?"')
 _MODEL_LOAD = lazy_regex(r"\bjit\s*::\s*load\s*\(")
 _SPLIT = lazy_regex(r"\\\r?\n")
+_TRIGRAPH = lazy_regex(r"\?\?/(?=\r?\n)|^[ \t]*\?\?=", 8)
 _PASTE = lazy_regex(r"\b\w*(?:cuda|CUDA|cublas|cudnn)\w*\s*##|##\s*\w*(?:cuda|CUDA|Cuda)\w*")
 _OF_THE_DEVICE = ("device-runtime", "float64")
 """Kinds that are of no consequence on the host."""
@@ -97,13 +98,16 @@ def port_text(
         judge: What its words mean.
         files: The paths of the tree, among which a local header is looked for.
         shared_limit: Bytes of shared memory that a block has on the card; None where it is not known.
-        known_words: What `tokens.words_of` returns for it, where that is known already.
+        known_words: What `tokens.words_of` returns for it, where the judge has learnt them already.
         macros: Those of the tree that are used and stand for a kernel or a launch, where they are known.
     """
-    words = judge.of_interest(words_of(encode(text)) if known_words is None else known_words)
+    if known_words is None:
+        known_words = words_of(encode(text))
+        judge.learn(known_words)
+    words = judge.of_interest(known_words)
     if not words and "<<<" not in text and not macros:
         return PortedText(text)
-    return _FilePort(path, text, judge, files, shared_limit, macros or {}).run(words)
+    return _FilePort(path, SourceTokens(text, known_words), judge, files, shared_limit, macros or {}).run(words)
 
 
 class _FilePort:
@@ -112,7 +116,7 @@ class _FilePort:
     def __init__(
         self,
         path: str,
-        text: str,
+        source: SourceTokens,
         judge: WordJudge,
         files: Container[str],
         shared_limit: int | None,
@@ -120,12 +124,12 @@ class _FilePort:
     ) -> None:
         self.path = path
         self.macros = macros
-        self.source = SourceTokens(text)
-        self.text = text
+        self.source = source
+        self.text = source.text
         self.judge = judge
         self.files = files
         self.shared_limit = shared_limit
-        self.result = PortedText(text)
+        self.result = PortedText(self.text)
         self.renamed: list[Edit] = []
         self.has_warp_words = False
 
@@ -139,7 +143,7 @@ class _FilePort:
         if places & {"header", "cuda"}:
             self._headers()
         code = DeviceCode()
-        marks = "kernel" in places or "<<<" in self.text or "shared" in places or "__device__" in self.text
+        marks = "kernel" in places or "shared" in places or "<<<" in self.text or "__device__" in self.text
         if marks or self.macros:
             code = device_code(self.path, self.source, self.shared_limit, self.macros)
             result.kernels, result.launches, result.macros = code.kernels, code.launches, code.macros
@@ -301,6 +305,9 @@ class _FilePort:
                 unclear.append(at)
             else:
                 self.result.own[word] += 1
+                if before in ("(", ",") and behind[:1] in (",", ")"):
+                    message = say("`{name}` is an argument: a macro may join it to a longer name", name=word)
+                    self.result.items.append(self._item(at, "built-name", message))
         if unclear:
             message = say(
                 "`cuda::` is libcu++, or libtorch's namespace inside `at` or `c10`: it was not renamed (uses: {count})",
@@ -401,12 +408,12 @@ class _FilePort:
         text, items = self.text, self.result.items
         for token in self.source.unclosed:
             items.append(self._item(token.start, "unclosed", say("a {kind} has no end", kind=token.kind.value)))
-        if '"cuda' in text:
+        if self.source.may_have("cuda") and '"cuda' in text:
             for match in _CUDA_STRING.finditer(text):
                 if self._is_string(match.start()):
                     message = say("the string {text} names the device", text=match.group())
                     items.append(self._item(match.start(), "string", message))
-        if "jit" in text:
+        if self.source.may_have("jit"):
             items += self._nameless_load()
         if self.source.is_divided:
             items += self._split_names()
@@ -415,9 +422,12 @@ class _FilePort:
                 if self.source.is_code(match.start()):
                     message = say("`{name}` is pasted to another piece", name=match.group().strip())
                     items.append(self._item(match.start(), "built-name", message))
-        if "??" in text and "??/\n" in text:
-            at = text.index("??/\n")
-            items.append(self._item(at, "built-name", say("a trigraph continues the line only with `-trigraphs`")))
+        if "??" in text:
+            for match in _TRIGRAPH.finditer(text):
+                message = say("a trigraph continues the line only with `-trigraphs`")
+                if match.group().endswith("="):
+                    message = say("a trigraph is a `#` only with `-trigraphs`: the line was not read as a directive")
+                items.append(self._item(match.start(), "built-name", message))
 
     def _nameless_load(self) -> Iterator[ReviewItem]:
         """Yield the first load of a TorchScript file, if nothing here registers the name of the device."""
@@ -447,7 +457,9 @@ class _FilePort:
             while end < len(self.text) and (self.text[end].isalnum() or self.text[end] == "_"):
                 end += 1
             name = self.text[start:end].replace("\\\r\n", "").replace("\\\n", "")
-            if self.judge.of_interest({name.encode("latin-1")}):
+            words = {name.encode("latin-1")}
+            self.judge.learn(words)
+            if self.judge.of_interest(words):
                 yield self._item(start, "built-name", say("`{name}` is divided by a line break", name=name))
 
 

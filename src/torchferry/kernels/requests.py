@@ -5,11 +5,11 @@ What only a run tells, such as shapes, is said to be unknown, with the command t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torchferry import __version__
+from torchferry.core.json_text import json_text
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
@@ -76,7 +76,7 @@ def requests_json(ported: PortedTree, lang: str) -> str:
         "target": str(ported.target),
         "requests": [_object(request, lang) for request in kernel_requests(ported)],
     }
-    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+    return json_text(document)
 
 
 def requests_markdown(ported: PortedTree, lang: str) -> str:

@@ -184,7 +184,7 @@ _KINDS = (
     ),
     ReviewKind(
         "built-name",
-        say("a macro builds an identifier of pieces, or a line break divides it, so that no tokens are its name"),
+        say("a macro builds an identifier of pieces, or a line break divides it, so that no token is its name"),
         say("write the name out, or rename the pieces by hand"),
     ),
     ReviewKind(
@@ -211,8 +211,14 @@ _KINDS = (
         blocks=True,
     ),
     ReviewKind(
+        "unread",
+        say("the file is binary, or in UTF-16: it is copied as it is, with every word of CUDA in it"),
+        say("convert it to UTF-8 and port again, or leave it out with `--ignore` if nothing compiles it"),
+        blocks=True,
+    ),
+    ReviewKind(
         "encoding",
-        say("the file is not text in UTF-8; it is ported byte by byte, or not read where it is binary"),
+        say("the file is not text in UTF-8; it is ported byte by byte"),
         say("check the result"),
     ),
     ReviewKind(

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import string
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from enum import Enum
 from functools import cached_property
 from io import BytesIO
@@ -116,7 +116,7 @@ def words_of(data: bytes) -> set[bytes]:
 
 def readable(text: str) -> str:
     """Return a piece of such a text as a person reads it: as UTF-8, with a mark for each byte that is none."""
-    return text.encode("latin-1", "replace").decode("utf-8", "replace")
+    return text if text.isascii() else text.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 class SourceTokens:
@@ -124,13 +124,15 @@ class SourceTokens:
 
     Attributes:
         text: One character a byte, as `decode` returns it.
+        words: What `words_of` returns for it, where that is known: no place is looked for of other words.
         opaque: Comments, strings, characters and header names, in order.
         unclosed: Those that have no end, in order.
         is_divided: Whether a backslash at the end of a line continues it anywhere.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, words: Container[bytes] | None = None) -> None:
         self.text = text
+        self.words = words
         self.opaque: list[Token] = []
         self.unclosed: list[Token] = []
         self._starts: list[int] | None = None
@@ -162,8 +164,14 @@ class SourceTokens:
         index = bisect_right(self._opaque_starts, offset) - 1
         return self.opaque[index] if index >= 0 and offset < self.opaque[index].end else None
 
+    def may_have(self, word: str) -> bool:
+        """Whether a word may stand anywhere, be it in a comment."""
+        return self.words is None or word.encode("latin-1") in self.words
+
     def places(self, word: str) -> list[int]:
         """Return the offsets at which an identifier is in code, in order."""
+        if not self.may_have(word):
+            return []
         text, length, opaque, starts = self.text, len(word), self.opaque, self._opaque_starts
         size, last = len(text), 0
         found: list[int] = []
@@ -266,6 +274,8 @@ class SourceTokens:
     def _read(self) -> None:
         """Find what is opaque."""
         text, at, search, append = self.text, 0, _OPAQUE.search, self.opaque.append
+        comment, plain_string = TokenKind.COMMENT, TokenKind.STRING
+        new = tuple.__new__  # a record by its fields, in half of the time; most are made here
         separator = -1  # the last quote inside a number, such as 1'000'000
         while match := search(text, at):
             start, at = match.span()
@@ -277,12 +287,12 @@ class SourceTokens:
                     continue
                 if text[at - 1] in "\\\r":
                     at = self._line_comment(start)
-                append(Token(TokenKind.COMMENT, start, at))
+                append(new(Token, (comment, start, at)))
             elif opening == '"':
                 if at == start + 1 or text[start - 1] == "R":
                     at = self._string(start, at)
                 else:
-                    append(Token(TokenKind.STRING, start, at))
+                    append(new(Token, (plain_string, start, at)))
             elif opening == "#":
                 at = self._include(match)
             elif text[start - 1] in _WORD_CHARACTERS and self._is_separator(start, separator):

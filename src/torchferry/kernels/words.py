@@ -199,29 +199,30 @@ class WordJudge:
         self.own = own
         self.default = default
         self.meanings: dict[str, WordMeaning] = {}
-        self._dull: set[bytes] = set()
+        self._met: set[bytes] = set()
         self._judged: dict[bytes, str] = {}
+        self._raw: set[bytes] = set()
         self._header_words = _words_of_headers(table)
         self._listed = self._header_words | own.keys() | _EXACT_KINDS.keys() | _EXACT_PLACES.keys() | MASKS
 
     def of_interest(self, words: set[bytes]) -> list[str]:
-        """Return the words of a file about which something is done; each of `words` is one, as `words_of` has them."""
-        unusual = words - self._dull
-        self.learn(unusual)
+        """Return the words about which something is done; `learn` has met all of `words`, as `words_of` has them."""
         judged = self._judged
-        return [judged[raw] for raw in unusual if raw in judged]
+        return [judged[raw] for raw in words & self._raw]
 
     def learn(self, words: set[bytes]) -> None:
         """Judge words that were not met before; many at once cost less than a few again and again."""
-        new = words - self._dull - self._judged.keys()
+        new = words - self._met
         if not new:
             return
+        self._met |= new
         for word in self._may_matter(b"\n".join(new).decode("latin-1")):
             meaning = self._judge(word)
             if meaning != NOTHING:
-                self._judged[word.encode("latin-1")] = word
+                raw = word.encode("latin-1")
+                self._judged[raw] = word
+                self._raw.add(raw)
                 self.meanings[word] = meaning
-        self._dull |= new - self._judged.keys()
 
     def _may_matter(self, lines: str) -> set[str]:
         """Return those of some words, one a line, about which `_judge` may find something.

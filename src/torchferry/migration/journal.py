@@ -157,7 +157,7 @@ class Journal(NamedTuple):
             **({"folders": list(self.folders)} if self.folders else {}),
             **({"suffix": self.suffix} if self.suffix else {}),
         }
-        return json.dumps({**document, "signatures": signing.signatures(document)}, indent=1).encode()
+        return json.dumps({**document, "signatures": signing.signatures(document)}).encode()
 
 
 def digest(data: bytes) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Any
 
 from torchferry.core.finding import Finding
+from torchferry.core.json_text import json_text
 from torchferry.installed.describing import package_message
 from torchferry.installed.model import Inspected
 from torchferry.programs.model import Judged, Need, Obstacle, Settled, Unlooked
@@ -19,18 +18,10 @@ SCHEMA_VERSION = "2.3"
 _MOST_EVIDENCE = 50
 """Places of one package in a report."""
 
-_SURROGATES = re.compile("[\ud800-\udfff]")
-
 
 def render(report: Report, lang: str) -> str:
     """Return the report as JSON text, findings in order of place."""
-    return as_text(document(report, lang))
-
-
-def as_text(document: dict[str, Any]) -> str:
-    """Return an object as JSON text that is valid UTF-8: bytes of a file name that are none are escaped."""
-    text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
-    return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return json_text(document(report, lang))
 
 
 def document(report: Report, lang: str) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from typing import Any
 
 from torchferry.backends.handover_forms import forms_for
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.programs.model import Form
-from torchferry.report.json_format import as_text
 from torchferry.report.model import Report, family
 from torchferry.report.programs import verdict_of
 
@@ -189,7 +189,7 @@ def _plain(text: str) -> str:
 
 def plan_json(report: Report, phases: list[PlanPhase], lang: str) -> str:
     """Return the plan as JSON."""
-    return as_text(
+    return json_text(
         {
             "kind": PLAN_KIND,
             "schema": PLAN_SCHEMA,

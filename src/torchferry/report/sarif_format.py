@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import quote
 
 from torchferry.core.finding import Finding, Grade, Location
+from torchferry.core.json_text import json_text
 from torchferry.installed.describing import package_message
 from torchferry.report.escape import visible
 from torchferry.report.families import TITLES
-from torchferry.report.json_format import as_text
 from torchferry.report.model import Report, family
 from torchferry.report.pages import page
 from torchferry.report.programs import chain_of, unlooked_message, unread_chain, verdict_of
@@ -32,7 +32,7 @@ _HOME = "https://github.com/torchferry/torchferry"
 
 def render(report: Report, lang: str) -> str:
     """Return the report as SARIF text."""
-    return as_text(document(report, lang))
+    return json_text(document(report, lang))
 
 
 def document(report: Report, lang: str) -> dict[str, Any]:

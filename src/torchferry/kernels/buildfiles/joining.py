@@ -69,6 +69,9 @@ def port_builds(
         before = original(path)
         before = content if before is None else before
         after, items = port_build_data(path.name, before, settings)
+        if after == before and not items and path.suffix in (".py", ".pyw", ".txt", ".cmake"):
+            message = say("nothing in it that can be read builds CUDA code: it stays as it is")
+            items = (ReviewItem(path.name, 1, 1, "build-extension", message, ""),)
         builds.append(PortedNeighbour(path, before, after, mode, items))
     return builds
 

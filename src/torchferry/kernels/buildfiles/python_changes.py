@@ -27,6 +27,9 @@ _QUOTED = lazy_regex(r"(?i)(?:[rbu]|f|fr|rf)?('''|\"\"\"|'|\")")
 _MACRO_FLAG = lazy_regex(r"[-/][DU]([A-Za-z_]\w*)(=.*)?\Z")
 _LINKED = lazy_regex(r"-l(\w+)\Z")
 
+_NAMING = frozenset({"name", "packages", "py_modules", "package_data", "exclude_package_data"})
+"""Arguments of `setup` and of an extension that hold names of what is installed."""
+
 
 class ChangeForm(Enum):
     """How a change is written beside what was there."""
@@ -346,8 +349,17 @@ class ScriptChanges:
             return f"-l{libraries[linked[1]]}"
         if self._in_libraries(node) and libraries.get(value):
             return libraries[value]
+        if "/" not in value and self._names_package(node):
+            return None  # a package is imported by its name, also where its folder is that of the sources
         ported = self.renaming.ported_name(value)
         return ported if ported != value else None
+
+    def _names_package(self, node: ast.AST) -> bool:
+        """Whether a string is what `setup` or an extension calls the distribution, a package or a module."""
+        parent = self.file.parents.get(node)
+        while isinstance(parent, (ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.IfExp, ast.Starred)):
+            parent = self.file.parents.get(parent)
+        return isinstance(parent, ast.keyword) and parent.arg in _NAMING
 
     def _new_fstring(self, node: ast.JoinedStr, value: str, tail: str) -> str | None:
         """Return an f-string with the folder that it begins with and the ending of its source; None where it stays."""
