@@ -18,6 +18,7 @@ from torchferry.backends.target import Target
 from torchferry.cli import accept_init, accept_metric
 from torchferry.cli.completion import target_option
 from torchferry.cli.output import tell
+from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
 from torchferry.core.config import load
 from torchferry.core.errors import UsageError, unknown_name
@@ -57,6 +58,7 @@ _COLOURS = {"green": {"fg": "green"}, "red": {"fg": "red", "bold": True}, "not-j
     "-o",
     "--out",
     type=click.Path(path_type=Path),
+    callback=creatable,
     default=Path("evidence"),
     show_default=True,
     help="Folder for the evidence; it must not exist, or be evidence of an earlier run.",

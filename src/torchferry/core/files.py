@@ -83,6 +83,18 @@ def require_writable(path: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
+def require_creatable(path: Path) -> None:
+    """As `require_writable`, for what is made with those folders above it that are missing.
+
+    Raises:
+        OSError: what is there of the way to it is no folder, or who runs this may not write there.
+    """
+    first = path
+    while not os.path.lexists(first.parent):
+        first = first.parent
+    require_writable(first)
+
+
 def make_writable_folder(folder: Path) -> None:
     """Make a folder and those above it, where they are missing, and write in it.
 
