@@ -159,15 +159,18 @@ def test_a_trace_that_was_cut_off_keeps_what_is_whole_and_says_so(tmp_path: Path
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "begins with neither a list nor an object"),
+        (b"", "it is empty"),
         (b"ts,dur\n1,2\n", "begins with neither a list nor an object"),
         (b"{}", "it has no `traceEvents`"),
         (b'{"traceEvents": 7}', "it has no `traceEvents`"),
         (b'{"a" 1}', "it is no JSON at character"),
-        (b'{"a": nope, "traceEvents": []}', "ends in the middle"),
+        (b'{"a": nope, "traceEvents": []}', "it is no JSON: Expecting value"),
         (b"(\xb5/\xfdmore", "compressed in a way that is not read"),
         (b'{"traceEvents": []}', "holds nothing that can be measured"),
         (b'[{"ph": "X", "cat": "gc", "name": "x", "ts": 1, "dur": 1}]', "its categories are: gc"),
+        (b'{"schemaVersion"', "is cut off before anything that can be measured: it is cut off after 16 bytes; copy"),
+        (b'[{"ph": "M", "a": 2.', "is cut off before anything that can be measured"),
+        (gzip.compress(b"[]")[:9], "is cut off before anything that can be measured: its compressed data"),
         (b"[" + b"[" * 100_000, "holds nothing that can be measured"),
     ],
 )

@@ -79,6 +79,10 @@ def migration(situation: Situation) -> list[Gate]:
             places=places_left,
             originals=say_plural("{count} original", "{count} originals", count=len(beside)),
         )
+    if allowed:
+        places_left = say(
+            "{places}, besides {count} that the accept file allows", places=places_left, count=len(allowed)
+        )
     gates = [
         judge.held(
             not left,

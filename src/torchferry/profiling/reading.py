@@ -147,6 +147,8 @@ def read(path: Path, progress: Callable[[int], None] | None = None) -> RankTrace
     if stream.fault is not None:
         trace.faults.insert(0, say("the trace is not whole: {problem}", problem=stream.fault))
     if not trace.calls and not trace.work:
+        if stream.is_cut:
+            raise stream.cut_before_all()
         raise TorchferryError(
             say("{path} holds nothing that can be measured: neither calls of the host nor work of a device", path=path),
             say("its categories are: {names}", names=", ".join(sorted(trace.unknown)) or "-"),
