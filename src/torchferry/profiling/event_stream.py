@@ -27,8 +27,8 @@ _LARGEST = 64 << 20
 """Characters of one event, or of one entry beside the events; more is no trace."""
 
 _GZIP = b"\x1f\x8b"
-_ZSTD = b"\x28\xb5\x2f\xfd"
-_ZIP = b"PK\x03\x04"
+_OTHERS = (b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"BZh", b"\xfd7zX")
+"""How files begin that zstd, zip, bzip2 and xz wrote."""
 _SPACE = " \t\r\n"
 
 _HALF_NUMBER = re.compile(r"\.|(?:\.\d+)?[eE][+-]?")
@@ -84,7 +84,7 @@ class EventStream:
         raw.seek(0)
         if first.startswith(_GZIP):
             return _Unzipped(raw)
-        if first in (_ZSTD, _ZIP):
+        if first.startswith(_OTHERS):
             raise self._not_a_trace(say("it is compressed in a way that is not read; unpack it, or use gzip"))
         return raw
 
