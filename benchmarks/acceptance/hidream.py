@@ -28,8 +28,8 @@ from torchferry.acceptance import evidence
 
 SCRIPT = "inference_e1_1.py"
 PICTURES = "outputs.results"
-STEPS = 102
-"""Steps of denoising in the runs that judge memory, whose growth is judged over 200 calls of a model: two each."""
+STEPS = 200
+"""Steps of denoising in the runs that judge memory, whose growth is judged over 200 calls of a model."""
 
 FILE = """
 schema = 1
@@ -64,6 +64,7 @@ PIPELINE = "pipeline_hidream_image_editing.py"
 LONG = (
     Edit(SCRIPT, "steps=4", f"steps={STEPS}"),
     Edit(SCRIPT, "image_size = 128", "image_size = 32"),
+    Edit(SCRIPT, "refine_strength=0.3", "refine_strength=0.01"),
     Edit(PIPELINE, "max_sequence_length: int = 128", "max_sequence_length: int = 16"),
 )
 FAULTS: dict[str, tuple[str, tuple[Edit, ...], tuple[str, ...]]] = {

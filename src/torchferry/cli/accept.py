@@ -11,7 +11,7 @@ import click
 from torchferry.acceptance import acceptfile, evidence, html_page, report, stages
 from torchferry.acceptance.gates import STAGES, GateStatus
 from torchferry.acceptance.situation import Situation
-from torchferry.acceptance.soak import state_file
+from torchferry.acceptance.soak import forget, state_file
 from torchferry.acceptance.units import duration, typed, words
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
@@ -138,6 +138,8 @@ def command(
         document = evidence.document(situation, gates, chosen, partial=partial)
         page = html_page.page(situation, document, gates, partial, lang)
         evidence.write(folder, document, page, situation.made)
+    if "stability" in chosen:
+        forget(situation.soak_state)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for text in report.lines(situation, gates, lang, partial, _paint if coloured else _plain):
         click.echo(text, color=coloured)
