@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from torchferry.cli import cli
 from torchferry.core.errors import TorchferryError
-from torchferry.core.files import require_creatable
+from torchferry.core.files import require_creatable, write_whole
 
 READ = {
     "accept --file",
@@ -67,3 +69,28 @@ def test_what_is_made_with_its_folders_needs_none_of_them(tmp_path: Path) -> Non
     (tmp_path / "link").symlink_to("absent")
     with pytest.raises(OSError, match="No such file"):
         require_creatable(tmp_path / "link" / "folder")
+
+
+def test_what_cannot_be_written_whole_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, link = tmp_path / "old", tmp_path / "link"
+    old.write_text("old", encoding="utf-8")
+    old.chmod(0o640)
+    link.symlink_to(old)
+    write_whole(link, b"new")
+    assert (link.is_symlink(), old.read_text(), old.stat().st_mode & 0o777) == (True, "new", 0o640)
+    (tmp_path / "twin").hardlink_to(old)
+    write_whole(old, b"newer")
+    assert (tmp_path / "twin").read_text() == "newer"
+    monkeypatch.chdir(tmp_path)
+    write_whole(Path("made"), b"made")
+    done = subprocess.run(
+        [
+            sys.executable, "-c",
+            "import resource; from pathlib import Path; from torchferry.core.files import write_whole\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (4, 4)); write_whole(Path('made'), b'longer than four')",
+        ],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "File too large" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "made", "old", "twin"]
+    assert Path("made").read_text() == "made"

@@ -16,6 +16,7 @@ from torchferry.cli.output import progress, tell
 from torchferry.cli.settings import RunSettings, settle
 from torchferry.cli.writing import creatable, writable
 from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.files import write_whole
 from torchferry.core.messages import say, say_plural
 from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import Journal, known_journals
@@ -321,7 +322,7 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
         sys.stdout.buffer.write(data)
         return
     try:
-        file.write_bytes(data)
+        write_whole(file, data)
     except OSError as error:
         raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from torchferry.core.errors import TorchferryError
-from torchferry.core.files import require_creatable, require_writable
+from torchferry.core.files import require_creatable, require_writable, write_whole
 from torchferry.core.messages import say
 
 
@@ -41,7 +41,7 @@ file_option = click.option(
 
 
 def write(text: str, file: Path | None) -> None:
-    """Write a result to a file, or to standard output.
+    """Write a result to a file, or to standard output; where it cannot be written whole, an old file is as it was.
 
     Raises:
         TorchferryError: the file cannot be written.
@@ -51,6 +51,6 @@ def write(text: str, file: Path | None) -> None:
         click.echo(text, nl=False)
         return
     try:
-        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+        write_whole(file, text.encode("utf-8", "surrogateescape"))
     except OSError as error:
         raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
