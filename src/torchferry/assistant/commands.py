@@ -66,7 +66,7 @@ async def run(arguments: Sequence[str], seconds: float, *, cwd: Path | None = No
     longest = max((len(each.encode("utf-8", "surrogatepass")) for each in arguments), default=0)
     if longest > _LONGEST:
         raise TorchferryError(
-            say("an argument has {count} bytes; the most are {most}", count=longest, most=_LONGEST),
+            say("an argument is too long (bytes: {count}, at most: {most})", count=longest, most=_LONGEST),
         )
     with TemporaryDirectory(prefix="torchferry-") as folder:
         file = Path(folder, "report")

@@ -195,9 +195,7 @@ class EventStream:
         except (EOFError, zlib.error):
             chunk = b""
             self.is_cut = True
-            self._broken(
-                say("its compressed data is damaged or cut off: {number} bytes were unpacked", number=self.size)
-            )
+            self._broken(say("its compressed data is damaged or cut off (bytes unpacked: {number})", number=self.size))
         self.size += len(chunk)
         self._ended = not chunk
         self._before += self._at
@@ -215,7 +213,7 @@ class EventStream:
 
     def _cut_off(self) -> None:
         self.is_cut = True
-        self._broken(say("it is cut off after {number} bytes", number=self.size))
+        self._broken(say("it is cut off after byte {number}", number=self.size))
 
     def _not_a_trace(self, problem: Message) -> TorchferryError:
         if self.is_cut:
