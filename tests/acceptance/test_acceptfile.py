@@ -49,6 +49,7 @@ def written(folder: Path, text: str) -> Path:
         (f"{LEAST}{BASELINE}{METRIC.replace('84.96', 'nan')}", 8, "not a number"),
         (f"{LEAST}{BASELINE}{METRIC.replace('84.96', 'true')}", 8, "not a number"),
         (f"{LEAST}[baseline]\n{METRIC}", 2, "does not say `versions`"),
+        (f"{LEAST}{BASELINE.replace('2.1', ' ')}{METRIC}", 2, "does not say `versions`"),
         (f"{LEAST}{BASELINE.replace('A100', '')}{METRIC}", 2, "does not say `device`"),
         (f"{LEAST}[gates.logs]\nlines = {{ loss = '(' }}\n", 3, "regular expressions"),
         (f"{LEAST}[gates.outputs]\nkind = 'image'\n", 2, "list of tables"),

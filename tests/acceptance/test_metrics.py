@@ -77,6 +77,9 @@ def test_what_is_found(text: str, metric: str, numbers: list[float], tmp_path: P
         (LINES, "mIoU", MetricBound(AT_LEAST, 85.12, log_unit="share"), True, 85.12),
         (LINES, "mIoU", MetricBound(AT_LEAST, 0.85), True, 0.8512),
         (LINES, "mIoU", MetricBound(AT_LEAST, 90.0), False, 85.12),  # refused either way: no need to ask
+        ("mIoU 0.3\nmIoU 9.1\nmIoU 45.2\n", "mIoU", MetricBound(AT_LEAST, 45.0), True, 45.2),  # learns from below 1 %
+        ("mIoU 0.76\nmIoU 76.1\n", "mIoU", MetricBound(AT_LEAST, 76.0, log_unit="%"), True, 76.1),
+        ("loss 0.2\nloss 76.1\n", "loss", MetricBound(AT_MOST, 80.0), True, 76.1),
         ("loss 3.2\n", "loss", MetricBound(AT_MOST, 0.5), False, 3.2),  # a loss is no share
         ("mIoU: nan\n", "mIoU", MetricBound(AT_LEAST, 0.0), False, math.nan),
         ("other: 3\n", "mIoU", MetricBound(AT_LEAST, 0.0), False, None),
@@ -95,6 +98,10 @@ def test_verdicts(text: str, metric: str, bound: MetricBound, met: bool, value: 
     [
         (LINES, MetricBound(AT_LEAST, 84.96)),  # 0.8512 may be a share, or a percentage of a model that learnt nothing
         ("mIoU: 85.1\nmIoU: 0.851\n", MetricBound(AT_LEAST, 84.96)),  # both units in one log
+        ("mIoU: 0.76\nmIoU: 76.1\n", MetricBound(AT_LEAST, 76.0)),
+        ("mIoU: 0.76\nmIoU: 0.0\nmIoU: 76.1\n", MetricBound(AT_LEAST, 76.0, of="best")),
+        ("mIoU: 0.9\nmIoU: 12%\n", MetricBound(AT_LEAST, 10.0)),  # the sign behind one of them alone
+        ("mIoU: 6.1\nmIoU: 0.05\n", MetricBound(AT_MOST, 5.5, of="best")),
         (CLASSES, MetricBound(AT_LEAST, 0.5)),  # no row for all
     ],
 )

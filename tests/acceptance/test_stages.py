@@ -234,6 +234,10 @@ def test_an_interrupted_soak_goes_on(project: Path) -> None:
     process.stderr.close()
     assert not (project / "evidence").exists()
     assert not list(project.glob(".evidence*"))
+    (project / "helper.py").write_text("# changed\n", encoding="utf-8")
+    done = accept(project, ("1000",), "--only", "stability", "--soak", "1s")
+    assert "goes on" not in done[1]  # what other code passed does not count
+    (project / "helper.py").unlink()
     gates, said, code = accept(project, ("1000",), "--only", "stability", "--soak", "4s")
     assert "the soak goes on after" in said
     assert (gates["stability.soak"], code) == ("green", 0), said

@@ -181,6 +181,7 @@ def test_what_cannot_be_examined(tmp_path: Path) -> None:
             assert await editor.open(outside, 'import torch\nx = torch.ones(1, device="cuda")\n') == []
             assert await editor.open(tmp_path / "project" / "a.ipynb", "{}") == []
             assert await editor.actions(outside, WHOLE) == []
+            assert await editor.actions(tmp_path / "project" / "absent.py", WHOLE) == []  # neither open nor there
         Editor.options = ()
         try:
             async with Editor(tmp_path / "project") as editor:

@@ -131,6 +131,7 @@ def test_a_client_that_may_only_read(project: Path, tmp_path: Path) -> None:
         assert "unknown target `nppu`" in await refusal(client, "scan", target="nppu")
         assert "is no name" in await refusal(client, "scan", target="--config=/etc/passwd")
         assert "null character" in await refusal(client, "preview_fixes", select="DEV\0")
+        assert "at most: 65536" in await refusal(client, "explain_name", name="x" * 3_000_000)
         assert "did you mean `EXT101`" in await refusal(client, "explain_rule", code="DEX101")
         assert "is not a folder with a record" in await refusal(client, "compare_records", reference=".", other=".")
         assert "nown tool" in await refusal(client, "apply_fixes")

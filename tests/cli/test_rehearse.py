@@ -97,6 +97,19 @@ def test_a_wrong_line_is_named(tmp_path: Path, name: str) -> None:
     assert "train.py:4" in done.stderr
 
 
+def test_autocast_of_a_library_is_a_remnant_where_it_is_entered(tmp_path: Path) -> None:
+    library = tmp_path / "site-packages" / "models.py"
+    library.parent.mkdir()
+    decorated = '@torch.autocast(device_type="cuda", dtype=torch.float32)\ndef {name}(x): return x\n'
+    library.write_text("import torch\n" + decorated.format(name="used") + decorated.format(name="unused"))
+    program(tmp_path, "import sys\nsys.path.append('site-packages')\nimport models\nmodels.used(1)\nmodels.used(2)\n")
+    found, _ = summary(tmp_path, "-t", "npu", "--", "python", "train.py")
+    assert [(event["subject"], event["line"]) for event in found["events"] if event["fails"]] == [
+        ("autocast('cuda')", 4),
+        ("autocast('cuda')", 5),
+    ]
+
+
 @pytest.mark.parametrize(("target", "remnants"), [("npu", ["torch.cuda.empty_cache"]), ("ptex", [])])
 def test_freeing_cudas_cache_is_a_remnant_where_the_card_has_one(
     target: str, remnants: list[str], tmp_path: Path

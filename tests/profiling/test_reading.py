@@ -159,15 +159,20 @@ def test_a_trace_that_was_cut_off_keeps_what_is_whole_and_says_so(tmp_path: Path
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "begins with neither a list nor an object"),
+        (b"", "it is empty"),
         (b"ts,dur\n1,2\n", "begins with neither a list nor an object"),
         (b"{}", "it has no `traceEvents`"),
         (b'{"traceEvents": 7}', "it has no `traceEvents`"),
         (b'{"a" 1}', "it is no JSON at character"),
-        (b'{"a": nope, "traceEvents": []}', "ends in the middle"),
+        (b'{"a": nope, "traceEvents": []}', "it is no JSON: Expecting value"),
+        (b"BZh9more", "compressed in a way that is not read"),
+        (b'[{"ph": "X", "cat": "cpu_op", "name": "x", "ts": 1, "dur": -1}]', "1 event ends before it begins"),
         (b"(\xb5/\xfdmore", "compressed in a way that is not read"),
         (b'{"traceEvents": []}', "holds nothing that can be measured"),
         (b'[{"ph": "X", "cat": "gc", "name": "x", "ts": 1, "dur": 1}]', "its categories are: gc"),
+        (b'{"schemaVersion"', "is cut off before anything that can be measured: it is cut off after byte 16; copy"),
+        (b'[{"ph": "M", "a": 2.', "is cut off before anything that can be measured"),
+        (gzip.compress(b"[]")[:9], "is cut off before anything that can be measured: its compressed data"),
         (b"[" + b"[" * 100_000, "holds nothing that can be measured"),
     ],
 )
@@ -177,6 +182,23 @@ def test_what_is_no_trace_is_refused_with_a_reason(content: bytes, message: str,
     with pytest.raises(TorchferryError) as error:
         read(path)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("starts", "told"),
+    [
+        ((0, 100, 200, 210, 310), ""),
+        ((0, 100, 300, 200, 110), "2 operators do not begin after those"),
+        ((0, -500, 200, 210, 310), "step 1 does not begin after step 0"),
+        ((0, 100, 210_000, 110, 310_000), "1 operator does not begin after the one"),
+    ],
+)
+def test_a_clock_of_the_host_that_was_set_back_is_told(starts: tuple[float, ...], told: str, tmp_path: Path) -> None:
+    operators = zip(starts[2:], (4, 5, 6), strict=True)
+    numbered = [host("cpu_op", "aten::mm", start, 5, **{"Sequence number": number}) for start, number in operators]
+    restarted = [host("cpu_op", "aten::mm", at, 5, 9, **{"Sequence number": number}) for at, number in ((1, 7), (9, 0))]
+    trace = read(written(tmp_path / "t.json", [step(0, starts[0], 50), step(1, starts[1], 50), *numbered, *restarted]))
+    assert [fault.render("en")[: len(told)] for fault in trace.faults] == ([told] if told else [])
 
 
 def test_a_pipe_is_not_read(tmp_path: Path) -> None:

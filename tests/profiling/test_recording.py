@@ -34,6 +34,10 @@ for step in range(int(sys.argv[2])):
 """
 
 
+FULL_DISK = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))\n"
+"""The trace is longer, so its end cannot be written."""
+
+
 def torchferry(*words: str, folder: Path, command: str = "profile") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     whole = [sys.executable, "-m", "torchferry", command, *words]
@@ -108,6 +112,7 @@ def test_a_program_without_an_optimizer_has_a_step_for_each_call_of_a_model(
         (PROGRAM, "NOTHING WAS RECORDED: 2 steps ended, and 5 are needed"),
         ("import torch\ntorch.ones(2)\n", "NOTHING WAS RECORDED: no optimizer stepped"),
         ("print()\n", "NOTHING WAS EXAMINED"),
+        (FULL_DISK + PROGRAM.replace("int(sys.argv[2])", "6"), "the profiler failed: OSError: torch could not write"),
     ],
 )
 def test_nothing_recorded_is_no_success(program: str, message: str, tmp_path: Path) -> None:
@@ -115,6 +120,7 @@ def test_nothing_recorded_is_no_success(program: str, message: str, tmp_path: Pa
     result = torchferry("--", sys.executable, "train.py", "cpu", "2", folder=tmp_path)
     assert result.returncode == 2
     assert message in result.stderr
+    assert not list(tmp_path.rglob("*.trace.json*"))
 
 
 def test_marks_of_two_threads_and_of_what_raised_are_closed_by_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -399,10 +399,11 @@ def _baseline(reader: CheckedFile, table: Mapping[str, Any]) -> Baseline:
             raise reader.error(
                 f"baseline.metrics[{number}]", say("`{name}`: a tolerance is not below 0", name=metric.name)
             )
+    versions = {name: str(value) for name, value in table.get("versions", {}).items()}
     if metrics:
         for key, missing in (
-            ("versions", not table.get("versions")),
-            ("device", not table.get("device")),
+            ("versions", not versions or not all(map(str.strip, versions.values()))),
+            ("device", not table.get("device", "").strip()),
             ("date", not table.get("date")),
         ):
             if missing:
@@ -417,7 +418,7 @@ def _baseline(reader: CheckedFile, table: Mapping[str, Any]) -> Baseline:
     return Baseline(
         table.get("device", ""),
         when.isoformat()[:10] if isinstance(when, date) else str(when),
-        {name: str(value) for name, value in table.get("versions", {}).items()},
+        versions,
         table.get("log", ""),
         metrics,
     )

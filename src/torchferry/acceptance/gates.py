@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say, say_in
 
 STAGES = (
@@ -77,6 +78,13 @@ class Gate:
 
 
 _NOTHING = say("-")
+
+
+def reason_of(error: TorchferryError) -> Message:
+    """Return what an error says as the reason of a gate: the message, and what to do."""
+    if error.advice is None:
+        return error.message
+    return say("{problem}; {advice}", problem=error.message, advice=error.advice)
 
 
 class GateMaker:

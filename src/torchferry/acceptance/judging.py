@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from torchferry.acceptance.acceptfile import CurveTerms, Metric, SpeedTerms
-from torchferry.acceptance.gates import Gate, GateMaker
+from torchferry.acceptance.gates import Gate, GateMaker, reason_of
 from torchferry.acceptance.metrics import MetricBound, find_values
 from torchferry.acceptance.metrics import judge as judge_metric
 from torchferry.acceptance.runs import SAMPLE_DEVICE, SAMPLE_HOST, SAMPLE_STEP, AcceptanceRun
@@ -182,14 +182,7 @@ def numbers(situation: Situation) -> list[Gate]:
 
 def _metric(situation: Situation, run: AcceptanceRun, metric: Metric) -> Gate:
     judge = GateMaker("numbers", run.name)
-    bound = MetricBound(
-        metric.direction,
-        metric.value,
-        metric.tolerance,
-        metric.unit,
-        metric.log_unit or _logged_unit(situation, metric),
-        metric.of,
-    )
+    bound = MetricBound(metric.direction, metric.value, metric.tolerance, metric.unit, metric.log_unit, metric.of)
     wanted = bound.text(metric.unit)
     if situation.kind not in (*metric.runs, BASELINE):
         return judge.unjudged(
@@ -201,7 +194,11 @@ def _metric(situation: Situation, run: AcceptanceRun, metric: Metric) -> Gate:
     stale = _unwritten(log, run)
     if stale is not None:
         return judge.red(metric.name, say("-"), wanted, stale)
-    verdict = judge_metric(log, metric.name, bound, metric.pattern)
+    try:
+        usual = _logged_unit(situation, metric)
+        verdict = judge_metric(log, metric.name, bound, metric.pattern, usual_unit=usual)
+    except TorchferryError as error:
+        return judge.red(metric.name, say("-"), wanted, reason_of(error))
     situation.metrics.append(
         {
             "run": run.name,
@@ -297,7 +294,7 @@ def _curve(situation: Situation, run: AcceptanceRun, terms: CurveTerms) -> Gate:
             terms=asked,
         )
     except TorchferryError as error:
-        return judge.red("curve", say("-"), wanted, error.message)
+        return judge.red("curve", say("-"), wanted, reason_of(error))
     worst = max(comparison.metrics, key=lambda each: each.measures.mean_relative or 0.0)
     relative = worst.measures.mean_relative
     measured = say(

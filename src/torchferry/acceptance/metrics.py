@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,10 @@ _KINDS = {
 _WORD_BEFORE = re.compile(r"(?<![\w.-])([A-Za-z]{2,12})\s{1,3}['\"]?\Z")
 
 _MOST_NAMES = 5
+
+_STEEPEST = 50
+"""By how many times a percentage below 1 may grow or shrink from one value to the next; a share that the log then has
+as a percentage grows a hundredfold."""
 
 
 class LoggedValue(NamedTuple):
@@ -139,11 +144,21 @@ class MetricVerdict(NamedTuple):
     reason: Message | None = None
 
 
-def judge(path: Path, metric: str, bound: MetricBound, pattern: str = "", form: str = "auto") -> MetricVerdict:
+def judge(
+    path: Path, metric: str, bound: MetricBound, pattern: str = "", form: str = "auto", usual_unit: str = ""
+) -> MetricVerdict:
     """Hold a metric of a log against a bound.
 
+    Args:
+        path: The log.
+        metric: Its name, as `find_values` takes it.
+        bound: What it is held against.
+        pattern: An expression with a group `value` that finds it instead.
+        form: One of `FORMATS` of the curves.
+        usual_unit: The unit of the same program's other logs; it counts where the bound states none.
+
     Raises:
-        UsageError: it can be read in two ways with different verdicts.
+        UsageError: the log has it as a share and as a percentage, or two readings have different verdicts.
         TorchferryError: the log cannot be read.
     """
     values = find_values(path, metric, pattern, form)
@@ -164,6 +179,9 @@ def judge(path: Path, metric: str, bound: MetricBound, pattern: str = "", form: 
         return MetricVerdict(False, None, _unit_of(metric, bound), 0, reason)
     unit = _unit_of(metric, bound)
     shared = unit in ("%", "share")
+    if shared and not bound.log_unit:
+        _require_one_unit(values, metric, path)
+        bound = bound._replace(log_unit=usual_unit)
     readings = _readings(values, unit, bound) if shared else {"": values}
     verdicts = {name: _of(reading, bound) for name, reading in readings.items()}
     outcomes = {bound.keeps(value) for value in verdicts.values()}
@@ -208,6 +226,41 @@ def _unit_of(metric: str, bound: MetricBound) -> str:
 def _is_ratio(metric: str) -> bool:
     last = plain(metric)
     return any(_RATIOS.fullmatch(text) for text in (last, last.rsplit(" ", 1)[-1]))
+
+
+def _require_one_unit(values: Sequence[LoggedValue], metric: str, path: Path) -> None:
+    """Refuse a log that has a metric both ways, as 0.76 and 76.1.
+
+    Raises:
+        UsageError: it has.
+    """
+    told = [(number, value) for number, value in enumerate(values, 1) if math.isfinite(value.number) and value.number]
+    for one, other in pairwise(told):
+        (first, share), (second, percentage) = sorted((one, other), key=lambda each: not _may_be_share(each[1]))
+        if not _may_be_share(share) or _may_be_share(percentage):
+            continue
+        if percentage.percent or abs(percentage.number) > _STEEPEST * abs(share.number):
+            raise UsageError(
+                say(
+                    "`{metric}` in {path} is a share and a percentage: value {first} of {count} is {share}, value "
+                    "{second} is {percentage}",
+                    metric=metric,
+                    path=path.name,
+                    first=first,
+                    second=second,
+                    count=len(values),
+                    share=f"{share.number:g}",
+                    percentage=f"{percentage.number:g}" + (" %" if percentage.percent else ""),
+                ),
+                say(
+                    "find the values that count with --pattern (`pattern` in the accept file), or say what all of them "
+                    "are with --log-unit % or --log-unit share (`log-unit`)"
+                ),
+            )
+
+
+def _may_be_share(value: LoggedValue) -> bool:
+    return not value.percent and abs(value.number) <= 1
 
 
 def _readings(values: Sequence[LoggedValue], unit: str, bound: MetricBound) -> dict[str, list[LoggedValue]]:

@@ -102,7 +102,9 @@ def _folder(situation: Situation, run: AcceptanceRun, terms: OutputTerms) -> Gat
     count = say_plural("{count} file", "{count} files", count=len(names))
     measured = say("{files}, the worst {worst}", files=count, worst=worst.measured)
     reason = say_plural("{count} file is not as the reference's", "{count} files are not as the reference's", count=bad)
-    if bad and terms.kind == "image" and limited:
+    if bad and terms.kind == "image" and math.isinf(worst.badness):
+        reason = say("{text}; the run and the reference need the same settings, the size among them", text=reason)
+    elif bad and terms.kind == "image" and limited:
         reason = say(
             "{text}; a program that computes with less than float32 rounds further: then state `rounding`, the images "
             "of the baseline once more, computed with another rounding",

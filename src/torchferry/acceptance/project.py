@@ -79,6 +79,10 @@ def migration(situation: Situation) -> list[Gate]:
             places=places_left,
             originals=say_plural("{count} original", "{count} originals", count=len(beside)),
         )
+    if allowed:
+        places_left = say(
+            "{places}, besides {count} that the accept file allows", places=places_left, count=len(allowed)
+        )
     gates = [
         judge.held(
             not left,
@@ -164,19 +168,24 @@ def _is_hexadecimal(text: str) -> bool:
 def syntax(situation: Situation) -> list[Gate]:
     """Compile every Python file of the tree, without running any."""
     judge = GateMaker("syntax")
-    root = situation.file.root
-    entries = [entry for entry in list_files(root, situation.ignored).entries if entry.kind is Kind.PYTHON]
-    broken = [place for entry in entries if (place := _broken(root, entry.path))]
-    if not entries:
+    paths = python_files(situation)
+    broken = [place for path in paths if (place := _broken(situation.file.root, path))]
+    if not paths:
         raise UnjudgedError(say("the project has no Python file"))
     measured = say(
         "Python files that compile with Python {version}: {good} of {count}",
-        good=len(entries) - len(broken),
-        count=len(entries),
+        good=len(paths) - len(broken),
+        count=len(paths),
         version=".".join(map(str, sys.version_info[:2])),
     )
     reason = say("not these: {names}", names=", ".join(broken[:_MOST_NAMED]))
     return [judge.held(not broken, "", measured, say("all do"), reason, float(len(broken)), 0.0)]
+
+
+def python_files(situation: Situation) -> list[str]:
+    """Return the Python files of the tree, without the evidence."""
+    entries = list_files(situation.file.root, situation.ignored).entries
+    return [entry.path for entry in entries if entry.kind is Kind.PYTHON]
 
 
 def _broken(root: Path, path: str) -> str:

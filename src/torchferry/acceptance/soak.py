@@ -1,7 +1,7 @@
 """The soak: the run again and again for hours, without an error, a restart, a NaN or growing memory.
 
-What was passed is kept in the user's state folder after each pass. A soak that was interrupted goes on from there, as
-long as the accept file, the command and the target are the same.
+What was passed is kept in the user's state folder after each pass, until the evidence of it is written. A soak that was
+interrupted goes on from there, as long as the accept file, the command, the target and the project's code are the same.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import Any
 
 from torchferry.acceptance.gates import Gate, GateMaker
 from torchferry.acceptance.judging import end_of, memory_growth, unsteady
+from torchferry.acceptance.project import python_files
 from torchferry.acceptance.runs import AcceptanceRun
 from torchferry.acceptance.situation import Situation
 from torchferry.acceptance.trends import GROWS
 from torchferry.core import env
-from torchferry.core.files import LARGEST_SETTINGS, read_text
+from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
 from torchferry.core.messages import Message, say, say_plural
 
 SCHEMA = 1
@@ -31,14 +32,24 @@ would say that it passed."""
 
 
 def state_file(situation: Situation) -> Path | None:
-    """Return where the state of this soak is kept; None for a user without a home folder."""
+    """Return where the state of this soak is kept; None without a soak, and for a user without a home folder."""
     folder = env.state_folder()
     command = situation.command
-    if folder is None or command is None:
+    if folder is None or command is None or not situation.soak_seconds:
         return None
     said = [str(situation.file.root.resolve()), str(situation.target), situation.kind, *command.words, command.folder]
-    key = hashlib.sha256("\0".join(said).encode() + situation.file.path.read_bytes()).hexdigest()
-    return folder / "soak" / f"{key[:32]}.json"
+    key = hashlib.sha256("\0".join(said).encode() + situation.file.path.read_bytes())
+    for path in python_files(situation):
+        with contextlib.suppress(OSError):  # the stage of the syntax names it
+            key.update(f"\0{path}\0".encode("utf-8", "surrogateescape") + read_regular(situation.file.root / path))
+    return folder / "soak" / f"{key.hexdigest()[:32]}.json"
+
+
+def forget(state: Path | None) -> None:
+    """Remove the state of a soak whose evidence is written."""
+    if state is not None:
+        with contextlib.suppress(OSError):
+            state.unlink()
 
 
 def soak(situation: Situation) -> list[Gate]:
@@ -72,9 +83,6 @@ def soak(situation: Situation) -> list[Gate]:
         if run.seconds < 0.05:  # a command that does nothing would be started for hours
             entry["problem"] = say("the command ended at once").render("en")
             break
-    if state is not None:
-        with contextlib.suppress(OSError):
-            state.unlink()
     problem = next((entry["problem"] for entry in passes if entry["problem"]), "")
     measured = say(
         "{passes} in {time}",
@@ -124,7 +132,7 @@ def _shown(seconds: float) -> str:
 
 
 def _read(state: Path | None) -> list[dict[str, Any]]:
-    """Return the passes of an interrupted soak; none where there was none, or the file is not one of ours."""
+    """Return the passes of an interrupted soak; none where there was none, one failed, or the file is not of ours."""
     if state is None:
         return []
     try:
@@ -142,7 +150,7 @@ def _read(state: Path | None) -> list[dict[str, Any]]:
         ]
     except (OSError, ValueError, KeyError, TypeError):
         return []
-    return entries
+    return [] if any(entry["problem"] for entry in entries) else entries
 
 
 def _write(state: Path | None, passes: list[dict[str, Any]]) -> None:

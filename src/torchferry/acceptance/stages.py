@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from torchferry.acceptance import documents, judging, outputs, project, soak
-from torchferry.acceptance.gates import STAGES, Gate, GateMaker, GateStatus
+from torchferry.acceptance.gates import STAGES, Gate, GateMaker, GateStatus, reason_of
 from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
@@ -57,7 +57,7 @@ def judge(situation: Situation, stages: Iterable[str]) -> list[Gate]:
         except UnjudgedError as error:
             gates.append(GateMaker(stage).unjudged("", error.reason))
         except TorchferryError as error:
-            gates.append(GateMaker(stage).red("", say("-"), say("it can be judged"), error.message))
+            gates.append(GateMaker(stage).red("", say("-"), say("it can be judged"), reason_of(error)))
     run = situation.judged
     if run is not None and not run.finished:
         gates = [_of_a_part(gate) if gate.stage in _OF_THE_WHOLE and gate.run == run.name else gate for gate in gates]

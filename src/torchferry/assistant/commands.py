@@ -23,6 +23,9 @@ from torchferry.core.messages import say
 _MOST_BYTES = 64 << 20
 """Of a report. One of a million lines has 20 MB."""
 
+_LONGEST = 1 << 16
+"""Bytes of an argument; the system takes twice as many."""
+
 _LAST = 1 << 16
 """Bytes that are kept of what a command prints."""
 
@@ -60,6 +63,11 @@ async def run(arguments: Sequence[str], seconds: float, *, cwd: Path | None = No
     """
     if any("\0" in each for each in arguments):
         raise TorchferryError(say("an argument holds a null character"))
+    longest = max((len(each.encode("utf-8", "surrogatepass")) for each in arguments), default=0)
+    if longest > _LONGEST:
+        raise TorchferryError(
+            say("an argument is too long (bytes: {count}, at most: {most})", count=longest, most=_LONGEST),
+        )
     with TemporaryDirectory(prefix="torchferry-") as folder:
         file = Path(folder, "report")
         command = [

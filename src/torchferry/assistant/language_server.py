@@ -198,11 +198,14 @@ class FindingServer(LanguageServer):
 
     def _examination(self, document: TextDocument) -> Examined | None:
         project = self._project_of(document)
-        return project.examine(Path(document.path).resolve(), document.source) if project is not None else None
+        text = None if project is None else _text(document)
+        if project is None or text is None:
+            return None
+        return project.examine(Path(document.path).resolve(), text)
 
     def _project_of(self, document: TextDocument) -> OpenProject | None:
         """Return the folder of the workspace that a document lies in; None for one that is no file of it."""
-        if not document.uri.startswith("file:"):
+        if not document.uri.startswith("file:") or "\0" in document.path:
             return None
         return self._project(Path(document.path).resolve())
 
@@ -321,11 +324,19 @@ class FindingServer(LanguageServer):
         """Return a document with what was found in it, if that was found in the text that it has now."""
         document = self.workspace.get_text_document(uri)
         examined = self._examined.get(uri)
-        if examined is None or examined.text != document.source:
+        if examined is None or examined.text != _text(document):
             self._forget(uri)
             self._examine(uri)
             examined = self._examined.get(uri)
         return document, examined
+
+
+def _text(document: TextDocument) -> str | None:
+    """Return the text of a document; None for one that the editor has not open and that cannot be read."""
+    try:
+        return document.source
+    except (OSError, ValueError):
+        return None
 
 
 def _is_wanted(kind: types.CodeActionKind | str, only: Iterable[types.CodeActionKind | str] | None) -> bool:

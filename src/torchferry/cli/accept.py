@@ -11,13 +11,14 @@ import click
 from torchferry.acceptance import acceptfile, evidence, html_page, report, stages
 from torchferry.acceptance.gates import STAGES, GateStatus
 from torchferry.acceptance.situation import Situation
-from torchferry.acceptance.soak import state_file
+from torchferry.acceptance.soak import forget, state_file
 from torchferry.acceptance.units import duration, typed, words
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
 from torchferry.cli import accept_init, accept_metric
 from torchferry.cli.completion import target_option
 from torchferry.cli.output import tell
+from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
 from torchferry.core.config import load
 from torchferry.core.errors import UsageError, unknown_name
@@ -57,6 +58,7 @@ _COLOURS = {"green": {"fg": "green"}, "red": {"fg": "red", "bold": True}, "not-j
     "-o",
     "--out",
     type=click.Path(path_type=Path),
+    callback=creatable,
     default=Path("evidence"),
     show_default=True,
     help="Folder for the evidence; it must not exist, or be evidence of an earlier run.",
@@ -136,6 +138,8 @@ def command(
         document = evidence.document(situation, gates, chosen, partial=partial)
         page = html_page.page(situation, document, gates, partial, lang)
         evidence.write(folder, document, page, situation.made)
+    if "stability" in chosen:
+        forget(situation.soak_state)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for text in report.lines(situation, gates, lang, partial, _paint if coloured else _plain):
         click.echo(text, color=coloured)

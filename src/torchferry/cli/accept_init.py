@@ -9,6 +9,7 @@ import click
 
 from torchferry.acceptance import initial
 from torchferry.acceptance.acceptfile import NAME
+from torchferry.cli.writing import writable
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import language, say
 from torchferry.report.text_format import printable
@@ -24,6 +25,7 @@ from torchferry.report.text_format import printable
     "--file",
     "file",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=writable,
     default=Path(NAME),
     show_default=True,
     help="File to write; it must not exist, and its folder is the project.",

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from torchferry.cli.examination import examination_options, tell_agreement
-from torchferry.cli.writing import write
+from torchferry.cli.writing import creatable, write
 from torchferry.core import exitcodes
 from torchferry.numerics.framework.launcher import ToolSettings, require_examined, run
 from torchferry.numerics.report import compare as summary
@@ -45,7 +45,10 @@ TOOL = "compare"
     help="Also keep a reference run in higher precision, and report how far the program drifts from it.",
 )
 @click.option(
-    "--output-dir", type=click.Path(file_okay=False, path_type=Path), help="Write a log for each rank into this folder."
+    "--output-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    callback=creatable,
+    help="Write a log for each rank into this folder.",
 )
 @click.option("--dump-error-data", is_flag=True, hidden=True)
 @click.option(

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from torchferry.backends.acceptance import find, rules
-from torchferry.cli.writing import file_option, write
+from torchferry.cli.writing import file_option, writable, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
@@ -80,6 +80,7 @@ _FILE = click.Path(exists=True, path_type=Path)
     "--plot",
     "plot_file",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=writable,
     help="Plot the curves to FILE.svg or FILE.html.",
 )
 @click.option("--log-scale", is_flag=True, help="Draw the values on a logarithmic scale.")

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from torchferry.cli.examination import check_ranks_option, command_argument, lang_option, rank_option, tell_agreement
+from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import make_writable_folder
@@ -22,7 +23,15 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 @click.command("record", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("-o", "--output", "folder", required=True, type=click.Path(path_type=Path), help="Folder of the record.")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    required=True,
+    type=click.Path(path_type=Path),
+    callback=creatable,
+    help="Folder of the record.",
+)
 @click.option(
     "--first", type=click.IntRange(0), default=20, show_default=True, help="Steps recorded operator by operator."
 )

@@ -11,6 +11,7 @@ import click
 from torchferry.backends.deployment import Deployment
 from torchferry.cli.completion import target_option
 from torchferry.cli.deploy_options import assignments, target_name
+from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import language, say, say_plural, translatable
@@ -24,7 +25,12 @@ _FILE = translatable("file of a bundle")
 @click.command("bundle")
 @target_option(required=True)
 @click.option(
-    "-o", "--output", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder of the bundle."
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    callback=creatable,
+    help="Folder of the bundle.",
 )
 @click.option("--file", "files", multiple=True, metavar="NAME=PATH", help="A file or folder that you have.")
 @click.option("--fetch", "fetching", is_flag=True, help="Fetch what is public: image, packages, wheels.")

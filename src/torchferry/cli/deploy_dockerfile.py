@@ -8,7 +8,7 @@ import click
 
 from torchferry.cli.completion import target_option
 from torchferry.cli.deploy_options import assignments, target_name
-from torchferry.cli.writing import write
+from torchferry.cli.writing import creatable, write
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.deploy import containers
@@ -19,7 +19,11 @@ from torchferry.deploy.plan import facts_of, settled
 @target_option(required=True)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; can be repeated.")
 @click.option(
-    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder to write both files into."
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    callback=creatable,
+    help="Folder to write both files into.",
 )
 def command(target: str, settings: tuple[str, ...], output: Path | None) -> None:
     """Write a Dockerfile and compose.yaml for a project: image, devices, shared memory, variables, privileges.

@@ -8,7 +8,7 @@ import click
 
 from torchferry.cli.completion import target_option
 from torchferry.cli.deploy_options import assignments, target_name
-from torchferry.cli.writing import write
+from torchferry.cli.writing import file_option, write
 from torchferry.deploy.containers import TrainingJob, kubernetes
 from torchferry.deploy.plan import facts_of, settled
 
@@ -20,7 +20,7 @@ from torchferry.deploy.plan import facts_of, settled
 @click.option("--nodes", type=click.IntRange(1, 10000), default=1, show_default=True, help="Pods.")
 @click.option("--cards", type=click.IntRange(1, 1024), default=1, show_default=True, help="Cards of each pod.")
 @click.option("--resource", default="", metavar="NAME", help="What the vendor's device plugin calls a card.")
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to.")
+@file_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
     target: str,

@@ -15,6 +15,7 @@ import click
 from torchferry.backends import registry
 from torchferry.backends.deployment import DeployValue
 from torchferry.cli.completion import Function, target_option
+from torchferry.cli.writing import writable
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
 from torchferry.deploy import playing, records
@@ -70,6 +71,7 @@ _HOSTS = (
     click.option(
         "--events",
         type=click.Path(dir_okay=False, path_type=Path),
+        callback=writable,
         help="File or pipe that gets a line of JSON for each step as it ends.",
     ),
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from torchferry.cli.deploy_options import DeployChoices, plan_options
+from torchferry.cli.writing import creatable
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.deploy.playbook import write_project
@@ -16,7 +17,11 @@ from torchferry.deploy.report import plan_lines
 @click.command("plan")
 @plan_options(hosts=False)
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Write the playbook into this new folder instead."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    callback=creatable,
+    help="Write the playbook into this new folder instead.",
 )
 def command(choices: DeployChoices, output: Path | None) -> None:
     """Print every command that `run` would send to a host, with what it asks first, and its source.

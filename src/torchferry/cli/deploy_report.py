@@ -9,7 +9,7 @@ import click
 
 from torchferry.cli.completion import target_option
 from torchferry.cli.deploy_options import print_json, target_name
-from torchferry.cli.writing import write
+from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
@@ -28,7 +28,7 @@ from torchferry.deploy.script import ScriptSettings
 @click.option(
     "-f", "--output-format", type=click.Choice(["markdown", "json", "html"]), default="markdown", help="Form."
 )
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to.")
+@file_option
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(target: str, inventory: Path, output_format: str, output_file: Path | None, lang: str | None) -> None:
     """Show the last run on an inventory: each step of each host with its time, and why a host failed.

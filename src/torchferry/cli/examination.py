@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from torchferry.cli.writing import file_option
+from torchferry.cli.writing import creatable, file_option
 from torchferry.core.messages import language, say
 from torchferry.numerics.framework.launcher import Outcome
 
@@ -44,6 +44,7 @@ _CHOICE = (
     click.option(
         "--dump",
         type=click.Path(file_okay=False, path_type=Path),
+        callback=creatable,
         help="Save the first wrong call in this folder, for `torchferry replay`, and end the program.",
     ),
 )

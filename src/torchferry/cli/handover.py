@@ -14,6 +14,7 @@ from torchferry.backends.handover_forms import form_names, form_of
 from torchferry.cli.completion import complete_target
 from torchferry.cli.handover_check import command as check_command
 from torchferry.cli.help_text import help_text
+from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, language, say, say_plural
@@ -43,7 +44,14 @@ class _PathOrCommand(click.Group):
     metavar="FORM",
     help=help_text("The zoo: {names}.", names=", ".join(form_names())),
 )
-@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder for the hand-over.")
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    callback=creatable,
+    help="New folder for the hand-over.",
+)
 @click.option("--model", default="", metavar="NAME", help="Exact variant of the model, such as ResNet50.")
 @click.option("--domain", default="", metavar="NAME", help="Folder of the zoo for this kind of model.")
 @click.option("--team", default="", metavar="NAME", help="Who hands over.")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from torchferry.backends.handover_forms import form_of
-from torchferry.cli.writing import write
+from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
@@ -23,7 +23,7 @@ from torchferry.core.messages import language, say
     help="What `torchferry accept` wrote: its folder or file.",
 )
 @click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the result.")
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write it to.")
+@file_option
 @click.option("-v", "--verbose", is_flag=True, help="Also print the rules that are kept, and where each is written.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(

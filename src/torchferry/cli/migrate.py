@@ -14,7 +14,9 @@ from torchferry.cli.device_module import DEVICE_MODULES, with_module_files
 from torchferry.cli.options import output_options, rehearse_seconds_option, selection_options
 from torchferry.cli.output import progress, tell
 from torchferry.cli.settings import RunSettings, settle
+from torchferry.cli.writing import creatable, writable
 from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.files import write_whole
 from torchferry.core.messages import say, say_plural
 from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import Journal, known_journals
@@ -40,9 +42,15 @@ CUDA's, and nothing else."""
     "--patch",
     "patch_file",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=writable,
     help="Write a patch to this file and change nothing else.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Write a migrated copy of the tree to this folder.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    callback=creatable,
+    help="Write a migrated copy of the tree to this folder.",
+)
 @click.option("--suffix", default="", metavar="SUFFIX", help="Write new files beside the originals: train_SUFFIX.py.")
 @click.option(
     "--kit",
@@ -52,6 +60,7 @@ CUDA's, and nothing else."""
 @click.option(
     "--overlay",
     type=click.Path(path_type=Path),
+    callback=creatable,
     help="Write migrated copies of the installed modules that the programs reach to this folder, to be imported first.",
 )
 @click.option(
@@ -313,7 +322,7 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
         sys.stdout.buffer.write(data)
         return
     try:
-        file.write_bytes(data)
+        write_whole(file, data)
     except OSError as error:
         raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
 

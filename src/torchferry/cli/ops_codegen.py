@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchferry.cli.writing import write
+from torchferry.cli.writing import creatable, file_option, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say
@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     "--key", default="PrivateUse1", show_default=True, help="Dispatch key of the backend: PrivateUse1 or XLA."
 )
 @click.option("--namespace", required=True, help="C++ namespace of the kernels, such as at::acme.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for the generated files.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    callback=creatable,
+    help="Folder for the generated files.",
+)
 @click.option(
     "--kernels",
     multiple=True,
@@ -35,12 +40,12 @@ if TYPE_CHECKING:
 @click.option("--library", default="", help="Library of kernels whose steps the skeletons list, such as mudnn.")
 @click.option("--header", "headers", multiple=True, help="Header of yours that the generated one includes.")
 @click.option("--leave-out", is_flag=True, help="Leave out entries that cannot be generated, and generate the others.")
-@click.option("--build", "library_file", type=click.Path(dir_okay=False, path_type=Path),
+@click.option("--build", "library_file", type=click.Path(dir_okay=False, path_type=Path), callback=creatable,
               help="Also build this library from the generated files and the C++ files of --kernels.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Write nothing; print the table.")
 @click.option("--force", is_flag=True, help="Replace generated files that were edited, and files of yours.")
 @click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the table.")
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File for the table.")
+@file_option
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(
     functions: Path,

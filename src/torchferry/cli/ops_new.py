@@ -10,6 +10,7 @@ import click
 from torchferry.backends.cards import default_card
 from torchferry.backends.target import Target
 from torchferry.cli.completion import target_option
+from torchferry.cli.writing import creatable
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
 
@@ -26,7 +27,11 @@ from torchferry.core.messages import language, say
 @click.option("--stub", default="", help="For legacy: the stub of torch's that the kernel is registered for.")
 @click.option("--library", default="", help="Library of kernels whose steps the skeleton lists, such as mudnn.")
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path(), help="Folder. Default: this one."
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    callback=creatable,
+    help="Folder. Default: this one.",
 )
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 @click.argument("operator")

@@ -11,7 +11,7 @@ import click
 
 from torchferry.backends.target import Target
 from torchferry.cli.completion import target_option
-from torchferry.cli.writing import write
+from torchferry.cli.writing import creatable, file_option, writable, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, language, say, say_plural
@@ -28,7 +28,12 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
 @click.command("port")
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @target_option(required=True)
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the result; default: PATH_TARGET beside PATH.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    callback=creatable,
+    help="Folder for the result; default: PATH_TARGET beside PATH.",
+)
 @click.option("--in-place", is_flag=True, help="Write into the tree itself; the CUDA files stay beside their copies.")
 @click.option("--ignore", multiple=True, metavar="DIR", help="Folder or file to leave out, with all below it.")
 @click.option(
@@ -40,7 +45,10 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
 @click.option("--drop-default-map", is_flag=True, help="Apply the rules of --map alone.")
 @click.option("--unsafe", is_flag=True, help="Also apply rules of --map that change more than names.")
 @click.option(
-    "--names", type=click.Path(dir_okay=False, path_type=Path), help="Write rules for the project's own names here."
+    "--names",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=writable,
+    help="Write rules for the project's own names here.",
 )
 @click.option(
     "--build",
@@ -64,6 +72,7 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
 @click.option(
     "--requests",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=writable,
     help="Write a request for each kernel that has to be rewritten here: Markdown, or by suffix .json.",
 )
 @click.option("--diff", is_flag=True, help="Print a patch and write nothing.")
@@ -71,6 +80,7 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
 @click.option(
     "--review",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=writable,
     help="Write the list of what to look at here: text, or by suffix .json, .sarif, .html.",
 )
 @click.option(
@@ -83,7 +93,7 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
     "--gate-flag", multiple=True, metavar="FLAG", help="With --gate: flag for the compiler, such as -DWITH_CUDA."
 )
 @click.option("-f", "--output-format", type=click.Choice(FORMATS), default="text", help="Form of the result.")
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write it to.")
+@file_option
 @click.option("-v", "--verbose", is_flag=True, help="Also print the list of what to look at.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from torchferry.cli.completion import target_option
+from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
 from torchferry.core.messages import language, say
 from torchferry.profiling.recording import RecordingOptions, record
@@ -35,6 +36,7 @@ _COUNT = click.IntRange(0)
     "-o",
     "--out",
     type=click.Path(path_type=Path),
+    callback=creatable,
     default=Path("profile"),
     show_default=True,
     help="Folder for the traces; it must be empty or not exist.",

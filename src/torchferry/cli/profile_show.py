@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from torchferry.cli.profile_options import format_option, lang_option, open_shown, top_option
-from torchferry.cli.writing import file_option, write
+from torchferry.cli.writing import file_option, writable, write
 from torchferry.core.messages import language
 from torchferry.profiling import flame, report
 from torchferry.profiling.page import summary_page
@@ -22,6 +22,7 @@ from torchferry.profiling.summary import BY
     "--flame",
     "flame_file",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=writable,
     help="Draw a flame graph of modules and operators to FILE.svg.",
 )
 @format_option

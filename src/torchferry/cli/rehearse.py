@@ -12,7 +12,7 @@ import click
 from torchferry.backends.operators import load_operators
 from torchferry.backends.registry import built_in
 from torchferry.cli.completion import target_option
-from torchferry.cli.writing import write
+from torchferry.cli.writing import writable, write
 from torchferry.core import exitcodes
 from torchferry.core.config import load
 from torchferry.core.errors import UsageError
@@ -49,7 +49,12 @@ from torchferry.rehearsal.summary import document, lines, opening
 )
 @click.option("--beside-card", is_flag=True, help="With --plugin: also where this machine has a card, which it hides.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if something would fail on the card.")
-@click.option("--summary-file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the summary as JSON.")
+@click.option(
+    "--summary-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=writable,
+    help="Also write the summary as JSON.",
+)
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(

@@ -14,6 +14,7 @@ from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
 from torchferry.cli.completion import complete_target
 from torchferry.cli.help_text import help_text
+from torchferry.cli.writing import writable
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.shim.launcher import run
@@ -34,6 +35,7 @@ from torchferry.shim.launcher import run
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=writable,
     help="Write the lines below this folder that were redirected, as JSON for `migrate --seen`.",
 )
 @click.option(

@@ -15,7 +15,7 @@ from torchferry.cli.native import with_survey
 from torchferry.cli.options import output_options, rehearse_seconds_option, selection_options
 from torchferry.cli.output import progress, tell, write_report
 from torchferry.cli.settings import settings_lines, settle
-from torchferry.cli.writing import write
+from torchferry.cli.writing import writable, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
@@ -46,6 +46,7 @@ from torchferry.rules.analysis import analyse
 @click.option(
     "--reproduction",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=writable,
     help="With --rehearse: write the programs' files, the verdicts and what was seen to this ZIP archive.",
 )
 @click.option(

@@ -9,6 +9,7 @@ import click
 from torchferry.backends.target import Target
 from torchferry.cli.completion import target_option
 from torchferry.cli.settings import project_name
+from torchferry.cli.writing import file_option
 from torchferry.core.config import load
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
@@ -17,7 +18,7 @@ from torchferry.core.messages import language, say
 @click.command("setup-test")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".")
 @target_option()
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="File to write to.")
+@file_option
 @click.option("--force", is_flag=True, help="Replace a file that torchferry did not write, or that was edited.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(folder: Path, target: str, output_file: Path | None, force: bool, lang: str | None) -> None:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from torchferry.core.errors import TorchferryError
-from torchferry.core.files import require_writable
+from torchferry.core.files import require_creatable, require_writable, write_whole
 from torchferry.core.messages import say
 
 
 def writable(ctx: click.Context, parameter: click.Parameter, file: Path | None) -> Path | None:
     """Refuse a file that cannot be written before the work whose result goes there."""
-    if file is not None:
+    return _examined(file, require_writable)
+
+
+def creatable(ctx: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    """As `writable`, for a folder or file that is made with the folders above it."""
+    return _examined(path, require_creatable)
+
+
+def _examined(path: Path | None, require: Callable[[Path], None]) -> Path | None:
+    if path is not None:
         try:
-            require_writable(file)
+            require(path)
         except OSError as error:
-            raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
-    return file
+            raise TorchferryError(say("cannot write {path}: {error}", path=path, error=error.strerror)) from None
+    return path
 
 
 file_option = click.option(
@@ -31,7 +41,7 @@ file_option = click.option(
 
 
 def write(text: str, file: Path | None) -> None:
-    """Write a result to a file, or to standard output.
+    """Write a result to a file, or to standard output; where it cannot be written whole, an old file is as it was.
 
     Raises:
         TorchferryError: the file cannot be written.
@@ -41,6 +51,6 @@ def write(text: str, file: Path | None) -> None:
         click.echo(text, nl=False)
         return
     try:
-        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+        write_whole(file, text.encode("utf-8", "surrogateescape"))
     except OSError as error:
         raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None

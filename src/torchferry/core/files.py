@@ -6,6 +6,7 @@ the disk. A plain `open` waits for the first for ever, and reads the others unti
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -86,6 +87,48 @@ def require_writable(path: Path) -> None:
         tested = path / "." if is_folder else path
     if not os.access(tested, os.W_OK | (os.X_OK if tested.is_dir() else 0)):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def require_creatable(path: Path) -> None:
+    """As `require_writable`, for what is made with those folders above it that are missing.
+
+    Raises:
+        OSError: what is there of the way to it is no folder, or who runs this may not write there.
+    """
+    first = path
+    while not os.path.lexists(first.parent):
+        first = first.parent
+    require_writable(first)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file; where that fails, as on a full disk, nothing new is left and an old file is as it was.
+
+    What is no regular file, such as a pipe, what has several names, and a file in a folder where none can be made are
+    written in place.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    mode = None
+    with contextlib.suppress(FileNotFoundError):
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not os.access(path.parent, os.W_OK):
+            path.write_bytes(data)
+            return
+        mode = stat.S_IMODE(status.st_mode)
+    place = Path(os.path.realpath(path))  # a link stays one
+    new = place.with_name(f".{place.name}.{os.getpid()}.torchferry")
+    try:
+        with new.open("xb") as file:
+            file.write(data)
+        if mode is not None:
+            new.chmod(mode)
+        new.replace(place)
+    except OSError:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        raise
 
 
 def make_writable_folder(folder: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,9 +27,12 @@ _LARGEST = 64 << 20
 """Characters of one event, or of one entry beside the events; more is no trace."""
 
 _GZIP = b"\x1f\x8b"
-_ZSTD = b"\x28\xb5\x2f\xfd"
-_ZIP = b"PK\x03\x04"
+_OTHERS = (b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"BZh", b"\xfd7zX")
+"""How files begin that zstd, zip, bzip2 and xz wrote."""
 _SPACE = " \t\r\n"
+
+_HALF_NUMBER = re.compile(r"\.|(?:\.\d+)?[eE][+-]?")
+"""What stands where JSON ends a number that goes on: `2.5e` is read as 2.5 with something behind it."""
 
 
 class EventStream:
@@ -41,6 +45,7 @@ class EventStream:
     Attributes:
         header: What stands beside the events, by name; complete when all events are read.
         fault: What ended the events early; None where they are whole.
+        is_cut: Whether the end of the file did.
         size: Bytes that were read, uncompressed.
     """
 
@@ -48,6 +53,7 @@ class EventStream:
         self.path = path
         self.header: dict[str, Any] = {}
         self.fault: Message | None = None
+        self.is_cut = False
         self.size = 0
         self._progress = progress
         self._text = ""
@@ -78,7 +84,7 @@ class EventStream:
         raw.seek(0)
         if first.startswith(_GZIP):
             return _Unzipped(raw)
-        if first in (_ZSTD, _ZIP):
+        if first.startswith(_OTHERS):
             raise self._not_a_trace(say("it is compressed in a way that is not read; unpack it, or use gzip"))
         return raw
 
@@ -88,14 +94,16 @@ class EventStream:
             yield from self._list()
         elif opening == "{":
             yield from self._members()
+        elif opening or self._faulty():
+            raise self._not_a_trace(self.fault or say("it begins with neither a list nor an object of JSON"))
         else:
-            raise self._not_a_trace(say("it begins with neither a list nor an object of JSON"))
+            raise self._not_a_trace(say("it is empty"))
 
     def _members(self) -> Iterator[dict[str, Any]]:
         listed = False
         while not self._faulty() and (character := self._next_character()) != "}":
             if character == "":
-                self._broken(say("it ends in the middle"))
+                self._cut_off()
                 break
             if character == ",":
                 continue
@@ -103,7 +111,11 @@ class EventStream:
             key = self._value()
             if self._faulty():
                 break
-            if not isinstance(key, str) or self._next_character() != ":":
+            colon = self._next_character()
+            if colon == "":
+                self._cut_off()
+                break
+            if not isinstance(key, str) or colon != ":":
                 self._broken(say("it is no JSON at character {number}", number=self._before + self._at))
                 break
             if key == "traceEvents" and self._next_character() == "[":
@@ -125,7 +137,7 @@ class EventStream:
             if character == ",":
                 continue
             if character == "":
-                self._broken(say("it ends in the middle"))
+                self._cut_off()
                 return
             self._at -= 1
             try:
@@ -151,8 +163,11 @@ class EventStream:
                     self._at = end
                     return value
             except ValueError as error:
+                if self._ended and isinstance(error, json.JSONDecodeError) and _is_cut(self._text, error):
+                    self._cut_off()
+                    return None
                 if self._ended or len(self._text) - self._at > _LARGEST:
-                    self._broken(_why(error, self._ended))
+                    self._broken(say("it is no JSON: {error}", error=error))
                     return None
             except RecursionError:
                 self._broken(say("it is no JSON at character {number}", number=self._before + self._at))
@@ -179,7 +194,8 @@ class EventStream:
             chunk = self._file.read(max(_CHUNK, len(self._text) - self._at))
         except (EOFError, zlib.error):
             chunk = b""
-            self._broken(say("its compressed data is damaged or cut off"))
+            self.is_cut = True
+            self._broken(say("its compressed data is damaged or cut off (bytes unpacked: {number})", number=self.size))
         self.size += len(chunk)
         self._ended = not chunk
         self._before += self._at
@@ -195,11 +211,37 @@ class EventStream:
         self.fault = self.fault or problem
         self._ended = True
 
+    def _cut_off(self) -> None:
+        self.is_cut = True
+        self._broken(say("it is cut off after byte {number}", number=self.size))
+
     def _not_a_trace(self, problem: Message) -> TorchferryError:
+        if self.is_cut:
+            return self.cut_before_all()
         return TorchferryError(
             say("{path} is no trace: {problem}", path=self.path, problem=problem),
             say("give the JSON file that the profiler wrote, such as *.pt.trace.json, or its folder"),
         )
+
+    def cut_before_all(self) -> TorchferryError:
+        """Return the error of a trace that is cut off before anything that can be measured."""
+        return TorchferryError(
+            say(
+                "{path} is cut off before anything that can be measured: {problem}", path=self.path, problem=self.fault
+            ),
+            say(
+                "copy the file again, or record it again: let the program end by itself, since the profiler writes the "
+                "file after the last step, and look whether the disk is full"
+            ),
+        )
+
+
+def _is_cut(text: str, error: json.JSONDecodeError) -> bool:
+    """Whether a value only lacks its end, and is not wrong in itself."""
+    rest = text[error.pos :].strip()
+    words = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
+    half = any(word.startswith(rest) for word in words) or _HALF_NUMBER.fullmatch(rest) is not None
+    return half or "Unterminated" in error.msg or ("\\" in error.msg and len(rest) < 7)
 
 
 class _Unzipped:
@@ -229,9 +271,3 @@ class _Unzipped:
         if not self._inflate.eof:
             raise EOFError
         return b""
-
-
-def _why(error: ValueError, ended: bool) -> Message:
-    if ended:
-        return say("it ends in the middle")
-    return say("it is no JSON: {error}", error=error)

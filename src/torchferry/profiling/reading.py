@@ -6,12 +6,13 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from torchferry.backends.trace_layout import TraceLayout, communication_names, trace_layouts
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say, say_plural
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.profiling.event_stream import EventStream
 from torchferry.profiling.kernel_table import compared_with_table, kernel_table, read_kernels
 from torchferry.profiling.records import (
@@ -41,6 +42,7 @@ _MEMORY = "[memory]"
 _CONVOLUTION = "aten::convolution"
 _NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_]?(\d{1,6})(?!\d)")
 _TRACE_FILES = (".pt.trace.json", ".pt.trace.json.gz")
+_STEP = re.compile(r"ProfilerStep#(\d{1,9})")
 _DEPTH = 4
 _MOST_FILES = 4096
 
@@ -147,9 +149,12 @@ def read(path: Path, progress: Callable[[int], None] | None = None) -> RankTrace
     if stream.fault is not None:
         trace.faults.insert(0, say("the trace is not whole: {problem}", problem=stream.fault))
     if not trace.calls and not trace.work:
+        if stream.is_cut:
+            raise stream.cut_before_all()
+        why = say("its categories are: {names}", names=", ".join(sorted(trace.unknown)) or "-")
         raise TorchferryError(
             say("{path} holds nothing that can be measured: neither calls of the host nor work of a device", path=path),
-            say("its categories are: {names}", names=", ".join(sorted(trace.unknown)) or "-"),
+            trace.faults[0] if trace.faults else why,
         )
     trace.notes += compared_with_table(trace, path)
     return trace
@@ -304,6 +309,7 @@ class _EventReader:
                     count=self._backwards,
                 )
             )
+        trace.faults += _disorder(trace)
         return trace
 
     def _own_layout(self) -> None:
@@ -356,6 +362,43 @@ class _EventReader:
             if work is not None and origin is not None:
                 self.trace.origins[work] = origin
         self._arrows = []
+
+
+def _disorder(trace: RankTrace) -> Iterator[Message]:
+    """Yield what is numbered in another order than its times have: the host's clock was set back, or units are mixed.
+
+    Steps are numbered, and so are operators of the forward on their thread, from 0 in each new thread.
+    """
+    cause = say("the clock of the host ran backwards, or times are in different units")
+    begun: dict[int, int] = {}
+    forward: dict[int, list[tuple[int, int, int]]] = {}
+    for call in trace.calls:
+        step = _STEP.fullmatch(call.name)
+        if step is not None:
+            number = int(step[1])
+            begun[number] = min(call.start, begun.get(number, call.start))
+        elif call.kind == OPERATOR and call.sequence >= 0 and not call.forward_thread:
+            forward.setdefault(call.thread, []).append((call.start, -call.end, call.sequence))
+    for number, following in pairwise(sorted(begun)):
+        if begun[following] <= begun[number]:
+            yield say(
+                "step {following} does not begin after step {number}: {cause}",
+                following=following,
+                number=number,
+                cause=cause,
+            )
+            return
+    count = 0
+    for calls in forward.values():
+        calls.sort()
+        count += sum(0 < after[2] < before[2] for before, after in pairwise(calls))
+    if count:
+        yield say_plural(
+            "{count} operator does not begin after the one that was called before it: {cause}",
+            "{count} operators do not begin after those that were called before them: {cause}",
+            count=count,
+            cause=cause,
+        )
 
 
 _WORK = frozenset({COMPUTE, COMMUNICATION, COPY, FILL})

@@ -222,6 +222,9 @@ class StepRecorder:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"worker{own}.{os.getpid()}.{len(self._files)}.pt.trace.json"
         profiler.export_chrome_trace(str(path))
+        if not path.exists():  # torch only logs what keeps it from writing, and leaves the part that it wrote
+            path.with_name(f"{path.name}.tmp").unlink(missing_ok=True)
+            raise OSError(f"torch could not write {path} whole; is the disk full?")
         self._files.append(str(path))
 
     def _settings(self) -> dict[str, Any]:

@@ -109,7 +109,12 @@ def record(
             notes.append(say("rank {rank}: the profiler failed: {error}", rank=result["rank"], error=result["problem"]))
     notes += [say("{process} was lost, and its trace with it", process=process) for process in outcome.broken]
     if traces:  # they are no part of a project: neither git, scan nor handover takes them for one
-        (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+        try:
+            (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+        except OSError as error:
+            notes.append(say("cannot write {path}: {error}", path=folder / ".gitignore", error=error.strerror))
+    elif any(result.get("problem") for result in outcome.results):
+        notes.append(say("NOTHING WAS RECORDED: the profiler failed"))
     else:
         notes.append(_nothing(most, options))
     return Recording(outcome.code, tuple(traces), tuple(notes))

@@ -105,18 +105,37 @@ def _noting_use(name: str, original: Any) -> Any:
 
 
 def _watch_device_argument(kind: Any) -> None:
-    """`torch.autocast("cuda")` and `GradScaler("cuda")` are switched off on such a machine, with a warning at most."""
+    """`torch.autocast("cuda")` and `GradScaler("cuda")` are switched off on such a machine, with a warning at most.
+
+    A library decorates functions with autocast that the program may never call: what is not the user's own line is
+    noted when it is entered.
+    """
     original = kind.__init__
+    original_enter = getattr(kind, "__enter__", None)
+
+    def note(device: object) -> None:
+        events.recorder.add("cuda-remnant", f"{kind.__name__}({device!r})", "it is off on this machine")
 
     @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         device = kwargs.get("device_type", kwargs.get("device", args[0] if args else "cuda"))
         if str(device).partition(":")[0] == "cuda" and kwargs.get("enabled", True):
-            name = f"{kind.__name__}({device!r})"
-            events.recorder.add("cuda-remnant", name, "it is off on this machine")
+            if original_enter is None or events.recorder.called_by_user():
+                note(device)
+            else:
+                self._torchferry_remnant = device
         original(self, *args, **kwargs)
 
     kind.__init__ = init
+    if original_enter is not None:
+
+        @functools.wraps(original_enter)
+        def enter(self: Any) -> Any:
+            if "_torchferry_remnant" in vars(self):
+                note(self._torchferry_remnant)
+            return original_enter(self)
+
+        kind.__enter__ = enter
 
 
 def _watch_settings(target: Target) -> None:
