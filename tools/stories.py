@@ -8,7 +8,7 @@ continues it. Folder and exported variables last from one command to the next, a
 for any lines, and `...` in a line for any text. A comment directly before a block changes it:
 
     <!-- exit 1 -->                      its last command ends with 1; all others end with 0
-    <!-- repository -->                  runs in the public repository that `repository.toml` of the example names
+    <!-- repository -->                  runs in the public repository that `tools/stories.toml` names
     <!-- card -->                        does not run: it needs the card
     <!-- skip without: NAME, ... -->     runs only where these modules can be imported; a name such as torch_npu-*.whl
                                          is that of a wheel which `make wheels` brings
@@ -470,7 +470,7 @@ def _git(*arguments: str, folder: Path) -> None:
 def _copy(name: str, base: Path) -> Path:
     """Copy the example into a clean folder and commit it there."""
     folder = base / name
-    leave = shutil.ignore_patterns("repository.toml", "__pycache__", "build")
+    leave = shutil.ignore_patterns("__pycache__", "build")
     shutil.copytree(ROOT / "examples" / name, folder, ignore=leave)
     _git("init", "--quiet", "--initial-branch=main", folder=folder)
     _git("add", "--all", folder=folder)
@@ -484,7 +484,7 @@ def _checkout(name: str, base: Path) -> Path:
     Raises:
         _NotThereError: neither has it.
     """
-    described = tomllib.loads((ROOT / "examples" / name / "repository.toml").read_text(encoding="utf-8"))
+    described = tomllib.loads((ROOT / "tools" / "stories.toml").read_text(encoding="utf-8"))[name]
     url, commit = str(described["url"]), str(described["commit"])
     owner, repository = url.removesuffix(".git").rstrip("/").split("/")[-2:]
     corpus = Path(os.environ.get("TORCHFERRY_CORPUS") or os.devnull)

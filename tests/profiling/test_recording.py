@@ -89,7 +89,11 @@ with torch.no_grad():
 
 @pytest.mark.parametrize(
     ("program", "steps"),
-    [(PIPELINE, 2), (PIPELINE.replace("with torch", "torch.optim.SGD(encoder.parameters(), 0.1)\nwith torch"), 0)],
+    [
+        (PIPELINE, 2),
+        (PIPELINE.replace("denoiser(x)", "torch.jit.trace(denoiser, x)(x)"), 2),  # whose calls trace the model too
+        (PIPELINE.replace("with torch", "torch.optim.SGD(encoder.parameters(), 0.1)\nwith torch"), 0),
+    ],
 )
 def test_a_program_without_an_optimizer_has_a_step_for_each_call_of_a_model(
     program: str, steps: int, tmp_path: Path

@@ -166,6 +166,19 @@ def test_a_toolkit_that_is_installed_by_half_is_not_asked(tmp_path: Path) -> Non
     assert line.count("driver-npu-") == 2
 
 
+@pytest.mark.rehearsal
+def test_a_program_finds_a_folder_of_the_vendor_software_that_is_empty_and_its_own_one_kept() -> None:
+    asks = "home = os.environ['ASCEND_HOME_PATH']; print(home, os.listdir(home), os.environ['ASCEND_OPP_PATH'])"
+    code = f"import os, torch_npu; {asks}"
+    command = [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--", sys.executable, "-c", code]
+    environment = {**ENVIRONMENT, "ASCEND_OPP_PATH": "/opp/of/the/user"}
+    environment.pop("ASCEND_HOME_PATH", None)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    home, _, rest = done.stdout.partition(" ")
+    assert Path(home).name == "no-vendor-software-in-a-rehearsal", done.stderr
+    assert rest == "[] /opp/of/the/user\n"
+
+
 @needs_compiler
 def test_a_driver_that_was_built_before_serves_without_a_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

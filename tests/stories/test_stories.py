@@ -159,7 +159,6 @@ def test_a_page_runs_as_in_one_terminal(
     example = tmp_path / "examples" / "small"
     (example / "sub").mkdir(parents=True)
     (example / "sub" / "file").touch()
-    (example / "repository.toml").touch()
     page = stories.page_path("small", "en")
     page.parent.mkdir(parents=True)
     page.write_text(RUN.replace(old, new), encoding="utf-8")

@@ -17,6 +17,7 @@ import torch
 from torch.nn import Module
 
 from torchferry.device.manager import DeviceManager
+from torchferry.numerics.framework.dispatch import untraced
 from torchferry.numerics.framework.launcher import ProcessTool, note_found
 from torchferry.numerics.framework.module_hooks import ModuleHooks
 from torchferry.numerics.framework.steps import Steps
@@ -35,12 +36,8 @@ UNKNOWN_SIZE = -1
 
 def _elements(parameters: list[torch.nn.Parameter]) -> int:
     """Return how many elements parameters have, also while torch.jit traces the program, and outside of its graph."""
-    tracing = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
-    try:
+    with untraced():
         return sum(each.numel() for each in parameters)
-    finally:
-        torch._C._set_tracing_state(tracing)  # type: ignore[attr-defined]
 
 
 class StepSamples:

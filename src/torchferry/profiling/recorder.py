@@ -22,6 +22,7 @@ import torch
 from torch.nn import Module
 
 from torchferry.device.manager import DeviceManager
+from torchferry.numerics.framework.dispatch import untraced
 from torchferry.numerics.framework.launcher import ProcessTool, rank
 from torchferry.numerics.framework.module_hooks import ModuleHooks
 from torchferry.numerics.framework.steps import Steps
@@ -136,13 +137,14 @@ class StepRecorder:
         if self._problem:
             return
         try:
-            if self._options["rehearsal"]:
-                self._mark_fallbacks()
-            if self._profiler is None:
-                self._begin()
-            else:
-                self._profiler.step()
-            self._while_recording()
+            with untraced():  # a step may end while torch.jit traces the program
+                if self._options["rehearsal"]:
+                    self._mark_fallbacks()
+                if self._profiler is None:
+                    self._begin()
+                else:
+                    self._profiler.step()
+                self._while_recording()
         except Exception as error:
             # The program must not end because it is watched; the report says that nothing was recorded.
             self._problem = f"{type(error).__name__}: {error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.framework import launcher
 from torchferry.numerics.framework.launcher import ToolSettings, require_examined
 from torchferry.ops.tracing import run_rehearsed
-from torchferry.rehearsal.config import Rehearsal
+from torchferry.rehearsal.config import VARIABLE, Rehearsal, read, session_folder
 
 _TOOL = "torchferry.profiling.recorder:begin"
 
@@ -75,17 +76,19 @@ def record(
         command: What to run.
         options: What is recorded.
         folder: Where the traces go, in `worker<rank>`; it must be empty or not be there.
-        rehearsal: The simulated card that it runs on; None for this machine's accelerator.
+        rehearsal: The simulated card that it runs on; None for this machine's accelerator, or for the simulated card
+            of the rehearsal that this process is part of.
 
     Raises:
         TorchferryError: the folder holds something or cannot be written, or no process loaded torch.
         UsageError: there is no such command, or its environment keeps torch from loading the tool.
     """
     _prepare(folder)
+    simulated = read(session_folder()) if rehearsal is None and os.environ.get(VARIABLE) else rehearsal
     described = {
         **asdict(options),
         "folder": str(folder.absolute()),
-        "rehearsal": "" if rehearsal is None else str(rehearsal.resolved()),
+        "rehearsal": "" if simulated is None else str(simulated.resolved()),
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-profile-", ignore_cleanup_errors=True) as name:
         settings = ToolSettings(_TOOL, described)

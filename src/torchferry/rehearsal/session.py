@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import ModuleType
 
 import torch
@@ -30,6 +31,7 @@ from torchferry.rehearsal import (
     torch_versions,
 )
 from torchferry.rehearsal.config import Rehearsal, read, session_folder
+from torchferry.rehearsal.driver.description import load_driver
 from torchferry.rehearsal.native import DTYPE_CODES, Native
 from torchferry.rehearsal.operator_modes import Modes, modes
 from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
@@ -79,9 +81,24 @@ def observe() -> Rehearsal:
     """Begin to note events of this process; the device comes with the plugin. Can be called again."""
     folder = session_folder()
     rehearsal = read(folder)
+    _name_software(rehearsal.resolved().backend, folder)
     events.recorder.write_into(folder)
     cuda_leftovers.watch(rehearsal.resolved(), folder)
     return rehearsal
+
+
+def _name_software(backend: type[Backend], folder: Path) -> None:
+    """Set the variables that name the vendor's software on the card's machine, where nobody has set them.
+
+    Libraries ask for them before they do what needs no such software: DeepSpeed makes an optimizer of the plugin's
+    operators only where CANN has a folder. It is empty, and its name says why whatever looks in it finds nothing.
+    """
+    driver = load_driver(backend)
+    for name in driver.homes if driver is not None else ():
+        if name not in os.environ:
+            empty = folder / "no-vendor-software-in-a-rehearsal"
+            empty.mkdir(exist_ok=True)
+            os.environ[name] = str(empty)
 
 
 def start() -> Session:

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -109,6 +109,20 @@ class WithoutDispatchModes(OwnWork):
         while self._modes:
             torch._C._push_on_torch_dispatch_stack(self._modes.pop())
         super().__exit__(kind, error, trace)
+
+
+@contextlib.contextmanager
+def untraced() -> Iterator[None]:
+    """Within the context torch.jit traces nothing, so that what a tool does is not in the program's graph.
+
+    For hooks of modules and the like; below an operator torch cannot begin to trace again.
+    """
+    graph = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(graph)  # type: ignore[attr-defined]
 
 
 class Untracked(WithoutDispatchModes):
