@@ -72,6 +72,10 @@ def test_the_first_run_installs_and_the_second_changes_nothing(flow: Flow) -> No
     result = flow.json("verify")
     assert result["ok"], result["failures"]
     assert result["hosts"]["old"]["steps"]["card-computes"] == "ok"
+    assert flow.json("verify", "--set", "plugin_version=2.1.0")["hosts"]["new"]["steps"]["plugin-version"] == "ok"
+    failures = flow.json("verify", "--set", "plugin_version=1.3.20")["failures"]
+    assert [(row["host"], row["step"]) for row in failures] == [("old", "plugin-version"), ("new", "plugin-version")]
+    assert failures[0]["cause"].startswith("the container has ptex 2.1.0"), failures
     status, text = flow("report")
     assert status == 0
     assert "10.99.0." not in text, "a record has no addresses"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torchferry.backends.deployment import STAGES
 from torchferry.core.messages import Message, display_width, say, say_plural, translatable
 from torchferry.deploy.hints import explain
 from torchferry.deploy.plan import LOGS, DeployPlan, PlannedStep
+from torchferry.deploy.playbook import TreePlace
 from torchferry.deploy.playing import HostOutcome, StepOutcome
 from torchferry.deploy.records import RunRecord, outcome_row
 
@@ -29,6 +30,20 @@ _STATUSES = {
 def status_text(status: str) -> Message:
     """Return a status as a reader sees it."""
     return say(_STATUSES[status])
+
+
+def host_lines(hosts: Sequence[str], places: Mapping[str, TreePlace] | None, lang: str) -> Iterator[str]:
+    """Yield to which hosts a run goes, and, where they pass files on, who sends to whom."""
+    yield say_plural(
+        "{count} host: {names}", "{count} hosts: {names}", count=len(hosts), names=", ".join(hosts)
+    ).render(lang)
+    senders: dict[str, list[str]] = {}
+    for host, place in (places or {}).items():
+        senders.setdefault(place.parent, []).append(host)
+    for sender, receivers in senders.items():
+        names = ", ".join(receivers)
+        line = say("{host} sends to {names}", host=sender, names=names)
+        yield "  " + (line if sender else say("this machine sends to {names}", names=names)).render(lang)
 
 
 def plan_lines(plan: DeployPlan, lang: str) -> Iterator[str]:
