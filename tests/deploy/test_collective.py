@@ -188,8 +188,9 @@ def test_a_slow_line_a_slow_card_and_a_link_that_is_cut_are_named(cluster: Serve
     assert len([row for row in result["cards"] if row["card"].startswith("card")]) == 6, "all cards took part"
     subprocess.run(["tc", "qdisc", "del", "dev", "tfvthree", "root"], check=True)
     (cluster.folder / "slow").touch()
-    slow_cards = [row for row in verify()["findings"] if row["kind"] == "card"]
-    assert {"two card 0", "two card 1"} <= {row["name"] for row in slow_cards}, slow_cards
+    result = verify()
+    slow_cards = [row for row in result["findings"] if row["kind"] == "card"]
+    assert {"two card 0", "two card 1"} <= {row["name"] for row in slow_cards}, result
     assert all("slow: a product takes" in row["message"] for row in slow_cards), slow_cards
     (cluster.folder / "slow").unlink()
     cluster.on("one", f"ip route add blackhole {cluster.address('two')}/32")
