@@ -190,7 +190,7 @@ def test_a_run_is_a_page_that_loads_nothing(tmp_path: Path) -> None:
     assert "<script>" not in text
     assert "&lt;node2&gt;: driver failed: install the driver" in text
     assert "install linux-headers" in text, "the hint stands on the page"
-    assert '<td class="changed">changed (10 s)</td>' in text, "a copy counts to the stage that needs it"
+    assert '<td class="changed">changed<br>10 s</td>' in text, "a copy counts to the stage that needs it"
     assert "3 hosts, 2 failed." in text
     assert "http:" not in text
     assert "src=" not in text
