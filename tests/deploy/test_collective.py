@@ -164,7 +164,7 @@ def test_a_slow_line_a_slow_card_and_a_link_that_is_cut_are_named(cluster: Serve
     python = cluster.folder / "python"
     rehearse = f"{sys.executable} -m torchferry rehearse -t npu --plugin simulated --devices 2"
     # the cards of one host wait before each product when the test wants it
-    fault = f"test -e {cluster.folder}/slow -a $(hostname) = two && set -- --fault op=aten.mm,kind=slow,scale=0.3"
+    fault = f"test -e {cluster.folder}/slow -a $(hostname) = two && set -- --fault op=aten.mm,kind=slow,scale=2"
     text = f'#!/bin/bash\nwords=("$@")\nset --\n{fault}\nexec {rehearse} "$@" -- {sys.executable} "${{words[@]}}"\n'
     python.write_text(text, encoding="utf-8")
     python.chmod(0o755)
