@@ -293,6 +293,7 @@ def _run(
             forks=options.forks,
             cmdline=shlex.join([*arguments, *more]),
             quiet=True,
+            fact_cache_type="memory",  # in files, whose names are those of hosts, nobody looks for them again
             passwords={patterns[name]: password for name, password in options.passwords.items()},
             envvars={name: text for name, text in variables.items() if name.startswith("ANSIBLE_")},
         )

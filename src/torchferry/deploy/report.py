@@ -17,6 +17,9 @@ from torchferry.deploy.records import RunRecord, outcome_row
 _SIGNS = {"ok": "=", "changed": "+", "failed": "x", "unreachable": "x", "todo": "."}
 _WORST = ("failed", "unreachable", "todo", "changed", "ok")
 
+_WIDEST = 400
+"""Letters of a line that are shown of what a step said: a progress bar can be of any length."""
+
 _LEGEND = say("= nothing to do, + changed, . not done, x failed; a stage shows the worst of its steps")
 _STATUSES = {
     "ok": translatable("nothing to do"),
@@ -127,7 +130,7 @@ def failure_lines(plan: DeployPlan, outcome: StepOutcome, lang: str) -> Iterator
     title = step.title.render(lang) if step else outcome.step
     yield say("{host}: {step} failed: {title}", host=outcome.host, step=outcome.step, title=title).render(lang)
     for line in outcome.output.strip().splitlines()[-12:]:
-        yield f"    {line}"
+        yield f"    {line if len(line) <= _WIDEST else '...' + line[-_WIDEST:]}"
     explanation = explain(plan.facts, outcome.step, outcome.output)
     if explanation is None:
         yield "  " + say("cause: not known; what it said is all there is").render(lang)
