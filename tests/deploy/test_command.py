@@ -169,6 +169,15 @@ def test_a_line_of_a_record_that_is_none_is_left_out(line: str, tmp_path: Path) 
     assert [record.ended for record in read_records(tmp_path / "r.jsonl")] == [2.0]
 
 
+def test_a_row_that_was_cut_off_takes_no_other_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    for begun in (1.0, 2.0):
+        write_record(path, RunRecord("run", "ptex", begun, 9.0, {}))
+        with path.open("ab") as file:
+            file.write(b'{"schema": 1, "act')
+    assert [record.begun for record in read_records(path)] == [1.0, 2.0]
+
+
 def test_a_run_is_a_page_that_loads_nothing(tmp_path: Path) -> None:
     hosts = {
         "node1": [

@@ -15,7 +15,7 @@ import click
 from torchferry.backends import registry
 from torchferry.backends.deployment import DeployValue
 from torchferry.cli.completion import Function, target_option
-from torchferry.core.errors import UsageError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import language, say
 from torchferry.deploy import playing, records
 from torchferry.deploy.bundle import Bundle, read_bundle
@@ -30,6 +30,7 @@ from torchferry.deploy.plan import (
     unknown_values,
 )
 from torchferry.deploy.progress import DeployProgress
+from torchferry.deploy.report import failure_lines, table_lines
 
 _PLAN = (
     target_option(required=True),
@@ -129,7 +130,14 @@ class DeployChoices:
             hosts = playing.play(self.plan, self.hosts, mode, take)
         if mode != "survey":
             record = records.RunRecord(action, self.plan.target, begun, records.now(), hosts)
-            records.write_record(self.record, record)
+            try:
+                records.write_record(self.record, record)
+            except TorchferryError:  # what the hosts came to is said all the same
+                click.echo("\n".join(table_lines(self.plan, hosts, self.lang)), err=True)
+                for failed in (host.failed for host in hosts.values() if host.failed is not None):
+                    click.echo("\n".join(failure_lines(self.plan, failed, self.lang)), err=True)
+                events.end(hosts)
+                raise
         events.end(hosts)
         return hosts
 
