@@ -77,6 +77,12 @@ def slow(name: str, gigabytes: float = 1.0, latency: float = 0.1) -> LinkAnswer:
             ),
             ["card a x:0"],
         ),
+        (
+            answers(ac=slow("ac"), bc=slow("bc"), cd=slow("cd"))._replace(
+                cards=(*(CardAnswer(name, "x:0", 1.0) for name in "abd"), CardAnswer("c", "x:0", 9.0))
+            ),
+            ["host c", "card c x:0"],
+        ),
         (answers()._replace(everyone=LinkAnswer(Link("a", "d"), error="b: timed out")), ["cluster *"]),
     ],
 )
@@ -89,7 +95,7 @@ def test_what_is_slow_or_broken_is_named(given: ClusterAnswers, named: list[str]
 
 def said(given: ClusterAnswers, lang: str) -> list[str]:
     findings = judge(given)
-    lines = list(report_lines(given, findings, not_judged(given, findings), lang))
+    lines = list(report_lines(given, findings, not_judged(given), lang))
     return lines[-len(findings) :] if findings else []
 
 
@@ -118,7 +124,7 @@ def test_what_has_nothing_to_be_compared_with_is_said_to_be_not_judged(
     given: ClusterAnswers, at_least: float, unjudged: list[tuple[str, str]]
 ) -> None:
     findings = judge(given, at_least)
-    found = not_judged(given, findings, at_least)
+    found = not_judged(given, at_least)
     assert [(", ".join(row.names), " ".join(row.measures)) for row in found] == unjudged
     for lang, praise in (("en", "every link and every card"), ("zh", "每条链路和每张卡都正常")):
         text = "\n".join(report_lines(given, findings, found, lang))
