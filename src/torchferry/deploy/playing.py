@@ -10,8 +10,10 @@ import base64
 import binascii
 import json
 import os
+import re
 import shlex
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -90,7 +92,7 @@ def play(plan: DeployPlan, options: PlayOptions, mode: str, on_outcome: OnOutcom
     """
     program = ansible("ansible-playbook")
     hosts = inventory_hosts(options)
-    with own_folder("torchferry-deploy-") as folder:
+    with _room(), own_folder("torchferry-deploy-") as folder:
         project = folder / "project"
         project.mkdir()
         places = tree(list(hosts), options.tree_width) if len(hosts) > options.tree_above else None
@@ -144,7 +146,7 @@ def run_tasks(
             on_result(TaskResult(data["host"], data.get("task", ""), kind, masked(_text_of(result), hidden)))
         return False
 
-    with own_folder("torchferry-deploy-") as folder:
+    with _room(), own_folder("torchferry-deploy-") as folder:
         project = folder / "project"
         project.mkdir()
         write(project)
@@ -312,6 +314,20 @@ def _run(
         except (OSError, AttributeError, TypeError):
             text = ""
     return str(status), text
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    """Say where this machine cannot keep what a run needs while it goes."""
+    try:
+        yield
+    except OSError as error:
+        several = re.search(r"\[Errno \d+\] ([^:'\"]+)", str(error))  # shutil names all files that could not be copied
+        problem = error.strerror or (several[1] if several else error)
+        raise TorchferryError(
+            say("cannot write below {folder}: {error}", folder=tempfile.gettempdir(), error=problem),
+            say("free space there, or name another folder with TMPDIR; then run the same command again"),
+        ) from error
 
 
 @contextmanager
