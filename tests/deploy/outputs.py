@@ -26,6 +26,13 @@ OUTPUTS = [
     # its other traps
     (
         "ptex",
+        "plugin-version",
+        "ptex is 2.1.0, asked for is 1.3.20",
+        "ptex 2.1.0, not 1.3.20",
+        "installer or wheels of 1.3",
+    ),
+    (
+        "ptex",
         "driver",
         "[ERROR] Mellanox OFED not found: peermem requires MLNX_OFED 5.0-2.1.8.0 or 5.4-3.1.0.0",
         "--peermem needs",

@@ -161,6 +161,21 @@ def test_other_exit_codes_can_mean_success(tmp_path: Path) -> None:
     assert OneStep(tmp_path, ok_rc=(0, 2), run='touch "$PLACE"; exit 2')("run")[1] == ["TORCHFERRY changed"]
 
 
+def test_of_an_output_without_end_the_last_part_is_shown(tmp_path: Path) -> None:
+    """A progress bar is one line of any length, and a line that was not ended must not swallow what we say next."""
+    flood = "head -c 30000000 /dev/zero | tr '\\0' '='; printf '\\xff\\r100%%'"
+    step = OneStep(tmp_path, run=f'{flood}; touch "$PLACE"', check=f'{flood}; test -e "$PLACE"')
+    done = subprocess.run(["bash", "-s", "run"], input=step.script.encode(), capture_output=True, check=False)
+    *said, last = done.stdout.decode("utf-8", "replace").splitlines()
+    assert (done.returncode, last, said[-1]) == (0, "TORCHFERRY changed", "100%")
+    assert len(done.stdout) < 25_000
+    script = survey_script([(0, step.step)], step.settings, "", "false", "none").encode()
+    done = subprocess.run(["bash", "-s"], input=script, capture_output=True, check=False)
+    assert done.stdout.startswith(b"0 step 0 ")
+    assert len(done.stdout) < 3_000
+    assert done.stderr == b""
+
+
 def test_what_began_and_did_not_end_is_done_again(tmp_path: Path) -> None:
     killed = "kill -9 $(awk '/PPid/ {print $2}' /proc/$PPID/status)"
     step = OneStep(tmp_path, run=f'touch "$PLACE"; {killed}')
@@ -181,7 +196,10 @@ def test_a_survey_looks_at_all_steps_at_once(tmp_path: Path) -> None:
     script = survey_script(steps, good.settings, "true", "false", "none")
     done = subprocess.run(["bash", "-s"], input=script, capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    said = base64.b64encode(b'not "yet"\nTORCHFERRY failed: a process uses a card').decode()
-    lines = ["0 step 0 ZmluZQ==", "1 bad 7 bm90ICJ5ZXQi", f"3 busy 1 {said}", "2 inside 255 "]
+    fine, yet = b"fine\n", b'not "yet"\n'
+    said = [
+        base64.b64encode(text).decode() for text in (fine, yet, yet + b"TORCHFERRY failed: a process uses a card\n")
+    ]
+    lines = [f"0 step 0 {said[0]}", f"1 bad 7 {said[1]}", f"3 busy 1 {said[2]}", "2 inside 255 "]
     assert done.stdout.splitlines() == lines, "a driver of a card in use is in the way where it is not what it is to be"
     assert list(tmp_path.iterdir()) == []

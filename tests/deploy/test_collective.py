@@ -77,6 +77,12 @@ def slow(name: str, gigabytes: float = 1.0, latency: float = 0.1) -> LinkAnswer:
             ),
             ["card a x:0"],
         ),
+        (
+            answers(ac=slow("ac"), bc=slow("bc"), cd=slow("cd"))._replace(
+                cards=(*(CardAnswer(name, "x:0", 1.0) for name in "abd"), CardAnswer("c", "x:0", 9.0))
+            ),
+            ["host c", "card c x:0"],
+        ),
         (answers()._replace(everyone=LinkAnswer(Link("a", "d"), error="b: timed out")), ["cluster *"]),
     ],
 )
@@ -89,7 +95,7 @@ def test_what_is_slow_or_broken_is_named(given: ClusterAnswers, named: list[str]
 
 def said(given: ClusterAnswers, lang: str) -> list[str]:
     findings = judge(given)
-    lines = list(report_lines(given, findings, not_judged(given, findings), lang))
+    lines = list(report_lines(given, findings, not_judged(given), lang))
     return lines[-len(findings) :] if findings else []
 
 
@@ -118,7 +124,7 @@ def test_what_has_nothing_to_be_compared_with_is_said_to_be_not_judged(
     given: ClusterAnswers, at_least: float, unjudged: list[tuple[str, str]]
 ) -> None:
     findings = judge(given, at_least)
-    found = not_judged(given, findings, at_least)
+    found = not_judged(given, at_least)
     assert [(", ".join(row.names), " ".join(row.measures)) for row in found] == unjudged
     for lang, praise in (("en", "every link and every card"), ("zh", "每条链路和每张卡都正常")):
         text = "\n".join(report_lines(given, findings, found, lang))
@@ -164,7 +170,7 @@ def test_a_slow_line_a_slow_card_and_a_link_that_is_cut_are_named(cluster: Serve
     python = cluster.folder / "python"
     rehearse = f"{sys.executable} -m torchferry rehearse -t npu --plugin simulated --devices 2"
     # the cards of one host wait before each product when the test wants it
-    fault = f"test -e {cluster.folder}/slow -a $(hostname) = two && set -- --fault op=aten.mm,kind=slow,scale=0.3"
+    fault = f"test -e {cluster.folder}/slow -a $(hostname) = two && set -- --fault op=aten.mm,kind=slow,scale=2"
     text = f'#!/bin/bash\nwords=("$@")\nset --\n{fault}\nexec {rehearse} "$@" -- {sys.executable} "${{words[@]}}"\n'
     python.write_text(text, encoding="utf-8")
     python.chmod(0o755)
@@ -188,8 +194,9 @@ def test_a_slow_line_a_slow_card_and_a_link_that_is_cut_are_named(cluster: Serve
     assert len([row for row in result["cards"] if row["card"].startswith("card")]) == 6, "all cards took part"
     subprocess.run(["tc", "qdisc", "del", "dev", "tfvthree", "root"], check=True)
     (cluster.folder / "slow").touch()
-    slow_cards = [row for row in verify()["findings"] if row["kind"] == "card"]
-    assert {"two card 0", "two card 1"} <= {row["name"] for row in slow_cards}, slow_cards
+    result = verify()
+    slow_cards = [row for row in result["findings"] if row["kind"] == "card"]
+    assert {"two card 0", "two card 1"} <= {row["name"] for row in slow_cards}, result
     assert all("slow: a product takes" in row["message"] for row in slow_cards), slow_cards
     (cluster.folder / "slow").unlink()
     cluster.on("one", f"ip route add blackhole {cluster.address('two')}/32")

@@ -51,6 +51,40 @@ def test_a_bundle_is_made_checked_and_planned_with(tmp_path: Path) -> None:
     assert (status, text) == (1, "installer is not what the manifest says\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("-t", "ptex@1.3.20"), 0, "ptex 1.3.20 belongs to torch==1.10.0: beside torch_gcu"),
+        (("-t", "ptex", "--version", "2.1.0+torch1.11.0"), 0, "belongs to torch==1.11.0"),
+        (("-t", "ptex", "--version", "9.9"), 0, "UNKNOWN: no table says which torch belongs to ptex 9.9"),
+        (("-t", "ptex@1.3.20", "--version", "9.9"), 2, "two versions of the plugin: 9.9 and 1.3.20"),
+        (("-t", "ptex", "--version", "new"), 2, "`new` in target `ptex@new` is not a version"),
+        (("-t", "ptex", "--set", "contaner=x"), 2, "contaner"),
+    ],
+)
+def test_the_version_of_the_plugin_travels_with_the_bundle(
+    words: tuple[str, ...], status: int, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "x.run").write_text("#!/bin/sh\n", encoding="utf-8")
+    done = run(tmp_path, "bundle", *words, "-o", "b", "--file", "installer=x.run")
+    assert (done[0], said in done[1] + done[2]) == (status, True), done
+    if status == 0:
+        text = run(tmp_path, "plan", "-t", "ptex", "-b", "b")[1]
+        assert "[verify] plugin-version" in text
+
+
+def test_a_plan_names_the_hosts_of_an_inventory_and_who_sends_to_whom(tmp_path: Path) -> None:
+    (tmp_path / "hosts.ini").write_text("a ansible_host=198.51.100.7\nb\nc\n", encoding="utf-8")
+    where = ("-t", "ptex", "-i", "hosts.ini")
+    status, text, errors = run(tmp_path, "plan", *where, "--tree-above", "2", "--tree-width", "1")
+    assert (status, errors) == (0, "")
+    lines = ["3 hosts: a, b, c", "  this machine sends to a", "  a sends to b", "  b sends to c"]
+    assert text.splitlines()[:4] == lines
+    assert "198.51.100.7" not in text
+    assert run(tmp_path, "plan", *where, "--limit", "b")[1].startswith("1 host: b\n\n")
+    assert run(tmp_path, "plan", "-t", "ptex", "--limit", "b")[0] == 2
+
+
 def test_a_survey_of_this_machine(tmp_path: Path) -> None:
     """The whole way through Ansible, with a connection that is none, and an inventory with secrets."""
     if shutil.which("ansible-playbook", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}") is None:
@@ -135,6 +169,15 @@ def test_a_line_of_a_record_that_is_none_is_left_out(line: str, tmp_path: Path) 
     assert [record.ended for record in read_records(tmp_path / "r.jsonl")] == [2.0]
 
 
+def test_a_row_that_was_cut_off_takes_no_other_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    for begun in (1.0, 2.0):
+        write_record(path, RunRecord("run", "ptex", begun, 9.0, {}))
+        with path.open("ab") as file:
+            file.write(b'{"schema": 1, "act')
+    assert [record.begun for record in read_records(path)] == [1.0, 2.0]
+
+
 def test_a_run_is_a_page_that_loads_nothing(tmp_path: Path) -> None:
     hosts = {
         "node1": [
@@ -156,7 +199,7 @@ def test_a_run_is_a_page_that_loads_nothing(tmp_path: Path) -> None:
     assert "<script>" not in text
     assert "&lt;node2&gt;: driver failed: install the driver" in text
     assert "install linux-headers" in text, "the hint stands on the page"
-    assert '<td class="changed">changed (10 s)</td>' in text, "a copy counts to the stage that needs it"
+    assert '<td class="changed">changed<br>10 s</td>' in text, "a copy counts to the stage that needs it"
     assert "3 hosts, 2 failed." in text
     assert "http:" not in text
     assert "src=" not in text

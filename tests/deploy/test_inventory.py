@@ -105,6 +105,7 @@ def test_addresses_accounts_and_passwords_are_hidden_also_such_of_digits() -> No
     ("name", "text", "problem"),
     [
         ("hosts.ini", "\"{{lookup('pipe','id')}}\" ansible_connection=local\n", "a template as the name of a host"),
+        ("hosts.yml", "all: {hosts: {'../../etc/passwd': {}}}\n", "a path as the name of a host"),
         ("hosts.yml", "bad: [unclosed", "cannot read the inventory"),
         ("hosts.ini", "[servers]\n", "names no host"),
     ],

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -204,6 +206,28 @@ def typed_inventory(servers: Servers, *variables: str) -> Path:
     return path
 
 
+@contextmanager
+def processes_with(text: str) -> Iterator[set[str]]:
+    """Look for a text in the words and variables of all processes, while something runs; yields which have it."""
+    found: set[str] = set()
+    end = threading.Event()
+
+    def look() -> None:
+        while not end.wait(0.02):
+            for path in (*Path("/proc").glob("[0-9]*/cmdline"), *Path("/proc").glob("[0-9]*/environ")):
+                with suppress(OSError):
+                    if text.encode() in (data := path.read_bytes()):
+                        found.add(f"{path.name}: {data[:300]!r}")
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield found
+    finally:
+        end.set()
+        thread.join()
+
+
 def files_with(folder: Path, text: str) -> list[str]:
     done = subprocess.run(["grep", "-rlsF", text, folder], capture_output=True, text=True, check=False)
     return done.stdout.split()
@@ -222,12 +246,18 @@ def test_passwords_are_typed_or_in_a_vault_and_written_nowhere(
     servers.inventory = typed_inventory(servers)
     # the log of an installer says the password; no output of ours does
     servers.on("locked", f"sed -i '2i echo sudo: {PASSWORD}; exit 7' /usr/local/sbin/rpm")
-    program, *words = flow.command("run", "--only", "driver", "-k", "-K")
-    terminal = pexpect.spawn(program, words, env=flow.environment, encoding="utf-8", timeout=300)
-    for prompt in ("SSH password: ", "sudo password: "):
-        terminal.expect_exact(prompt)
-        terminal.sendline(PASSWORD)
-    terminal.expect(pexpect.EOF)
+    shown = [tmp_path / "events", tmp_path / "page"]
+    program, *words = flow.command(
+        "run", "--only", "driver", "-k", "-K", "--events", str(shown[0]), "--page", str(shown[1])
+    )
+    with processes_with(PASSWORD) as leaking:
+        terminal = pexpect.spawn(program, words, env=flow.environment, encoding="utf-8", timeout=300)
+        for prompt in ("SSH password: ", "sudo password: "):
+            terminal.expect_exact(prompt)
+            terminal.sendline(PASSWORD)
+        terminal.expect(pexpect.EOF)
+    assert leaking == set()
+    assert all("sudo: ***" in path.read_text(encoding="utf-8") for path in shown)
     said = terminal.before
     terminal.close()
     assert terminal.exitstatus == 1, said
@@ -250,7 +280,9 @@ def test_passwords_are_typed_or_in_a_vault_and_written_nowhere(
     assert "locked: copy-image-tar failed" in text, text
     assert "the disk is full" in text, "what carries a password hides nothing else"
     servers.on("locked", "rm /var/lib/torchferry/filler; umount -l /var/lib/torchferry")
-    status, text = flow("run", "--only", "driver,image", "--vault-password-file", str(key))
+    with processes_with(PASSWORD) as leaking:
+        status, text = flow("run", "--only", "driver,image", "--vault-password-file", str(key))
+    assert leaking == set()
     assert status == 0, text
     assert "locked  copy-image-tar: " in text
     assert PASSWORD not in text

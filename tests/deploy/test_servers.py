@@ -72,6 +72,10 @@ def test_the_first_run_installs_and_the_second_changes_nothing(flow: Flow) -> No
     result = flow.json("verify")
     assert result["ok"], result["failures"]
     assert result["hosts"]["old"]["steps"]["card-computes"] == "ok"
+    assert flow.json("verify", "--set", "plugin_version=2.1.0")["hosts"]["new"]["steps"]["plugin-version"] == "ok"
+    failures = flow.json("verify", "--set", "plugin_version=1.3.20")["failures"]
+    assert [(row["host"], row["step"]) for row in failures] == [("old", "plugin-version"), ("new", "plugin-version")]
+    assert failures[0]["cause"].startswith("the container has ptex 2.1.0"), failures
     status, text = flow("report")
     assert status == 0
     assert "10.99.0." not in text, "a record has no addresses"
@@ -187,6 +191,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flow]:
         servers.add("nodocker", files={"no-docker": ""})
         servers.add("kernel", files={"fail": "no-headers\n"})
         servers.add("busy")
+        servers.add("nocard", files={"no-cards": ""})
         servers.add("gone")
         servers.add("full")
         servers.wait()
@@ -203,6 +208,7 @@ def test_each_failure_names_step_cause_and_remedy(broken: Flow) -> None:
     for host, step, cause, remedy in (
         ("nodocker", "engine", "the container engine does not run", "systemctl start docker"),
         ("kernel", "driver", "the kernel module was not built", "install linux-headers"),
+        ("nocard", "cards", "the host has no such card", "look with `lspci -nn`"),
         ("busy", "driver", "its driver must not be torn off", "wait for it or stop it"),
         ("gone", "survey", "the host cannot be reached", "check address and port"),
     ):
@@ -253,9 +259,11 @@ def test_peermem_without_ofed_is_refused_before_anything_is_installed(broken: Fl
 def test_a_rollback_leaves_a_host_as_it_was(broken: Flow) -> None:
     state = STATE_OF_HOST.replace("lsmod\n", "lsmod; ls /var/lib/torchferry 2>&1;\n")
     broken.servers.on("kernel", "rm -f /lab/fail; rm -rf /var/lib/torchferry; mkdir -p /var/lib/fakekmod")
-    before = broken.servers.on("kernel", state)
+    before, hashes = broken.servers.on("kernel", state), broken.servers.written("kernel")
     status, text = broken("run", "--limit", "kernel")
     assert status == 0, text
+    assert broken.servers.written("kernel") != hashes
     status, text = broken("rollback", "--limit", "kernel")
     assert status == 0, text
     assert broken.servers.on("kernel", state) == before
+    assert broken.servers.written("kernel") == hashes, "what was written, by sha256"

@@ -48,7 +48,7 @@ a plan to read, a Dockerfile and manifests of it. Every table cites its sources:
     undo_note = "..."
     needs = ["installer"]               # files; the step is left out where an optional one is missing
     uses = ["image_tar"]                # files that it takes where they are there
-    when = "CONTAINER=..."              # only where a value is this
+    when = "CONTAINER=..."              # only where a value is this; without `=`, only where it is not empty
     timeout = 1800                      # seconds
     ok_rc = [0, 2]                      # what counts as success of `run`, before `check` judges
     verify_retries = 10                 # `check` may need time after `run`: so often, 6 seconds apart
@@ -84,8 +84,8 @@ a plan to read, a Dockerfile and manifests of it. Every table cites its sources:
 
 A text may have its Chinese beside it, in a key that ends in `_zh`. Scripts see `$STATE`, a folder that stays on the
 host or in the container, `$BUNDLE`, the folder of the files, and what `[deployment]` and `[container]` say:
-`$ARCHITECTURE`, `$CARDS`, `$MODULE`, `"${CONTAINER_FLAGS[@]}"`, `"${CONTAINER_DEVICES[@]}"`, and `$CONTAINER_SPEC`, a
-hash of these and the image.
+`$ARCHITECTURE`, `$CARDS`, `$MODULE`, `$INTERPRETER`, `"${CONTAINER_FLAGS[@]}"`, `"${CONTAINER_DEVICES[@]}"`, and
+`$CONTAINER_SPEC`, a hash of these and the image. `$PLUGIN` is the name of the plugin.
 
 What holds for every vendor is in `backends/data/common/deploy.toml`: its steps come first in each stage, its hints
 last; a row of the vendor's with the same name stands in place of the shared one.
@@ -172,7 +172,7 @@ class DeployFile(NamedTuple):
 
 
 class DeployStep(NamedTuple):
-    """One step; the fields are those of `[[step]]`, `when` as name and value (both empty: always)."""
+    """One step; the fields are those of `[[step]]`, `when` as name and value (both empty: always; None: any text)."""
 
     id: str
     stage: str
@@ -184,7 +184,7 @@ class DeployStep(NamedTuple):
     undo_note: Bilingual = Bilingual("")
     needs: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
-    when: tuple[str, str] = ("", "")
+    when: tuple[str, str | None] = ("", "")
     timeout: int = 600
     ok_rc: tuple[int, ...] = (0,)
     verify_retries: int = 0
@@ -347,9 +347,10 @@ def _step(
 ) -> DeployStep:
     where = f"[[step]] {file.text(table, 'id', '[[step]]')}"
     when = file.text(table, "when", where)
-    setting, _, wanted = when.partition("=")
+    setting, equals, wanted = when.partition("=")
+    only = (setting.lower(), wanted if equals or not when else None)
     scripts = {key: _script(file, table, key, where) for key in ("check", "run", "undo")}
-    step = file.record(DeployStep, table, where, when=(setting.lower(), wanted), **scripts)
+    step = file.record(DeployStep, table, where, when=only, **scripts)
     if not _STEP.fullmatch(step.id):
         raise file.wrong(f"{where}: `id` is made of small letters, digits and -")
     if step.stage not in STAGES or step.where not in ("host", "container"):

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import click
 
+from torchferry.backends import registry
 from torchferry.backends.deployment import Deployment
 from torchferry.cli.completion import target_option
-from torchferry.cli.deploy_options import assignments, target_name
+from torchferry.cli.deploy_options import assignments, target_and_version, with_version
 from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError, unknown_name
-from torchferry.core.messages import language, say, say_plural, translatable
+from torchferry.core.messages import Message, language, say, say_plural, translatable
 from torchferry.deploy.bundle import CONTROLLER_FOLDER, damaged, read_bundle, write_bundle
 from torchferry.deploy.fetching import can_be_fetched, fetch, fetch_controller
-from torchferry.deploy.plan import facts_of, settled
+from torchferry.deploy.plan import PLUGIN_VERSION, check_given, facts_of, settled
 
 _FILE = translatable("file of a bundle")
 
@@ -35,6 +36,13 @@ _FILE = translatable("file of a bundle")
 @click.option("--file", "files", multiple=True, metavar="NAME=PATH", help="A file or folder that you have.")
 @click.option("--fetch", "fetching", is_flag=True, help="Fetch what is public: image, packages, wheels.")
 @click.option("--controller", is_flag=True, help="Also fetch torchferry and Ansible, for a machine without a network.")
+@click.option(
+    "--version",
+    "plugin_version",
+    default="",
+    metavar="VERSION",
+    help="The plugin's version, as -t NAME@VERSION: `verify` compares it with the one in the container.",
+)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting that the bundle brings along.")
 @click.option("--check", "checking", is_flag=True, help="Compare an existing bundle with its manifest; write nothing.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
@@ -44,6 +52,7 @@ def command(
     files: tuple[str, ...],
     fetching: bool,
     controller: bool,
+    plugin_version: str,
     settings: tuple[str, ...],
     checking: bool,
     lang: str | None,
@@ -66,9 +75,12 @@ def command(
         if not bad:
             click.echo(say("every file is what the manifest says").render(lang))
         sys.exit(exitcodes.FINDINGS if bad else exitcodes.CLEAN)
-    name = target_name(target)
+    name, version = target_and_version(target)
     facts = facts_of(name)
-    given = assignments(settings, "--set")
+    given = with_version(assignments(settings, "--set"), version)
+    if plugin_version:
+        given = with_version(given, target_and_version(f"{name}@{plugin_version}")[1])
+    check_given(facts, given)
     sources = {file: _existing(facts, file, path) for file, path in assignments(files, "--file").items()}
     with tempfile.TemporaryDirectory(prefix="torchferry-bundle-") as folder:
         if fetching:
@@ -91,6 +103,8 @@ def command(
         if controller:
             fetch_controller(output / CONTROLLER_FOLDER, lambda line: click.echo(line, err=True))
         bundle = write_bundle(output, name, sources, given)
+    if PLUGIN_VERSION in given:
+        click.echo(_belonging(name, given[PLUGIN_VERSION]).render(lang))
     for bundled in bundle.files.values():
         click.echo(f"{bundled.sha256}  {bundled.size:>12}  {bundled.name} ({bundled.original})")
     for file in missing:
@@ -100,6 +114,16 @@ def command(
         say_plural("{count} file, {size} MB", "{count} files, {size} MB", count=len(bundle.files), size=total // 10**6)
         .render(lang)
     )  # fmt: skip
+
+
+def _belonging(target: str, version: str) -> Message:
+    """Return which torch belongs to a version of the plugin, as the vendor's table says."""
+    backend = registry.load(target)
+    plugin = f"{backend.PLUGIN} {version}"
+    for row in sorted(backend.table("versions"), key=lambda row: row.status == "unknown"):
+        if version in (row.use.partition("==")[2], *row.extra.get("also", ())):
+            return say("{plugin} belongs to {torch}: {note}", plugin=plugin, torch=row.name, note=row.remark or "-")
+    return say("UNKNOWN: no table says which torch belongs to {plugin}; `verify` compares the version", plugin=plugin)
 
 
 def _existing(facts: Deployment, name: str, text: str) -> Path:

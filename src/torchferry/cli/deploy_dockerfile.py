@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from torchferry.cli.completion import target_option
-from torchferry.cli.deploy_options import assignments, target_name
+from torchferry.cli.deploy_options import assignments, target_alone
 from torchferry.cli.writing import creatable, write
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
@@ -32,7 +32,7 @@ def command(target: str, settings: tuple[str, ...], output: Path | None) -> None
     torchferry deploy dockerfile -t NAME
     torchferry deploy dockerfile -t NAME -o .
     """
-    facts = facts_of(target_name(target))
+    facts = facts_of(target_alone(target))
     values = settled(facts, assignments(settings, "--set"))
     files = {"Dockerfile": containers.dockerfile(facts, values), "compose.yaml": containers.compose(facts, values)}
     if output is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from torchferry.cli.completion import target_option
-from torchferry.cli.deploy_options import assignments, target_name
+from torchferry.cli.deploy_options import assignments, target_alone
 from torchferry.cli.writing import file_option, write
 from torchferry.deploy.containers import TrainingJob, kubernetes
 from torchferry.deploy.plan import facts_of, settled
@@ -40,6 +40,6 @@ def command(
     \b
     torchferry deploy kubernetes -t NAME --nodes 2 --cards 8 -- bash train.sh | kubectl apply -f -
     """
-    facts = facts_of(target_name(target))
+    facts = facts_of(target_alone(target))
     values = settled(facts, assignments(settings, "--set"))
     write(kubernetes(facts, values, TrainingJob(name, command, nodes, cards, resource)), output_file)

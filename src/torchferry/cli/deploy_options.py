@@ -16,13 +16,22 @@ from torchferry.backends import registry
 from torchferry.backends.deployment import DeployValue
 from torchferry.cli.completion import Function, target_option
 from torchferry.cli.writing import writable
-from torchferry.core.errors import UsageError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import language, say
 from torchferry.deploy import playing, records
 from torchferry.deploy.bundle import Bundle, read_bundle
 from torchferry.deploy.inventory import PlayOptions
-from torchferry.deploy.plan import DeployPlan, StepChoice, check_value, facts_of, make_plan, unknown_values
+from torchferry.deploy.plan import (
+    PLUGIN_VERSION,
+    DeployPlan,
+    StepChoice,
+    check_value,
+    facts_of,
+    make_plan,
+    unknown_values,
+)
 from torchferry.deploy.progress import DeployProgress
+from torchferry.deploy.report import failure_lines, table_lines
 
 _PLAN = (
     target_option(required=True),
@@ -35,16 +44,13 @@ _PLAN = (
     click.option("--timeout", "timeouts", multiple=True, metavar="STEP=SECONDS", help="Time limit of a step."),
     click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output."),
 )
-_HOSTS = (
-    click.option(
-        "-i",
-        "--inventory",
-        required=True,
-        type=click.Path(exists=True, path_type=Path),
-        help="The hosts, as Ansible's inventory: INI, YAML or a folder.",
-    ),
-    click.option("--limit", default="", metavar="HOSTS", help="Only these hosts or groups, as Ansible takes them."),
-    click.option("--forks", type=click.IntRange(1, 1000), default=25, show_default=True, help="Hosts at once."),
+LIMIT = click.option("--limit", default="", metavar="HOSTS", help="Only these hosts or groups, as Ansible takes them.")
+VAULT = click.option(
+    "--vault-password-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the password of Ansible's vault.",
+)
+TREE = (
     click.option(
         "--tree-above",
         type=click.IntRange(1),
@@ -61,13 +67,21 @@ _HOSTS = (
         metavar="HOSTS",
         help="Hosts that each host of the tree sends to.",
     ),
+)
+_HOSTS = (
+    click.option(
+        "-i",
+        "--inventory",
+        required=True,
+        type=click.Path(exists=True, path_type=Path),
+        help="The hosts, as Ansible's inventory: INI, YAML or a folder.",
+    ),
+    LIMIT,
+    click.option("--forks", type=click.IntRange(1, 1000), default=25, show_default=True, help="Hosts at once."),
+    *TREE,
     click.option("-k", "--ask-pass", is_flag=True, help="Ask for the password of the account on the hosts."),
     click.option("-K", "--ask-become-pass", is_flag=True, help="Ask for the password of sudo on the hosts."),
-    click.option(
-        "--vault-password-file",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="File with the password of Ansible's vault.",
-    ),
+    VAULT,
     click.option(
         "--events",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -118,7 +132,14 @@ class DeployChoices:
             hosts = playing.play(self.plan, self.hosts, mode, take)
         if mode != "survey":
             record = records.RunRecord(action, self.plan.target, begun, records.now(), hosts)
-            records.write_record(self.record, record)
+            try:
+                records.write_record(self.record, record)
+            except TorchferryError:  # what the hosts came to is said all the same
+                click.echo("\n".join(table_lines(self.plan, hosts, self.lang)), err=True)
+                for failed in (host.failed for host in hosts.values() if host.failed is not None):
+                    click.echo("\n".join(failure_lines(self.plan, failed, self.lang)), err=True)
+                events.end(hosts)
+                raise
         events.end(hosts)
         return hosts
 
@@ -146,7 +167,8 @@ def plan_options(*, hosts: bool) -> Callable[[Function], Function]:
             limits = {name: _seconds(name, text) for name, text in assignments(timeouts, "--timeout").items()}
             names = tuple(name.strip() for name in only.split(",") if name.strip())
             read = read_bundle(bundle) if bundle is not None else None
-            name = target_name(target)
+            name, version = target_and_version(target)
+            given = with_version(given, version)
             given = {**_asked(name, read, given, lang), **given}
             plan = make_plan(name, read, given, StepChoice(from_stage, names, limits))
             return function(choices=DeployChoices(plan, options, lang, events), **others)
@@ -159,9 +181,39 @@ def plan_options(*, hosts: bool) -> Callable[[Function], Function]:
     return decorate
 
 
-def target_name(target: str) -> str:
-    """Return the name of a target that was given by its name or an alias, with or without a version."""
-    return registry.choose(target).backend.NAME
+def target_and_version(target: str) -> tuple[str, str]:
+    """Return the name of a target that was given by its name or an alias, and the plugin's version (empty: none)."""
+    choice = registry.choose(target)
+    return choice.backend.NAME, choice.version
+
+
+def target_alone(target: str) -> str:
+    """Return the name of a target where the plugin's version decides nothing.
+
+    Raises:
+        UsageError: a version was given.
+    """
+    name, version = target_and_version(target)
+    if version:
+        raise UsageError(
+            say("the version {version} decides nothing here: the plugin comes with the image", version=version),
+            say("name the image that has it: --set image=..."),
+        )
+    return name
+
+
+def with_version(given: dict[str, str], version: str) -> dict[str, str]:
+    """Return settings with the plugin's version that was given beside the target.
+
+    Raises:
+        UsageError: the settings have another one.
+    """
+    if given.get(PLUGIN_VERSION, version) != version and version:
+        raise UsageError(
+            say("two versions of the plugin: {one} and {other}", one=version, other=given[PLUGIN_VERSION]),
+            say("give one of them"),
+        )
+    return {**given, PLUGIN_VERSION: version} if version else given
 
 
 def assignments(texts: tuple[str, ...], option: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`torchferry deploy plan`: every command that a run would send, before it is sent."""
+"""`torchferry deploy plan`: every command that a run would send, before it is sent, and to which hosts."""
 
 from __future__ import annotations
 
@@ -6,16 +6,27 @@ from pathlib import Path
 
 import click
 
-from torchferry.cli.deploy_options import DeployChoices, plan_options
+from torchferry.cli.deploy_options import LIMIT, TREE, VAULT, DeployChoices, plan_options
 from torchferry.cli.writing import creatable
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.deploy.playbook import write_project
-from torchferry.deploy.report import plan_lines
+from torchferry.deploy.inventory import PlayOptions, inventory_hosts
+from torchferry.deploy.playbook import tree, write_project
+from torchferry.deploy.report import host_lines, plan_lines
 
 
 @click.command("plan")
 @plan_options(hosts=False)
+@click.option(
+    "-i",
+    "--inventory",
+    type=click.Path(exists=True, path_type=Path),
+    help="Also say to which hosts of this inventory it goes; none of them is asked.",
+)
+@LIMIT
+@VAULT
+@TREE[0]
+@TREE[1]
 @click.option(
     "-o",
     "--output",
@@ -23,21 +34,39 @@ from torchferry.deploy.report import plan_lines
     callback=creatable,
     help="Write the playbook into this new folder instead.",
 )
-def command(choices: DeployChoices, output: Path | None) -> None:
+def command(
+    choices: DeployChoices,
+    inventory: Path | None,
+    limit: str,
+    vault_password_file: Path | None,
+    tree_above: int,
+    tree_width: int,
+    output: Path | None,
+) -> None:
     """Print every command that `run` would send to a host, with what it asks first, and its source.
 
-    With -o the playbook is written, with one script a step, to be read or to be run with `ansible-playbook`.
+    With -i the hosts are named, and which of them pass files on. With -o the playbook is written, with one script a
+    step, to be read or to be run with `ansible-playbook`.
 
     \b
     torchferry deploy plan -t NAME -b bundle
+    torchferry deploy plan -t NAME -b bundle -i hosts.ini --limit node7
     torchferry deploy plan -t NAME -b bundle -o playbook
     """
+    if inventory is None and (limit or vault_password_file is not None):
+        raise UsageError(say("--limit and --vault-password-file say which hosts of -i are meant"), say("add -i"))
+    hosts: list[str] = []
+    if inventory is not None:
+        hosts = list(inventory_hosts(PlayOptions(inventory, limit, vault_password_file=vault_password_file)))
+    places = tree(hosts, tree_width) if len(hosts) > tree_above else None
     if output is None:
+        if hosts:
+            click.echo("\n".join(host_lines(hosts, places, choices.lang)) + "\n")
         click.echo("\n".join(plan_lines(choices.plan, choices.lang)))
         return
     try:
         output.mkdir(parents=True)
     except FileExistsError:
         raise UsageError(say("{path} exists; name a new folder", path=output)) from None
-    play = write_project(choices.plan, output, "run")
+    play = write_project(choices.plan, output, "run", places)
     click.echo(str(play))

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from torchferry.cli.completion import target_option
-from torchferry.cli.deploy_options import print_json, target_name
+from torchferry.cli.deploy_options import print_json, target_and_version
 from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
@@ -40,7 +40,7 @@ def command(target: str, inventory: Path, output_format: str, output_file: Path 
     torchferry deploy report -t NAME -i hosts.ini -f html -o report.html
     """
     lang = lang or language()
-    name = target_name(target)
+    name = target_and_version(target)[0]
     runs = records.read_records(records.record_file(name, inventory))
     if not runs:
         raise UsageError(say("nothing was run yet"))

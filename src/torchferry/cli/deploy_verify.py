@@ -66,7 +66,7 @@ def command(
     if asks_cluster:
         answers = collective_play.ask(plan, choices.hosts, round_timeout, lambda task: click.echo(task, err=True))
         findings = collective.judge(answers, at_least)
-        unjudged = collective.not_judged(answers, findings, at_least)
+        unjudged = collective.not_judged(answers, at_least)
         document["collective"] = collective.document(answers, findings, unjudged, lang)
     elif probes and any(planned.step.stage == "verify" for planned in plan.planned):
         there = [name for name, host in hosts.items() if host.failed is None and _has_container(host)]

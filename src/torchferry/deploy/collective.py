@@ -7,7 +7,7 @@ that answers badly on all of its links is named itself; a link is named where bo
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torchferry.core.messages import Message, say, say_plural
@@ -143,18 +143,17 @@ def judge(answers: ClusterAnswers, at_least: float = 0.0) -> list[ClusterFinding
         named.add(host)
     alone = [link for link in bad if not {link.first, link.second} & named]
     findings += [ClusterFinding("link", f"{link.first} - {link.second}", bad[link]) for link in alone]
-    findings += _card_findings(answers.cards, named)
+    findings += _card_findings(answers, named)
     if answers.everyone is not None and answers.everyone.error:
         findings.append(ClusterFinding("cluster", "*", say("all cards: {error}", error=answers.everyone.error)))
     return findings
 
 
-def not_judged(answers: ClusterAnswers, findings: Sequence[ClusterFinding], at_least: float = 0.0) -> list[Unjudged]:
+def not_judged(answers: ClusterAnswers, at_least: float = 0.0) -> list[Unjudged]:
     """Return the links and cards that answered, but whose figures nothing was compared with.
 
     Args:
         answers: What the hosts answered.
-        findings: What `judge` said of them; cards of a host that it names are not asked after.
         at_least: As `judge` was given it; it judges the bandwidth of a link, and nothing else.
     """
     found = []
@@ -172,8 +171,8 @@ def not_judged(answers: ClusterAnswers, findings: Sequence[ClusterFinding], at_l
             names=", ".join(links),
         )
         found.append(Unjudged("link", links, ("bandwidth", "latency"), reason))
-    named = {row.name for row in findings if row.kind == "host"}
-    cards = tuple(f"{row.host} {row.card}".strip() for row in answers.cards if row.compute_ms and row.host not in named)
+    heard = [row for row in answers.cards if row.compute_ms and row.host not in answers.silent]
+    cards = tuple(f"{row.host} {row.card}".strip() for row in heard)
     if 0 < len(cards) < COMPARED:
         reason = say(
             "the speed of {names} was not judged: fewer than three cards answered, which does not say what is usual",
@@ -205,15 +204,16 @@ def _link_problem(answer: LinkAnswer, answers: ClusterAnswers, at_least: float) 
     return None
 
 
-def _card_findings(cards: Iterable[CardAnswer], named: set[str]) -> Iterator[ClusterFinding]:
+def _card_findings(answers: ClusterAnswers, named: set[str]) -> Iterator[ClusterFinding]:
     seen: set[tuple[str, str]] = set()
-    rows = [row for row in cards if row.host not in named]
+    rows = [row for row in answers.cards if row.host not in answers.silent]
     times = [row.compute_ms for row in rows if row.compute_ms]
     usual = statistics.median(times) if len(times) >= COMPARED else 0.0
     for row in rows:
         message = None
         if row.error:
-            message = say("broken: {error}", error=row.error)
+            # what is known of the host may be the reason; a product needs no link, so its time is the card's alone
+            message = say("broken: {error}", error=row.error) if row.host not in named else None
         elif usual and row.compute_ms > usual / SLOW:
             message = say(
                 "slow: a product takes {found} ms, others take {usual}",

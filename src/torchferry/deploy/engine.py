@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from torchferry.core.errors import UsageError
@@ -31,20 +30,13 @@ def ansible(program: str) -> str:
     return path
 
 
-def environment(configuration: Path = CONFIGURATION, passwords: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables that a program of Ansible sees.
-
-    Args:
-        configuration: Its `ansible.cfg`.
-        passwords: What the user typed, by what it is for.
-    """
+def environment(configuration: Path = CONFIGURATION) -> dict[str, str]:
+    """Return the variables that a program of Ansible sees, with its `ansible.cfg`; none of them is a secret."""
     variables = {**os.environ, "PATH": _path(), "LC_ALL": "C.UTF-8"}
     for name in [name for name in variables if name.startswith("ANSIBLE_") and name != "ANSIBLE_COLLECTIONS_PATH"]:
         del variables[name]  # what a shell sets for other playbooks
     variables["ANSIBLE_CONFIG"] = str(configuration)
     variables["ANSIBLE_HOST_KEY_CHECKING"] = "True"  # ansible-runner turns it off where nobody says anything
-    if passwords and "ssh" in passwords:  # for what is sent beside Ansible's own connection
-        variables["SSHPASS"] = passwords["ssh"]
     return variables
 
 

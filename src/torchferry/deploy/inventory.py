@@ -86,6 +86,11 @@ def inventory_hosts(options: PlayOptions) -> dict[str, dict[str, Any]]:
     for name in hosts:
         if "{{" in name or "{%" in name:  # Ansible would fill it in wherever the name stands
             raise UsageError(say("the inventory {path} has a template as the name of a host", path=options.inventory))
+        if "/" in name or name in (".", ".."):  # Ansible's plugins make names of files of it
+            raise UsageError(
+                say("the inventory {path} has a path as the name of a host: {name}", path=options.inventory, name=name),
+                say("give it a name, and its address as ansible_host"),
+            )
     return hosts
 
 

@@ -10,6 +10,7 @@ from torchferry.backends.deployment import STAGES
 from torchferry.core.messages import say, say_plural
 from torchferry.core.web_page import web_page
 from torchferry.deploy.plan import DeployPlan
+from torchferry.deploy.playbook import SURVEY
 from torchferry.deploy.playing import HostOutcome, StepOutcome
 from torchferry.deploy.records import RunRecord
 from torchferry.deploy.report import failure_lines, status_text, worst
@@ -18,7 +19,8 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 78rem; padding: 0 1rem; color: #1c2430 }
 h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin-top: 2rem }
 table { border-collapse: collapse } th, td { border: 1px solid #cfd6df; padding: .25rem .6rem; text-align: left }
-td.number { text-align: right } .wide { overflow-x: auto } pre { background: #f3f5f8; padding: .8rem; overflow-x: auto }
+td.number { text-align: right } .wide { overflow-x: auto } .stages td { white-space: nowrap }
+pre { background: #f3f5f8; padding: .8rem; white-space: pre-wrap; overflow-wrap: anywhere }
 .ok { background: #eef1f4 } .changed { background: #d7f0dd } .todo { background: #fff4cc }
 .failed, .unreachable { background: #fbd9d9; font-weight: 600 }
 @media (prefers-color-scheme: dark) {
@@ -66,15 +68,16 @@ def _stages(record: RunRecord, plan: DeployPlan, lang: str) -> Iterator[str]:
     """Yield the table of hosts by stages: the worst of its steps, and the seconds of all of them."""
     by_host = {name: _by_stage(host, plan) for name, host in record.hosts.items()}
     stages = [stage for stage in ("", *STAGES) if any(stage in steps for steps in by_host.values())]
-    heads = "".join(f"<th>{escape(stage or '-')}</th>" for stage in stages)
-    yield f'<div class="wide"><table><tr><th>{escape(say("host").render(lang))}</th>{heads}</tr>'
+    heads = "".join(f"<th>{escape(stage or SURVEY)}</th>" for stage in stages)
+    yield f'<div class="wide"><table class="stages"><tr><th>{escape(say("host").render(lang))}</th>{heads}</tr>'
     for name, steps in by_host.items():
         cells = []
         for stage in stages:
             status = worst(step.status for step in steps.get(stage, ()))
             seconds = sum(step.seconds for step in steps.get(stage, ()))
-            text = f"{status_text(status).render(lang)} ({seconds:.0f} s)" if status else ""
-            cells.append(f'<td class="{status}">{escape(text)}</td>')
+            text = escape(status_text(status).render(lang)) if status else ""
+            took = f"<br>{seconds:.0f} s" if seconds else ""  # what is looked at together with others has no time
+            cells.append(f'<td class="{status}">{text}{took}</td>')
         yield f"<tr><th>{escape(name)}</th>{''.join(cells)}</tr>"
     yield "</table></div>"
 

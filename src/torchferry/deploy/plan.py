@@ -19,6 +19,9 @@ _STEP = translatable("step or stage")
 _SETTING = translatable("setting")
 _FILE = translatable("file of a bundle")
 
+PLUGIN_VERSION = "plugin_version"
+"""The setting that says which version of the plugin the container is to have."""
+
 STATE = "/var/lib/torchferry"
 """Folder on hosts and in containers: `<target>/state` for what torchferry remembers, `<target>/bundle` for files."""
 
@@ -144,7 +147,7 @@ def make_plan(
     left_out: list[LeftOutStep] = []
     for step in facts.steps:
         reason = _reason_to_leave_out(facts, step, values, files)
-        if step.id not in wanted:
+        if step.id not in wanted or (step.when[1] is None and not values[step.when[0]]):
             left_out.append(LeftOutStep(step, say("it was not chosen"), chosen=False))
         elif reason is not None:
             left_out.append(LeftOutStep(step, reason))
@@ -160,9 +163,7 @@ def settled(facts: Deployment, given: Mapping[str, str]) -> dict[str, str]:
     Raises:
         UsageError: one is unknown, wrong, or has neither a default nor a value.
     """
-    for name in given:
-        if facts.value(name) is None:
-            raise unknown_name(_SETTING, name, [value.name for value in facts.values])
+    check_given(facts, given)
     values = {value.name: given.get(value.name, value.default) for value in facts.values}
     missing = [value for value in facts.values if values[value.name] is None]
     if missing:
@@ -173,9 +174,16 @@ def settled(facts: Deployment, given: Mapping[str, str]) -> dict[str, str]:
             ),
             say("give each as {example}", example=" ".join(f"--set {value.name}=..." for value in missing)),
         )
-    for value in facts.values:
-        check_value(value, values[value.name] or "")
     return {name: text or "" for name, text in values.items()}
+
+
+def check_given(facts: Deployment, given: Mapping[str, str]) -> None:
+    """Raise a `UsageError` where a setting that was given is unknown or wrong."""
+    for name, text in given.items():
+        value = facts.value(name)
+        if value is None:
+            raise unknown_name(_SETTING, name, [value.name for value in facts.values])
+        check_value(value, text)
 
 
 def unknown_values(facts: Deployment, given: Collection[str]) -> list[DeployValue]:
@@ -208,6 +216,7 @@ def _settings(
             variables[f"{file.variable}_SHA256"] = bundled.sha256
     variables["ARCHITECTURE"], variables["CARDS"] = facts.architecture, facts.cards
     variables["MODULE"] = facts.module
+    variables["INTERPRETER"], variables["PLUGIN"] = facts.interpreter, registry.load(target).PLUGIN
     driver = machine.facts(registry.load(target)).driver
     variables["PCI_VENDOR"], variables["PCI_DEVICES"] = driver.pci_vendor, " ".join(driver.pci_devices)
     brings = any(step.stage == "driver" and step.needs and set(step.needs) <= files.keys() for step in facts.steps)
@@ -258,7 +267,7 @@ def _reason_to_leave_out(
     facts: Deployment, step: DeployStep, values: Mapping[str, str], files: Mapping[str, BundledFile]
 ) -> Message | None:
     setting, wanted = step.when
-    if setting and values[setting] != wanted:
+    if setting and wanted is not None and values[setting] != wanted:
         return say("{name} is {value}", name=setting, value=values[setting])
     missing = [name for name in step.needs if name not in files]
     if not missing:

@@ -19,12 +19,14 @@ from torchferry.deploy.engine import CONFIGURATION
 from torchferry.deploy.plan import DeployPlan, PlannedStep, bundle_part, project_folder
 
 SURVEY = "survey"
-SEND_SUFFIX = "-send"
+
+TYPED = "torchferry_password"
+"""The variable that has the password of `--ask-pass` for what is sent beside Ansible's own connection."""
 
 _CONNECTION = (
     "{{ ['sh', '-c'] if ansible_connection | default('') == 'local' else "
-    "(['sshpass', '-e'] if ansible_password is defined or ansible_ssh_pass is defined "
-    "or lookup('ansible.builtin.env', 'SSHPASS') else []) "
+    "(['sshpass', '-d', '3'] if ansible_password is defined or ansible_ssh_pass is defined "
+    f"or {TYPED} is defined else []) "
     "+ ['ssh', '-o', 'ServerAliveInterval=15', '-o', 'ServerAliveCountMax=8'] "
     "+ ['-p', ansible_port | default(22) | string] "
     "+ (['-i', ansible_ssh_private_key_file] "
@@ -34,7 +36,10 @@ _CONNECTION = (
     "+ (['-l', ansible_user] if ansible_user is defined else []) "
     "+ ['--', ansible_host | default(inventory_hostname)] }}"
 )
-"""The words that reach a host's shell, of the variables that Ansible's own connection takes; `@` precedes several."""
+"""The words that reach a host's shell, of the variables that Ansible's own connection takes; `@` precedes several.
+
+A password is on descriptor 3: others can read the words of a command, and the variables of a process stay readable.
+"""
 
 _MISSING = (
     "{{ torchferry_survey.stdout_lines | select('match', '^[0-9]+ [^ ]+ [1-9]') | map('split', ' ') | map(attribute=1) "

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import os
+import re
 import shlex
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +26,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.deploy.engine import ansible, environment
 from torchferry.deploy.inventory import PlayOptions, hidden_texts, inventory_hosts, masked
 from torchferry.deploy.plan import DeployPlan
-from torchferry.deploy.playbook import SURVEY, tree, write_project
+from torchferry.deploy.playbook import SURVEY, TYPED, tree, write_project
 from torchferry.deploy.temporary import own_folder
 
 STATUSES = ("ok", "changed", "failed", "unreachable", "todo")
@@ -88,7 +92,7 @@ def play(plan: DeployPlan, options: PlayOptions, mode: str, on_outcome: OnOutcom
     """
     program = ansible("ansible-playbook")
     hosts = inventory_hosts(options)
-    with own_folder("torchferry-deploy-") as folder:
+    with _room(), own_folder("torchferry-deploy-") as folder:
         project = folder / "project"
         project.mkdir()
         places = tree(list(hosts), options.tree_width) if len(hosts) > options.tree_above else None
@@ -142,7 +146,7 @@ def run_tasks(
             on_result(TaskResult(data["host"], data.get("task", ""), kind, masked(_text_of(result), hidden)))
         return False
 
-    with own_folder("torchferry-deploy-") as folder:
+    with _room(), own_folder("torchferry-deploy-") as folder:
         project = folder / "project"
         project.mkdir()
         write(project)
@@ -279,8 +283,8 @@ def _run(
     if options.vault_password_file is not None:
         arguments += ["--vault-password-file", str(options.vault_password_file.resolve())]
     patterns = {"ssh": r"SSH password:\s*?$", "become": r"(?:BECOME|SUDO) password[^:]*:\s*?$"}
-    variables = environment(project / "ansible.cfg", options.passwords)
-    with _as_environment(variables):
+    variables = environment(project / "ansible.cfg")
+    with _as_environment(variables), _told(folder, options.passwords) as more:
         # the configuration takes the passwords, and unlike `ansible_runner.run` writes them nowhere
         configuration = RunnerConfig(
             private_data_dir=str(folder),
@@ -289,8 +293,9 @@ def _run(
             inventory=str(options.inventory.resolve()),
             limit=options.limit or None,
             forks=options.forks,
-            cmdline=shlex.join(arguments),
+            cmdline=shlex.join([*arguments, *more]),
             quiet=True,
+            fact_cache_type="memory",  # in files, whose names are those of hosts, nobody looks for them again
             passwords={patterns[name]: password for name, password in options.passwords.items()},
             envvars={name: text for name, text in variables.items() if name.startswith("ANSIBLE_")},
         )
@@ -309,6 +314,42 @@ def _run(
         except (OSError, AttributeError, TypeError):
             text = ""
     return str(status), text
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    """Say where this machine cannot keep what a run needs while it goes."""
+    try:
+        yield
+    except OSError as error:
+        several = re.search(r"\[Errno \d+\] ([^:'\"]+)", str(error))  # shutil names all files that could not be copied
+        problem = error.strerror or (several[1] if several else error)
+        raise TorchferryError(
+            say("cannot write below {folder}: {error}", folder=tempfile.gettempdir(), error=problem),
+            say("free space there, or name another folder with TMPDIR; then run the same command again"),
+        ) from error
+
+
+@contextmanager
+def _told(folder: Path, passwords: Mapping[str, str]) -> Iterator[list[str]]:
+    """Yield options with which Ansible reads the typed password of the account, once, out of a pipe in our folder.
+
+    What is sent beside Ansible's own connection needs it, and neither variables of a process nor files are to have it.
+    """
+    if "ssh" not in passwords:
+        yield []
+        return
+    pipe = folder / "variables"
+    os.mkfifo(pipe, 0o600)
+    text = json.dumps({TYPED: {"__ansible_unsafe": passwords["ssh"]}})
+    teller = threading.Thread(target=lambda: pipe.write_text(text, encoding="utf-8"), daemon=True)
+    teller.start()
+    try:
+        yield ["--extra-vars", f"@{pipe}"]
+    finally:
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # Ansible may have ended without reading it
+        teller.join()
+        os.close(reader)
 
 
 @contextmanager

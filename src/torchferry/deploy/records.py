@@ -63,8 +63,12 @@ def write_record(path: Path, record: RunRecord) -> None:
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with path.open("ab", buffering=0) as file:  # in one piece: another run may write its own at the same time
-            file.write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
+        with path.open("ab+", buffering=0) as file:  # in one piece: another run may write its own at the same time
+            file.seek(max(0, file.tell() - 1))
+            cut_off = file.read(1) not in (b"", b"\n")  # a row that did not fit on the disk takes no other with it
+            line = f"{chr(10) * cut_off}{json.dumps(row, ensure_ascii=False)}\n".encode()
+            if file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
         raise TorchferryError(say("cannot write {path}: {error}", path=path, error=error.strerror)) from None
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torchferry.backends.deployment import STAGES
 from torchferry.core.messages import Message, display_width, say, say_plural, translatable
 from torchferry.deploy.hints import explain
 from torchferry.deploy.plan import LOGS, DeployPlan, PlannedStep
+from torchferry.deploy.playbook import TreePlace
 from torchferry.deploy.playing import HostOutcome, StepOutcome
 from torchferry.deploy.records import RunRecord, outcome_row
 
 _SIGNS = {"ok": "=", "changed": "+", "failed": "x", "unreachable": "x", "todo": "."}
 _WORST = ("failed", "unreachable", "todo", "changed", "ok")
+
+_WIDEST = 400
+"""Letters of a line that are shown of what a step said: a progress bar can be of any length."""
 
 _LEGEND = say("= nothing to do, + changed, . not done, x failed; a stage shows the worst of its steps")
 _STATUSES = {
@@ -29,6 +33,20 @@ _STATUSES = {
 def status_text(status: str) -> Message:
     """Return a status as a reader sees it."""
     return say(_STATUSES[status])
+
+
+def host_lines(hosts: Sequence[str], places: Mapping[str, TreePlace] | None, lang: str) -> Iterator[str]:
+    """Yield to which hosts a run goes, and, where they pass files on, who sends to whom."""
+    yield say_plural(
+        "{count} host: {names}", "{count} hosts: {names}", count=len(hosts), names=", ".join(hosts)
+    ).render(lang)
+    senders: dict[str, list[str]] = {}
+    for host, place in (places or {}).items():
+        senders.setdefault(place.parent, []).append(host)
+    for sender, receivers in senders.items():
+        names = ", ".join(receivers)
+        line = say("{host} sends to {names}", host=sender, names=names)
+        yield "  " + (line if sender else say("this machine sends to {names}", names=names)).render(lang)
 
 
 def plan_lines(plan: DeployPlan, lang: str) -> Iterator[str]:
@@ -112,7 +130,7 @@ def failure_lines(plan: DeployPlan, outcome: StepOutcome, lang: str) -> Iterator
     title = step.title.render(lang) if step else outcome.step
     yield say("{host}: {step} failed: {title}", host=outcome.host, step=outcome.step, title=title).render(lang)
     for line in outcome.output.strip().splitlines()[-12:]:
-        yield f"    {line}"
+        yield f"    {line if len(line) <= _WIDEST else '...' + line[-_WIDEST:]}"
     explanation = explain(plan.facts, outcome.step, outcome.output)
     if explanation is None:
         yield "  " + say("cause: not known; what it said is all there is").render(lang)

@@ -19,11 +19,10 @@ BUSY = "TORCHFERRY failed: a process uses a card"
 
 _LOOK = """\
 look() { # NUMBER STEP TEXT
-  output=$(test ! -e "$STATE/begun.$2" || { echo "the step began and did not end"; exit 1; }
+  output=$({ test ! -e "$STATE/begun.$2" || { echo "the step began and did not end"; exit 1; }
     timeout -k 10 180 bash -c "$SETTINGS
-$3" "$2" </dev/null 2>&1)
-  ended=$?
-  printf '%s %s %s %s\\n' "$1" "$2" "$ended" "$(printf '%s' "$output" | tail -c 2000 | base64 | tr -d '\\n')"
+$3" "$2" </dev/null; } 2>&1 | tail -c 2000 | base64 | tr -d '\\n'; exit "${PIPESTATUS[0]}")
+  printf '%s %s %s %s\\n' "$1" "$2" "$?" "$output"
 }
 export PYTHONDONTWRITEBYTECODE=1
 """

@@ -8,6 +8,9 @@ $1" "$STEP" </dev/null 9>&-
 complete() { # a step that began and did not end is not complete, whatever its check says
   test ! -e "$STATE/begun.$STEP" && script "$CHECK" 180 > "$work/check" 2>&1
 }
+end_of() { # FILE: its last lines. One can be as long as a progress bar, and lack its end, which what we say next must not share
+  tail -c 20000 "$1" 2>/dev/null | tail -n 25 | sed '$a\'
+}
 failed() {
   # what was cut off by a full disk often says something else, or nothing; its log may have been cut off too
   for folder in "$STATE" "$LOGS" /tmp /usr/local; do
@@ -25,7 +28,7 @@ case ${1:-} in
 check)
   complete && exit 0
   test -e "$STATE/begun.$STEP" && echo "the step began and did not end"
-  tail -n 25 "$work/check" 2>/dev/null
+  end_of "$work/check"
   exit 1
   ;;
 run | undo)
@@ -41,7 +44,7 @@ log=$LOGS/$STEP.log
 if test "$1" = undo; then
   grep -qx "$STEP" "$STATE/changed" 2>/dev/null || { echo "TORCHFERRY unchanged"; exit 0; }
   if test -n "$BUSY" && script "$BUSY" 60 >/dev/null 2>&1; then failed "a process uses a card"; fi
-  script "$UNDO" "$TIMEOUT" >> "$log" 2>&1 || { tail -n 25 "$log"; failed "it could not be taken back"; }
+  script "$UNDO" "$TIMEOUT" >> "$log" 2>&1 || { end_of "$log"; failed "it could not be taken back"; }
   grep -vx "$STEP" "$STATE/changed" > "$work/changed"
   # what is left to be taken back must outlive a full disk
   { cp "$work/changed" "$STATE/changed.new" && mv "$STATE/changed.new" "$STATE/changed"; } || failed "its state cannot be written"
@@ -55,7 +58,7 @@ if complete; then
   exit 0
 fi
 if test -z "$RUN"; then
-  tail -n 25 "$work/check"
+  end_of "$work/check"
   failed "the check is not met"
 fi
 if test -n "$BUSY" && script "$BUSY" 60 >/dev/null 2>&1; then failed "a process uses a card"; fi
@@ -66,7 +69,7 @@ sync "$STATE/changed" "$STATE/begun.$STEP" 2>/dev/null
 test -e "$log" && mv -f "$log" "$log.1"
 script "$RUN" "$TIMEOUT" > "$log" 2>&1
 ended=$?
-tail -n 25 "$log"
+end_of "$log"
 case " $OK_RC " in
 *" $ended "*) ;;
 *)
@@ -80,7 +83,7 @@ left=$RETRIES
 until complete; do
   if test "$left" -le 0; then
     : > "$STATE/begun.$STEP"
-    tail -n 25 "$work/check"
+    end_of "$work/check"
     failed "ended with $ended, but the check is still not met"
   fi
   left=$((left - 1))
