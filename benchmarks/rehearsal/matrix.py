@@ -16,6 +16,7 @@ import json
 import math
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import time
@@ -159,7 +160,10 @@ def reference(environment: Environment, port: int) -> Reference:
 
 
 def two_ranks(environment: Environment, port: int) -> list[str]:
-    """Return what starts a program in two processes."""
+    """Return what starts a program in two processes, which meet at a port: 0 is one that is free."""
+    if not port:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
     return [str(environment.python), "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(port)]
 
 
@@ -336,7 +340,7 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", choices=WAYS + TRANSFERRED, default=WAYS + TRANSFERRED, help="run them so")
     parser.add_argument("--keep", action="store_true", help="keep environments and torch's wheels")
     parser.add_argument("--pages", action="store_true", help="run nothing: write the pages from the results")
-    parser.add_argument("--port", type=int, default=29400, help="the port that ranks meet at")
+    parser.add_argument("--port", type=int, default=0, help="the port that ranks meet at; by itself one that is free")
     options = parser.parse_args()
     wanted = [
         case
