@@ -425,6 +425,29 @@ def test_a_hand_over_reads_what_was_judged_on_the_card(tmp_path: Path) -> None:
     assert read.versions["python"]
 
 
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    out = tmp_path / "evidence"
+    program = f"""
+import os, pathlib, signal
+from torchferry.acceptance import evidence
+with evidence.gathered(pathlib.Path({str(out)!r})) as folder:
+    (folder / "log").write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", program], check=False)
+    (left,) = tmp_path.iterdir()
+    others = [tmp_path / ".evidence.notes.torchferry", tmp_path / ".evidence.aaaaaaaa.torchferry"]
+    for each in others:  # a name, or a mode, that is not ours
+        each.mkdir(mode=0o755)
+    (tmp_path / ".evidence.bbbbbbbb.torchferry").symlink_to(others[0])
+    with evidence.gathered(out) as first, evidence.gathered(out) as second:
+        assert not left.exists()
+        assert first.exists()  # the second run is beside it, and does not take it for a killed one's
+        assert second.exists()
+        kept = {first.name, second.name, *(each.name for each in others), ".evidence.bbbbbbbb.torchferry"}
+        assert {each.name for each in tmp_path.iterdir()} == kept
+
+
 def test_memory_without_a_limit_is_not_green(tmp_path: Path) -> None:
     peak, growth, host = memory(situation(tmp_path, rows(0.01, 2000.0)))
     assert [gate.status.value for gate in (peak, growth, host)] == ["not-judged", "red", "green"]

@@ -199,6 +199,26 @@ def test_what_cannot_be_examined(tmp_path: Path) -> None:
     assert message.startswith("torchferry: no target is named; use `--target`")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("Content-Length: -5\r\n\r\n{}", "in bytes as '-5'"),
+        ("Content-Length: 0\r\n\r\n{}", "in bytes as '0'"),
+        (f"content-length: {'9' * 5000}\r\n\r\n{{}}", "at most: 268435456"),
+        ("Content-Length: 99999999999\r\n\r\n{}", "at most: 268435456"),
+        ("Content-Length: 20\r\n\r\n{}", "at byte 2 of 20"),
+        ('{"jsonrpc": "2.0"}\r\n', "an editor starts `torchferry lsp`"),
+        ("x" * 100_000, "is not the Language Server Protocol"),
+    ],
+)
+def test_an_input_that_no_editor_writes_ends_the_server_with_a_message(given: str, said: str) -> None:
+    ended = torchferry("lsp", "-t", "npu", "--lang", "en", given=given)
+    assert ended.returncode == 2
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert len(ended.stderr) < 500
+
+
 _TEXTS = st.lists(st.sampled_from("ab\n"), max_size=40).map("".join)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -133,6 +134,9 @@ def test_a_client_that_may_only_read(project: Path, tmp_path: Path) -> None:
         assert "null character" in await refusal(client, "preview_fixes", select="DEV\0")
         assert "at most: 65536" in await refusal(client, "explain_name", name="x" * 3_000_000)
         assert "did you mean `EXT101`" in await refusal(client, "explain_rule", code="DEX101")
+        for tool, given in tools.items():  # a client that writes `paths` for `path` would be told of another folder
+            assert given.input_schema["additionalProperties"] is False, tool
+        assert re.search(r"\bpaths\b.*not permitted", await refusal(client, "scan", paths="absent"), re.DOTALL)
         assert "is not a folder with a record" in await refusal(client, "compare_records", reference=".", other=".")
         assert "nown tool" in await refusal(client, "apply_fixes")
 

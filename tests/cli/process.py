@@ -15,12 +15,12 @@ def interruptible(command: list[str]) -> list[str]:
 
 
 def torchferry(
-    *arguments: object, cwd: Path | None = None, env: dict[str, str] | None = None
+    *arguments: object, cwd: Path | None = None, env: dict[str, str] | None = None, given: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command; output is text, the environment has no language and no colour of its own."""
+    """Run a command; output is text, the environment has no language and no colour of its own; `given` is its input."""
     settings = {name: os.environ[name] for name in ("PATH", "XDG_STATE_HOME")}
     settings |= {"LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **(env or {})}
     return subprocess.run(
         [sys.executable, "-m", "torchferry", *map(str, arguments)],
-        cwd=cwd, env=settings, capture_output=True, text=True, check=False,
+        cwd=cwd, env=settings, input=given, capture_output=True, text=True, check=False,
     )  # fmt: skip

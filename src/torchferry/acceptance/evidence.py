@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import math
@@ -10,6 +11,7 @@ import os
 import platform
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
@@ -32,6 +34,9 @@ SCHEMA = 1
 KIND = "torchferry accept"
 FILE = "evidence.json"
 PAGE = "index.html"
+
+_GATHERING = ".torchferry"
+"""How the name of a folder ends in which evidence is gathered."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -180,7 +185,8 @@ def _versions(situation: Situation) -> dict[str, str]:
 def gathered(out: Path) -> Iterator[Path]:
     """Yield a new folder beside `out` in which evidence is gathered; at the end of the block it takes that place.
 
-    Where the block ends with an error, nothing of it is left, and `out` is as it was.
+    Where the block ends with an error, nothing of it is left, and `out` is as it was. What a run left that was killed
+    goes before the next one: whoever gathers holds a lock on the folder, which ends with the process.
 
     Raises:
         UsageError: `out` is there, and no evidence that we wrote.
@@ -192,9 +198,17 @@ def gathered(out: Path) -> Iterator[Path]:
             say("name a folder that does not exist with -o, or remove this one yourself"),
         )
     new: Path | None = None
+    lock: int | None = None
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".torchferry", dir=out.parent))
+        _sweep(out)
+        while new is None or not new.exists():  # another run may have swept it before it was locked
+            if lock is not None:
+                os.close(lock)
+            new = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=_GATHERING, dir=out.parent))
+            lock = os.open(new, os.O_RDONLY)
+            with contextlib.suppress(OSError):  # a file system without locks, where nothing is swept either
+                fcntl.flock(lock, fcntl.LOCK_EX)
         yield new
         new.chmod(0o755)
         if is_link_or_other(out):  # it may have come while the runs took hours
@@ -211,6 +225,25 @@ def gathered(out: Path) -> Iterator[Path]:
     finally:
         if new is not None:
             shutil.rmtree(new, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _sweep(out: Path) -> None:
+    """Remove the folders that killed runs left beside `out`: ours by name, owner and mode, and locked by nobody."""
+    ours = re.compile(rf"\.{re.escape(out.name)}\.[a-z0-9_]{{8}}{re.escape(_GATHERING)}")
+    for path in out.parent.iterdir():
+        if ours.fullmatch(path.name) is None:
+            continue
+        with contextlib.suppress(OSError):
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                status = os.fstat(folder)
+                if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == 0o700:
+                    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(folder)
 
 
 def is_link_or_other(out: Path) -> bool:

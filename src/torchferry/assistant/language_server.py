@@ -19,7 +19,7 @@ from pygls.uris import to_fs_path
 from pygls.workspace import TextDocument
 
 from torchferry import __version__
-from torchferry.core.errors import TorchferryError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.finding import LINK, Edit, Finding, Grade
 from torchferry.core.messages import say, say_plural
 from torchferry.report.pages import page
@@ -37,6 +37,12 @@ _PAUSE = 0.25
 
 _LONG = 2000
 """Lines of a text above which its lines are no longer compared one by one."""
+
+_LONGEST = 1 << 28
+"""Bytes of a message: the text of a file of 128 MiB, twice."""
+
+_LONGEST_HEADER = 8192
+"""Bytes of a line before the message itself; those of the protocol have less than 100."""
 
 _SOURCE = "torchferry"
 
@@ -126,6 +132,64 @@ def _as_bytes(text: str, kind: Kind) -> bytes:
         except (SyntaxError, UnicodeError):
             return data
     return data
+
+
+class ClientInput(io.BufferedReader):
+    """Standard input, as far as it is messages of the protocol.
+
+    pygls passes over a line that it does not know, and waits for ever; of a length that is out of reach, or of an
+    input that ends within a message, it dies with a traceback. Here each of these ends the server with a message.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(io.FileIO(0, closefd=False))
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """Return the next line of a header, the length of the message as pygls reads it; empty at the end.
+
+        Raises:
+            UsageError: the line is none of a header, or the length is none that a message can have.
+        """
+        line = super().readline(_LONGEST_HEADER)
+        name, colon, value = line.partition(b":")
+        if not line.strip():
+            return line
+        if not colon or not name.strip().replace(b"-", b"").isalpha() or not line.endswith(b"\n"):
+            raise UsageError(
+                say("standard input is not the Language Server Protocol: {line}", line=_shown(line)),
+                say("an editor starts `torchferry lsp`; to see findings yourself, use `torchferry scan`"),
+            )
+        if name.strip().lower() != b"content-length":
+            return line
+        text = value.strip()
+        if not text.isdigit() or len(text) > len(str(_LONGEST)) or not 0 < int(text) <= _LONGEST:
+            raise UsageError(
+                say(
+                    "a message of the editor states its length in bytes as {length}; at least: 1, at most: {limit}",
+                    length=_shown(text),
+                    limit=_LONGEST,
+                ),
+                say("report it to the makers of the editor's client"),
+            )
+        return b"Content-Length: %d\r\n" % int(text)
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return the body of a message.
+
+        Raises:
+            UsageError: the input ends before it.
+        """
+        body = super().read(size)
+        if size is not None and 0 <= len(body) < size:
+            raise UsageError(
+                say("the editor's input ended within a message, at byte {got} of {size}", got=len(body), size=size)
+            )
+        return body
+
+
+def _shown(data: bytes) -> str:
+    """Return what a client wrote, short and on one line."""
+    return repr(data[:60])[1:] + ("..." if len(data) > 60 else "")
 
 
 class FindingServer(LanguageServer):

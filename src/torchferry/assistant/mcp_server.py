@@ -15,7 +15,9 @@ from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
+from pydantic import create_model
 
 from torchferry import __version__
 from torchferry.assistant.answers import (
@@ -66,30 +68,44 @@ class ServerSettings:
 
 def make_server(settings: ServerSettings) -> MCPServer[Any]:
     """Return the server with the tools that the user allows."""
-    server: MCPServer[Any] = MCPServer(
-        "torchferry", title="torchferry", version=__version__, instructions=_instructions(settings), log_level="WARNING"
-    )
     tools = Tools(settings)
-    for function in (
-        tools.scan,
-        tools.explain_rule,
-        tools.explain_name,
-        tools.preview_fixes,
-        tools.doctor,
-        tools.compare_records,
-    ):
-        _add(server, function, _READING)
+    offered = [
+        _tool(function, _READING)
+        for function in (
+            tools.scan,
+            tools.explain_rule,
+            tools.explain_name,
+            tools.preview_fixes,
+            tools.doctor,
+            tools.compare_records,
+        )
+    ]
     if settings.may_write:
-        _add(server, tools.apply_fixes, _WRITING)
-        _add(server, tools.undo_fixes, _WRITING)
+        offered += [_tool(tools.apply_fixes, _WRITING), _tool(tools.undo_fixes, _WRITING)]
     if settings.may_run:
-        _add(server, tools.rehearse, _RUNNING)
-    return server
+        offered.append(_tool(tools.rehearse, _RUNNING))
+    return MCPServer(
+        "torchferry",
+        title="torchferry",
+        version=__version__,
+        instructions=_instructions(settings),
+        tools=offered,
+        log_level="WARNING",
+    )
 
 
-def _add(server: MCPServer[Any], function: Callable[..., Any], annotations: ToolAnnotations) -> None:
-    """Add a tool; its description is all of its docstring, which describes the arguments too."""
-    server.add_tool(function, description=inspect.getdoc(function), annotations=annotations)
+def _tool(function: Callable[..., Any], annotations: ToolAnnotations) -> Tool:
+    """Return a tool; its description is all of its docstring, which describes the arguments too.
+
+    A name that is none of its arguments is refused. The library would leave it out, and a client that writes `paths`
+    for `path` would get the answer to another question.
+    """
+    tool = Tool.from_function(function, description=inspect.getdoc(function), annotations=annotations)
+    known = tool.fn_metadata.arg_model
+    strict = create_model(known.__name__, __base__=known, __module__=__name__, __cls_kwargs__={"extra": "forbid"})
+    tool.fn_metadata.arg_model = strict
+    tool.parameters = strict.model_json_schema(by_alias=True)
+    return tool
 
 
 def _instructions(settings: ServerSettings) -> str:

@@ -23,11 +23,11 @@ def command(target: str, lang: str | None) -> None:
     An editor starts this. Settings are those of the project (torchferry.toml); without `--target`, its target.
     """
     with of_extra("lsp", "pygls", "lsprotocol"):
-        from torchferry.assistant.language_server import FindingServer  # imported late: it needs an extra
+        from torchferry.assistant.language_server import ClientInput, FindingServer  # imported late: it needs an extra
     spoken = lang or language()
 
     def request_of(root: Path) -> Request:
         choices = Choices((root,), target, (), (), (), spoken, 1, None, None, False, None)
         return settle(choices, rewrite=False).request
 
-    FindingServer(request_of, spoken).start_io()
+    FindingServer(request_of, spoken).start_io(ClientInput())
