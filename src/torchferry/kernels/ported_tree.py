@@ -86,6 +86,7 @@ class PortedTree:
         rules: The user's rules, with what became of each.
         skipped: Files that were not read, with the reason.
         libraries: The libraries of CUDA that are called, by file.
+        ignored: Folders and files that were left out on demand, relative to the root, with `/`.
         gates: What the gates found that were asked for, the tokens first.
     """
 
@@ -101,6 +102,7 @@ class PortedTree:
     rules: RuleSet = field(default_factory=RuleSet)
     skipped: tuple[tuple[str, Message], ...] = ()
     libraries: dict[str, set[str]] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
     gates: tuple[GateResult, ...] = ()
 
     @property
@@ -226,6 +228,7 @@ def port_tree(
         chosen,
         tuple(listing.skipped),
         {path: done.libraries for path, done in ported.items() if done.libraries},
+        tuple(sorted(ignored)),
     )
 
 
