@@ -14,6 +14,10 @@ from torchferry.core.messages import say
         (TorchferryError(say("{why}", why="interrupted")), "interrupted"),
         (UsageError(say("{why}", why="a"), say("{why}", why="b")), "a; b"),
         (unknown_name("target", "nppu", ["npu"]), "unknown target `nppu`; did you mean `npu`? (known: npu)"),
+        (
+            unknown_name("operator", "nix", [f"op{number:02}" for number in range(99)]),
+            f"unknown operator `nix`; known: {', '.join(f'op{number:02}' for number in range(40))}, ...",
+        ),
     ],
 )
 def test_a_traceback_shows_the_advice_as_well(

@@ -398,3 +398,28 @@ def test_the_port_of_a_folder_changes_the_build_files_that_are_named(tmp_path: P
     assert "MUSAExtension as CUDAExtension" in script
     assert "pkg/csrc_musa/b.mu" in script
     assert (tmp_path / "MANIFEST.in").read_text(encoding="utf-8") == "graft pkg/csrc\ngraft pkg/csrc_musa\n"
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_folders_that_are_left_out_of_a_port_stay_as_they_are_named(tmp_path: Path, style: str) -> None:
+    """Branches for other makers read their own folders, of which the port has no copy."""
+    from click.testing import CliRunner
+
+    from torchferry.cli.port import command
+
+    for name in ("a.cu", "npu/b.cpp"):
+        (tmp_path / "pkg" / "csrc" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "pkg" / "csrc" / name).write_text("void f() { cudaDeviceSynchronize(); }\n", encoding="utf-8")
+    lines = (
+        'NPU = "pkg/csrc/npu/*.cpp"', 'JOINED = os.path.join("pkg", "csrc", "npu", "b.cpp")', 'ALL = "pkg/csrc/*.cpp"',
+    )  # fmt: skip
+    (tmp_path / "setup.py").write_text(ONE_CALL + "\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "MANIFEST.in").write_text("recursive-include pkg/csrc/npu *.cpp *.cu\n", encoding="utf-8")
+    named = [f"--build={tmp_path / name}" for name in ("setup.py", "MANIFEST.in")]
+    left_out = ["--ignore", "npu", "--build-style", style]
+    CliRunner().invoke(command, [str(tmp_path / "pkg/csrc"), "-t", "musa", *named, *left_out], catch_exceptions=False)
+    assert not (tmp_path / "pkg" / "csrc_musa" / "npu").exists()
+    script = (tmp_path / "setup.py").read_text(encoding="utf-8")
+    assert all(line in script.splitlines() for line in lines[:2])
+    assert "pkg/csrc_musa/*.cpp" in script
+    assert (tmp_path / "MANIFEST.in").read_text(encoding="utf-8") == "recursive-include pkg/csrc/npu *.cpp *.cu\n"

@@ -64,12 +64,16 @@ def scanned(root: Path, target: str) -> dict[str, Any]:
         {"util.cpp": APP["src/util.cpp"]},
         {"x.h": "#pragma once\n__host__ __device__ int f();\n"},
         {"a.inc": "cudaStream_t stream;\n"},
+        {
+            "a.cpp": '#include "lib/pool"\nCUdevice device;\n',
+            "lib/pool": "#pragma once\n#include <cuda.h>\nCUstream stream;\n",
+        },
         {"meson.build": "project('a', 'cuda')\n"},
         {"BUILD": 'cuda_library(name = "a")\n'},
         {"MANIFEST.in": "include *.cu\n"},
         {"cmake/x.cmake": "if(USE_CUDA)\nfind_package(CUDAToolkit)\nendif()\n"},
     ],
-    ids=["app", "switch", "header", "include", "meson", "bazel", "manifest", "cmake"],
+    ids=["app", "switch", "header", "include", "bare", "meson", "bazel", "manifest", "cmake"],
 )
 def test_a_tree_with_unported_cuda_is_never_ready(tmp_path: Path, target: str, files: dict[str, str]) -> None:
     report = scanned(made(tmp_path, files), target)

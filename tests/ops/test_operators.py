@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,32 @@ def test_what_composes_a_native_operator_is_not_needed() -> None:
 
 
 RUN = RunNeeds("trace", ("python", "a.py"), "2.13.0", "", "npu", (need("add.out"),))
+
+
+@pytest.mark.parametrize(
+    ("target", "made_for", "version"),
+    [
+        ("npu", "npu@2.5.1", "2.5.1"),  # as the run was made
+        ("npu@2.7.1", "npu@2.5.1", "2.7.1"),  # as the command line says
+        ("npu", "", "2.9.0"),  # as `rehearse -t npu` does on this torch
+        ("npu", "musa@2.5.0", "2.9.0"),
+    ],
+)
+def test_a_target_without_a_version_is_that_of_the_run_or_of_the_installed_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, made_for: str, version: str
+) -> None:
+    from importlib import metadata
+
+    from click.testing import CliRunner
+
+    from torchferry.cli.ops import command
+
+    monkeypatch.setattr(metadata, "version", lambda name: {"torch": "2.9.0+cpu"}[name])
+    path = tmp_path / "ops.json"
+    path.write_text(replace(RUN, target=made_for).to_json(), encoding="utf-8")
+    done = CliRunner().invoke(command, ["report", "-t", target, str(path), "--lang", "en"], catch_exceptions=False)
+    assert done.output.startswith(f"torch_npu {version}")
+    assert ("torch composed operators as for" in done.output) is (made_for not in ("", f"npu@{version}"))
 
 
 @pytest.mark.parametrize(

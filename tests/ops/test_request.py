@@ -86,6 +86,12 @@ def test_a_rehearsal_and_a_folder_of_a_call(tmp_path: Path) -> None:
     assert "`aten::sinc.out`" in done.stdout
     assert "a.py:7" in done.stdout
     assert "NotImplementedError" in done.stdout
+    forced = {**REHEARSAL["events"][0], "kind": "fallback", "subject": "aten::convolution_backward"}
+    of_gcu = {**REHEARSAL, "target": "gcu", "plugin_version": "2.10.0", "torch": "2.10.0+cpu", "events": [forced]}
+    (tmp_path / "r.json").write_text(json.dumps(of_gcu))
+    done = ask("-t", "gcu", str(tmp_path / "r.json"))
+    assert "| function extended | 2 | registered, and computed on the CPU |" in done.stdout
+    assert "pytorch/blob/v2.10.0/" in done.stdout
     folder = tmp_path / "aten.addmm-001"
     folder.mkdir()
     (folder / "call.json").write_text(json.dumps(CALL))

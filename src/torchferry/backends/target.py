@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import cached_property
+from importlib import metadata
 
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
@@ -56,6 +58,12 @@ class Target:
                 plugins.setdefault(release[:2], plugin)
         fitting = plugins.get(wanted, plugins.get(wanted[:2]))
         return self if fitting is None else type(self)(self.backend, fitting)
+
+    def for_installed_torch(self) -> Target:
+        """Return this target, at the plugin version for the torch of this environment; see `for_torch`."""
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return self.for_torch(metadata.version("torch"))
+        return self
 
     @property
     def name(self) -> str:

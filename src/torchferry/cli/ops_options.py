@@ -37,3 +37,16 @@ def required_target(text: str) -> Target:
             say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
         )
     return Target.named(wanted)
+
+
+def target_of_run(wanted: Target, made_for: str = "") -> Target:
+    """Return a target without a version at the one that a run was made for, else at the one for the installed torch.
+
+    Args:
+        wanted: The target; its version counts if it has one.
+        made_for: Target of the run as its file says it, `NAME` or `NAME@VERSION`; empty where there is no run yet.
+    """
+    name, _, version = made_for.partition("@")
+    if version and name == wanted.name and not wanted.version:
+        return Target(wanted.backend, version)
+    return wanted.for_installed_torch()

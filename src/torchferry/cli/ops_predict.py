@@ -28,5 +28,6 @@ def command(target: str, inference: bool, output_file: Path | None, model: str) 
     \b
     torchferry ops predict -t NAME model.py:build -o ops.json
     """
-    needs = predicted(model, Target.named(target) if target else None, training=not inference)
+    wanted = Target.named(target).for_installed_torch() if target else None
+    needs = predicted(model, wanted, training=not inference)
     write(needs.to_json(), output_file)

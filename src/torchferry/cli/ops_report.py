@@ -8,12 +8,14 @@ from pathlib import Path
 
 import click
 
+from torchferry.backends.target import Target
 from torchferry.cli.completion import target_option
 from torchferry.cli.ops_options import (
     card_option,
     inference_option,
     model_option,
     required_target,
+    target_of_run,
 )
 from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
@@ -21,7 +23,7 @@ from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
 from torchferry.ops.judging import judge
 from torchferry.ops.kernels import from_table, from_torch
-from torchferry.ops.lists import of_dump, of_target
+from torchferry.ops.lists import OperatorList, of_dump, of_target
 from torchferry.ops.needs import RunNeeds, read
 from torchferry.ops.report import OperatorReport, csv_text, document, lines, page
 
@@ -72,13 +74,13 @@ def command(
     """
     lang = lang or language()
     wanted = required_target(target)
-    operators = of_target(wanted, card) if table is None else of_dump(table, wanted, card)
     needs: RunNeeds | None = None
     if model and run:
         raise UsageError(say("a model and a run cannot be reported at once"))
     if model:
         from torchferry.ops.prediction import predicted
 
+        operators = _listed(wanted, card, table)
         needs = predicted(model, wanted, training=not inference, natives=operators)
     elif len(run) == 1 and run[0].endswith(".json"):
         needs = read(Path(run[0]))
@@ -87,6 +89,8 @@ def command(
         from torchferry.rehearsal.config import prepare
 
         needs = traced(list(run), prepare(target or str(wanted), card, 0, None, ()))
+    if not model:
+        operators = _listed(wanted, card, table, needs.target if needs is not None else "")
     if needs is None:
         report = OperatorReport(operators, kernels=from_torch() or from_table())
     else:
@@ -103,3 +107,9 @@ def command(
     if report.has_missing:
         sys.exit(exitcodes.FINDINGS)
     sys.exit(exitcodes.CLEAN if needs is None or needs.is_complete else exitcodes.ERROR)
+
+
+def _listed(wanted: Target, card: str, table: Path | None, made_for: str = "") -> OperatorList:
+    if table is not None:
+        return of_dump(table, wanted, card)
+    return of_target(target_of_run(wanted, made_for), card)

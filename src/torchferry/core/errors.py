@@ -28,13 +28,18 @@ class UsageError(TorchferryError):
     """A name, option or setting that does not exist or does not fit."""
 
 
+_MOST_NAMES = 40
+"""Names that an error lists; torch has more operators than anybody reads."""
+
+
 def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UsageError:
     """Build the error for an unknown name, with the nearest known one: ``unknown target `nppu```."""
     import difflib  # imported late: most runs have no wrong name
 
     names = sorted(choices)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    advice = say("known: {names}", names=", ".join(names))
+    listed = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+    advice = say("known: {names}", names=listed)
     if close:
-        advice = say("did you mean `{close}`? (known: {names})", close=close[0], names=", ".join(names))
+        advice = say("did you mean `{close}`? (known: {names})", close=close[0], names=listed)
     return UsageError(say("unknown {kind} `{name}`", kind=say(kind), name=name), advice)

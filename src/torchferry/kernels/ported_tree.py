@@ -29,18 +29,13 @@ from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.rules import RuleSet, RuleVerdict, rule_set
 from torchferry.kernels.tokens import SourceTokens, decode, encode, words_of
 from torchferry.kernels.words import WordJudge
-from torchferry.source.kinds import Kind, kind_of
+from torchferry.source.kinds import HEADER_HEAD, Kind, is_bare_header, kind_of
 from torchferry.source.tree import NEVER_ENTERED, is_build_output, is_control_name
 
 _FOREIGN = frozenset({"hip", "rocm", "mlu", "mps", "xpu", "sycl", "ascend", "cambricon"})
 """Folders in which other makers' ports lie, beside those called like a target."""
 
 _HALF = lazy_regex(rb"\b__half2?\b|\bcuda_(?:fp16|bf16)\.h")
-_HEADER = lazy_regex(
-    rb"^[ \t]*\#[ \t]*(?:include[ \t]*[<\"][\w./+-]+[>\"]|pragma[ \t]+once\b"
-    rb"|ifndef[ \t]+(\w+)\s+\#[ \t]*define[ \t]+\1\b)",
-    8,
-)
 _HOST_SOURCES = (".cpp", ".cc", ".cxx", ".c")
 _DEEPEST = 64
 _AT_ONCE = 128
@@ -86,6 +81,7 @@ class PortedTree:
         rules: The user's rules, with what became of each.
         skipped: Files that were not read, with the reason.
         libraries: The libraries of CUDA that are called, by file.
+        ignored: Folders and files that were left out on demand, relative to the root, with `/`.
         gates: What the gates found that were asked for, the tokens first.
     """
 
@@ -101,6 +97,7 @@ class PortedTree:
     rules: RuleSet = field(default_factory=RuleSet)
     skipped: tuple[tuple[str, Message], ...] = ()
     libraries: dict[str, set[str]] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
     gates: tuple[GateResult, ...] = ()
 
     @property
@@ -226,6 +223,7 @@ def port_tree(
         chosen,
         tuple(listing.skipped),
         {path: done.libraries for path, done in ported.items() if done.libraries},
+        tuple(sorted(ignored)),
     )
 
 
@@ -241,7 +239,7 @@ def _contents(
         for path in listing.paths[begin : begin + _AT_ONCE]:
             data, mode = listing.read(path)
             if data is not None:
-                source = is_source(path) or path.endswith(kernel_suffixes) or _is_header(path, data)
+                source = is_source(path) or path.endswith(kernel_suffixes) or is_bare_header(path, data[:HEADER_HEAD])
                 words = words_of(data) if source and b"\0" not in data[:4096] else None
                 group.append((path, data, mode, source, words))
         judge.learn(set().union(*(words for *_, words in group if words is not None)))
@@ -329,11 +327,6 @@ def _foreign(paths: Iterable[str], target: Target) -> Iterable[ReviewItem]:
                     message = say("`{folder}` is called like the port to another accelerator", folder=folder)
                     yield ReviewItem(path, 1, 1, "other-port", message, "")
                 break
-
-
-def _is_header(path: str, data: bytes) -> bool:
-    """Whether a file without a suffix is a header, as those of C++'s own library are: by its lines."""
-    return "." not in path.rpartition("/")[2] and _HEADER.search(data) is not None
 
 
 def _new_path(path: str, table: KernelTable) -> str:

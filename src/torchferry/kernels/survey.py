@@ -17,7 +17,7 @@ from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.kernels.device_code import Kernel
-from torchferry.kernels.ported_tree import PortedTree, is_source, port_tree
+from torchferry.kernels.ported_tree import PortedTree, port_tree
 from torchferry.kernels.review import ReviewItem, kinds
 
 
@@ -113,7 +113,9 @@ def survey(root: Path, paths: Iterable[str], target: Target) -> NativeSurvey:
     items = [item for item in ported.items if item.path not in copies]
     after = {file.path: file.after for file in ported.files}
     differing = set()
-    for path, (data, of_copy) in _examined_copies(root, copies, target).items():
+    sources = {file.path for file in ported.files if file.is_source}
+    copies_of_sources = {path: copy for path, copy in copies.items() if path in sources}
+    for path, (data, of_copy) in _examined_copies(root, copies_of_sources, target).items():
         items += [item._replace(path=copies[path]) for item in of_copy]
         if data != after[path] and copies[path] != path:
             differing.add(path)
@@ -142,8 +144,7 @@ def _examined_copies(
 ) -> dict[str, tuple[bytes, list[ReviewItem]]]:
     """Return what is left to people in the ports of sources, as they are now, by their original."""
     real = Path(os.path.abspath(root))
-    sources = {path: copy for path, copy in copies.items() if is_source(path)}
-    named = {os.path.normpath(f"{real.name}/{copy}"): path for path, copy in sources.items()}
+    named = {os.path.normpath(f"{real.name}/{copy}"): path for path, copy in copies.items()}
     if not named:
         return {}
     examined = port_tree(real.parent, target, only=sorted(named))
@@ -189,7 +190,8 @@ def _builds_for(root: Path, path: str, target: Target) -> bool:
 def _command(root: Path, files: Iterable[SurveyedFile], ported: PortedTree) -> str:
     """Return what ports the files that are not ported yet."""
     left = [file.path for file in files if not file.copy]
-    sources = [path for path in left if is_source(path)]
+    read_as_source = {file.path for file in ported.files if file.is_source}
+    sources = [path for path in left if path in read_as_source]
     if not sources:
         return ""
     folder = os.path.commonpath([path.rpartition("/")[0] or "." for path in sources]) if _share(sources) else ""
@@ -199,7 +201,7 @@ def _command(root: Path, files: Iterable[SurveyedFile], ported: PortedTree) -> s
     elif folder:
         for path in left:
             above = path.rpartition("/")[0]
-            if not is_source(path) and (not above or f"{folder}/".startswith(f"{above}/")) and above != folder:
+            if path not in read_as_source and (not above or f"{folder}/".startswith(f"{above}/")) and above != folder:
                 words += ["--build", os.path.normpath(os.path.join(root, path))]
     return " ".join(map(shlex.quote, words))
 

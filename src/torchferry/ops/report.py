@@ -217,8 +217,9 @@ def _run_title(report: OperatorReport, run: RunNeeds) -> Message:
 
 
 def _remarks(report: OperatorReport, run: RunNeeds) -> Iterator[Message]:
-    own = f"{report.known.target}@{report.known.table.version or report.known.version}".rstrip("@")
-    if run.target.partition("@")[0] not in ("", report.known.target):
+    known = report.known
+    own = f"{known.target}@{known.table.version or known.version}".rstrip("@")
+    if run.target not in ("", known.target, own, f"{known.target}@{known.version}"):
         yield say(
             "torch composed operators as for {target}; for {own} write the list with `--target`",
             target=run.target,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, translatable
 from torchferry.core.record import NamedTuple
 from torchferry.ops.call_code import call_code
 from torchferry.ops.judging import COPIED, JudgedOperator, consequence, judge
@@ -17,6 +17,8 @@ from torchferry.ops.needs import FORMAT, OperatorNeed, RunNeeds, from_document
 
 LACKING, EXTENDED = "missing", "extended"
 """Kinds of requests: an interface that does not exist, and one whose results or dtypes do not suffice."""
+
+_FORCED = translatable("registered, and computed on the CPU")
 
 _MOST_PLACES = 4
 
@@ -90,6 +92,16 @@ def requested(path: Path, known: OperatorList, plugin: str, device: str, only: C
     return found._replace(items=items)
 
 
+def made_for(path: Path) -> str:
+    """Return the target of a run, with its version where the file has it; empty for a folder and for any other file."""
+    document = {} if path.is_dir() else read_document(path)
+    target = document.get("target") if isinstance(document, dict) else None
+    if not isinstance(target, str):
+        return ""  # the file has another fault as well, which `requested` says
+    version = document.get("plugin_version", "") if document.get("rehearsal") is True else ""
+    return target if "@" in target or not isinstance(version, str) else f"{target}@{version}".rstrip("@")
+
+
 def of_run(run: RunNeeds, known: OperatorList, plugin: str, device: str, only: Collection[str] = ()) -> Requested:
     """Return what a run shows of operators to ask for; the arguments are those of `requested`."""
     judged = judge(run.operators, known, run.device)
@@ -102,7 +114,7 @@ def of_run(run: RunNeeds, known: OperatorList, plugin: str, device: str, only: C
 
 def _of_judged(judged: JudgedOperator, known: OperatorList, plugin: str, device: str) -> RequestItem:
     if judged.support == "forced":
-        kind, found = EXTENDED, say("registered, and computed on the CPU")
+        kind, found = EXTENDED, say(_FORCED)
     elif judged.support == "missing":
         kind, found = LACKING, consequence(known)
     elif judged.support == "unknown":
@@ -158,22 +170,22 @@ def _of_rehearsal(document: dict[str, Any], path: Path, known: OperatorList) -> 
             if event["file"]:
                 places.setdefault(key, {})[f"{event['file']}:{event['line']}"] = None
         command = " ".join(map(str, document["command"]))
+        torch = str(document.get("torch", "")).partition("+")[0]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TorchferryError(
             say("{path} is damaged: {error}", path=path, error=f"{type(error).__name__}: {error}"[:200])
         ) from None
-    items = [
-        RequestItem(
-            OperatorNeed(name, number),
-            kind,
-            say("the card lacks the dtype {dtype}", dtype=details[name, kind])
-            if kind == EXTENDED and details[name, kind]
-            else consequence(known),
-            tuple(places.get((name, kind), ()))[:_MOST_PLACES],
-        )
-        for (name, kind), number in sorted(calls.items(), key=lambda pair: -pair[1])
-    ]
-    return Requested(tuple(items), command, "")
+    forced = known.table.forced_on(known.card)
+    items = []
+    for (name, kind), number in sorted(calls.items(), key=lambda pair: -pair[1]):
+        found, asked = consequence(known), kind
+        if kind == EXTENDED and details[name, kind]:
+            found = say("the card lacks the dtype {dtype}", dtype=details[name, kind])
+        elif name.removeprefix("aten::") in forced:
+            found, asked = say(_FORCED), EXTENDED
+        where = tuple(places.get((name, kind), ()))[:_MOST_PLACES]
+        items.append(RequestItem(OperatorNeed(name, number), asked, found, where))
+    return Requested(tuple(items), command, torch)
 
 
 def _of_folder(folder: Path, known: OperatorList) -> Requested:

@@ -55,6 +55,7 @@ class Aggregate:
         device_work: Floating point operations that the devices did in products, convolutions, attention and recurrent
             layers.
         imported: Modules that a process imported, by their first names; compiled ones by their whole names.
+        torch: The version of torch; several processes may have several.
     """
 
     processes: int
@@ -66,6 +67,7 @@ class Aggregate:
     events: tuple[EventSum, ...]
     device_work: int = 0
     imported: frozenset[str] = frozenset()
+    torch: str = ""
 
     def of(self, *kinds: str) -> list[EventSum]:
         """Return the events of some kinds."""
@@ -125,6 +127,7 @@ def collect(folder: Path) -> Aggregate:
         events=tuple(_merged(rows)),
         device_work=device_work,
         imported=frozenset(name for document in documents.values() for name in document.get("imported", ())),
+        torch=", ".join(sorted({str(document["torch"]) for document in documents.values() if "torch" in document})),
     )
 
 

@@ -5,11 +5,9 @@ The command writes one JSON file into a folder of the session, and an environmen
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass, replace
-from importlib import metadata
 from pathlib import Path
 
 from torchferry.backends import cuda
@@ -108,8 +106,7 @@ def prepare(
     if shipped is not None:
         resolved = Target(resolved.backend, shipped.version)
     else:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            resolved = resolved.for_torch(metadata.version("torch"))
+        resolved = resolved.for_installed_torch()
     profile = make_profile(resolved, card, devices, file)
     if fallback:
         if shipped is not None:

@@ -258,6 +258,7 @@ def document(
             "target": rehearsal.target,
             "card": profile.card,
             "plugin_version": profile.version,
+            "torch": aggregate.torch,
             "devices": profile.devices,
             "memory": profile.memory,
             "command": command,

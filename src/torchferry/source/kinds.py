@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 from torchferry.core.lazy_regex import lazy_regex
@@ -95,6 +96,21 @@ def kind_of(path: str) -> Kind | None:
     if folder.rpartition("/")[2] == "requirements" and name.endswith((".txt", ".in")):
         return Kind.REQUIREMENTS
     return _SUFFIXES.get(name[name.rfind(".") :].lower()) if "." in name else None
+
+
+HEADER_HEAD = 16 * 1024
+"""Bytes at the beginning of a file by which `is_bare_header` judges."""
+
+_HEADER = lazy_regex(
+    rb"^[ \t]*\#[ \t]*(?:include[ \t]*[<\"][\w./+-]+[>\"]|pragma[ \t]+once\b"
+    rb"|ifndef[ \t]+(\w+)\s+\#[ \t]*define[ \t]+\1\b)",
+    re.MULTILINE,
+)
+
+
+def is_bare_header(path: str, head: bytes) -> bool:
+    """Whether a file without a suffix is a header, as those of C++'s own library are: by its first lines."""
+    return "." not in path.rpartition("/")[2] and b"\0" not in head and _HEADER.search(head) is not None
 
 
 _LANGUAGES = {

@@ -9,12 +9,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
-from torchferry.core.files import LARGEST_SETTINGS, read_text
+from torchferry.core.files import LARGEST_SETTINGS, open_regular, read_text
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.source.git import git, is_in_repository
 from torchferry.source.gitignore import Patterns, is_ignored, parse_gitignore
-from torchferry.source.kinds import Kind, kind_of, language_of
+from torchferry.source.kinds import HEADER_HEAD, Kind, is_bare_header, kind_of, language_of
 
 NEVER_ENTERED = frozenset(
     {
@@ -130,6 +130,7 @@ class _Walk:
         self.left_alone: list[str] = []
         self.others: list[str] = []
         self.built: list[str] = []
+        self.bare: list[str] = []
         self.ignored = ignored_by_git(root)
 
     def run(self) -> Listing:
@@ -144,6 +145,7 @@ class _Walk:
                     self._file(path)
         else:
             self._enter(self.root, "", [])
+        self._add_bare_headers()
         self.entries = sorted(set(self.entries))
         left_out = (
             tuple(sorted(set(names)))
@@ -192,8 +194,23 @@ class _Walk:
         kind = kind_of(path)
         if kind is not None:
             self.entries.append(Entry(path, kind))
+        elif "." not in path.rpartition("/")[2]:
+            self.bare.append(path)
         elif language_of(path) and len(self.others) < MOST_OTHERS:
             self.others.append(path)
+
+    def _add_bare_headers(self) -> None:
+        """Add the C++ headers without a suffix; only a project that has other C++ is asked for them."""
+        if not self.only and not any(entry.kind in (Kind.CPP, Kind.KERNEL, Kind.CMAKE) for entry in self.entries):
+            return
+        for path in self.bare:
+            try:
+                with open_regular(os.path.join(self.root, path)) as file:
+                    head = file.read(HEADER_HEAD)
+            except OSError:
+                continue  # it is no file of a kind that is read
+            if is_bare_header(path, head):
+                self.entries.append(Entry(path, Kind.CPP))
 
     def _link(self, full: str, path: str) -> None:
         """A link is not followed: what it points to is found by itself, or lies outside the root."""

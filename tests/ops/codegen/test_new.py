@@ -138,6 +138,10 @@ def test_an_operator_of_ones_own_passes_its_test(begun: Path) -> None:
     done = rehearsed(begun / "own", "sdaa", "test_scale.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "12 passed" in done.stdout
+    # without the plugin, what needs no card is tested
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_scale.py"]
+    plain = subprocess.run([*words, "-k", "definition"], cwd=begun / "own", capture_output=True, text=True, check=False)
+    assert "4 passed" in plain.stdout, plain.stdout + plain.stderr
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,8 @@ def port_builds(
         if folder.split("/")[0] == "..":
             raise UsageError(say("the sources in {folder} are not below {root}", folder=ported.root, root=root))
         place = folder if output is None else os.path.relpath(os.path.abspath(output), root).replace(os.sep, "/")
-        settings = BuildSettings(ported.target, style, {folder: place}, (), ported.rules.names, half)
+        ignored = tuple(f"{folder}/{each}" for each in ported.ignored)  # they have no port that could be named
+        settings = BuildSettings(ported.target, style, {folder: place}, ignored, ported.rules.names, half)
         content, mode = content_of(path)
         before = original(path)
         before = content if before is None else before

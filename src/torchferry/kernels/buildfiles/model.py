@@ -105,7 +105,7 @@ class Renaming:
 
     def ported_name(self, name: str) -> str:
         """Return the name of a source, or of a pattern for sources, after the port; the same where nothing changes."""
-        if any(folder_in(name, folder) is not None for folder in self._ignored):
+        if self.is_ignored(name):
             return name
         for folder, output in sorted(self.folders.items(), key=lambda pair: -len(pair[0])):
             found = folder_in(name, folder)
@@ -113,6 +113,10 @@ class Renaming:
                 name = name[: found[0]] + output + name[found[1] :]
                 break
         return name if self._ending is None else self._ending.sub(lambda match: self.suffixes[match.group()], name)
+
+    def is_ignored(self, name: str) -> bool:
+        """Whether a path is, or lies in, what was not ported: there is no port of it to name."""
+        return any(folder_in(name, folder) is not None for folder in self._ignored)
 
     def is_source(self, name: str) -> bool:
         """Whether a text ends as a CUDA source or as a pattern for some."""

@@ -29,6 +29,8 @@ def port_manifest(path: str, text: str, settings: BuildSettings) -> PortedBuildF
     lines = set(text.splitlines())
     for match in _MANIFEST_LINE.finditer(text):
         line = match.group()
+        if line.split()[0] == "recursive-include" and renaming.is_ignored(match["rest"].split()[0]):
+            continue  # its patterns are of a folder without a port
         ported = _WORDS.sub(lambda word: renaming.ported_name(word.group().rstrip("/")), line)
         if ported != _WORDS.sub(lambda word: word.group().rstrip("/"), line) and ported not in lines:
             if settings.style == "replace":

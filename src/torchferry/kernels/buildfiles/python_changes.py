@@ -266,6 +266,10 @@ class ScriptChanges:
             if isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value:
                 run.append(part)
                 continue
+            if self.renaming.is_ignored("/".join(str(each.value) for each in run)):
+                yield from run
+                run = []
+                continue
             for folder, output in self.renaming.folders.items():
                 changed = self._in_run(run, folder, output)
                 if changed is not None:
