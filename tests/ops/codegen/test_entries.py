@@ -109,7 +109,7 @@ def test_a_wrong_group_is_left_out_as_a_whole_and_the_rest_is_generated(tmp_path
         (b"- !!python/object/apply:os.system ['true']\n", "1: tags are not read"),
         (b"- func: a\n---\n- func: b\n", "there is a second document"),
         (b"- func: a\n  func: b\n", "2: `func` is there twice"),
-        (b"[" * 4000, "too deep"),
+        (b"[" * 900, "too deep"),
         (b"text\n", "the file is no list of operators"),
         (b"functions: []\nnames: []\n", "2: `names` is not known here"),
         (b"? [a]\n: b\n", "the name of a value must be a text"),
