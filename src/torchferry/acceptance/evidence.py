@@ -11,7 +11,6 @@ import os
 import platform
 import re
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
@@ -24,8 +23,10 @@ from torchferry.acceptance.gates import Gate, GateStatus
 from torchferry.acceptance.runs import SAMPLE_STEP, AcceptanceRun
 from torchferry.acceptance.situation import Situation
 from torchferry.acceptance.units import hidden
+from torchferry.core.abandoned import remove_abandoned
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST, open_regular, read_text
+from torchferry.core.json_text import as_utf8
 from torchferry.core.messages import say
 from torchferry.doctor.masking import masked
 from torchferry.source.git import git, is_in_repository
@@ -37,8 +38,6 @@ PAGE = "index.html"
 
 _GATHERING = ".torchferry"
 """How the name of a folder ends in which evidence is gathered."""
-
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def verdict(gates: Sequence[Gate], partial: bool) -> str:
@@ -230,20 +229,11 @@ def gathered(out: Path) -> Iterator[Path]:
 
 
 def _sweep(out: Path) -> None:
-    """Remove the folders that killed runs left beside `out`: ours by name, owner and mode, and locked by nobody."""
+    """Remove the folders that killed runs left beside `out`."""
     ours = re.compile(rf"\.{re.escape(out.name)}\.[a-z0-9_]{{8}}{re.escape(_GATHERING)}")
     for path in out.parent.iterdir():
-        if ours.fullmatch(path.name) is None:
-            continue
-        with contextlib.suppress(OSError):
-            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                status = os.fstat(folder)
-                if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == 0o700:
-                    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(path, ignore_errors=True)
-            finally:
-                os.close(folder)
+        if ours.fullmatch(path.name) is not None:
+            remove_abandoned(path)
 
 
 def is_link_or_other(out: Path) -> bool:
@@ -318,8 +308,7 @@ def write(folder: Path, found: dict[str, Any], page: str, runs: Sequence[Accepta
 
 def as_text(found: dict[str, Any]) -> str:
     """Return the document as JSON text that is valid UTF-8 and holds no NaN."""
-    text = json.dumps(_finite(found), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-    return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return as_utf8(json.dumps(_finite(found), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
 def _finite(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Objects as JSON text that is valid UTF-8, whatever the names of files are."""
+"""JSON text that is valid UTF-8, whatever the names of files are."""
 
 from __future__ import annotations
 
@@ -12,5 +12,9 @@ _SURROGATES = lazy_regex("[\ud800-\udfff]")
 
 def json_text(document: dict[str, Any]) -> str:
     """Return an object as JSON text that is valid UTF-8: bytes of a file name that are none are escaped."""
-    text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+    return as_utf8(json.dumps(document, ensure_ascii=False, indent=1) + "\n")
+
+
+def as_utf8(text: str) -> str:
+    """Return JSON text with the bytes of file names that are no UTF-8 escaped."""
     return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

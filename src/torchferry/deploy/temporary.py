@@ -9,12 +9,13 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+
+from torchferry.core.abandoned import remove_abandoned
 
 _LOCK = "lock"
 
@@ -46,18 +47,4 @@ def own_folder(prefix: str) -> Iterator[Path]:
 def _sweep(prefix: str) -> None:
     """Remove folders of ours that no process uses."""
     for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-        with suppress(OSError):
-            status = path.lstat()
-            # a name in a folder that everybody writes into says nothing
-            if (
-                not stat.S_ISDIR(status.st_mode)
-                or status.st_uid != os.geteuid()
-                or stat.S_IMODE(status.st_mode) != 0o700
-            ):
-                continue
-            lock = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path, ignore_errors=True)
-            finally:
-                os.close(lock)
+        remove_abandoned(path, _LOCK)

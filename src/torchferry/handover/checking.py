@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 
 from torchferry import __version__
 from torchferry.backends.handover_forms import ZooRule
+from torchferry.core.json_text import as_utf8
 from torchferry.core.messages import say, say_plural, translatable
 from torchferry.core.record import NamedTuple
 from torchferry.handover.checks import CHECKS, BrokenRule
@@ -18,7 +18,6 @@ from torchferry.handover.handed_over import HandedOver
 KIND = "torchferry handover check"
 SCHEMA = 1
 
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 _MOST_PLACES = 8
 """Places of one rule in the text; JSON has them all."""
@@ -170,8 +169,7 @@ def check_json(checked: CheckedHandover, lang: str) -> str:
         ],
         "counts": {state.value: sum(judged.state is state for judged in checked.rules) for state in RuleState},
     }
-    text = json.dumps(document, ensure_ascii=False, indent=1)
-    return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)  # a name may be no UTF-8
+    return as_utf8(json.dumps(document, ensure_ascii=False, indent=1))
 
 
 def codes(rules: Iterable[JudgedRule]) -> list[str]:
