@@ -5,6 +5,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/ConvUtils.h>
+#include <ATen/ops/convolution_ops.h>
 #include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
@@ -23,21 +24,20 @@ namespace ferry::plugin {
 class Loans {
  public:
   void add(at::Tensor tensor) {
-    if (tensor.defined()) {
-      memory_.push_back({tensor.unsafeGetTensorImpl()->mutable_data(), tensor.nbytes()});
-      tensors_.push_back(std::move(tensor));
-    }
+    void* data = tensor.unsafeGetTensorImpl()->mutable_data();
+    const size_t bytes = tensor.nbytes();
+    loans_.push_back({std::move(tensor), data, bytes});
   }
 
-  bool empty() const { return tensors_.empty(); }
+  bool empty() const { return loans_.empty(); }
 
   // Memory of exactly this size, once: in the order in which it was made, or null.
   void* take(size_t bytes) {
-    for (size_t tried = 0; tried < memory_.size(); tried++) {
-      auto& each = memory_[next_];
-      next_ = next_ + 1 == memory_.size() ? 0 : next_ + 1;
-      if (each.data != nullptr && each.bytes == bytes) {
-        return std::exchange(each.data, nullptr);
+    for (size_t tried = 0; tried < loans_.size(); tried++) {
+      auto& each = loans_[next_];
+      next_ = next_ + 1 == loans_.size() ? 0 : next_ + 1;
+      if (each.left != nullptr && each.bytes == bytes) {
+        return std::exchange(each.left, nullptr);
       }
     }
     return nullptr;
@@ -45,10 +45,10 @@ class Loans {
 
   // A tensor like the kernel's result, whose memory it did not take; undefined where there is none.
   at::Tensor left_for(const at::Tensor& value) {
-    for (size_t index = 0; index < tensors_.size(); index++) {
-      if (memory_[index].data != nullptr && is_like(tensors_[index], value)) {
-        memory_[index].data = nullptr;
-        return tensors_[index];
+    for (auto& each : loans_) {
+      if (each.left != nullptr && is_like(each.tensor, value)) {
+        each.left = nullptr;
+        return each.tensor;
       }
     }
     return {};
@@ -57,17 +57,18 @@ class Loans {
   // The tensor whose memory the kernel's result fills; undefined where there is none.
   at::Tensor returned_in(const at::Tensor& value) const {
     const void* data = value.storage().data_ptr().get();
-    for (const auto& each : tensors_) {
-      if (each.storage().data_ptr().get() == data && is_like(each, value)) {
-        return each;
+    for (const auto& each : loans_) {
+      if (each.tensor.storage().data_ptr().get() == data && is_like(each.tensor, value)) {
+        return each.tensor;
       }
     }
     return {};
   }
 
  private:
-  struct Memory {
-    void* data;
+  struct Loan {
+    at::Tensor tensor;
+    void* left;  // its memory, as long as nobody took it
     size_t bytes;
   };
 
@@ -75,8 +76,7 @@ class Loans {
     return tensor.sizes() == value.sizes() && tensor.dtype() == value.dtype() && value.is_contiguous();
   }
 
-  c10::SmallVector<at::Tensor, 4> tensors_;
-  c10::SmallVector<Memory, 4> memory_;
+  c10::SmallVector<Loan, 4> loans_;
   size_t next_ = 0;
 };
 
@@ -91,7 +91,7 @@ class LendingAllocator final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) FERRY_CONST_BEFORE_2_3 override {
     if (the_loans != nullptr) {
       const void* caller = __builtin_return_address(0);
-      if (C10_UNLIKELY(learns())) {
+      if (C10_UNLIKELY(!learned_)) {
         *std::find(makers_.begin(), makers_.end() - 1, nullptr) = caller;
       } else if (std::find(makers_.begin(), makers_.end(), caller) != makers_.end()) {
         if (void* lent = the_loans->take(bytes)) {
@@ -119,8 +119,6 @@ class LendingAllocator final : public c10::Allocator {
   }
 
  private:
-  static bool learns() { return !learned_; }
-
   // Where PyTorch asks for the memory of a tensor that it makes.
   inline static std::array<const void*, 4> makers_{};
   inline static bool learned_ = false;
