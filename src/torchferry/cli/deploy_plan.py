@@ -11,7 +11,8 @@ from torchferry.cli.writing import creatable
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.deploy.inventory import PlayOptions, inventory_hosts
-from torchferry.deploy.playbook import tree, write_project
+from torchferry.deploy.playbook import write_project
+from torchferry.deploy.playing import places_of
 from torchferry.deploy.report import host_lines, plan_lines
 
 
@@ -56,9 +57,17 @@ def command(
     if inventory is None and (limit or vault_password_file is not None):
         raise UsageError(say("--limit and --vault-password-file say which hosts of -i are meant"), say("add -i"))
     hosts: list[str] = []
+    places = None
     if inventory is not None:
-        hosts = list(inventory_hosts(PlayOptions(inventory, limit, vault_password_file=vault_password_file)))
-    places = tree(hosts, tree_width) if len(hosts) > tree_above else None
+        options = PlayOptions(
+            inventory,
+            limit,
+            vault_password_file=vault_password_file,
+            tree_above=tree_above,
+            tree_width=tree_width,
+        )
+        hosts = list(inventory_hosts(options))
+        places = places_of(hosts, options)
     if output is None:
         if hosts:
             click.echo("\n".join(host_lines(hosts, places, choices.lang)) + "\n")

@@ -14,9 +14,8 @@ from torchferry.cli.device_module import DEVICE_MODULES, with_module_files
 from torchferry.cli.options import output_options, rehearse_seconds_option, selection_options
 from torchferry.cli.output import progress, tell
 from torchferry.cli.settings import RunSettings, settle
-from torchferry.cli.writing import creatable, writable
+from torchferry.cli.writing import creatable, writable, write_data
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.files import write_whole
 from torchferry.core.messages import say, say_plural
 from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import Journal, known_journals
@@ -321,10 +320,7 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
     if file is None:
         sys.stdout.buffer.write(data)
         return
-    try:
-        write_whole(file, data)
-    except OSError as error:
-        raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
+    write_data(data, file)
 
 
 def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, lang: str) -> list[Write]:

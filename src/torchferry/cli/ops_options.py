@@ -11,6 +11,7 @@ from torchferry.backends.target import Target
 from torchferry.core.config import load
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.ops.lists import OperatorList, of_dump, of_target
 
 card_option = click.option("--card", default="", metavar="NAME", help="Model of the card, such as 910B or S4000.")
 model_option = click.option(
@@ -39,14 +40,21 @@ def required_target(text: str) -> Target:
     return Target.named(wanted)
 
 
-def target_of_run(wanted: Target, made_for: str = "") -> Target:
-    """Return a target without a version at the one that a run was made for, else at the one for the installed torch.
+def listed_operators(wanted: Target, card: str, table: Path | None, made_for: str = "") -> OperatorList:
+    """Return what a target has: by a dump, else by its own list.
+
+    Of a target without a version, that is the list of the version that a run was made for, else of the one for the
+    installed torch.
 
     Args:
         wanted: The target; its version counts if it has one.
+        card: Model of the card; empty: the usual one.
+        table: What `ops dump` wrote.
         made_for: Target of the run as its file says it, `NAME` or `NAME@VERSION`; empty where there is no run yet.
     """
+    if table is not None:
+        return of_dump(table, wanted, card)
     name, _, version = made_for.partition("@")
     if version and name == wanted.name and not wanted.version:
-        return Target(wanted.backend, version)
-    return wanted.for_installed_torch()
+        return of_target(Target(wanted.backend, version), card)
+    return of_target(wanted.for_installed_torch(), card)

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import click
 
-from torchferry.backends.target import Target
 from torchferry.cli.completion import target_option
 from torchferry.cli.ops_options import (
     card_option,
     inference_option,
+    listed_operators,
     model_option,
     required_target,
-    target_of_run,
 )
 from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
@@ -23,7 +22,6 @@ from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
 from torchferry.ops.judging import judge
 from torchferry.ops.kernels import from_table, from_torch
-from torchferry.ops.lists import OperatorList, of_dump, of_target
 from torchferry.ops.needs import RunNeeds, read
 from torchferry.ops.report import OperatorReport, csv_text, document, lines, page
 
@@ -80,7 +78,7 @@ def command(
     if model:
         from torchferry.ops.prediction import predicted
 
-        operators = _listed(wanted, card, table)
+        operators = listed_operators(wanted, card, table)
         needs = predicted(model, wanted, training=not inference, natives=operators)
     elif len(run) == 1 and run[0].endswith(".json"):
         needs = read(Path(run[0]))
@@ -90,7 +88,7 @@ def command(
 
         needs = traced(list(run), prepare(target or str(wanted), card, 0, None, ()))
     if not model:
-        operators = _listed(wanted, card, table, needs.target if needs is not None else "")
+        operators = listed_operators(wanted, card, table, needs.target if needs is not None else "")
     if needs is None:
         report = OperatorReport(operators, kernels=from_torch() or from_table())
     else:
@@ -107,9 +105,3 @@ def command(
     if report.has_missing:
         sys.exit(exitcodes.FINDINGS)
     sys.exit(exitcodes.CLEAN if needs is None or needs.is_complete else exitcodes.ERROR)
-
-
-def _listed(wanted: Target, card: str, table: Path | None, made_for: str = "") -> OperatorList:
-    if table is not None:
-        return of_dump(table, wanted, card)
-    return of_target(target_of_run(wanted, made_for), card)

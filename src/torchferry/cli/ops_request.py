@@ -8,11 +8,10 @@ import click
 
 from torchferry.backends.requests import request_facts
 from torchferry.cli.completion import target_option
-from torchferry.cli.ops_options import card_option, inference_option, model_option, required_target, target_of_run
+from torchferry.cli.ops_options import card_option, inference_option, listed_operators, model_option, required_target
 from torchferry.cli.writing import file_option, write
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
-from torchferry.ops.lists import of_dump, of_target
 from torchferry.ops.request import made_for, of_run, requested
 from torchferry.ops.request_forms import RequestText, request_text
 
@@ -63,10 +62,7 @@ def command(
             say("one run is asked for") if run else say("no run is named"),
             say("name a file of `ops trace`, `ops predict` or `rehearse --summary-file`, or a model with --model"),
         )
-    if table is not None:
-        listed = of_dump(table, wanted, card)
-    else:
-        listed = of_target(target_of_run(wanted, "" if run is None else made_for(run)), card)
+    listed = listed_operators(wanted, card, table, "" if run is None else made_for(run))
     backend = wanted.backend
     if run is not None:
         asked = requested(run, listed, backend.PLUGIN, backend.DEVICE_TYPE, operators)

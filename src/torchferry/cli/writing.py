@@ -50,7 +50,12 @@ def write(text: str, file: Path | None) -> None:
     if file is None:
         click.echo(text, nl=False)
         return
+    write_data(text.encode("utf-8", "surrogateescape"), file)
+
+
+def write_data(data: bytes, file: Path) -> None:
+    """As `write`, for bytes and a file."""
     try:
-        write_whole(file, text.encode("utf-8", "surrogateescape"))
+        write_whole(file, data)
     except OSError as error:
         raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None

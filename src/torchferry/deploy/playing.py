@@ -26,7 +26,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.deploy.engine import ansible, environment
 from torchferry.deploy.inventory import PlayOptions, hidden_texts, inventory_hosts, masked
 from torchferry.deploy.plan import DeployPlan
-from torchferry.deploy.playbook import SURVEY, TYPED, tree, write_project
+from torchferry.deploy.playbook import SURVEY, TYPED, TreePlace, tree, write_project
 from torchferry.deploy.temporary import own_folder
 
 STATUSES = ("ok", "changed", "failed", "unreachable", "todo")
@@ -95,8 +95,7 @@ def play(plan: DeployPlan, options: PlayOptions, mode: str, on_outcome: OnOutcom
     with _room(), own_folder("torchferry-deploy-") as folder:
         project = folder / "project"
         project.mkdir()
-        places = tree(list(hosts), options.tree_width) if len(hosts) > options.tree_above else None
-        write_project(plan, project, mode, places)
+        write_project(plan, project, mode, places_of(hosts, options))
         events = _Events(plan, hosts, hidden_texts(hosts, options), on_outcome)
         status, text = _run(program, folder, project, options, events.take)
         events.end(mode)
@@ -314,6 +313,12 @@ def _run(
         except (OSError, AttributeError, TypeError):
             text = ""
     return str(status), text
+
+
+def places_of(hosts: Iterable[str], options: PlayOptions) -> dict[str, TreePlace] | None:
+    """Return who sends files to whom; None where this machine sends them to every host."""
+    names = list(hosts)
+    return tree(names, options.tree_width) if len(names) > options.tree_above else None
 
 
 @contextmanager

@@ -13,7 +13,15 @@ from typing import Any
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
-from torchferry.kernels.device_macros import DeviceMacro, MacroUse, defined_macro, launched, started_by, uses_of
+from torchferry.kernels.device_macros import (
+    DeviceMacro,
+    MacroUse,
+    arguments_at,
+    defined_macro,
+    launched,
+    started_by,
+    uses_of,
+)
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.tokens import SourceTokens, last_word
 
@@ -272,14 +280,8 @@ class _Reader:
         """Report shared memory that a launch asks for, where its bytes are constant and too many."""
         if self.shared_limit is None or geometry.count(",") < 2:
             return
-        depth, parts = 0, [""]
-        for character in geometry:
-            depth += (character in "([{") - (character in ")]}")
-            if character == "," and not depth:
-                parts.append("")
-            else:
-                parts[-1] += character
-        asked = parts[2].strip() if len(parts) > 2 else "0"
+        _, parts = arguments_at(f"({geometry})", 0)
+        asked = parts[2] if len(parts) > 2 else "0"
         size = self._constant(asked) if asked != "0" else None
         if size is not None and size > self.shared_limit:
             self._above_limit(at, size, asked)

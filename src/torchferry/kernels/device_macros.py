@@ -88,12 +88,12 @@ def uses_of(source: SourceTokens, code: str, macros: Mapping[str, DeviceMacro]) 
                 opening = end + len(code[end : end + 200]) - len(code[end : end + 200].lstrip())
                 if code[opening : opening + 1] != "(":
                     continue
-                end, arguments = _arguments(code, opening)
+                end, arguments = arguments_at(code, opening)
                 behind = end
             yield MacroUse(macro, at, end, arguments)
 
 
-def _arguments(code: str, opening: int) -> tuple[int, list[str]]:
+def arguments_at(code: str, opening: int) -> tuple[int, list[str]]:
     """Return where the parentheses end that begin at an offset, and what stands between their commas."""
     depth, begin, found = 0, opening + 1, []
     stop = min(len(code), opening + _LONGEST)

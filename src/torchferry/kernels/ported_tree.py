@@ -103,7 +103,12 @@ class PortedTree:
     @property
     def sources(self) -> int:
         """How many files were read as C++."""
-        return sum(file.is_source for file in self.files)
+        return len(self.source_paths)
+
+    @property
+    def source_paths(self) -> set[str]:
+        """The files that were read as C++, relative to the root."""
+        return {file.path for file in self.files if file.is_source}
 
     @property
     def by_hand(self) -> list[str]:

@@ -113,7 +113,7 @@ def survey(root: Path, paths: Iterable[str], target: Target) -> NativeSurvey:
     items = [item for item in ported.items if item.path not in copies]
     after = {file.path: file.after for file in ported.files}
     differing = set()
-    sources = {file.path for file in ported.files if file.is_source}
+    sources = ported.source_paths
     copies_of_sources = {path: copy for path, copy in copies.items() if path in sources}
     for path, (data, of_copy) in _examined_copies(root, copies_of_sources, target).items():
         items += [item._replace(path=copies[path]) for item in of_copy]
@@ -190,7 +190,7 @@ def _builds_for(root: Path, path: str, target: Target) -> bool:
 def _command(root: Path, files: Iterable[SurveyedFile], ported: PortedTree) -> str:
     """Return what ports the files that are not ported yet."""
     left = [file.path for file in files if not file.copy]
-    read_as_source = {file.path for file in ported.files if file.is_source}
+    read_as_source = ported.source_paths
     sources = [path for path in left if path in read_as_source]
     if not sources:
         return ""

@@ -64,7 +64,7 @@ def run_gates(
 
 def _chosen(ported: PortedTree, only: tuple[str, ...]) -> list[str]:
     """Return the paths to compile: those that are named, or what a build compiles; headers where there is nothing."""
-    sources = {file.path for file in ported.files if file.is_source}
+    sources = ported.source_paths
     unknown = [path for path in only if path not in sources]
     if unknown:
         raise UsageError(
