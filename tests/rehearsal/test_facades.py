@@ -68,7 +68,13 @@ assert seen > LEAST, seen
 """
 
 
-@pytest.mark.parametrize("name", sorted({*WORKS, *registry.built_in()}))
+VERSIONS = [
+    f"{each}@{version}" for each in registry.built_in() for version in registry.load(each).table("api").verified
+]
+"""Each version of a plugin that its table was read from."""
+
+
+@pytest.mark.parametrize("name", sorted({*WORKS, *registry.built_in(), *VERSIONS}))
 def test_what_the_table_says_to_use_is_there(name: str, tmp_path: Path) -> None:
     rows = ROWS.replace("LEAST", "80" if lists_all_names(name) else "0")
     assert Process(name, tmp_path).run([first(name), rows]) == ["ok"] * 2

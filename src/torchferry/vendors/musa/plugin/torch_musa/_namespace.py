@@ -47,7 +47,8 @@ def complete(namespace: Namespace, plugin: Plugin, autoload: Callable[[], None])
     _share_as_cuda_does()
     if plugin.at_least("2.7.0"):
         _speak_of_this_device()
-    namespace.mccl.__dict__.update(facade_support.stubs("torch.musa.mccl", ["version"]))
+    if plugin.at_least("2.5.0"):
+        namespace.mccl.__dict__.update(facade_support.stubs("torch.musa.mccl", ["version"]))
     facade_support.add_profiler_activity("MUSA")
     torch.version.musa = None  # the version of a toolkit that is not here
     torch.distributed.is_mccl_available = lambda: True  # in the vendor's build of torch
