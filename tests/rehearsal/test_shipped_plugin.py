@@ -608,6 +608,41 @@ def test_a_graph_changes_nothing_while_it_is_recorded_and_equals_the_cpu_when_it
             print(error)
         print("STILL", x.tolist())
 
+        # a second stream joins the graph by an event, and has to come back
+        side, graph, event = torch.npu.Stream(), torch.npu.NPUGraph(), torch.npu.Event()
+        with torch.npu.graph(graph):
+            first = torch.npu.current_stream()
+            y = x + 1
+            side.wait_stream(first)
+            with torch.npu.stream(side):
+                z = y * 2
+                torch_npu.npu._launch_host_func(side, print, ["ON THE SECOND"])
+            first.wait_stream(side)
+            z = z + y
+        x.fill_(6)
+        graph.replay()
+        print("JOINED", z.tolist())
+        def leave():
+            side.wait_stream(torch.npu.current_stream())
+            with torch.npu.stream(side):
+                x * 2
+        def mark():
+            x * 2
+            event.record()
+            return event
+        for forbidden in (
+            leave, torch.npu.synchronize, lambda: torch.npu.current_stream().wait_event(event),
+            lambda: mark().query(), lambda: torch.npu.current_stream().synchronize(), lambda: mark().synchronize(),
+        ):
+            torch.npu.synchronize()
+            event.record()
+            try:
+                with torch.npu.graph(torch.npu.NPUGraph()):
+                    forbidden()
+                print("ALLOWED", forbidden)
+            except RuntimeError as error:
+                print("CODE", str(error).partition("error code is ")[2].split()[0])
+
         # functions of the host belong to the graph too
         calls, graph = [], torch.npu.NPUGraph()
         with torch.npu.graph(graph):
@@ -654,10 +689,14 @@ def test_a_graph_changes_nothing_while_it_is_recorded_and_equals_the_cpu_when_it
     out, _, summary = rehearse(script, tmp_path)
     assert "[11.0, 11.0, 11.0, 11.0] 2.0 True" in out
     assert "aten::_local_scalar_dense waits for the device, which work that is recorded into a graph cannot" in out
-    assert "aten::add_.Tensor on a second stream while a graph is recorded is not rehearsed" in out
+    assert "aten::add_.Tensor on a stream outside of the graph that is recorded is not rehearsed" in out
     assert "STILL [5.0, 5.0, 5.0, 5.0]" in out
+    assert out.count("ON THE SECOND") == 1
+    assert "JOINED [21.0, 21.0, 21.0, 21.0]" in out
+    assert "ALLOWED" not in out
+    assert re.findall(r"CODE (\d+)", out) == ["107025", "107027", "107024", "107028", "107027", "107028"]
     assert "CALLED [] [[3], [3]]" in out
-    lost = "aclrtLaunchHostFunc on a second stream while a graph is recorded"  # the plugin warns and goes on
+    lost = "aclrtLaunchHostFunc on a stream outside of the graph that is recorded"  # the plugin warns and goes on
     assert lost in {event["subject"] for event in summary["events"]}  # type: ignore[attr-defined]
     assert "EQUAL" in out
 

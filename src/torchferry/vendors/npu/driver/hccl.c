@@ -45,6 +45,9 @@ static int status_of(ferry_status status) {
     case FERRY_BAD_DEVICE:
     case FERRY_NO_CONTEXT:
     case FERRY_MISMATCH:
+    case FERRY_RECORDED:
+    case FERRY_UNRECORDED:
+    case FERRY_UNJOINED:
       break;
     case FERRY_OUT_OF_MEMORY:
       return HCCL_E_OOM;
