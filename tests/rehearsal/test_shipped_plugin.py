@@ -649,6 +649,28 @@ def test_a_graph_changes_nothing_while_it_is_recorded_and_equals_the_cpu_when_it
             except RuntimeError as error:
                 print("CODE", str(error).partition("error code is ")[2].split()[0])
 
+        # what is drawn follows from the generator's state when the graph runs, and from the place in the graph
+        def draw():
+            first = torch.rand(3, device="npu")
+            state = torch.npu.get_rng_state()
+            second = torch.rand(3, device="npu")
+            torch.npu.set_rng_state(state)
+            rows = torch.ones(8, device="npu", requires_grad=True)
+            half = torch.utils.checkpoint.checkpoint(torch.nn.functional.dropout, rows, use_reentrant=False)
+            return first, second, half, *torch.autograd.grad(half.sum(), rows)
+        torch.npu.manual_seed(5)
+        at_once = [[tensor.tolist() for tensor in draw()] for _ in range(2)]
+        graph = torch.npu.NPUGraph()
+        torch.npu.manual_seed(5)
+        with torch.npu.graph(graph):
+            drawn = draw()
+        replayed = []
+        for _ in range(2):
+            graph.replay()
+            replayed.append([tensor.tolist() for tensor in drawn])
+        assert replayed == at_once, (replayed, at_once)
+        assert replayed[0] != replayed[1] and replayed[0][2] == replayed[0][3]
+
         # functions of the host belong to the graph too
         calls, graph = [], torch.npu.NPUGraph()
         with torch.npu.graph(graph):

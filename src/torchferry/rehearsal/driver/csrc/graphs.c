@@ -32,8 +32,14 @@ static size_t member_count, member_room;
 static uint32_t last_mark, first_mark;  // of all, and of this graph
 static bool came_back;                  // the first stream waited for another one
 static atomic_int recording, recorded_device = -1;
+static void (*before_begin)(void), (*before_end)(void);
 
 const atomic_int* ferry_recording(void) { return &recording; }
+
+void ferry_watch_recording(void (*begins)(void), void (*ends)(void)) {
+  before_begin = begins;
+  before_end = ends;
+}
 
 static bool is_recording(void) { return atomic_load_explicit(&recording, memory_order_relaxed) != 0; }
 
@@ -84,6 +90,9 @@ ferry_status ferry_begin_graph(const ferry_stream* stream) {
   graph->number = atomic_fetch_add(&last, 1) + 1;
   int device = -1;
   (void)ferry_current_device(&device);
+  if (before_begin != NULL && !is_recording()) {
+    before_begin();
+  }
   pthread_mutex_lock(&lock);
   const bool busy = recorded != NULL;
   member_count = busy ? member_count : 0;
@@ -127,6 +136,9 @@ static ferry_status check_joined(void) {
 ferry_status ferry_end_recording(const ferry_stream* stream, ferry_graph** graph) {
   ferry_status status = FERRY_BAD_ARGUMENT;
   ferry_graph* ended = NULL;
+  if (before_end != NULL && ferry_records(stream)) {
+    before_end();
+  }
   pthread_mutex_lock(&lock);
   if (recorded == NULL || members[0].stream != stream) {
     ferry_say("no work of this stream is recorded");

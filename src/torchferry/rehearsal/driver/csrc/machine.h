@@ -117,6 +117,7 @@ typedef void (*ferry_drop)(void* argument);
 
 // The number of the graph into which work is recorded; 0 while none is: whoever does some looks there.
 FERRY_EXPORT const atomic_int* ferry_recording(void);
+FERRY_EXPORT void ferry_watch_recording(void (*begins)(void), void (*ends)(void));  // called before each
 FERRY_EXPORT bool ferry_record_work(ferry_work run, ferry_drop drop, void* argument, const ferry_stream* stream);
 
 // Whether a stream belongs to that graph: recording began on it, or it waited for an event of a stream that belongs.

@@ -15,15 +15,18 @@ inline void* (*driver_stream)(const c10::Stream&) = nullptr;
 struct Recorder {
   bool (*record)(bool (*)(void*), void (*)(void*), void*, const void*) = nullptr;
   bool (*records)(const void*) = nullptr;
+  void (*watch)(void (*)(), void (*)()) = nullptr;
   void (*say)(const char*) = nullptr;
 
   Recorder() {
     const auto flag = reinterpret_cast<const std::atomic<int>* (*)()>(dlsym(RTLD_DEFAULT, "ferry_recording"));
     record = reinterpret_cast<decltype(record)>(dlsym(RTLD_DEFAULT, "ferry_record_work"));
     records = reinterpret_cast<decltype(records)>(dlsym(RTLD_DEFAULT, "ferry_records"));
+    watch = reinterpret_cast<decltype(watch)>(dlsym(RTLD_DEFAULT, "ferry_watch_recording"));
     say = reinterpret_cast<decltype(say)>(dlsym(RTLD_DEFAULT, "ferry_say_text"));
-    if (flag != nullptr && record != nullptr && records != nullptr && say != nullptr) {
+    if (flag != nullptr && record != nullptr && records != nullptr && watch != nullptr && say != nullptr) {
       recording_flag = flag();
+      watch(&GraphDraws::begin, &GraphDraws::end);
     }
   }
 };
@@ -56,6 +59,8 @@ class Recorded {
     kept_.clear();
   }
 
+  void keep_draws() { draws_ = GraphDraws::take_recorded(); }
+
   void keep_results(const Stack& stack, size_t base) {
     for (size_t i = base; i < stack.size(); i++) {
       results_.push_back(shadow(stack[i]));
@@ -79,6 +84,7 @@ class Recorded {
  private:
   void again() {
     const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    const GraphDraws::Again draws(draws_);
     Stack stack = arguments_;
     if (op_.base == "aten::copy_") {
       auto target = on_device(stack[0].toTensor()) ? cpu_alias(stack[0].toTensor()) : stack[0].toTensor();
@@ -161,6 +167,7 @@ class Recorded {
   c10::OperatorHandle handle_;
   Operator& op_;
   Stack arguments_, results_;
+  std::vector<GraphDraws::Draw> draws_;
   std::vector<std::pair<at::Tensor, at::Tensor>> kept_;
 };
 
@@ -189,7 +196,9 @@ void record(const c10::OperatorHandle& handle, Operator& op, Stack* stack, Compu
     const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
     recorded->keep_written();
   }
+  (void)GraphDraws::take_recorded();  // of a call that ended with an error
   compute();
+  recorded->keep_draws();
   {
     const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
     recorded->put_back();
