@@ -71,8 +71,12 @@ class GraphDraws {
   static void end() {
     auto& self = instance();
     const std::lock_guard<std::mutex> held(self.lock_);
-    for (auto& [_, total] : *self.totals_) {
-      State(total.generator).read(&total.drawn);
+    try {
+      for (auto& [_, total] : *self.totals_) {
+        State(total.generator).read(&total.drawn);
+      }
+    } catch (const c10::Error&) {
+      self.totals_->clear();  // the plugin ends the recording with an error of its own
     }
   }
 
@@ -110,7 +114,9 @@ class GraphDraws {
     if (draw == end) {
       return false;
     }
-    const auto& total = draw->totals->at(draw->generator);
+    const auto found = draw->totals->find(draw->generator);
+    TORCH_CHECK(found != draw->totals->end(), "the recording of this graph ended with an error");
+    const auto& total = found->second;
     *offset = total.generator.get_offset() - total.drawn + draw->offset;
     draw++;
     return true;
@@ -143,8 +149,9 @@ class GraphDraws {
   };
 
   static GraphDraws& instance() {
-    static GraphDraws self;
-    return self;
+    // For ever: its generators hold memory of the plugin, which may have ended before.
+    static auto* self = new GraphDraws;
+    return *self;
   }
 
   static std::vector<Draw>& recorded() {
