@@ -989,32 +989,48 @@ def test_dtypes_that_the_card_lacks_or_holds_in_half_are_as_with_the_simulated_p
 
 
 @with_wheel
-def test_a_collective_in_a_graph_is_refused_by_name(tmp_path: Path) -> None:
+def test_collectives_of_a_graph_run_when_the_graph_does(tmp_path: Path) -> None:
     script = """
         import os, torch, torch_npu, torch.distributed as dist
         rank = int(os.environ["RANK"])
         torch.npu.set_device(rank)
         dist.init_process_group("hccl")
-        values = torch.full((4,), float(rank + 1), device="npu")
-        dist.all_reduce(values)
+        given = torch.full((4,), rank + 1.0, device="npu")
+        parts, halves = [torch.zeros(4, device="npu") for _ in range(2)], torch.zeros(2, device="npu")
+        def work():
+            total = given * 2
+            dist.all_reduce(total)
+            dist.all_gather(parts, given)  # padded to 32 bytes by the plugin
+            both = parts[0] * 10 + parts[1]
+            sent = given.clone()
+            dist.broadcast(sent, 1)
+            dist.all_to_all_single(halves, given[:2] + 0)
+            reduced = torch.empty(2, device="npu")
+            dist.reduce_scatter_tensor(reduced, both)
+            received = torch.zeros_like(reduced)
+            for step in dist.batch_isend_irecv([
+                dist.P2POp(dist.isend, reduced + rank, 1 - rank), dist.P2POp(dist.irecv, received, 1 - rank)
+            ]):
+                step.wait()
+            return [total, both, sent, halves, reduced, received]
+        at_once = []
+        for value in (1.0, 11.0):
+            given.fill_(rank + value)
+            at_once.append([each.tolist() for each in work()])
         torch.npu.synchronize()
-        try:
-            with torch.npu.graph(torch.npu.NPUGraph()):
-                values.mul_(2)
-                dist.all_reduce(values)
-            print("nothing was raised")
-        except Exception as reason:
-            print(f"RAISED {type(reason).__name__} {values.sum().item()}\\n", end="")
-        dist.all_reduce(values)
-        print(f"AFTER {values.sum().item()}\\n", end="")
+        graph = torch.npu.NPUGraph()
+        with torch.npu.graph(graph):
+            results = work()
+        for value, expected in zip((1.0, 11.0), at_once):
+            given.fill_(rank + value)
+            graph.replay()
+            seen = [each.tolist() for each in results]
+            assert seen == expected, (rank, seen, expected)
+        print(f"EQUAL {seen[0][0]} {seen[1][0]}\\n", end="")
         dist.destroy_process_group()
     """
-    out, err, summary = rehearse(script, tmp_path, "--devices", "2", launcher=two_ranks())
-    assert out.count("RAISED RuntimeError 12.0") == 2, out
-    assert out.count("AFTER 24.0") == 2, out
-    assert "HcclAllReduce while work is recorded into a graph: collectives in graphs are not simulated" in err
-    events = summary["events"]
-    assert ("not-rehearsed", "HcclAllReduce") in {(event["kind"], event["subject"]) for event in events}  # type: ignore[attr-defined]
+    out, _, _ = rehearse(script, tmp_path, "--devices", "2", launcher=two_ranks())
+    assert out.count("EQUAL 46.0 122.0") == 2, out
 
 
 @with_wheel

@@ -113,12 +113,14 @@ static bool pad(int inputs, description* const* in_description, buffer* const* i
 
 FERRY_EXPORT int aclopCompileAndExecute(const char* type, int inputs, description* const* in_description,
                                         buffer* const* in, int outputs, description* const* out, buffer* const* result,
-                                        const void* attributes, int engine, int flags, const char* path, void* stream) {
-  (void)attributes, (void)engine, (void)flags, (void)path, (void)stream;
-  if (outputs == 1 && strcmp(type, "Fill") == 0 && fill(inputs, in, out, result)) {
+                                        const void* attributes, int engine, int flags, const char* path,
+                                        const ferry_stream* stream) {
+  (void)attributes, (void)engine, (void)flags, (void)path;
+  const bool at_once = outputs == 1 && !ferry_records(stream);
+  if (at_once && strcmp(type, "Fill") == 0 && fill(inputs, in, out, result)) {
     return ACL_SUCCESS;
   }
-  if (outputs == 1 && strcmp(type, "PadV3") == 0 && pad(inputs, in_description, in, out, result)) {
+  if (at_once && strcmp(type, "PadV3") == 0 && pad(inputs, in_description, in, out, result)) {
     return ACL_SUCCESS;
   }
   char name[128];
@@ -132,7 +134,7 @@ FERRY_EXPORT int aclopCompileAndExecute(const char* type, int inputs, descriptio
 FERRY_EXPORT int aclopCompileAndExecuteV2(const char* type, int inputs, description* const* in_description,
                                           buffer* const* in, int outputs, description* const* out,
                                           buffer* const* result, void* attributes, int engine, int flags,
-                                          const char* path, void* stream) {
+                                          const char* path, const ferry_stream* stream) {
   return aclopCompileAndExecute(type, inputs, in_description, in, outputs, out, result, attributes, engine, flags, path,
                                 stream);
 }
@@ -223,11 +225,20 @@ FERRY_EXPORT int aclnnConstantPadNdGetWorkspaceSize(const row* from, const int_a
   return ACL_SUCCESS;
 }
 
-FERRY_EXPORT int aclnnConstantPadNd(void* workspace, uint64_t bytes, padding* wanted, void* stream) {
-  (void)workspace, (void)bytes, (void)stream;
+static bool run_padding(void* work) {
+  const padding* wanted = work;
   const size_t given = (size_t)wanted->from.count * wanted->from.element;
   memcpy(wanted->to.data, wanted->from.data, given);
   memset(wanted->to.data + given, 0, (size_t)wanted->to.count * wanted->to.element - given);
+  return true;
+}
+
+FERRY_EXPORT int aclnnConstantPadNd(void* workspace, uint64_t bytes, padding* wanted, const ferry_stream* stream) {
+  (void)workspace, (void)bytes;
+  if (ferry_records(stream)) {
+    return ferry_record_work(run_padding, free, wanted, stream) ? ACL_SUCCESS : ACL_ERROR_RT_MEMORY_ALLOCATION;
+  }
+  (void)run_padding(wanted);
   free(wanted);
   return ACL_SUCCESS;
 }
