@@ -108,6 +108,17 @@ def test_half_precision_is_the_cpus_and_formats_sparse_tensors_and_the_profiler_
         cast = torch_npu.npu_format_cast(x.npu(), 29)
         made = torch_npu.empty_with_format((4, 32), dtype=torch.half, device="npu", acl_format=29)
         print("FORMAT", torch.equal(cast.cpu(), x), int(torch_npu.get_npu_format(made)), made.fill_(2).sum().item())
+        torch.npu.config.allow_internal_format = True
+        cast = torch_npu.npu_format_cast(x.npu(), 29)
+        back, held = torch_npu.npu_format_cast(cast, 2), x.npu()
+        torch_npu.npu_format_cast_(held, 29)
+        weight = x.npu().requires_grad_()
+        torch_npu.npu_format_cast(weight, 29).square().sum().backward()
+        print("FORMATS", *(int(torch_npu.get_npu_format(each)) for each in (cast, back, held)))
+        assert all(torch.equal(each.cpu(), x) for each in (cast, back, held)) and cast.data_ptr() != back.data_ptr()
+        assert torch.equal(torch.nn.functional.linear(cast, held).cpu(), torch.nn.functional.linear(x, x))
+        assert torch.equal(weight.grad.cpu(), 2 * x)
+        torch.npu.config.allow_internal_format = False
 
         def sparse(device, indices=((1, 0, 1), (0, 1, 0)), values=(1.0, 2.0, 3.0)):
             return torch.sparse_coo_tensor(indices, values, (2, 2), device=device, check_invariants=False)
@@ -147,6 +158,7 @@ def test_half_precision_is_the_cpus_and_formats_sparse_tensors_and_the_profiler_
     out, _, summary = rehearse(script, tmp_path)
     assert "APART []" in out
     assert "FORMAT True 29 256.0" in out
+    assert "FORMATS 29 2 29" in out
     assert "SPARSE True" in out
     refused = [line for line in out.splitlines() if line.startswith("REFUSED")]
     assert refused[0] == "REFUSED CAUTION: The operator 'aten::addmm' is not currently supported on the NPU backend."

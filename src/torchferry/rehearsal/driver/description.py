@@ -20,7 +20,9 @@ The file has four tables::
 
     [operators]                      # of that namespace: names without overload; this table may be left out
     kept = ["get_format"]            # looks at a tensor and computes nothing: stays as the plugin has it
-    identities = ["format_cast"]     # gives its first argument back
+    format_casts = ["format_cast"]   # to the storage format in the second argument; numbers stay in their order
+    format_of = "get_format"         # of a tensor, as a number
+    with_format = "empty_format"     # makes a tensor: sizes, dtype, layout, device, pin_memory, storage format
     casts = ["dtype_cast"]           # converts its first argument to the dtype in the second
     zeros = { overflow = 8 }         # gives so many zeros
     status_reads = ["overflow"]      # of those: the first number says whether something infinite or no number arose
@@ -65,7 +67,7 @@ _KEYS = {
         {"libraries", "files", "namespace", "homes", "folders", "library", "default_generator", "queue", "stream"}
         | {"refuse", "header", "maker", "maker_zh", "source"}
     ),
-    "operators": frozenset({"kept", "identities", "casts", "zeros", "status_reads", "status_clears", "source"}),
+    "operators": frozenset({"kept", "format_casts", "format_of", "with_format", "casts", "zeros", "status_reads", "status_clears", "source"}),
     "accepted": frozenset({"names", "source"}),
     "refused": frozenset({"names", "source"}),
 }
@@ -110,7 +112,9 @@ class SimulatedDriver:
         stream: Its function, `void* (const c10::Stream&)`, for the driver's stream of one of torch's.
         queue: How the plugin's own queue is turned off; None where it has none.
         kept: Operators that stay as the plugin has them.
-        identities: Operators that give their first argument back.
+        format_casts: Operators that convert their first argument to a storage format.
+        format_of: The operator that tells a tensor's.
+        with_format: The operator that makes a tensor with one.
         casts: Operators that convert their first argument to a dtype.
         zeros: Operators that give zeros, and how many.
         status_reads: Those of them that tell of an overflow.
@@ -134,7 +138,9 @@ class SimulatedDriver:
     stream: str
     queue: Queue | Unknown | None
     kept: tuple[str, ...]
-    identities: tuple[str, ...]
+    format_casts: tuple[str, ...]
+    format_of: str
+    with_format: str
     casts: tuple[str, ...]
     zeros: Mapping[str, int]
     status_reads: tuple[str, ...]
@@ -174,7 +180,9 @@ def load_driver(backend: type[Backend]) -> SimulatedDriver | None:
         data.text(driver, "stream", "[driver]"),
         _queue(data, driver),
         _names(data, operators, "kept"),
-        _names(data, operators, "identities"),
+        _names(data, operators, "format_casts"),
+        data.text(operators, "format_of", "[operators]"),
+        data.text(operators, "with_format", "[operators]"),
         _names(data, operators, "casts"),
         {str(name): int(count) for name, count in operators.get("zeros", {}).items()},
         _names(data, operators, "status_reads"),
@@ -185,6 +193,8 @@ def load_driver(backend: type[Backend]) -> SimulatedDriver | None:
     twice = set(description.accepted) & set(description.refused)
     if twice:
         raise data.wrong(f"both accepted and refused: {', '.join(sorted(twice))}")
+    if description.format_casts and not (description.format_of and description.with_format):
+        raise data.wrong("[operators]: `format_casts` needs `format_of` and `with_format`")
     return description
 
 

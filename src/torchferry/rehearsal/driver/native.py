@@ -83,7 +83,7 @@ class TakenOver:
         signatures: dict[str, tuple[Any, list[Any]]] = {
             "ferry_error": (text, []),
             "ferry_set_sink": (None, [_SINK]),
-            "ferry_take_over": (number, [text] * 8),
+            "ferry_take_over": (number, [text] * 9),
             "ferry_queue_is_off": (None, []),
             "ferry_empty_queue_by": (None, [ctypes.c_void_p]),
             "ferry_stream_by": (None, [ctypes.c_void_p]),
@@ -102,7 +102,8 @@ class TakenOver:
             function.restype, function.argtypes = result, arguments
         zeros = " ".join(f"{name}={count}" for name, count in driver.zeros.items())
         status = (" ".join(driver.status_reads), " ".join(driver.status_clears))
-        lists = (" ".join(driver.kept), " ".join(driver.identities), " ".join(driver.casts), zeros, *status)
+        formats = (" ".join(driver.format_casts), f"{driver.format_of} {driver.with_format}")
+        lists = (" ".join(driver.kept), *formats, " ".join(driver.casts), zeros, *status)
         words = (device_type, driver.namespace, *lists)
         if self._library.ferry_take_over(*(word.encode() for word in words)) < 0:
             error = self._library.ferry_error().decode(errors="replace").splitlines()[0]

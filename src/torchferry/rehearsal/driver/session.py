@@ -254,7 +254,7 @@ def _add_references(backend: type[Backend], driver: SimulatedDriver) -> None:
     for file in (package / backend.PLUGIN / _REFERENCES, *sorted((driver.folder / "operators").glob("*.py"))):
         for name, function in _formulas(file).items():
             operator = _operator(driver.namespace, name)
-            if operator is not None and name not in driver.identities:
+            if operator is not None and name not in driver.format_casts:
                 reference = below_autocast(_adapted(operator._schema, function))
                 for key in ("PrivateUse1", "AutogradPrivateUse1"):
                     _register(library, name, reference, key)

@@ -176,7 +176,10 @@ static ferry_status allocate(void** pointer, size_t bytes, int device, block_kin
     if (kind == DEVICE_BLOCK) {
       start = map_place(bytes, &place);
     }
-    if (start == NULL && posix_memalign(&start, ALIGNMENT, bytes) != 0) {
+    // Memory of the host begins with a page: it may be registered for a device from there on, as long as it was asked
+    // for.
+    const size_t alignment = kind == HOST_BLOCK ? (size_t)sysconf(_SC_PAGESIZE) : ALIGNMENT;
+    if (start == NULL && posix_memalign(&start, alignment, bytes) != 0) {
       ferry_say("the machine has no %zu bytes", bytes);
       status = FERRY_OUT_OF_MEMORY;
     } else if (!keep((block){start, bytes, device, kind, place})) {
@@ -245,12 +248,20 @@ ferry_status ferry_register_host(void* pointer, size_t bytes) {
     return FERRY_BAD_ARGUMENT;
   }
   pthread_mutex_lock(&lock);
-  const bool kept = block_of(pointer) == NULL && keep((block){pointer, bytes, 0, REGISTERED_BLOCK, -1});
+  const block* entry = block_of(pointer);
+  const bool own = entry != NULL && entry->kind == HOST_BLOCK;  // a part of what was allocated here: a device sees it
+  const bool kept = own || (entry == NULL && keep((block){pointer, bytes, 0, REGISTERED_BLOCK, -1}));
   pthread_mutex_unlock(&lock);
   return kept ? FERRY_OK : FERRY_BAD_ARGUMENT;
 }
 
-ferry_status ferry_unregister_host(void* pointer) { return release(pointer, REGISTERED_BLOCK, false); }
+ferry_status ferry_unregister_host(void* pointer) {
+  pthread_mutex_lock(&lock);
+  const block* entry = block_of(pointer);
+  const bool own = entry != NULL && entry->kind == HOST_BLOCK;
+  pthread_mutex_unlock(&lock);
+  return own ? FERRY_OK : release(pointer, REGISTERED_BLOCK, false);
+}
 
 ferry_status ferry_memory_info(size_t* available, size_t* total) {
   int device = 0;

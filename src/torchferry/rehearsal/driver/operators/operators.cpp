@@ -21,19 +21,45 @@
 namespace ferry::plugin {
 
 // How an operator of the plugin is served.
-enum class Service : int { kComputed, kCopied, kComposed, kAutograd, kKept, kIdentity, kCast, kZeros, kRefused };
+enum class Service : int { kComputed, kCopied, kComposed, kAutograd, kKept, kFormat, kCast, kZeros, kRefused };
 
 const char* word(Service service) {
   static const char* const words[] = {"computed", "copied",   "composed", "autograd", "kept",
-                                      "identity", "converts", "zeros",    "refused"};
+                                      "format",   "converts", "zeros",    "refused"};
   return words[static_cast<int>(service)];
 }
 
 struct Request {  // what the vendor's description says of operators, as Python read it
   std::string space;
-  std::unordered_set<std::string> kept, identities, casts, status_reads, status_clears;
+  std::unordered_set<std::string> kept, format_casts, casts, status_reads, status_clears;
   std::unordered_map<std::string, int64_t> zeros;
 };
+
+// The plugin's own operators for the storage formats of tensors.
+struct StorageFormats {
+  std::string tells, makes;
+
+  int64_t of(const at::Tensor& tensor) const {
+    Stack stack{tensor};
+    c10::Dispatcher::singleton().findSchemaOrThrow(tells.c_str(), "").callBoxed(&stack);
+    return stack.back().toInt();
+  }
+
+  at::Tensor made(const at::Tensor& like, int64_t format) const {
+    const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(makes.c_str(), "");
+    Stack stack{like.sizes(), like.scalar_type(), c10::IValue(), like.device(), c10::IValue(), format};
+    for (size_t i = stack.size(); i < handle.schema().arguments().size(); i++) {
+      stack.emplace_back(handle.schema().arguments()[i].default_value().value_or(c10::IValue()));
+    }
+    handle.callBoxed(&stack);
+    return stack.back().toTensor();
+  }
+};
+
+StorageFormats& storage_formats() {
+  static auto* formats = new StorageFormats;
+  return *formats;
+}
 
 std::string& report() {
   static auto* text = new std::string;
@@ -97,8 +123,8 @@ class Served final : public c10::OperatorKernel {
       case Service::kAutograd:
         handle.callBoxedForDispatchKey(c10::DispatchKey::Autograd, *stack);
         break;
-      case Service::kIdentity:
-        keep_first(handle, stack);
+      case Service::kFormat:
+        cast_format(handle, stack);
         break;
       case Service::kCast:
         cast(handle, stack);
@@ -176,8 +202,29 @@ class Served final : public c10::OperatorKernel {
     stack->emplace_back(std::move(self));
   }
 
-  static void keep_first(const c10::OperatorHandle& handle, Stack* stack) {
-    stack->resize(stack->size() - handle.schema().arguments().size() + 1);
+  // The plugin makes a tensor with the storage format and tells it; the numbers are in it in their usual order, as
+  // everything here reads them.
+  static void cast_format(const c10::OperatorHandle& handle, Stack* stack) {
+    const size_t base = stack->size() - handle.schema().arguments().size();
+    auto self = (*stack)[base].toTensor();
+    const auto& second = (*stack)[base + 1];
+    const int64_t wanted = second.isTensor() ? storage_formats().of(second.toTensor()) : second.toInt();
+    const bool in_place = handle.schema().arguments()[0].alias_info() != nullptr;
+    if (storage_formats().of(self) != wanted) {
+      auto made = storage_formats().made(self, wanted);
+      if (storage_formats().of(made) != storage_formats().of(self)) {  // another name of the usual order is that order
+        if (in_place) {
+          const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+          made.copy_(self);
+          self.set_(made);
+        } else {
+          made.copy_(self);  // whose gradient is that of the cast
+          self = made;
+        }
+      }
+    }
+    stack->resize(base);
+    stack->emplace_back(std::move(self));
   }
 
   static void cast(const c10::OperatorHandle& handle, Stack* stack) {
@@ -375,8 +422,8 @@ class Takeover {
     auto service = Service::kRefused;
     if (request_.kept.count(base) != 0) {
       service = Service::kKept;
-    } else if (request_.identities.count(base) != 0) {
-      service = Service::kIdentity;
+    } else if (request_.format_casts.count(base) != 0) {
+      service = Service::kFormat;
     } else if (request_.casts.count(base) != 0) {
       service = Service::kCast;
     } else if (request_.zeros.count(base) != 0) {
@@ -511,10 +558,12 @@ using namespace ferry;
 FERRY_API const char* ferry_error() { return plugin::error_text().c_str(); }
 FERRY_API void ferry_set_sink(Sink receiver) { sink() = receiver; }
 
-// Lists are words with blanks between them; `zeros` has "name=count". Of those, `reads` tell in their first number
-// whether something overflowed, and `clears` forget it.
-FERRY_API int ferry_take_over(const char* name, const char* space, const char* kept, const char* identities,
-                              const char* casts, const char* zeros, const char* reads, const char* clears) {
+// Lists are words with blanks between them; `formats` names what tells a tensor's storage format, and what makes a
+// tensor with one. `zeros` has "name=count". Of those, `reads` tell in their first number whether something overflowed,
+// and `clears` forget it.
+FERRY_API int ferry_take_over(const char* name, const char* space, const char* kept, const char* format_casts,
+                              const char* formats, const char* casts, const char* zeros, const char* reads,
+                              const char* clears) {
   try {
     settings().name = name;
     std::string title = name;
@@ -528,7 +577,11 @@ FERRY_API int ferry_take_over(const char* name, const char* space, const char* k
       }
     };
     read(request.kept, kept);
-    read(request.identities, identities);
+    read(request.format_casts, format_casts);
+    const auto named = plugin::words(formats);
+    if (named.size() == 2) {
+      plugin::storage_formats() = {request.space + "::" + named[0], request.space + "::" + named[1]};
+    }
     read(request.casts, casts);
     read(request.status_reads, reads);
     read(request.status_clears, clears);
