@@ -14,6 +14,7 @@ The file has four tables::
     folders = ["runtime"]            # what it looks for in there
     library = "libtorch_xrt.so"      # the plugin's own, in which the next functions are looked for
     default_generator = "_Z10GeneratorOfa"
+    stream = "_ZNK8XpuStream6streamEv"  # void* (const c10::Stream&), or a method of what is a c10::Stream alone
     queue = { variable = "XRT_QUEUE", off = "0", asks = "_Z10QueueIsOnv", empties = "_Z5Emptyb" }
     source = "WHEEL"
 
@@ -34,7 +35,8 @@ The file has four tables::
     names = ["xrtLaunchKernel"]
     source = "WHEEL"
 
-`default_generator` serves torch before 2.6, which does not ask every plugin for its generators. `queue` is for a plugin
+`default_generator` serves torch before 2.6, which does not ask every plugin for its generators. `stream` gives the
+driver's stream of one of torch's: a plugin that records work into graphs needs it. `queue` is for a plugin
 that hands work to a thread of its own: the variable that turns this off, and the function by which the plugin reads
 that variable, once and for all. The simulated driver does work at once; a queue only costs time. In a version without
 that function the variable stays as it is in `off`, and the function in `empties` waits until the queue is empty.
@@ -60,7 +62,7 @@ _FILE = "driver/driver.toml"
 _NO_QUEUE = "none"
 _KEYS = {
     "driver": frozenset(
-        {"libraries", "files", "namespace", "homes", "folders", "library", "default_generator", "queue"}
+        {"libraries", "files", "namespace", "homes", "folders", "library", "default_generator", "queue", "stream"}
         | {"refuse", "header", "maker", "maker_zh", "source"}
     ),
     "operators": frozenset({"kept", "identities", "casts", "zeros", "status_reads", "status_clears", "source"}),
@@ -105,6 +107,7 @@ class SimulatedDriver:
         folders: Folders that it looks for in there.
         library: The plugin's own library, which has the functions that are named here.
         default_generator: Its function, `const at::Generator& (int8_t)`, for the generator of a device.
+        stream: Its function, `void* (const c10::Stream&)`, for the driver's stream of one of torch's.
         queue: How the plugin's own queue is turned off; None where it has none.
         kept: Operators that stay as the plugin has them.
         identities: Operators that give their first argument back.
@@ -128,6 +131,7 @@ class SimulatedDriver:
     folders: tuple[str, ...]
     library: str
     default_generator: str
+    stream: str
     queue: Queue | Unknown | None
     kept: tuple[str, ...]
     identities: tuple[str, ...]
@@ -167,6 +171,7 @@ def load_driver(backend: type[Backend]) -> SimulatedDriver | None:
         _names(data, driver, "folders"),
         data.text(driver, "library", "[driver]"),
         data.text(driver, "default_generator", "[driver]"),
+        data.text(driver, "stream", "[driver]"),
         _queue(data, driver),
         _names(data, operators, "kept"),
         _names(data, operators, "identities"),

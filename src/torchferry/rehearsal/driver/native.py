@@ -86,6 +86,7 @@ class TakenOver:
             "ferry_take_over": (number, [text] * 8),
             "ferry_queue_is_off": (None, []),
             "ferry_empty_queue_by": (None, [ctypes.c_void_p]),
+            "ferry_stream_by": (None, [ctypes.c_void_p]),
             "ferry_draw_by": (None, [ctypes.c_void_p]),
             "ferry_served": (text, []),
             "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
@@ -117,10 +118,11 @@ class TakenOver:
         self._library.ferry_queue_is_off()
 
     def use_functions(self, driver: SimulatedDriver) -> None:
-        """Use what the plugin's own library has for what torch asks a device for in newer versions alone."""
+        """Use functions of the plugin's own library."""
         for name, use in (
             (driver.queue.empties if isinstance(driver.queue, Queue) else "", self._library.ferry_empty_queue_by),
             (driver.default_generator, self._library.ferry_draw_by),
+            (driver.stream, self._library.ferry_stream_by),
         ):
             function = function_of(driver.library, name)
             if function is not None:

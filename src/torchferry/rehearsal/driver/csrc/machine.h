@@ -23,6 +23,9 @@ typedef enum {
   FERRY_TIMEOUT,        // a rank did not come
   FERRY_SYSTEM,         // the operating system refused
   FERRY_REMOTE,         // another rank failed
+  FERRY_RECORDED,       // what is asked for cannot be, while this stream or event belongs to a graph that is recorded
+  FERRY_UNRECORDED,     // a graph would depend on work that it does not have
+  FERRY_UNJOINED,       // a stream left the graph and did not come back
 } ferry_status;
 
 // --- the machine (machine.c) ---
@@ -96,7 +99,13 @@ ferry_status ferry_end_stream(ferry_stream* stream);
 int32_t ferry_stream_number(const ferry_stream* stream);  // 0 is the default stream
 ferry_status ferry_make_event(ferry_event** event);
 ferry_status ferry_end_event(ferry_event* event);
-ferry_status ferry_record(ferry_event* event);
+ferry_status ferry_record(ferry_event* event, const ferry_stream* stream);
+ferry_status ferry_wait(const ferry_stream* stream, const ferry_event* event);
+
+// Whether the host may ask for a stream, an event or the current device, or wait: not while they are recorded.
+ferry_status ferry_ask_stream(const ferry_stream* stream);
+ferry_status ferry_ask_event(const ferry_event* event);
+ferry_status ferry_ask_device(void);
 ferry_status ferry_elapsed(const ferry_event* start, const ferry_event* end, double* milliseconds);
 ferry_status ferry_time_of(const ferry_event* event, uint64_t* microseconds);
 
@@ -108,14 +117,24 @@ typedef void (*ferry_drop)(void* argument);
 
 // The number of the graph into which work is recorded; 0 while none is: whoever does some looks there.
 FERRY_EXPORT const atomic_int* ferry_recording(void);
-FERRY_EXPORT bool ferry_record_work(ferry_work run, ferry_drop drop, void* argument);
-bool ferry_records(const ferry_stream* stream);
+FERRY_EXPORT void ferry_watch_recording(void (*begins)(void), void (*ends)(void));  // called before each
+FERRY_EXPORT bool ferry_record_work(ferry_work run, ferry_drop drop, void* argument, const ferry_stream* stream);
+
+// Whether a stream belongs to that graph: recording began on it, or it waited for an event of a stream that belongs.
+FERRY_EXPORT bool ferry_records(const ferry_stream* stream);
 ferry_graph* ferry_recorded(void);
 ferry_status ferry_begin_graph(const ferry_stream* stream);
 ferry_status ferry_end_recording(const ferry_stream* stream, ferry_graph** graph);
 ferry_status ferry_run_graph(const ferry_graph* graph);
 ferry_status ferry_drop_graph(ferry_graph* graph);
 uint32_t ferry_graph_number(const ferry_graph* graph);
+
+// What an event is in a graph that is recorded: a mark on its stream, 0 where that belongs to none; and another stream
+// that waits for it.
+uint32_t ferry_mark(const ferry_stream* stream);
+bool ferry_is_marked(uint32_t mark);  // in the graph that is recorded now
+int ferry_recorded_device(void);      // on which that began; -1 while none is recorded
+ferry_status ferry_wait_for_mark(const ferry_stream* stream, uint32_t mark, bool happened);
 
 // --- ranks (ranks.c): processes of one machine that compute together, over a file in memory ---
 

@@ -462,14 +462,14 @@ static ferry_status agree(ferry_group* group, const char* operation, uint64_t co
   return status == FERRY_OK ? meet(group, operation) : status;
 }
 
-// On a card what ranks do together becomes part of a graph that is recorded. Here it would be done once, while
-// recording.
+// What ranks do together on a stream of the graph that is recorded becomes part of the graph. On another stream it
+// would be done once, with what the graph has not computed yet.
 static bool is_recording(const char* operation) {
   if (atomic_load(ferry_recording()) == 0) {
     return false;
   }
   ferry_note(operation);
-  ferry_say("%s while work is recorded into a graph: collectives in graphs are not simulated", operation);
+  ferry_say("%s on a stream outside of the graph that is recorded is not simulated", operation);
   return true;
 }
 

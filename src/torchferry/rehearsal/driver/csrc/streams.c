@@ -10,6 +10,7 @@ struct ferry_stream {
 
 struct ferry_event {
   _Atomic double seconds;  // 0: never recorded
+  atomic_uint mark;        // in a graph
 };
 
 ferry_status ferry_make_stream(ferry_stream** stream) {
@@ -28,8 +29,11 @@ ferry_status ferry_make_stream(ferry_stream** stream) {
 }
 
 ferry_status ferry_end_stream(ferry_stream* stream) {
-  free(stream);
-  return stream == NULL ? FERRY_BAD_ARGUMENT : FERRY_OK;
+  const ferry_status status = stream == NULL ? FERRY_BAD_ARGUMENT : ferry_ask_stream(stream);
+  if (status == FERRY_OK) {
+    free(stream);
+  }
+  return status;
 }
 
 int32_t ferry_stream_number(const ferry_stream* stream) { return stream == NULL ? 0 : stream->number; }
@@ -47,12 +51,39 @@ ferry_status ferry_end_event(ferry_event* event) {
   return event == NULL ? FERRY_BAD_ARGUMENT : FERRY_OK;
 }
 
-ferry_status ferry_record(ferry_event* event) {
+ferry_status ferry_record(ferry_event* event, const ferry_stream* stream) {
   if (event == NULL) {
     return FERRY_BAD_ARGUMENT;
   }
+  atomic_store(&event->mark, ferry_mark(stream));
   atomic_store(&event->seconds, ferry_seconds());
   return FERRY_OK;
+}
+
+ferry_status ferry_wait(const ferry_stream* stream, const ferry_event* event) {
+  if (event == NULL) {
+    return FERRY_BAD_ARGUMENT;
+  }
+  return ferry_wait_for_mark(stream, atomic_load(&event->mark), atomic_load(&event->seconds) != 0);
+}
+
+static ferry_status ask(const char* what, bool is_recorded) {
+  if (is_recorded) {
+    ferry_say("%s cannot be asked or waited for while work of it is recorded into a graph", what);
+  }
+  return is_recorded ? FERRY_RECORDED : FERRY_OK;
+}
+
+ferry_status ferry_ask_stream(const ferry_stream* stream) { return ask("the stream", ferry_records(stream)); }
+
+ferry_status ferry_ask_event(const ferry_event* event) {
+  return event == NULL ? FERRY_BAD_ARGUMENT : ask("the event", ferry_is_marked(atomic_load(&event->mark)));
+}
+
+ferry_status ferry_ask_device(void) {
+  const int recorded = ferry_recorded_device();
+  int device = 0;
+  return ask("the device", recorded >= 0 && ferry_current_device(&device) == FERRY_OK && device == recorded);
 }
 
 ferry_status ferry_elapsed(const ferry_event* start, const ferry_event* end, double* milliseconds) {

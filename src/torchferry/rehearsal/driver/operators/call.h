@@ -3,12 +3,9 @@
 #pragma once
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/core/Generator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_ops.h>
 #include <ATen/ops/empty_strided_ops.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
@@ -26,6 +23,7 @@
 #include "../../csrc/spoiling.h"
 #include "../../csrc/torch_versions.h"
 #include "../../csrc/work.h"
+#include "drawing.h"
 
 namespace ferry::plugin {
 
@@ -33,7 +31,6 @@ using torch::jit::Stack;
 
 constexpr auto kKey = c10::DispatchKey::PrivateUse1;
 constexpr auto kSparseKey = c10::DispatchKey::SparsePrivateUse1;
-constexpr auto kType = c10::DeviceType::PrivateUse1;
 constexpr auto kMathBits =
     c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor});
 
@@ -61,12 +58,6 @@ inline at::Tensor cpu_alias(const at::Tensor& tensor) {
   return alias;
 }
 
-// Not 0 while the driver records work into a graph.
-inline const std::atomic<int> never_recording{0};
-inline const std::atomic<int>* recording_flag = &never_recording;
-
-inline bool recording() { return recording_flag->load(std::memory_order_relaxed) != 0; }
-
 inline bool has_queue = true;                // set before the first call
 inline void (*empty_queue)(bool) = nullptr;  // of the plugin's, where the vendor's description names it
 
@@ -87,13 +78,6 @@ inline void wait_for_queue(c10::Device device) {
 #endif
 }
 
-// The plugin's function for it, where the vendor's description names it: torch before 2.6 need not know it.
-inline const at::Generator& (*generator_of)(c10::DeviceIndex) = nullptr;
-
-inline at::Generator default_generator_of(c10::Device device) {
-  return generator_of != nullptr ? generator_of(device.index()) : at::globalContext().defaultGenerator(device);
-}
-
 // Work on the device begins here; the child of a process in which it has begun cannot do any.
 inline void use_device() {
   if (C10_UNLIKELY(in_bad_fork().load(std::memory_order_relaxed))) {
@@ -104,8 +88,6 @@ inline void use_device() {
   }
 }
 
-inline c10::Device current_place() { return {kType, c10::impl::getDeviceGuardImpl(kType)->getDevice().index()}; }
-
 inline bool lacks_dtype(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
   return text.find("not implemented for '") != std::string::npos ||
@@ -113,48 +95,6 @@ inline bool lacks_dtype(const c10::Error& error) {
 }
 
 inline bool is_half(c10::ScalarType dtype) { return dtype == at::kHalf || dtype == at::kBFloat16; }
-
-// The CPU's generator draws what follows from the seed and the offset of the device's; the first numbers after a seed
-// are those of the CPU with that seed.
-class Drawing {
- public:
-  Drawing() = default;
-  Drawing(const Drawing&) = delete;
-  Drawing& operator=(const Drawing&) = delete;
-  ~Drawing() {
-    if (saved_.defined()) {
-      host_.set_state(saved_);
-    }
-  }
-
-  // The generator for a kernel that is given one.
-  static at::Generator from(at::Generator device) {
-    auto host = at::detail::createCPUGenerator();
-    host.set_current_seed(next_seed(device));
-    return host;
-  }
-
-  // For a kernel that asks for the CPU's default generator by itself.
-  void lend_default(at::Generator device) {
-    host_ = at::detail::getDefaultCPUGenerator();
-    saved_ = host_.get_state();
-    host_.set_current_seed(next_seed(device));
-  }
-
- private:
-  static uint64_t next_seed(at::Generator& device) {
-    if (C10_UNLIKELY(recording())) {
-      return 0;  // what is drawn now is put back; a generator must not be asked meanwhile
-    }
-    const uint64_t offset = device.get_offset();
-    const uint64_t seed = device.current_seed() ^ (offset * UINT64_C(0x9E3779B97F4A7C15));
-    device.set_offset(offset + 4);  // Philox makes four numbers at a time
-    return seed;
-  }
-
-  at::Generator host_;
-  at::Tensor saved_;
-};
 
 // Whether something that is no number, or infinite, has come out of an operator. Looked for from the first time that a
 // program clears the status on: a card keeps it for nothing.

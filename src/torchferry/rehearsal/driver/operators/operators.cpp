@@ -553,6 +553,7 @@ FERRY_API int ferry_take_over(const char* name, const char* space, const char* k
 
 FERRY_API void ferry_queue_is_off() { plugin::has_queue = false; }
 FERRY_API void ferry_empty_queue_by(void (*function)(bool)) { plugin::empty_queue = function; }
+FERRY_API void ferry_stream_by(void* (*function)(const c10::Stream&)) { plugin::driver_stream = function; }
 FERRY_API void ferry_draw_by(const at::Generator& (*function)(c10::DeviceIndex)) { plugin::generator_of = function; }
 
 // "aten::add.Tensor PrivateUse1 computed\n" for each registration of the plugin's.

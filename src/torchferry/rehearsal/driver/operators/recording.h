@@ -4,23 +4,29 @@
 
 #include <dlfcn.h>
 
-#include <mutex>
-
 #include "call.h"
 
 namespace ferry::plugin {
 
-// The driver's: who records work gives it a function and what that is called with.
+// The plugin's: the driver's stream of one of torch's. Set before the first call.
+inline void* (*driver_stream)(const c10::Stream&) = nullptr;
+
+// The driver's: who records work gives it a function, what that is called with, and the stream.
 struct Recorder {
-  bool (*record)(bool (*)(void*), void (*)(void*), void*) = nullptr;
+  bool (*record)(bool (*)(void*), void (*)(void*), void*, const void*) = nullptr;
+  bool (*records)(const void*) = nullptr;
+  void (*watch)(void (*)(), void (*)()) = nullptr;
   void (*say)(const char*) = nullptr;
 
   Recorder() {
     const auto flag = reinterpret_cast<const std::atomic<int>* (*)()>(dlsym(RTLD_DEFAULT, "ferry_recording"));
     record = reinterpret_cast<decltype(record)>(dlsym(RTLD_DEFAULT, "ferry_record_work"));
+    records = reinterpret_cast<decltype(records)>(dlsym(RTLD_DEFAULT, "ferry_records"));
+    watch = reinterpret_cast<decltype(watch)>(dlsym(RTLD_DEFAULT, "ferry_watch_recording"));
     say = reinterpret_cast<decltype(say)>(dlsym(RTLD_DEFAULT, "ferry_say_text"));
-    if (flag != nullptr && record != nullptr && say != nullptr) {
+    if (flag != nullptr && record != nullptr && records != nullptr && watch != nullptr && say != nullptr) {
       recording_flag = flag();
+      watch(&GraphDraws::begin, &GraphDraws::end);
     }
   }
 };
@@ -53,6 +59,8 @@ class Recorded {
     kept_.clear();
   }
 
+  void keep_draws() { draws_ = GraphDraws::take_recorded(); }
+
   void keep_results(const Stack& stack, size_t base) {
     for (size_t i = base; i < stack.size(); i++) {
       results_.push_back(shadow(stack[i]));
@@ -76,6 +84,7 @@ class Recorded {
  private:
   void again() {
     const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    const GraphDraws::Again draws(draws_);
     Stack stack = arguments_;
     if (op_.base == "aten::copy_") {
       auto target = on_device(stack[0].toTensor()) ? cpu_alias(stack[0].toTensor()) : stack[0].toTensor();
@@ -158,25 +167,22 @@ class Recorded {
   c10::OperatorHandle handle_;
   Operator& op_;
   Stack arguments_, results_;
+  std::vector<GraphDraws::Draw> draws_;
   std::vector<std::pair<at::Tensor, at::Tensor>> kept_;
 };
 
-// Refuses work on another stream than the one that is recorded, which the graph's first call is on. On a card it would
-// be done at once, or join the graph by an event; here it would be lost until the graph runs.
-inline void require_recorded_stream(const Operator& op) {
-  static std::mutex lock;
-  static int graph = 0;
-  static c10::StreamId recorded = 0;
-  const auto stream = c10::impl::getDeviceGuardImpl(kType)->getStream(current_place()).id();
-  const std::lock_guard<std::mutex> held(lock);
-  const int now = recording_flag->load(std::memory_order_relaxed);
-  if (graph != now) {
-    graph = now;
-    recorded = stream;
-  }
-  TORCH_CHECK_NOT_IMPLEMENTED(stream == recorded, op.name,
-                              " on a second stream while a graph is recorded is not rehearsed: record one stream, or "
-                              "let this work wait until the graph is recorded");
+// The driver's stream of a call that is recorded. On a card work on a stream that does not belong to the graph would be
+// done at once, with what the graph has not computed yet.
+inline void* recorded_stream(const Operator& op, const Recorder& recorder) {
+  TORCH_CHECK_NOT_IMPLEMENTED(driver_stream != nullptr, op.name,
+                              " is not recorded: the driver's description names no `stream` of this plugin");
+  auto* stream = driver_stream(c10::impl::getDeviceGuardImpl(kType)->getStream(current_place()));
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      recorder.records(stream), op.name,
+      " on a stream outside of the graph that is recorded is not rehearsed: let the stream wait "
+      "for the graph's (wait_stream), and the graph's for it at the end, or do this work "
+      "before or after");
+  return stream;
 }
 
 // Records a call and does it, so that its results have their shapes; `compute` does it.
@@ -184,19 +190,21 @@ template <typename Compute>
 void record(const c10::OperatorHandle& handle, Operator& op, Stack* stack, Compute&& compute) {
   static const Recorder recorder;
   TORCH_CHECK(!op.synchronises, op.name, " waits for the device, which work that is recorded into a graph cannot");
-  require_recorded_stream(op);
+  auto* stream = recorded_stream(op, recorder);
   auto recorded = std::make_unique<Recorded>(handle, op, *stack, stack->size() - handle.schema().arguments().size());
   {
     const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
     recorded->keep_written();
   }
+  (void)GraphDraws::take_recorded();  // of a call that ended with an error
   compute();
+  recorded->keep_draws();
   {
     const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
     recorded->put_back();
   }
   recorded->keep_results(*stack, stack->size() - handle.schema().returns().size());
-  TORCH_CHECK(recorder.record(&Recorded::run, &Recorded::drop, recorded.get()), op.name,
+  TORCH_CHECK(recorder.record(&Recorded::run, &Recorded::drop, recorded.get(), stream), op.name,
               " could not be kept in the graph: no memory is left, or another thread has ended the recording");
   recorded.release();
 }

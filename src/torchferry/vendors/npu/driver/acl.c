@@ -22,6 +22,12 @@ int acl_status(ferry_status status) {
       return ACL_ERROR_RT_MEMORY_ALLOCATION;
     case FERRY_NOT_SIMULATED:
       return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+    case FERRY_RECORDED:
+      return ACL_ERROR_RT_STREAM_CAPTURED;
+    case FERRY_UNRECORDED:
+      return ACL_ERROR_RT_CAPTURE_DEPENDENCY;
+    case FERRY_UNJOINED:
+      return ACL_ERROR_RT_STREAM_UNJOINED;
     case FERRY_MISMATCH:
     case FERRY_TIMEOUT:
     case FERRY_SYSTEM:
@@ -297,13 +303,13 @@ FERRY_EXPORT int aclrtMemcpy(void* to, size_t room, const void* from, size_t byt
 }
 
 // Work of a stream that is recorded into a graph goes into the graph, with a copy of what it needs to know.
-static int record(ferry_work run, const void* wanted, size_t bytes) {
+static int record(const ferry_stream* stream, ferry_work run, const void* wanted, size_t bytes) {
   void* kept = malloc(bytes);
   if (kept == NULL) {
     return ACL_ERROR_RT_MEMORY_ALLOCATION;
   }
   memcpy(kept, wanted, bytes);
-  if (!ferry_record_work(run, free, kept)) {
+  if (!ferry_record_work(run, free, kept, stream)) {
     free(kept);
     return ACL_ERROR_RT_MEMORY_ALLOCATION;
   }
@@ -322,16 +328,17 @@ static bool run_copy(void* work) {
   return ferry_copy(wanted->to, wanted->room, wanted->from, wanted->bytes) == FERRY_OK;
 }
 
-FERRY_EXPORT int aclrtMemcpyAsync(void* to, size_t room, const void* from, size_t bytes, int kind, void* stream) {
+FERRY_EXPORT int aclrtMemcpyAsync(void* to, size_t room, const void* from, size_t bytes, int kind,
+                                  ferry_stream* stream) {
   if (ferry_records(stream)) {
     const copied wanted = {to, room, from, bytes};
-    return record(run_copy, &wanted, sizeof wanted);
+    return record(stream, run_copy, &wanted, sizeof wanted);
   }
   return aclrtMemcpy(to, room, from, bytes, kind);
 }
 
 FERRY_EXPORT int aclrtMemcpyAsyncWithCondition(void* to, size_t room, const void* from, size_t bytes, int kind,
-                                               void* stream) {
+                                               ferry_stream* stream) {
   return aclrtMemcpyAsync(to, room, from, bytes, kind, stream);
 }
 
@@ -351,10 +358,10 @@ static bool run_fill(void* work) {
   return ferry_fill(wanted->to, wanted->room, wanted->value, wanted->bytes) == FERRY_OK;
 }
 
-FERRY_EXPORT int aclrtMemsetAsync(void* to, size_t room, int32_t value, size_t bytes, void* stream) {
+FERRY_EXPORT int aclrtMemsetAsync(void* to, size_t room, int32_t value, size_t bytes, ferry_stream* stream) {
   if (ferry_records(stream)) {
     const filled wanted = {to, room, value, bytes};
-    return record(run_fill, &wanted, sizeof wanted);
+    return record(stream, run_fill, &wanted, sizeof wanted);
   }
   return aclrtMemset(to, room, value, bytes);
 }
@@ -414,7 +421,7 @@ typedef struct {
 FERRY_EXPORT int aclrtIpcOpenEventHandle(event_handle handle, ferry_event** event) {
   (void)handle;
   const ferry_status status = ferry_make_event(event);
-  return acl_status(status == FERRY_OK ? ferry_record(*event) : status);
+  return acl_status(status == FERRY_OK ? ferry_record(*event, NULL) : status);
 }
 
 // --- streams and events ---
@@ -427,7 +434,7 @@ FERRY_EXPORT int aclrtCreateStreamWithConfig(ferry_stream** stream, uint32_t pri
 }
 
 FERRY_EXPORT int aclrtDestroyStream(ferry_stream* stream) { return acl_status(ferry_end_stream(stream)); }
-FERRY_EXPORT int aclrtDestroyStreamForce(ferry_stream* stream) { return acl_status(ferry_end_stream(stream)); }
+FERRY_EXPORT int aclrtDestroyStreamForce(ferry_stream* stream) { return aclrtDestroyStream(stream); }
 
 FERRY_EXPORT int aclrtStreamGetId(ferry_stream* stream, int32_t* number) {
   *number = ferry_stream_number(stream);
@@ -436,31 +443,26 @@ FERRY_EXPORT int aclrtStreamGetId(ferry_stream* stream, int32_t* number) {
 
 // aclrtStreamStatus: 0 is complete.
 FERRY_EXPORT int aclrtStreamQuery(ferry_stream* stream, uint32_t* status) {
-  (void)stream;
   *status = 0;
-  return ACL_SUCCESS;
+  return acl_status(ferry_ask_stream(stream));
 }
 
-FERRY_EXPORT int aclrtSynchronizeStream(ferry_stream* stream) {
-  (void)stream;
-  return ACL_SUCCESS;
-}
+FERRY_EXPORT int aclrtSynchronizeStream(ferry_stream* stream) { return acl_status(ferry_ask_stream(stream)); }
 
 FERRY_EXPORT int aclrtSynchronizeStreamWithTimeout(ferry_stream* stream, int32_t milliseconds) {
   (void)milliseconds;
   return aclrtSynchronizeStream(stream);
 }
 
-FERRY_EXPORT int aclrtSynchronizeDevice(void) { return ACL_SUCCESS; }
+FERRY_EXPORT int aclrtSynchronizeDevice(void) { return acl_status(ferry_ask_device()); }
 
 FERRY_EXPORT int aclrtSynchronizeDeviceWithTimeout(int32_t milliseconds) {
   (void)milliseconds;
-  return ACL_SUCCESS;
+  return aclrtSynchronizeDevice();
 }
 
 FERRY_EXPORT int aclrtStreamWaitEvent(ferry_stream* stream, ferry_event* event) {
-  (void)stream;
-  return event == NULL ? ACL_ERROR_RT_PARAM_INVALID : ACL_SUCCESS;
+  return acl_status(ferry_wait(stream, event));
 }
 
 typedef struct {
@@ -482,9 +484,9 @@ FERRY_EXPORT int aclrtLaunchHostFunc(ferry_stream* stream, void (*function)(void
     return ACL_SUCCESS;
   }
   if (!ferry_records(stream)) {
-    return acl_refuse("aclrtLaunchHostFunc on a second stream while a graph is recorded");
+    return acl_refuse("aclrtLaunchHostFunc on a stream outside of the graph that is recorded");
   }
-  return record(run_host_function, &wanted, sizeof wanted);
+  return record(stream, run_host_function, &wanted, sizeof wanted);
 }
 
 FERRY_EXPORT int aclrtLaunchCallback(void (*function)(void*), void* argument, int kind, ferry_stream* stream) {
@@ -504,8 +506,7 @@ FERRY_EXPORT int aclrtCreateEventExWithFlag(ferry_event** event, uint32_t flags)
 FERRY_EXPORT int aclrtDestroyEvent(ferry_event* event) { return acl_status(ferry_end_event(event)); }
 
 FERRY_EXPORT int aclrtRecordEvent(ferry_event* event, ferry_stream* stream) {
-  (void)stream;
-  return acl_status(ferry_record(event));
+  return acl_status(ferry_record(event, stream));
 }
 
 FERRY_EXPORT int aclrtResetEvent(ferry_event* event, ferry_stream* stream) {
@@ -513,21 +514,28 @@ FERRY_EXPORT int aclrtResetEvent(ferry_event* event, ferry_stream* stream) {
   return event == NULL ? ACL_ERROR_RT_PARAM_INVALID : ACL_SUCCESS;
 }
 
+static int ask_event(const ferry_event* event) {
+  const ferry_status status = ferry_ask_event(event);
+  return status == FERRY_RECORDED ? ACL_ERROR_RT_EVENT_CAPTURED : acl_status(status);
+}
+
 // aclrtEventRecordedStatus and aclrtEventWaitStatus: 1 is complete. One that was never recorded is complete as well.
 FERRY_EXPORT int aclrtQueryEventStatus(ferry_event* event, int* status) {
   *status = 1;
-  return event == NULL ? ACL_ERROR_RT_PARAM_INVALID : ACL_SUCCESS;
+  return ask_event(event);
 }
 
 FERRY_EXPORT int aclrtQueryEventWaitStatus(ferry_event* event, int* status) {
   return aclrtQueryEventStatus(event, status);
 }
 
-FERRY_EXPORT int aclrtSynchronizeEvent(ferry_event* event) {
-  return event == NULL ? ACL_ERROR_RT_PARAM_INVALID : ACL_SUCCESS;
-}
+FERRY_EXPORT int aclrtSynchronizeEvent(ferry_event* event) { return ask_event(event); }
 
 FERRY_EXPORT int aclrtEventElapsedTime(float* milliseconds, ferry_event* start, ferry_event* end) {
+  const int asked = ask_event(start) == ACL_SUCCESS ? ask_event(end) : ask_event(start);
+  if (asked != ACL_SUCCESS) {
+    return asked;
+  }
   double elapsed = 0;
   const ferry_status status = ferry_elapsed(start, end, &elapsed);
   *milliseconds = (float)elapsed;

@@ -1,6 +1,7 @@
 // What the files of this folder share: the numbers of the Ascend Computing Language for what can go wrong.
 // Source: the error texts of the torch-npu wheels (torch_npu/npu/utils and ErrCode tables) and the CANN documentation,
-// AscendCL API reference, "aclError".
+// AscendCL API reference, "aclError"; which of them a graph that is recorded ends with:
+// github.com/hicann/runtime@681ef7610 src/runtime/api/impl/api_error.cc and feature/aclgraph/context_aclgraph.cc.
 #pragma once
 
 #include "machine.h"
@@ -11,6 +12,10 @@ enum {
   ACL_ERROR_RT_PARAM_INVALID = 107000,
   ACL_ERROR_RT_INVALID_DEVICEID = 107001,
   ACL_ERROR_RT_CONTEXT_NULL = 107002,
+  ACL_ERROR_RT_CAPTURE_DEPENDENCY = 107024,
+  ACL_ERROR_RT_STREAM_UNJOINED = 107025,
+  ACL_ERROR_RT_STREAM_CAPTURED = 107027,
+  ACL_ERROR_RT_EVENT_CAPTURED = 107028,
   ACL_ERROR_RT_FEATURE_NOT_SUPPORT = 207000,
   ACL_ERROR_RT_MEMORY_ALLOCATION = 207001,
   ACL_ERROR_RT_INTERNAL_ERROR = 507000,

@@ -1,7 +1,9 @@
-// Operators of the graph engine. The plugin builds them itself for a few of its own purposes, past the dispatcher of
-// torch: filling and padding of what collectives send. These are computed; every other is refused by its name.
+// Operators of the graph engine, and one of the operator library (aclnn). The plugin calls them itself for a few of its
+// own purposes, past the dispatcher of torch: filling and padding of what collectives send. These are computed; every
+// other is refused by its name. Padding of unsigned integers ends the plugin where the library lacks it.
 // Source: github.com/Ascend/pytorch@9e73e708ab93 torch_npu/csrc/distributed/ProcessGroupHCCL.cpp (byte_alignment) and
-// torch_npu/csrc/framework/OpParamMaker.cpp; inputs as they were seen.
+// torch_npu/csrc/framework/OpParamMaker.cpp; inputs as they were seen; the types of aclnn are those of the wheel's
+// op_plugin/utils/op_api_common_base.h.
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,12 +113,14 @@ static bool pad(int inputs, description* const* in_description, buffer* const* i
 
 FERRY_EXPORT int aclopCompileAndExecute(const char* type, int inputs, description* const* in_description,
                                         buffer* const* in, int outputs, description* const* out, buffer* const* result,
-                                        const void* attributes, int engine, int flags, const char* path, void* stream) {
-  (void)attributes, (void)engine, (void)flags, (void)path, (void)stream;
-  if (outputs == 1 && strcmp(type, "Fill") == 0 && fill(inputs, in, out, result)) {
+                                        const void* attributes, int engine, int flags, const char* path,
+                                        const ferry_stream* stream) {
+  (void)attributes, (void)engine, (void)flags, (void)path;
+  const bool at_once = outputs == 1 && !ferry_records(stream);
+  if (at_once && strcmp(type, "Fill") == 0 && fill(inputs, in, out, result)) {
     return ACL_SUCCESS;
   }
-  if (outputs == 1 && strcmp(type, "PadV3") == 0 && pad(inputs, in_description, in, out, result)) {
+  if (at_once && strcmp(type, "PadV3") == 0 && pad(inputs, in_description, in, out, result)) {
     return ACL_SUCCESS;
   }
   char name[128];
@@ -130,7 +134,111 @@ FERRY_EXPORT int aclopCompileAndExecute(const char* type, int inputs, descriptio
 FERRY_EXPORT int aclopCompileAndExecuteV2(const char* type, int inputs, description* const* in_description,
                                           buffer* const* in, int outputs, description* const* out,
                                           buffer* const* result, void* attributes, int engine, int flags,
-                                          const char* path, void* stream) {
+                                          const char* path, const ferry_stream* stream) {
   return aclopCompileAndExecute(type, inputs, in_description, in, outputs, out, result, attributes, engine, flags, path,
                                 stream);
+}
+
+// --- aclnnConstantPadNd ---
+
+// A row of elements: all that is padded here.
+typedef struct {
+  char* data;
+  size_t element;
+  int64_t count;  // -1: something else
+} row;
+
+typedef struct {
+  int64_t count;
+  int64_t values[];
+} int_array;
+
+typedef struct {
+  char bytes[16];
+} scalar;
+
+typedef struct {
+  row from, to;
+} padding;
+
+FERRY_EXPORT row* aclCreateTensor(const int64_t* sizes, uint64_t dimensions, int dtype, const int64_t* strides,
+                                  int64_t offset, int format, const int64_t* storage_sizes, uint64_t storage_dimensions,
+                                  void* data) {
+  (void)format, (void)storage_sizes, (void)storage_dimensions;
+  row* made = malloc(sizeof *made);
+  if (made != NULL) {
+    const size_t element = bytes_of(dtype);
+    const bool is_row = element != 0 && dimensions == 2 && sizes[0] == 1 && (sizes[1] < 2 || strides[1] == 1);
+    *made = (row){(char*)data + (size_t)offset * element, element, is_row ? sizes[1] : -1};
+  }
+  return made;
+}
+
+FERRY_EXPORT int aclDestroyTensor(const row* tensor) {
+  free((void*)tensor);
+  return ACL_SUCCESS;
+}
+
+FERRY_EXPORT int_array* aclCreateIntArray(const int64_t* values, uint64_t count) {
+  int_array* made = malloc(sizeof *made + count * sizeof *values);
+  if (made != NULL) {
+    made->count = (int64_t)count;
+    memcpy(made->values, values, count * sizeof *values);
+  }
+  return made;
+}
+
+FERRY_EXPORT int aclDestroyIntArray(const int_array* array) {
+  free((void*)array);
+  return ACL_SUCCESS;
+}
+
+FERRY_EXPORT scalar* aclCreateScalar(const void* value, int dtype) {
+  scalar* made = calloc(1, sizeof *made);
+  if (made != NULL) {
+    memcpy(made->bytes, value, bytes_of(dtype));
+  }
+  return made;
+}
+
+FERRY_EXPORT int aclDestroyScalar(const scalar* value) {
+  free((void*)value);
+  return ACL_SUCCESS;
+}
+
+FERRY_EXPORT int aclnnConstantPadNdGetWorkspaceSize(const row* from, const int_array* pads, const scalar* value,
+                                                    const row* to, uint64_t* workspace, padding** executor) {
+  static const scalar zero;
+  if (from == NULL || pads == NULL || value == NULL || to == NULL || from->count < 0 || to->count < from->count ||
+      from->element != to->element || pads->count != 2 || pads->values[0] != 0 ||
+      pads->values[1] != to->count - from->count || memcmp(value, &zero, sizeof zero) != 0) {
+    ferry_note_refused("aclnnConstantPadNd");
+    ferry_say("aclnnConstantPadNd is computed for zeros behind a row alone");
+    return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+  }
+  *workspace = 0;
+  *executor = malloc(sizeof **executor);
+  if (*executor == NULL) {
+    return ACL_ERROR_RT_MEMORY_ALLOCATION;
+  }
+  **executor = (padding){*from, *to};
+  return ACL_SUCCESS;
+}
+
+static bool run_padding(void* work) {
+  const padding* wanted = work;
+  const size_t given = (size_t)wanted->from.count * wanted->from.element;
+  memcpy(wanted->to.data, wanted->from.data, given);
+  memset(wanted->to.data + given, 0, (size_t)wanted->to.count * wanted->to.element - given);
+  return true;
+}
+
+FERRY_EXPORT int aclnnConstantPadNd(void* workspace, uint64_t bytes, padding* wanted, const ferry_stream* stream) {
+  (void)workspace, (void)bytes;
+  if (ferry_records(stream)) {
+    return ferry_record_work(run_padding, free, wanted, stream) ? ACL_SUCCESS : ACL_ERROR_RT_MEMORY_ALLOCATION;
+  }
+  (void)run_padding(wanted);
+  free(wanted);
+  return ACL_SUCCESS;
 }

@@ -45,6 +45,9 @@ static int status_of(ferry_status status) {
     case FERRY_BAD_DEVICE:
     case FERRY_NO_CONTEXT:
     case FERRY_MISMATCH:
+    case FERRY_RECORDED:
+    case FERRY_UNRECORDED:
+    case FERRY_UNJOINED:
       break;
     case FERRY_OUT_OF_MEMORY:
       return HCCL_E_OOM;
@@ -184,50 +187,128 @@ FERRY_EXPORT int HcclGetRankId(ferry_group* group, uint32_t* rank) {
 
 // --- collectives ---
 
+typedef enum { ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, SCATTER, BARRIER } kind;
+
+typedef struct {
+  kind kind;
+  ferry_group* group;
+  const void* from;
+  void* to;
+  uint64_t count;
+  ferry_type type;
+  ferry_reduction reduction;
+  uint32_t root;
+} collective;
+
+static ferry_status do_collective(const collective* it) {
+  switch (it->kind) {
+    case ALL_REDUCE:
+      return ferry_all_reduce(it->group, "HcclAllReduce", it->from, it->to, it->count, it->type, it->reduction);
+    case REDUCE:
+      return ferry_reduce(it->group, "HcclReduce", it->from, it->to, it->count, it->type, it->reduction, it->root);
+    case BROADCAST:
+      return ferry_broadcast(it->group, "HcclBroadcast", it->to, it->count, it->type, it->root);
+    case ALL_GATHER:
+      return ferry_all_gather(it->group, "HcclAllGather", it->from, it->to, it->count, it->type);
+    case REDUCE_SCATTER:
+      return ferry_reduce_scatter(it->group, "HcclReduceScatter", it->from, it->to, it->count, it->type, it->reduction);
+    case SCATTER:
+      return ferry_scatter(it->group, "HcclScatter", it->from, it->to, it->count, it->type, it->root);
+    case BARRIER:
+      break;
+  }
+  return ferry_barrier(it->group, "HcclBarrier");
+}
+
+static bool run_collective(void* work) { return told(do_collective(work)) == HCCL_SUCCESS; }
+
+// While the stream's work is recorded into a graph, what ranks do together belongs to the graph.
+static int collect(const ferry_stream* stream, collective wanted) {
+  if (!ferry_records(stream)) {
+    return told(do_collective(&wanted));
+  }
+  collective* kept = malloc(sizeof *kept);
+  if (kept == NULL) {
+    return HCCL_E_OOM;
+  }
+  *kept = wanted;
+  if (!ferry_record_work(run_collective, free, kept, stream)) {
+    free(kept);
+    return HCCL_E_OOM;
+  }
+  return HCCL_SUCCESS;
+}
+
 FERRY_EXPORT int HcclAllReduce(const void* from, void* to, uint64_t count, int type, int operation, ferry_group* group,
-                               void* stream) {
-  (void)stream;
-  return told(ferry_all_reduce(group, "HcclAllReduce", from, to, count, type_of(type), reduction_of(operation)));
+                               ferry_stream* stream) {
+  return collect(stream, (collective){ALL_REDUCE, group, from, to, count, type_of(type), reduction_of(operation), 0});
 }
 
 FERRY_EXPORT int HcclReduce(const void* from, void* to, uint64_t count, int type, int operation, uint32_t root,
-                            ferry_group* group, void* stream) {
-  (void)stream;
-  return told(ferry_reduce(group, "HcclReduce", from, to, count, type_of(type), reduction_of(operation), root));
+                            ferry_group* group, ferry_stream* stream) {
+  return collect(stream, (collective){REDUCE, group, from, to, count, type_of(type), reduction_of(operation), root});
 }
 
-FERRY_EXPORT int HcclBroadcast(void* data, uint64_t count, int type, uint32_t root, ferry_group* group, void* stream) {
-  (void)stream;
-  return told(ferry_broadcast(group, "HcclBroadcast", data, count, type_of(type), root));
+FERRY_EXPORT int HcclBroadcast(void* data, uint64_t count, int type, uint32_t root, ferry_group* group,
+                               ferry_stream* stream) {
+  return collect(stream, (collective){BROADCAST, group, NULL, data, count, type_of(type), FERRY_NO_REDUCTION, root});
 }
 
-FERRY_EXPORT int HcclAllGather(const void* from, void* to, uint64_t count, int type, ferry_group* group, void* stream) {
-  (void)stream;
-  return told(ferry_all_gather(group, "HcclAllGather", from, to, count, type_of(type)));
+FERRY_EXPORT int HcclAllGather(const void* from, void* to, uint64_t count, int type, ferry_group* group,
+                               ferry_stream* stream) {
+  return collect(stream, (collective){ALL_GATHER, group, from, to, count, type_of(type), FERRY_NO_REDUCTION, 0});
 }
 
 FERRY_EXPORT int HcclReduceScatter(const void* from, void* to, uint64_t count, int type, int operation,
-                                   ferry_group* group, void* stream) {
-  (void)stream;
-  return told(
-      ferry_reduce_scatter(group, "HcclReduceScatter", from, to, count, type_of(type), reduction_of(operation)));
+                                   ferry_group* group, ferry_stream* stream) {
+  return collect(stream,
+                 (collective){REDUCE_SCATTER, group, from, to, count, type_of(type), reduction_of(operation), 0});
 }
 
 FERRY_EXPORT int HcclScatter(const void* from, void* to, uint64_t count, int type, uint32_t root, ferry_group* group,
-                             void* stream) {
-  (void)stream;
-  return told(ferry_scatter(group, "HcclScatter", from, to, count, type_of(type), root));
+                             ferry_stream* stream) {
+  return collect(stream, (collective){SCATTER, group, from, to, count, type_of(type), FERRY_NO_REDUCTION, root});
 }
 
-FERRY_EXPORT int HcclBarrier(ferry_group* group, void* stream) {
-  (void)stream;
-  return told(ferry_barrier(group, "HcclBarrier"));
+FERRY_EXPORT int HcclBarrier(ferry_group* group, ferry_stream* stream) {
+  return collect(stream, (collective){BARRIER, group, NULL, NULL, 0, FERRY_BYTES, FERRY_NO_REDUCTION, 0});
 }
 
 // --- messages ---
 
 typedef struct {
   ferry_group* group;
+  const char* operation;
+  size_t count;
+  ferry_message messages[];
+} exchange;
+
+static bool run_exchange(void* work) {
+  exchange* it = work;
+  return told(ferry_exchange(it->group, it->operation, it->messages, it->count)) == HCCL_SUCCESS;
+}
+
+static int send_and_receive(const ferry_stream* stream, ferry_group* group, const char* operation,
+                            ferry_message* messages, size_t count) {
+  if (!ferry_records(stream)) {
+    return told(ferry_exchange(group, operation, messages, count));
+  }
+  exchange* kept = malloc(sizeof *kept + count * sizeof *messages);
+  if (kept == NULL) {
+    return HCCL_E_OOM;
+  }
+  *kept = (exchange){group, operation, count};
+  memcpy(kept->messages, messages, count * sizeof *messages);
+  if (!ferry_record_work(run_exchange, free, kept, stream)) {
+    free(kept);
+    return HCCL_E_OOM;
+  }
+  return HCCL_SUCCESS;
+}
+
+typedef struct {
+  ferry_group* group;
+  const ferry_stream* stream;
   ferry_message message;
 } posted;
 
@@ -236,7 +317,8 @@ static _Thread_local unsigned groups_open;
 static _Thread_local posted* pending;
 static _Thread_local size_t pending_count, pending_room;
 
-static int post(ferry_group* group, const char* operation, ferry_message message, int type) {
+static int post(const ferry_stream* stream, ferry_group* group, const char* operation, ferry_message message,
+                int type) {
   if (group == NULL) {
     return HCCL_E_PTR;
   }
@@ -244,7 +326,7 @@ static int post(ferry_group* group, const char* operation, ferry_message message
     return HCCL_E_NOT_SUPPORT;
   }
   if (groups_open == 0) {
-    return told(ferry_exchange(group, operation, &message, 1));
+    return send_and_receive(stream, group, operation, &message, 1);
   }
   if (pending_count == pending_room) {
     const size_t room = pending_room == 0 ? 64 : 2 * pending_room;
@@ -255,18 +337,19 @@ static int post(ferry_group* group, const char* operation, ferry_message message
     pending = grown;
     pending_room = room;
   }
-  pending[pending_count++] = (posted){group, message};
+  pending[pending_count++] = (posted){group, stream, message};
   return HCCL_SUCCESS;
 }
 
-FERRY_EXPORT int HcclSend(void* data, uint64_t count, int type, uint32_t peer, ferry_group* group, void* stream) {
-  (void)stream;
-  return post(group, "HcclSend", (ferry_message){true, data, count * ferry_size_of(type_of(type)), peer}, type);
+FERRY_EXPORT int HcclSend(void* data, uint64_t count, int type, uint32_t peer, ferry_group* group,
+                          ferry_stream* stream) {
+  return post(stream, group, "HcclSend", (ferry_message){true, data, count * ferry_size_of(type_of(type)), peer}, type);
 }
 
-FERRY_EXPORT int HcclRecv(void* data, uint64_t count, int type, uint32_t peer, ferry_group* group, void* stream) {
-  (void)stream;
-  return post(group, "HcclRecv", (ferry_message){false, data, count * ferry_size_of(type_of(type)), peer}, type);
+FERRY_EXPORT int HcclRecv(void* data, uint64_t count, int type, uint32_t peer, ferry_group* group,
+                          ferry_stream* stream) {
+  return post(stream, group, "HcclRecv", (ferry_message){false, data, count * ferry_size_of(type_of(type)), peer},
+              type);
 }
 
 FERRY_EXPORT int HcclGroupStart(void) {
@@ -296,7 +379,7 @@ FERRY_EXPORT int HcclGroupEnd(void) {
       }
     }
     if (count != 0) {
-      result = told(ferry_exchange(group, "HcclGroupEnd", messages, count));
+      result = send_and_receive(pending[first].stream, group, "HcclGroupEnd", messages, count);
     }
   }
   pending_count = 0;
@@ -304,8 +387,8 @@ FERRY_EXPORT int HcclGroupEnd(void) {
   return result;
 }
 
-FERRY_EXPORT int HcclBatchSendRecv(const send_receive* items, uint32_t count, ferry_group* group, void* stream) {
-  (void)stream;
+FERRY_EXPORT int HcclBatchSendRecv(const send_receive* items, uint32_t count, ferry_group* group,
+                                   ferry_stream* stream) {
   ferry_message* messages = calloc(count == 0 ? 1 : count, sizeof *messages);
   if (messages == NULL) {
     return HCCL_E_OOM;
@@ -314,15 +397,14 @@ FERRY_EXPORT int HcclBatchSendRecv(const send_receive* items, uint32_t count, fe
     messages[i] = (ferry_message){items[i].kind == 0, items[i].buffer,
                                   items[i].count * ferry_size_of(type_of(items[i].type)), items[i].peer};
   }
-  const int result = told(ferry_exchange(group, "HcclBatchSendRecv", messages, count));
+  const int result = send_and_receive(stream, group, "HcclBatchSendRecv", messages, count);
   free(messages);
   return result;
 }
 
 FERRY_EXPORT int HcclAlltoAllV(const void* from, const uint64_t* send_counts, const uint64_t* send_starts,
                                int send_type, void* to, const uint64_t* receive_counts, const uint64_t* receive_starts,
-                               int receive_type, ferry_group* group, void* stream) {
-  (void)stream;
+                               int receive_type, ferry_group* group, ferry_stream* stream) {
   if (group == NULL) {
     return HCCL_E_PTR;
   }
@@ -337,11 +419,11 @@ FERRY_EXPORT int HcclAlltoAllV(const void* from, const uint64_t* send_counts, co
     messages[2 * i + 1] =
         (ferry_message){false, (char*)to + receive_starts[i] * received, receive_counts[i] * received, i};
   }
-  return told(ferry_exchange(group, "HcclAlltoAllV", messages, (size_t)2 * ranks));
+  return send_and_receive(stream, group, "HcclAlltoAllV", messages, (size_t)2 * ranks);
 }
 
 FERRY_EXPORT int HcclAlltoAll(const void* from, uint64_t send_count, int send_type, void* to, uint64_t receive_count,
-                              int receive_type, ferry_group* group, void* stream) {
+                              int receive_type, ferry_group* group, ferry_stream* stream) {
   uint64_t sends[MOST_RANKS], send_starts[MOST_RANKS], receives[MOST_RANKS], receive_starts[MOST_RANKS];
   for (uint32_t i = 0; i < MOST_RANKS; i++) {
     sends[i] = send_count;
@@ -353,7 +435,7 @@ FERRY_EXPORT int HcclAlltoAll(const void* from, uint64_t send_count, int send_ty
 }
 
 FERRY_EXPORT int HcclAlltoAllVC(const void* from, const uint64_t* matrix, int send_type, void* to, int receive_type,
-                                ferry_group* group, void* stream) {
+                                ferry_group* group, ferry_stream* stream) {
   if (group == NULL) {
     return HCCL_E_PTR;
   }
@@ -373,7 +455,7 @@ FERRY_EXPORT int HcclAlltoAllVC(const void* from, const uint64_t* matrix, int se
 
 // One part of each rank's own length.
 FERRY_EXPORT int HcclAllGatherV(const void* from, uint64_t count, void* to, const uint64_t* counts,
-                                const uint64_t* starts, int type, ferry_group* group, void* stream) {
+                                const uint64_t* starts, int type, ferry_group* group, ferry_stream* stream) {
   uint64_t sends[MOST_RANKS], send_starts[MOST_RANKS];
   for (uint32_t i = 0; i < MOST_RANKS; i++) {
     sends[i] = count;
@@ -383,9 +465,13 @@ FERRY_EXPORT int HcclAllGatherV(const void* from, uint64_t count, void* to, cons
 }
 
 FERRY_EXPORT int HcclReduceScatterV(const void* from, const uint64_t* counts, const uint64_t* starts, void* to,
-                                    uint64_t count, int type, int operation, ferry_group* group, void* stream) {
+                                    uint64_t count, int type, int operation, ferry_group* group, ferry_stream* stream) {
   if (group == NULL) {
     return HCCL_E_PTR;
+  }
+  if (ferry_records(stream)) {
+    ferry_note_refused("HcclReduceScatterV in a graph");
+    return HCCL_E_NOT_SUPPORT;
   }
   const uint32_t ranks = ferry_ranks(group);
   const size_t bytes = count * ferry_size_of(type_of(type));

@@ -48,10 +48,7 @@ FERRY_EXPORT int acmeStreamSynchronize(void* stream) {
 FERRY_EXPORT int acmeEventCreate(void** event) { return status_of(ferry_make_event((ferry_event**)event)); }
 FERRY_EXPORT int acmeEventDestroy(void* event) { return status_of(ferry_end_event(event)); }
 
-FERRY_EXPORT int acmeEventRecord(void* event, void* stream) {
-  (void)stream;
-  return status_of(ferry_record(event));
-}
+FERRY_EXPORT int acmeEventRecord(void* event, void* stream) { return status_of(ferry_record(event, stream)); }
 
 FERRY_EXPORT int acmeEventElapsed(double* milliseconds, void* start, void* end) {
   return status_of(ferry_elapsed(start, end, milliseconds));
