@@ -14,7 +14,7 @@ from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.json_text import json_text
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_in
 from torchferry.core.record import NamedTuple
 from torchferry.kernels.device_code import Kernel, Launch
 from torchferry.kernels.kernel_facts import CalledFunction, KernelFacts
@@ -149,7 +149,7 @@ def _rows(request: KernelRequest, lang: str) -> Iterator[tuple[Message, str]]:
     yield say("has"), _counted(kernel.uses) or "-"
     for callee in request.called[:_MOST]:
         uses = _counted(callee.uses)
-        yield say("calls"), f"`{callee.name}` {callee.path}:{callee.line}" + (f" ({uses})" if uses else "")
+        yield say_in("kernel", "calls"), f"`{callee.name}` {callee.path}:{callee.line}" + (f" ({uses})" if uses else "")
     for message in request.shared[:_MOST]:
         yield say("shared memory"), message.render(lang)
     yield say("dtypes"), ", ".join(request.dtypes) or unknown
