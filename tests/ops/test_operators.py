@@ -237,7 +237,7 @@ def test_a_step_is_predicted_and_reported(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     needs_of_views = json.loads(done.stdout)
     assert "aten::_unsafe_view" in {each["name"] for each in needs_of_views["operators"]}
-    assert "1 numbers were read" in needs_of_views["notes"][0]
+    assert "1 number was read from a tensor" in needs_of_views["notes"][0]
     for function in ("plain", "asks_for_more"):
         done = ops("predict", f"model.py:{function}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
