@@ -194,6 +194,41 @@ def test_a_second_port_of_a_script_changes_nothing(script: str, style: str) -> N
     assert ported("setup.py", once, style) == once
 
 
+OTHER_ARMS = """\
+import os
+import torch
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CppExtension, CUDAExtension
+
+include = "pkg/csrc/common"
+if os.getenv("FORCE_OTHER") == "1":
+    sources, extension = ["pkg/csrc/a.cpp", "pkg/csrc/other/b.cpp"], CppExtension
+elif torch.cuda.is_available() or os.getenv("FORCE_CUDA") == "1":
+    sources, extension = ["pkg/csrc/a.cpp", "pkg/csrc/b.cu"], CUDAExtension
+elif os.getenv("FORCE_THIRD") == "1":
+    sources, extension = ["pkg/csrc/a.cpp", "pkg/csrc/third/b.cpp"], CppExtension
+else:
+    sources, extension = ["pkg/csrc/a.cpp"], CppExtension
+setup(name="pkg", ext_modules=[extension("pkg._C", sources)], cmdclass={"build_ext": BuildExtension})
+"""
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_arms_for_other_cards_keep_their_sources(stubs: Path, tmp_path: Path, style: str) -> None:
+    result = port_build_file("setup.py", OTHER_ARMS, settings_for(style))
+    text = apply_edits(OTHER_ARMS, result.edits).replace("torch.musa.is_available()", "False")
+    for variable, sources in (
+        ("FORCE_OTHER", ["pkg/csrc/a.cpp", "pkg/csrc/other/b.cpp"]),
+        ("FORCE_THIRD", ["pkg/csrc/a.cpp", "pkg/csrc/third/b.cpp"]),
+        ("NONE", ["pkg/csrc/a.cpp"]),
+        ("FORCE_MUSA", ["pkg/csrc_musa/a.cpp", "pkg/csrc_musa/b.mu"]),
+    ):
+        (extension, *_) = json.loads(said(stubs, tmp_path, text, **{variable: "1"}))["ext_modules"]
+        assert extension[:3] == ["musa" if variable == "FORCE_MUSA" else "cpp", "pkg._C", sources]
+    found = [(item.line, item.kind) for item in result.review if item.kind == "build-other-arms"]
+    assert found == ([(9, "build-other-arms")] if style == "replace" else [])
+
+
 def test_names_of_packages_are_no_folders() -> None:
     text = ONE_CALL.replace('name="pkg",', 'name="csrc", packages=["csrc", "csrc.sub"],')
     settings = settings_for("replace")._replace(folders={"csrc": "csrc_musa"})

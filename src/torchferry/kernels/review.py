@@ -274,6 +274,11 @@ _KINDS = (
         say("port the text of the string, or move it into a file"),
     ),
     ReviewKind(
+        "build-other-arms",
+        say("the script builds for the CPU or other makers' cards too, where the target's plugin may not be installed"),
+        say("keep CUDA's build beside the target's with `--build-style branch`, or import it where it is used"),
+    ),
+    ReviewKind(
         "build-requirement",
         say("a requirement of the build makes pip install a torch or a package that the target does not use"),
         say("build without isolation, in the environment that has the plugin"),
