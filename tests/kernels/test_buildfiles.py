@@ -303,6 +303,37 @@ message(STATUS "CUDA")
 """
 
 
+OTHER_CMAKE_ARMS = """\
+if(WITH_NPU)
+  add_library(x pkg/csrc/a.cpp pkg/csrc/npu/b.cpp)
+elseif(WITH_CUDA)
+  if(STATIC)
+    cuda_add_library(x STATIC pkg/csrc/a.cpp)
+  else()
+    add_library(x pkg/csrc/a.cpp pkg/csrc/b.cu)
+  endif()
+else()
+  add_library(x pkg/csrc/a.cpp)
+endif()
+if(SMALL)
+  set(FILES pkg/csrc/a.cpp)
+endif()
+"""
+
+
+def test_arms_of_cmake_for_other_cards_keep_their_sources() -> None:
+    result = port_build_file("CMakeLists.txt", OTHER_CMAKE_ARMS, settings_for("replace"))
+    expected = OTHER_CMAKE_ARMS.replace("WITH_CUDA", "WITH_MUSA")
+    for old, new in (
+        ("cuda_add_library(x STATIC pkg/csrc", "musa_add_library(x STATIC pkg/csrc_musa"),
+        ("add_library(x pkg/csrc/a.cpp pkg/csrc/b.cu", "musa_add_library(x pkg/csrc_musa/a.cpp pkg/csrc_musa/b.mu"),
+        ("set(FILES pkg/csrc", "set(FILES pkg/csrc_musa"),
+    ):
+        expected = expected.replace(old, new)
+    assert apply_edits(OTHER_CMAKE_ARMS, result.edits) == expected
+    assert [item.line for item in result.review if item.kind == "build-other-arms"] == [2, 10]
+
+
 def test_cmake_gets_the_targets_words_and_keeps_comments() -> None:
     result = port_build_file("CMakeLists.txt", CMAKE, settings_for("replace"))
     text = apply_edits(CMAKE, result.edits)

@@ -275,8 +275,8 @@ _KINDS = (
     ),
     ReviewKind(
         "build-other-arms",
-        say("the script builds for the CPU or other makers' cards too, where the target's plugin may not be installed"),
-        say("keep CUDA's build beside the target's with `--build-style branch`, or import it where it is used"),
+        say("the build is for the CPU or other makers' cards too; these have the sources that stay beside the port"),
+        say("check that each arm builds what is meant, on machines without the target's plugin too"),
     ),
     ReviewKind(
         "build-requirement",

@@ -15,6 +15,8 @@ of the same file, and every word of CUDA that has no counterpart in the vendor's
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
@@ -65,6 +67,14 @@ def port_cmake(path: str, text: str, settings: BuildSettings) -> PortedBuildFile
     return PortedBuildFile(path, disjoint(edits), review.items())
 
 
+@dataclass
+class _CmakeArm:
+    """An arm of a condition: its commands, and whether one of them compiles CUDA."""
+
+    commands: list[int] = field(default_factory=list)
+    compiles: bool = False
+
+
 class _Porter:
     """Ports one CMake file."""
 
@@ -89,10 +99,17 @@ class _Porter:
     def edits(self) -> list[Edit]:
         """Return the edits of the file."""
         changed: list[tuple[CmakeCommand, list[Edit]]] = []
-        for command in self.commands:
+        others = self._in_other_arms()
+        for number, command in enumerate(self.commands):
             if not command.closed:
                 message = say("`{name}(` is not closed: what is behind it was not read", name=command.name)
                 self.review.add(command.start, "build-unread", message)
+                continue
+            if number in others:
+                self._report(command, set())
+                if any(self.renaming.ported_name(argument.text) != argument.text for argument in command.arguments):
+                    message = say("this arm has nothing of CUDA beside one that has: it keeps its sources")
+                    self.review.add(command.start, "build-other-arms", message)
                 continue
             edits, done = self._command(command)
             self._report(command, done)
@@ -101,6 +118,32 @@ class _Porter:
         if not self.beside:
             return [edit for _, edits in changed for edit in edits]
         return self._conditional(changed)
+
+    def _in_other_arms(self) -> set[int]:
+        """Return the commands in arms of conditions of which another arm compiles CUDA, and these do not.
+
+        They build for the CPU or for other makers' cards, from the sources that stay beside the port.
+        """
+        others: set[int] = set()
+        opened: list[list[_CmakeArm]] = []
+        compiling = self.facts.uses("command")
+        for number, command in enumerate(self.commands):
+            if command.name == "endif" and opened:
+                arms = opened.pop()
+                if any(arm.compiles for arm in arms):
+                    others.update(inside for arm in arms if not arm.compiles for inside in arm.commands)
+            elif command.name in ("elseif", "else") and opened:
+                opened[-1].append(_CmakeArm())
+            else:
+                compiles = command.name in compiling or any(
+                    self.renaming.is_source(argument.text) for argument in command.arguments
+                )
+                for arms in opened:
+                    arms[-1].commands.append(number)
+                    arms[-1].compiles |= compiles
+                if command.name == "if":
+                    opened.append([_CmakeArm()])
+        return others
 
     # one command
 
