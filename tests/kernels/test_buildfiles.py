@@ -321,6 +321,16 @@ endif()
 """
 
 
+def test_an_expression_of_cmake_is_told_with_what_was_renamed_in_it() -> None:
+    text = "add_library(x $<$<BOOL:${X}>:pkg/csrc/b.cu>)\ntarget_link_libraries(x $<$<BOOL:${S}>:CUDA::cudart>)\n"
+    result = port_build_file("CMakeLists.txt", text, settings_for("replace"))
+    assert "$<$<BOOL:${X}>:pkg/csrc_musa/b.mu>" in apply_edits(text, result.edits)
+    said = [item.message.render("en") for item in result.review]
+    assert len(said) == 2
+    assert "`pkg/csrc/b.cu` was renamed; check that `musa_add_library` compiles it" in said[0]
+    assert "`CUDA` was renamed; check the expression" in said[1]
+
+
 def test_arms_of_cmake_for_other_cards_keep_their_sources() -> None:
     result = port_build_file("CMakeLists.txt", OTHER_CMAKE_ARMS, settings_for("replace"))
     expected = OTHER_CMAKE_ARMS.replace("WITH_CUDA", "WITH_MUSA")

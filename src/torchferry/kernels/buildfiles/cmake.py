@@ -15,6 +15,7 @@ of the same file, and every word of CUDA that has no counterpart in the vendor's
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from torchferry.core.finding import Edit
@@ -112,7 +113,7 @@ class _Porter:
                     self.review.add(command.start, "build-other-arms", message)
                 continue
             edits, done = self._command(command)
-            self._report(command, done)
+            self._report(command, done, {edit.start: edit.text for edit in edits})
             if edits:
                 changed.append((command, edits))
         if not self.beside:
@@ -296,7 +297,7 @@ class _Porter:
                 self._holding.add(command.arguments[1].text)
         return holding
 
-    def _report(self, command: CmakeCommand, done: set[Argument]) -> None:
+    def _report(self, command: CmakeCommand, done: set[Argument], new: Mapping[int, str] = {}) -> None:
         """Put words of CUDA that stay on the review list: each name of the project once, each other one where it is."""
         if command.name in _TELLING and command.name != "option":
             return
@@ -309,7 +310,24 @@ class _Porter:
             for match in _CUDA_WORD.finditer(argument.text):
                 if match.group() not in self._named:
                     self._named.add(match.group())
-                    self.review.add(argument.start + match.start(), KIND, self._about(argument.text, match.group()))
+                    at = argument.start + match.start()
+                    if match.group() in new.get(argument.start, match.group()):
+                        self.review.add(at, KIND, self._about(argument.text, match.group()))
+                    else:
+                        self.review.add(at, KIND, self._about_expression(argument.text, match.group()))
+
+    def _about_expression(self, text: str, word: str) -> Message:
+        """Return what to say of a generator expression in which a word got its new name."""
+        command = self.facts.uses("command").get("cuda_add_library", "")
+        if self.renaming.is_source(word) and command:
+            return say(
+                "`{text}`: `{word}` was renamed; check that `{command}` compiles it: CMake has the value of such an "
+                "expression only when it writes the build",
+                text=text[:80],
+                word=word,
+                command=command,
+            )
+        return say("`{text}`: `{word}` was renamed; check the expression", text=text[:80], word=word)
 
     def _about(self, text: str, word: str) -> Message:
         if "COMPILE_LANGUAGE" in text and "CUDA" in text:
