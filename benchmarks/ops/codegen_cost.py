@@ -24,7 +24,6 @@ from torchferry.ops.codegen.entries import OperatorEntry, entries_of
 from torchferry.ops.codegen.upstream import ChosenOperators, Upstream, torch_folder
 from torchferry.ops.kernels import from_table
 
-
 COPIES = frozenset({"_copy_from", "_copy_from_and_resize"})
 """What every plugin brings beside `gpu_core`: CUDA copies in `copy_` itself, and has no kernel of these names."""
 

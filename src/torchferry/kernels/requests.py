@@ -22,9 +22,11 @@ from torchferry.kernels.ported_tree import PortedTree, accelerators
 
 _ON_CPU = lazy_regex(r"(?i)(?:^|[/_])[^/]*_cpu\.|/cpu_[^/]*\Z")
 _NOT_A_NAME = lazy_regex(r"[^a-z0-9]+")
+_SAYS_NO_OPERATOR = lazy_regex(r"[^a-z0-9]|cuda|kernel|forward|backward|gpu|cpu|impl")
 _COMMON = frozenset({"cuda", "kernel", "forward", "backward", "cpu", "gpu", "impl", "csrc", "ops", "op", "common"})
 _MOST = 12
 _MOST_PLACES = 4
+_MOST_OPERATORS = 6
 _SHORT = 3
 """Letters of a word that is too short to be taken for the beginning of another."""
 
@@ -99,7 +101,7 @@ def _request(
         facts.dtypes(kernel, launches),
         tuple(references),
         tuple(_alike(kernel, own)),
-        None if operators is None else tuple(_candidates(kernel, operators)),
+        None if operators is None else tuple(_candidates(kernel, operators))[:_MOST_OPERATORS],
     )
 
 
@@ -232,11 +234,13 @@ class _Operator(NamedTuple):
     Attributes:
         name: Without overload, and without the `_` of the form that works in place.
         words: Those of its name, without the plugin's own.
+        joined: The letters of its name, without the plugin's own word.
         is_own: Whether it is the plugin's own, by its name.
     """
 
     name: str
     words: frozenset[str]
+    joined: str
     is_own: bool
 
 
@@ -249,20 +253,32 @@ def _operators(target: Target) -> list[_Operator] | None:
     found = []
     for name in sorted({name.partition(".")[0].rstrip("_") for name in registered}):
         words = _words(name)
-        found.append(_Operator(name, words - makers, not makers.isdisjoint(words)))
-    return found
+        joined = _joined("_".join(word for word in name.split("_") if word not in makers))
+        found.append(_Operator(name, words - makers, joined, not makers.isdisjoint(words)))
+    return sorted(found, key=lambda operator: len(operator.words))  # those that say little more come first
 
 
 def _candidates(kernel: Kernel, operators: Iterable[_Operator]) -> Iterator[str]:
     """Yield the operators whose name has all words of the kernel's, or of its file's; of torch's only equal ones."""
-    wanted = {_words(kernel.name), _words(kernel.path.rpartition("/")[2].partition(".")[0])} - {frozenset()}
+    names = kernel.name, kernel.path.rpartition("/")[2].partition(".")[0]
+    wanted = {_words(name) for name in names} - {frozenset()}
+    joined = {_joined(name) for name in names}
     for operator in operators:
         words = operator.words
-        if any(
-            words == each or (operator.is_own and (_are_in(each, words) or (len(words) > 1 and _are_in(words, each))))
-            for each in wanted
+        if (
+            operator.joined in joined
+            or any(words == each for each in wanted)
+            or (
+                operator.is_own
+                and any(_are_in(each, words) or (len(words) > 1 and _are_in(words, each)) for each in wanted)
+            )
         ):
             yield operator.name
+
+
+def _joined(name: str) -> str:
+    """Return the letters of a name without what says nothing of the operator: `roialign` of `RoIAlignForward`."""
+    return _SAYS_NO_OPERATOR.sub("", name.lower())
 
 
 def _are_in(some: frozenset[str], words: frozenset[str]) -> bool:
