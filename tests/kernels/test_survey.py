@@ -279,9 +279,9 @@ KERNEL_FILES = {
         "template <typename T> __device__ inline void both(T* p) { asm(\"\"); add(p, 1); both(p); }\n"
         "template <typename T, int N> __global__ void box_forward_kernel(const T* __restrict__ a, unsigned char *m,\n"
         "                                                                int64_t n) {\n"
-        "  __shared__ double tile[rows][2]; both(a); }\n"
+        "  __shared__ double tile[rows][2]; both(a); atomicMin(p, 1); }\n"
         "__global__ void box_paint(box_params p) { }\n"
-        "__global__ void box_unused(const int *a, __half* b) { }\n"
+        "__global__ void box_unused(const int *a, __half* b) { double d = 1; atomicAdd(b, a);\n  atomicAdd(b, a); }\n"
         "__global__ void box_mask(float *a) { }\n"
         "#define START(f) f<<<count, THREADS, \\\n 0>>>\n"
         "void run(at::Tensor a) {\n"
@@ -296,9 +296,9 @@ KERNEL_FILES = {
 }  # fmt: skip
 
 BOX_FORWARD = {
-    "launches": [{"path": "box/box_cuda.cu", "line": 15, "geometry": "blocks, THREADS", "names": [
+    "launches": [{"path": "box/box_cuda.cu", "line": 16, "geometry": "blocks, THREADS", "names": [
         "dim3 blocks(count, 2)", "THREADS = 64", "int count = a.numel() / THREADS"]}],
-    "uses": {"float64": 1, "shared-memory": 1},
+    "uses": {"atomic": 1, "float64": 1, "shared-memory": 1},
     "calls": [
         {"name": "both", "path": "box/box_cuda.cu", "line": 3, "uses": {"inline-assembly": 1}},
         {"name": "add", "path": "box/common.h", "line": 2, "uses": {"atomic": 1}},
@@ -316,15 +316,16 @@ def test_a_request_says_what_the_sources_say_of_a_kernel(tmp_path: Path) -> None
     found = {each["name"]: each for each in json.loads(requests.read_text())["requests"]}
     assert {key: found["box_forward_kernel"][key] for key in BOX_FORWARD} == BOX_FORWARD
     assert found["box_paint"]["launches"] == []
-    assert found["box_paint"]["named"] == ["box/box_cuda.cu:17"]
+    assert found["box_paint"]["named"] == ["box/box_cuda.cu:18"]
     assert found["box_paint"]["dtypes"] == ["AT_DISPATCH_FLOATING_TYPES_AND2(Half, BFloat16)", "AT_DISPATCH_ALL_TYPES"]
     assert (found["box_unused"]["named"], found["box_unused"]["dtypes"]) == ([], ["int", "__half"])
+    assert found["box_unused"]["uses"] == {"atomic": 2, "float64": 1}
     assert found["box_mask"]["launches"][0]["names"][0] == "<<<count, THREADS, 0>>>"
     ran("port", root, "-t", "npu", "--check", "--requests", requests.with_suffix(".md"))
     text = requests.with_suffix(".md").read_text()
     for words in (
-        "- launched: box/box_cuda.cu:15 `<<<blocks, THREADS>>>` (dim3 blocks(count, 2), THREADS = 64, ",
-        "no launch names it; it is named at box/box_cuda.cu:17", "- launched: nothing in the tree names it elsewhere",
+        "- launched: box/box_cuda.cu:16 `<<<blocks, THREADS>>>` (dim3 blocks(count, 2), THREADS = 64, ",
+        "no launch names it; it is named at box/box_cuda.cu:18", "- launched: nothing in the tree names it elsewhere",
         "- calls: `add` box/common.h:2 (atomic 1)", "- shared memory: shared memory, 1024 B",
         "operators of the plugin that are called alike: ",
     ):  # fmt: skip

@@ -39,6 +39,7 @@ class KernelRequest(NamedTuple):
 
     Attributes:
         kernel: The kernel.
+        uses: What its body has that whoever writes it must know: kinds of `review.kinds`, with how many places.
         launches: Where it is started.
         geometry: For each of these, what the names in its geometry stand for.
         named: Where else it is named, `path:line`, where no launch is seen.
@@ -51,6 +52,7 @@ class KernelRequest(NamedTuple):
     """
 
     kernel: Kernel
+    uses: tuple[tuple[str, int], ...]
     launches: tuple[Launch, ...]
     geometry: tuple[tuple[str, ...], ...]
     named: tuple[str, ...]
@@ -93,6 +95,7 @@ def _request(
     references = [*functions, *(path for path in _alike(kernel, cpu) if path not in named)]
     return KernelRequest(
         kernel,
+        facts.uses(kernel),
         launches,
         tuple(facts.geometry(launch) for launch in launches),
         () if launches else facts.named(kernel),
@@ -148,7 +151,7 @@ def _rows(request: KernelRequest, lang: str) -> Iterator[tuple[Message, str]]:
         yield say("launched"), named.render(lang)
     elif not request.launches:
         yield say("launched"), say("nothing in the tree names it elsewhere").render(lang)
-    yield say("has"), _counted(kernel.uses) or "-"
+    yield say("has"), _counted(request.uses) or "-"
     for callee in request.called[:_MOST]:
         uses = _counted(callee.uses)
         yield say_in("kernel", "calls"), f"`{callee.name}` {callee.path}:{callee.line}" + (f" ({uses})" if uses else "")
@@ -194,7 +197,7 @@ def _object(request: KernelRequest, lang: str) -> dict[str, Any]:
             for launch, names in zip(request.launches, request.geometry, strict=True)
         ],
         "named": list(request.named),
-        "uses": dict(kernel.uses),
+        "uses": dict(request.uses),
         "calls": [{**callee._asdict(), "uses": dict(callee.uses)} for callee in request.called],
         "shared_memory": [message.render(lang) for message in request.shared],
         "dtypes": list(request.dtypes),
