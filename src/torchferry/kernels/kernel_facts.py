@@ -21,7 +21,7 @@ from torchferry.kernels.tokens import SourceTokens, decode
 
 _CALL = lazy_regex(r"\b([A-Za-z_]\w*)\s*(?:<[^;{}()]{0,200}>)?\s*\(")
 _ATOMIC = lazy_regex(r"\batomic(?:Sub|Min|Max|Exch|Inc|Dec|And|Or|Xor)\w*(?=\s*\()")
-_DISPATCH = lazy_regex(r"\b(?:\w+_)?DISPATCH_[A-Z0-9_]+(?=\s*\()")
+_DISPATCH = lazy_regex(r"\b(?!NV_)(?:\w+_)?DISPATCH_[A-Z0-9_]+(?=\s*\()")
 _SCALAR_TYPE = lazy_regex(r"(?:(?:at|c10|torch)::)?(?:ScalarType::|k)?([A-Z]\w*)")
 _TEMPLATE_TYPE = lazy_regex(r"\b(?:typename|class)\s+(\w+)")
 _QUALIFIER = lazy_regex(r"\b(?:const|volatile|__restrict__|__restrict|RESTRICT|struct|typename)\b")
@@ -226,7 +226,7 @@ class KernelFacts:
 
     def dtypes(self, kernel: Kernel, launches: tuple[Launch, ...]) -> tuple[str, ...]:
         """Return what tells a kernel's dtypes: types of its pointers, and macros that choose its template's."""
-        opening = kernel.signature.find("(", kernel.signature.rfind("__global__"))
+        opening = kernel.signature.find("(", max(kernel.signature.rfind("__global__"), 0))
         while opening > 0 and called_function(kernel.signature[:opening]) != kernel.name:
             opening = kernel.signature.find("(", opening + 1)
         template = set(_TEMPLATE_TYPE.findall(kernel.signature[: max(opening, 0)]))
@@ -237,7 +237,7 @@ class KernelFacts:
             is_open = is_open or not template.isdisjoint(_WORD.findall(parameter))
             pointed, star, _ = parameter.partition("*")
             kind = " ".join(_QUALIFIER.sub(" ", pointed).split())
-            if star and kind not in template:
+            if star and template.isdisjoint(_WORD.findall(kind)):
                 found[kind] = None
             elif not star and kind.count(" ") == 1 and _is_struct(kind.partition(" ")[0]):
                 is_open = True  # pointers are in what is passed
