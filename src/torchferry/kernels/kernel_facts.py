@@ -233,7 +233,7 @@ class KernelFacts:
         _, parameters = arguments_at(kernel.signature, opening) if opening > 0 else (0, [])
         found: dict[str, None] = {}
         is_open = not parameters
-        for parameter in parameters:
+        for parameter in _whole(parameters):
             is_open = is_open or not template.isdisjoint(_WORD.findall(parameter))
             pointed, star, _ = parameter.partition("*")
             kind = " ".join(_QUALIFIER.sub(" ", pointed).split())
@@ -322,6 +322,16 @@ def device_functions(source: SourceTokens) -> Iterator[tuple[str, tuple[int, int
                 break
         behind = stop
         yield name, (at, stop)
+
+
+def _whole(parameters: list[str]) -> Iterator[str]:
+    """Yield parameters with what a comma between `<` and `>` has divided in one piece again."""
+    text = ""
+    for parameter in parameters:
+        text += f", {parameter}" if text else parameter
+        if text.count("<") == text.count(">"):
+            yield text
+            text = ""
 
 
 def _is_struct(kind: str) -> bool:
