@@ -52,8 +52,10 @@ def ended(device):
 
 def plain(device):
     import sys
-    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
-    optimizer = torch.optim.AdamW(model.parameters())
+    with torch.device("cpu"):
+        model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    optimizer = torch.optim.AdamW(model.to(device).parameters())
+    model.to(device).double().float()  # what is there already, and its parameters in another dtype and back
     def run():
         model(torch.randn(2, 3)).sum().backward()
         optimizer.step()
@@ -228,7 +230,7 @@ def test_a_step_is_predicted_and_reported(tmp_path: Path) -> None:
         ("wrong", "model.py:14"),
         ("killed", "the process that ran model.py:killed was killed (SIGKILL), as the system does when memory"),
         ("ended", "model.py:27: SystemExit: 3"),
-        ("unlike", "model.py:68: RuntimeError"),
+        ("unlike", "model.py:70: RuntimeError"),
     ):
         done = ops("predict", f"model.py:{function}", cwd=tmp_path)
         assert done.returncode == 2
