@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.ops import fake_autocast
 from torchferry.ops.composition import IMPLICIT, composition
 
 _SETUP = "_setup_privateuseone_for_python_backend"
@@ -50,6 +51,7 @@ def set_up(device: str, registered: Collection[str]) -> str:
         named = device
     setup(named)
     _register(registered)
+    fake_autocast.start(named)
     # nothing is there to be initialised: torch would call an operator for it that nobody has
     FakeTensorMode.avoid_device_init = property(lambda mode: True)  # type: ignore[assignment,method-assign]
     for module in ("torch.utils._foreach_utils", "torch.optim.optimizer"):
