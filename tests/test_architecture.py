@@ -93,6 +93,7 @@ WITH_TORCH = {
         for name in (
             "composition",
             "deferred_imports",
+            "fake_autocast",
             "fake_device",
             "fallback",
             "predicting",

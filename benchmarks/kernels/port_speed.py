@@ -195,6 +195,8 @@ def main() -> None:
     )
     arguments.add_argument("--runs", type=int, default=3)
     chosen = arguments.parse_args()
+    # with it each run would parse torchferry's tables and compile its modules again, as nobody's but the first does
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     tree = chosen.tree
     if tree is None:
         checkout = repository("open-mmlab", "mmcv")

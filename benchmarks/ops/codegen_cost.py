@@ -24,6 +24,9 @@ from torchferry.ops.codegen.entries import OperatorEntry, entries_of
 from torchferry.ops.codegen.upstream import ChosenOperators, Upstream, torch_folder
 from torchferry.ops.kernels import from_table
 
+COPIES = frozenset({"_copy_from", "_copy_from_and_resize"})
+"""What every plugin brings beside `gpu_core`: CUDA copies in `copy_` itself, and has no kernel of these names."""
+
 
 def gpu_core_list(chosen: ChosenOperators, operators: list[str]) -> str:
     """Return a list of operators in which each takes as much of torch's as it can."""
@@ -83,7 +86,7 @@ def main() -> int:
     arguments.add_argument("--only", type=int, default=None, help="compile this many files alone")
     chosen = arguments.parse_args()
     upstream = Upstream()
-    operators = sorted(from_table().groups["gpu_core"] & upstream.names)
+    operators = sorted((from_table().groups["gpu_core"] | COPIES) & upstream.names)
     command = [sys.executable, "-m", "torchferry", "ops", "codegen"]
     failed = 0
     with tempfile.TemporaryDirectory() as name:
@@ -94,7 +97,7 @@ def main() -> int:
             [*command, str(functions), "--namespace", "at::core", "--out", str(out), "-o", str(folder / "table")]
         )
         summary = (folder / "table").read_text().partition("\n\n")[2].splitlines()[0]
-        print(f"{len(operators)} operators of gpu_core: {summary}")
+        print(f"{len(operators)} operators, gpu_core and the copies: {summary}")
         print(f"generated in {seconds:.1f} CPU s with {memory:.0f} MiB (exit code {code})")
         files = sorted(out.glob("*.cpp"))
         lines = sum(path.read_text().count("\n") for path in out.iterdir())

@@ -194,6 +194,41 @@ def test_a_second_port_of_a_script_changes_nothing(script: str, style: str) -> N
     assert ported("setup.py", once, style) == once
 
 
+OTHER_ARMS = """\
+import os
+import torch
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CppExtension, CUDAExtension
+
+include = "pkg/csrc/common"
+if os.getenv("FORCE_OTHER") == "1":
+    sources, extension = ["pkg/csrc/a.cpp", "pkg/csrc/other/b.cpp"], CppExtension
+elif torch.cuda.is_available() or os.getenv("FORCE_CUDA") == "1":
+    sources, extension = ["pkg/csrc/a.cpp", "pkg/csrc/b.cu"], CUDAExtension
+elif os.getenv("FORCE_THIRD") == "1":
+    sources, extension = ["pkg/csrc/a.cpp", "pkg/csrc/third/b.cpp"], CppExtension
+else:
+    sources, extension = ["pkg/csrc/a.cpp"], CppExtension
+setup(name="pkg", ext_modules=[extension("pkg._C", sources)], cmdclass={"build_ext": BuildExtension})
+"""
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_arms_for_other_cards_keep_their_sources(stubs: Path, tmp_path: Path, style: str) -> None:
+    result = port_build_file("setup.py", OTHER_ARMS, settings_for(style))
+    text = apply_edits(OTHER_ARMS, result.edits).replace("torch.musa.is_available()", "False")
+    for variable, sources in (
+        ("FORCE_OTHER", ["pkg/csrc/a.cpp", "pkg/csrc/other/b.cpp"]),
+        ("FORCE_THIRD", ["pkg/csrc/a.cpp", "pkg/csrc/third/b.cpp"]),
+        ("NONE", ["pkg/csrc/a.cpp"]),
+        ("FORCE_MUSA", ["pkg/csrc_musa/a.cpp", "pkg/csrc_musa/b.mu"]),
+    ):
+        (extension, *_) = json.loads(said(stubs, tmp_path, text, **{variable: "1"}))["ext_modules"]
+        assert extension[:3] == ["musa" if variable == "FORCE_MUSA" else "cpp", "pkg._C", sources]
+    found = [(item.line, item.kind) for item in result.review if item.kind == "build-other-arms"]
+    assert found == ([(9, "build-other-arms")] if style == "replace" else [])
+
+
 def test_names_of_packages_are_no_folders() -> None:
     text = ONE_CALL.replace('name="pkg",', 'name="csrc", packages=["csrc", "csrc.sub"],')
     settings = settings_for("replace")._replace(folders={"csrc": "csrc_musa"})
@@ -266,6 +301,47 @@ target_compile_options(app PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-O2>)
 #[[ CUDA::cudart in a comment ]]
 message(STATUS "CUDA")
 """
+
+
+OTHER_CMAKE_ARMS = """\
+if(WITH_NPU)
+  add_library(x pkg/csrc/a.cpp pkg/csrc/npu/b.cpp)
+elseif(WITH_CUDA)
+  if(STATIC)
+    cuda_add_library(x STATIC pkg/csrc/a.cpp)
+  else()
+    add_library(x pkg/csrc/a.cpp pkg/csrc/b.cu)
+  endif()
+else()
+  add_library(x pkg/csrc/a.cpp)
+endif()
+if(SMALL)
+  set(FILES pkg/csrc/a.cpp)
+endif()
+"""
+
+
+def test_an_expression_of_cmake_is_told_with_what_was_renamed_in_it() -> None:
+    text = "add_library(x $<$<BOOL:${X}>:pkg/csrc/b.cu>)\ntarget_link_libraries(x $<$<BOOL:${S}>:CUDA::cudart>)\n"
+    result = port_build_file("CMakeLists.txt", text, settings_for("replace"))
+    assert "$<$<BOOL:${X}>:pkg/csrc_musa/b.mu>" in apply_edits(text, result.edits)
+    said = [item.message.render("en") for item in result.review]
+    assert len(said) == 2
+    assert "`pkg/csrc/b.cu` was renamed; check that `musa_add_library` compiles it" in said[0]
+    assert "`CUDA` was renamed; check the expression" in said[1]
+
+
+def test_arms_of_cmake_for_other_cards_keep_their_sources() -> None:
+    result = port_build_file("CMakeLists.txt", OTHER_CMAKE_ARMS, settings_for("replace"))
+    expected = OTHER_CMAKE_ARMS.replace("WITH_CUDA", "WITH_MUSA")
+    for old, new in (
+        ("cuda_add_library(x STATIC pkg/csrc", "musa_add_library(x STATIC pkg/csrc_musa"),
+        ("add_library(x pkg/csrc/a.cpp pkg/csrc/b.cu", "musa_add_library(x pkg/csrc_musa/a.cpp pkg/csrc_musa/b.mu"),
+        ("set(FILES pkg/csrc", "set(FILES pkg/csrc_musa"),
+    ):
+        expected = expected.replace(old, new)
+    assert apply_edits(OTHER_CMAKE_ARMS, result.edits) == expected
+    assert [item.line for item in result.review if item.kind == "build-other-arms"] == [2, 10]
 
 
 def test_cmake_gets_the_targets_words_and_keeps_comments() -> None:

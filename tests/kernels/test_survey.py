@@ -252,9 +252,12 @@ def test_kernels_in_another_language_are_requested_and_host_code_is_reviewed(
     assert ported.read_text() == kernel + code.replace("cudaDeviceSynchronize(); cudaFree(p); cudaMalloc(&p, 4);", host)
     (request,) = json.loads(requests.read_text())["requests"]
     assert request["signature"] == "template <typename T> __global__ void f(T* p)"
-    assert request["launches"] == [{"path": "cuda/nms_cuda.cu", "line": 4, "geometry": "2, 32"}]
+    assert request["launches"] == [{"path": "cuda/nms_cuda.cu", "line": 4, "geometry": "2, 32", "names": []}]
     assert request["uses"] == {"atomic": 1, "shared-memory": 1}
+    assert request["dtypes"] == ["float"]
     assert (request["references"], request["ports"]) == (["cpu/nms.cpp"], [f"{target}/nms.cpp"])
+    assert (request["builtins"] is None) == (target in ("sdaa", "ptex"))
+    assert not request["builtins"] or "npu_nms_v4" in request["builtins"]
     listed = json.loads(ran("port", root, "-t", target, "--check", "-f", "json"))["review"]
     kinds = {item["kind"] for item in listed}
     assert kinds >= {"kernel-rewrite"} | left
@@ -262,3 +265,68 @@ def test_kernels_in_another_language_are_requested_and_host_code_is_reviewed(
     made(root, {"cuda/help.cuh": "__device__ float sum(float v) { return __shfl_down_sync(~0u, v, 1); }\n"})
     listed = json.loads(ran("port", root, "-t", target, "--check", "-f", "json"))["review"]
     assert "warp-intrinsic" in {item["kind"] for item in listed if item["path"] == "cuda/help.cuh"}
+
+
+KERNEL_FILES = {
+    "box/common.h": (
+        "#define THREADS 64\n"
+        "__device__ __forceinline__ float add(float* p, float v) { return atomicAdd(p, v); }\n"
+    ),
+    "other/common.hpp": "__device__ float add(float* p, float v) { return __shfl_down_sync(~0u, v, 1); }\n",
+    "box/box_cuda.cu": (
+        '#include "common.h"\n'
+        "int const rows = sizeof(unsigned long long int) * 8;\n"
+        "template <typename T> __device__ inline void both(T* p) { asm(\"\"); add(p, 1); both(p); }\n"
+        "template <typename T, int N> __global__ void box_forward_kernel(const T* __restrict__ a, unsigned char *m,\n"
+        "                                                                int64_t n) {\n"
+        "  __shared__ double tile[rows][2]; both(a); atomicMin(p, 1); }\n"
+        "__global__ void box_paint(box_params p) { }\n"
+        "__global__ void box_unused(const int *a, __half* b) { double d = 1; atomicAdd(b, a);\n  atomicAdd(b, a); }\n"
+        "__global__ void box_mask(float *a) { }\n"
+        "#define START(f) f<<<count, THREADS, \\\n 0>>>\n"
+        "void run(at::Tensor a) {\n"
+        "  dim3 blocks(count, 2); int count = a.numel() / THREADS;\n"
+        "  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::ScalarType::BFloat16, a.scalar_type(), \"box\", [&] {\n"
+        "    box_forward_kernel<scalar_t, 4><<<blocks, THREADS>>>(a); });\n"
+        "  AT_DISPATCH_ALL_TYPES(a.scalar_type(), \"other\", [&] { });\n"
+        "  void* f = (void*)box_paint; START(box_mask)(a);\n"
+        "}\n"
+    ),
+    "box/box_cpu.cpp": "at::Tensor box_forward_cpu(at::Tensor a) { return a; }\nvoid box_backward_cpu(int);\n",
+}  # fmt: skip
+
+BOX_FORWARD = {
+    "launches": [{"path": "box/box_cuda.cu", "line": 16, "geometry": "blocks, THREADS", "names": [
+        "dim3 blocks(count, 2)", "THREADS = 64", "int count = a.numel() / THREADS"]}],
+    "uses": {"atomic": 1, "float64": 1, "shared-memory": 1},
+    "calls": [
+        {"name": "both", "path": "box/box_cuda.cu", "line": 3, "uses": {"inline-assembly": 1}},
+        {"name": "add", "path": "box/common.h", "line": 2, "uses": {"atomic": 1}},
+    ],
+    "shared_memory": ["shared memory, 1024 B: `double tile[rows][2]`"],
+    "dtypes": ["unsigned char", "AT_DISPATCH_FLOATING_TYPES_AND2(Half, BFloat16)"],
+    "references": ["box/box_cpu.cpp:1 box_forward_cpu"],
+}  # fmt: skip
+
+
+def test_a_request_says_what_the_sources_say_of_a_kernel(tmp_path: Path) -> None:
+    root = made(tmp_path / "csrc", KERNEL_FILES)
+    requests = tmp_path / "requests.json"
+    ran("port", root, "-t", "npu", "--check", "--requests", requests)
+    found = {each["name"]: each for each in json.loads(requests.read_text())["requests"]}
+    assert {key: found["box_forward_kernel"][key] for key in BOX_FORWARD} == BOX_FORWARD
+    assert found["box_paint"]["launches"] == []
+    assert found["box_paint"]["named"] == ["box/box_cuda.cu:18"]
+    assert found["box_paint"]["dtypes"] == ["AT_DISPATCH_FLOATING_TYPES_AND2(Half, BFloat16)", "AT_DISPATCH_ALL_TYPES"]
+    assert (found["box_unused"]["named"], found["box_unused"]["dtypes"]) == ([], ["int", "__half"])
+    assert found["box_unused"]["uses"] == {"atomic": 2, "float64": 1}
+    assert found["box_mask"]["launches"][0]["names"][0] == "<<<count, THREADS, 0>>>"
+    ran("port", root, "-t", "npu", "--check", "--requests", requests.with_suffix(".md"))
+    text = requests.with_suffix(".md").read_text()
+    for words in (
+        "- launched: box/box_cuda.cu:16 `<<<blocks, THREADS>>>` (dim3 blocks(count, 2), THREADS = 64, ",
+        "no launch names it; it is named at box/box_cuda.cu:18", "- launched: nothing in the tree names it elsewhere",
+        "- calls: `add` box/common.h:2 (atomic 1)", "- shared memory: shared memory, 1024 B",
+        "operators of the plugin that are called alike: ",
+    ):  # fmt: skip
+        assert words in text, words

@@ -52,8 +52,10 @@ def ended(device):
 
 def plain(device):
     import sys
-    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
-    optimizer = torch.optim.AdamW(model.parameters())
+    with torch.device("cpu"):
+        model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    optimizer = torch.optim.AdamW(model.to(device).parameters())
+    model.to(device).double().float()  # what is there already, and its parameters in another dtype and back
     def run():
         model(torch.randn(2, 3)).sum().backward()
         optimizer.step()
@@ -90,6 +92,19 @@ def asks_for_more(device):
 def unlike(device):
     with torch.device(device):
         return lambda: torch._foreach_add_([torch.ones(2)], [torch.ones(3)])
+
+def amp(device):
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler(device)
+    def run():
+        with torch.autocast(device, dtype=torch.float16):
+            y = model(torch.rand(2, 4)) + model(torch.rand(2, 4))
+            loss = torch.cat([y.softmax(1), torch.rand(2, 4)]).exp().sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    return run
 """
 
 
@@ -228,7 +243,7 @@ def test_a_step_is_predicted_and_reported(tmp_path: Path) -> None:
         ("wrong", "model.py:14"),
         ("killed", "the process that ran model.py:killed was killed (SIGKILL), as the system does when memory"),
         ("ended", "model.py:27: SystemExit: 3"),
-        ("unlike", "model.py:68: RuntimeError"),
+        ("unlike", "model.py:70: RuntimeError"),
     ):
         done = ops("predict", f"model.py:{function}", cwd=tmp_path)
         assert done.returncode == 2
@@ -237,7 +252,17 @@ def test_a_step_is_predicted_and_reported(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     needs_of_views = json.loads(done.stdout)
     assert "aten::_unsafe_view" in {each["name"] for each in needs_of_views["operators"]}
-    assert "1 numbers were read" in needs_of_views["notes"][0]
+    assert "1 number was read from a tensor" in needs_of_views["notes"][0]
+    done = ops("predict", "-t", "musa", "model.py:amp", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    needed = {each["name"]: each for each in json.loads(done.stdout)["operators"]}
+    dtypes = {name: needed[f"aten::{name}"]["dtypes"] for name in ("addmm", "mm", "_softmax", "cat", "exp")}
+    assert dtypes == {  # cat takes the widest; a parameter is cast once, so that its gradients are summed in float16
+        "addmm": ["float16"], "mm": ["float16"], "_softmax": ["float32"], "cat": ["float32"],
+        "exp": ["float32"],
+    }  # fmt: skip
+    assert "float16" in needed["aten::add.Tensor"]["dtypes"]
+    assert "aten::_foreach_add_.List" in needed  # the scaler let the optimizer step
     for function in ("plain", "asks_for_more"):
         done = ops("predict", f"model.py:{function}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr

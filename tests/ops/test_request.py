@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.profiling.traces import host, kineto, launched, step, work, written
 from torchferry.cli.ops_request import command
 from torchferry.core.errors import TorchferryError
 from torchferry.ops.call_code import call_code, seen_tensors, split
@@ -64,6 +65,80 @@ def test_an_issue_names_what_a_vendor_needs(run_file: str) -> None:
     ):  # fmt: skip
         assert words in done.stdout, words
     assert "aten::add" not in done.stdout
+
+
+BACKWARD = "aten::max_pool2d_with_indices_backward"
+
+
+def pooled(name: str = BACKWARD, *inside: Any, size: int = 2, **header: Any) -> dict[str, Any]:
+    """Return a trace of two steps of 100 us; each calls an operator whose kernel takes 30, and another one."""
+    events = list(inside)
+    for number in (0, 1):
+        at, first = 100.0 * number, 10 * number + 1
+        shapes = {"Input Dims": [[size, 1, 2, 2], [size, 1, 4, 4], []]}
+        events += [
+            step(number, at, 100),
+            *launched(name, at + 10, at + 20, 30, first, **shapes),
+            *launched("aten::addmm", at + 25, at + 60, 20, first + 1),
+        ]
+    return kineto(events, **header)
+
+
+SHARED = "30.0 % (0.030 of 0.100 ms; the device's work"
+
+
+@pytest.mark.parametrize(
+    ("trace", "arguments", "says", "says_not"),
+    [
+        (pooled(), (), (SHARED, "calls in a step: 1", "| 3 | 30.0 |", "Card of Tests", "does not name one"), "shapes"),
+        (pooled(torchferry={"program": "a.py"}), (), ("it is of a.py, as the request is",), "judged"),
+        (pooled(torchferry={"program": "b.py"}), ("--force",), ("ANOTHER PROGRAM, b.py", SHARED), "judged"),
+        (pooled(torchferry={"rehearsal": "gcu@2.10.0"}), (), ("not measured, see", "| 3 | - |", "rehearsed"), "0.030"),
+        (pooled(size=8), (), ("other shapes than those that were seen: 8x1x2x2 8x1x4x4", SHARED), "judged at all"),
+        # torch's fall back: the host waits 10 of 100, of which the device sees nothing
+        (pooled(BACKWARD, *(host("cpu_op", "aten::_to_cpu", at, 1) for at in (11, 111))), (),
+         ("10.0 % (0.010 of 0.100 ms; time of the host",), "30.0"),
+        (pooled(BACKWARD), ("--operator", BACKWARD, "--operator", "aten::add"), ("no call of it", SHARED), "sub"),
+        # an operator inside of itself is one call; work that nobody is known to have started says nothing of a share
+        (pooled(BACKWARD, host("cpu_op", BACKWARD, 12, 3)), (), ("calls in a step: 1\n", SHARED), "1.5"),
+        (kineto([step(0, 0, 100), host("cpu_op", BACKWARD, 5, 50), work("kernel", "k", 10, 30, 99)]), (),
+         ("not measured, see", "does not tell which operator"), "30.0"),
+        (kineto([host("cpu_op", BACKWARD, 5, 25), host("cpu_op", "aten::mm", 30, 75)]), (),
+         ("25.0 % (0.025 of 0.100 ms; time of the host", "marks no steps"), "30.0"),
+    ],
+)  # fmt: skip
+def test_a_trace_says_the_share_of_the_time(
+    tmp_path: Path, run_file: str, trace: Any, arguments: tuple[str, ...], says: tuple[str, ...], says_not: str
+) -> None:
+    path = written(tmp_path / "cuda" / "t.json", trace)
+    done = ask("-t", "gcu", run_file, "--lang", "en", "--trace", str(path), *arguments)
+    assert done.exit_code == 0, done.exception
+    assert [words for words in says if words not in done.stdout] == []
+    assert says_not not in done.stdout
+    assert str(tmp_path) not in done.stdout  # the vendor is not told where the trace lies
+
+
+def test_without_a_trace_the_form_says_how_to_profile(run_file: str) -> None:
+    english = ask("-t", "gcu", run_file, "--lang", "en").stdout
+    assert "not profiled; `torchferry profile -- COMMAND`" in english
+    assert "% of a step" not in english
+    assert "未做性能分析" in ask("-t", "gcu", run_file, "--lang", "zh").stdout
+
+
+@pytest.mark.parametrize(
+    ("trace", "says"),
+    [
+        (pooled("aten::sinc"), "t.json has no call of aten::max_pool2d_with_indices_backward"),
+        (pooled(torchferry={"program": "b.py"}), "the trace is of b.py, and the request is of `python a.py`"),
+        (kineto([step(0, 0, 100), work("kernel", "k", 10, 30, 1)]), "has no operators of torch"),
+        ({"a": 1}, "is no trace"),
+    ],
+)
+def test_traces_that_say_nothing_of_the_request(tmp_path: Path, run_file: str, trace: Any, says: str) -> None:
+    done = ask("-t", "gcu", run_file, "--trace", str(written(tmp_path / "t.json", trace)))
+    assert isinstance(done.exception, TorchferryError)
+    assert says in str(done.exception)
+    assert done.stdout == ""
 
 
 def test_the_vendors_own_sections_in_its_language(run_file: str) -> None:

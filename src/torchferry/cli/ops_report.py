@@ -79,7 +79,7 @@ def command(
         from torchferry.ops.prediction import predicted
 
         operators = listed_operators(wanted, card, table)
-        needs = predicted(model, wanted, training=not inference, natives=operators)
+        needs = predicted(model, wanted, training=not inference, natives=operators, lang=lang)
     elif len(run) == 1 and run[0].endswith(".json"):
         needs = read(Path(run[0]))
     elif run:

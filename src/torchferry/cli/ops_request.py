@@ -33,6 +33,13 @@ from torchferry.ops.request_forms import RequestText, request_text
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A list that `ops dump` wrote, in place of torchferry's.",
 )
+@click.option(
+    "--trace",
+    type=click.Path(exists=True, path_type=Path),
+    help="Trace of a run of the program, or the folder that `torchferry profile` wrote: for each operator its calls "
+    "in a step and its share of the step's time.",
+)
+@click.option("--force", is_flag=True, help="Take a trace that names another program.")
 @file_option
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language. Default: the vendor's.")
 @click.argument("run", required=False, type=click.Path(exists=True, path_type=Path))
@@ -43,6 +50,8 @@ def command(
     inference: bool,
     operators: tuple[str, ...],
     table: Path | None,
+    trace: Path | None,
+    force: bool,
     output_file: Path | None,
     lang: str | None,
     run: Path | None,
@@ -55,6 +64,7 @@ def command(
     \b
     torchferry ops request -t NAME --model model.py:build -o request.md
     torchferry ops request -t NAME ops.json --operator aten::linalg_matrix_exp
+    torchferry ops request -t NAME ops.json --trace profile
     """
     wanted = required_target(target)
     if (run is None) == (not model):
@@ -71,6 +81,11 @@ def command(
 
         needs = predicted(model, wanted, training=not inference, natives=listed)
         asked = of_run(needs, listed, backend.PLUGIN, backend.DEVICE_TYPE, operators)
+    if trace is not None:
+        from torchferry.cli.profile_options import open_shown
+        from torchferry.profiling.operator_time import with_times
+
+        asked = with_times(asked, open_shown(trace), force=force)
     facts = request_facts(backend)
     lang = lang or facts.language
     text = request_text(RequestText(asked, listed, facts, lang, wanted.title.render(lang), backend.DEVICE_TYPE))

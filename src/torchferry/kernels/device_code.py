@@ -42,10 +42,12 @@ _SIZES = {
     **dict.fromkeys(("float4", "int4", "double2", "uint4"), 16),
 }
 _INTEGER = lazy_regex(r"(?:0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*\Z")
-_SIZEOF = lazy_regex(r"sizeof\s*\(\s*(\w+)\Z")
+_SIZEOF = lazy_regex(r"sizeof\s*\(\s*([\w\s]+)\Z")
+_INTEGERS = r"(?:int|unsigned(?:\s+int)?|size_t|u?int(?:32|64)_t|auto)"
 _CONSTANT = lazy_regex(
     r"(?:^[ \t]*\#[ \t]*define[ \t]+(\w+)[ \t]+\(?([0-9]+(?:[ \t]*\*[ \t]*[0-9]+)*)\)?[ \t]*$)"
-    r"|(?:\b(?:constexpr|const)\s+(?:static\s+)?(?:int|unsigned|size_t|int32_t|uint32_t|auto)\s+(\w+)\s*=\s*([0-9]+(?:\s*\*\s*[0-9]+)*)\s*;)",
+    rf"|(?:\b(?:(?:constexpr|const)\s+(?:static\s+)?{_INTEGERS}|{_INTEGERS}\s+const(?:expr)?)"
+    r"\s+(\w+)\s*=\s*((?:[0-9]+|sizeof\s*\([\w\s]+\))(?:\s*\*\s*(?:[0-9]+|sizeof\s*\([\w\s]+\)))*)\s*;)",
     8,
 )
 _NOT_NAMES = frozenset({"__launch_bounds__", "__attribute__", "if", "for", "while", "__align__"})
@@ -264,7 +266,7 @@ class _Reader:
             opening = code.find("(", opening, body[0]) + 1
             if not opening:
                 return None
-            name = _called(code[max(behind or at, opening - 1000) : opening - 1])
+            name = called_function(code[max(behind or at, opening - 1000) : opening - 1])
         end = code.rfind(")", opening, body[0]) + 1
         begin = at
         line_start = code.rfind("\n", 0, at) + 1
@@ -361,17 +363,32 @@ class _Reader:
                 int(text.rstrip("uUlL"), 0) if not text.startswith("0") or len(text) == 1 or text[1:2] in "xX" else None
             )
         sized = _SIZEOF.match(text)
-        return _SIZES.get(sized[1]) if sized is not None else self._constants.get(text)
+        return _size_of(sized[1]) if sized is not None else self._constants.get(text)
 
     @cached_property
     def _constants(self) -> dict[str, int]:
-        return {
-            match[1] or match[3]: prod(map(int, (match[2] or match[4]).split("*")))
-            for match in _CONSTANT.finditer(self.code)
-        }
+        return dict(constants(self.code))
 
 
-def _called(before: str) -> str:
+def constants(code: str) -> Iterator[tuple[str, int]]:
+    """Yield the names that a file defines as a number or a product of numbers, by `#define` or `const`."""
+    for match in _CONSTANT.finditer(code):
+        factors = [each.strip(" ()") for each in (match[2] or match[4]).split("*")]
+        sizes = [int(each) if each.isdigit() else _size_of(each.partition("(")[2]) for each in factors]
+        if None not in sizes:
+            yield match[1] or match[3], prod(filter(None, sizes))
+
+
+def _size_of(kind: str) -> int | None:
+    """Return the bytes of a type; None for one that is not known."""
+    words = kind.split()
+    if len(words) > 1:  # `unsigned long long int` and its like
+        words = [word for word in words if word not in ("unsigned", "signed", "const") and (word != "int")]
+        words = words[:1] or ["int"]
+    return _SIZES.get(words[0]) if words else None
+
+
+def called_function(before: str) -> str:
     """Return the name of the function whose parameters begin behind a text; empty where it ends with none."""
     before = before.rstrip()
     if before.endswith(">") and (arguments := _ARGUMENTS.search(before, before.rfind("<"))) is not None:

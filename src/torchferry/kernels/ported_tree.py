@@ -83,6 +83,7 @@ class PortedTree:
         libraries: The libraries of CUDA that are called, by file.
         ignored: Folders and files that were left out on demand, relative to the root, with `/`.
         gates: What the gates found that were asked for, the tokens first.
+        further: By file, lines and kinds of further places like an item's, as of `PortedText`.
     """
 
     root: Path
@@ -99,6 +100,7 @@ class PortedTree:
     libraries: dict[str, set[str]] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     gates: tuple[GateResult, ...] = ()
+    further: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
 
     @property
     def sources(self) -> int:
@@ -229,6 +231,7 @@ def port_tree(
         tuple(listing.skipped),
         {path: done.libraries for path, done in ported.items() if done.libraries},
         tuple(sorted(ignored)),
+        further={path: done.further for path, done in ported.items() if done.further},
     )
 
 

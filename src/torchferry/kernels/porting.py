@@ -39,6 +39,9 @@ _PASTE = lazy_regex(r"\b\w*(?:cuda|CUDA|cublas|cudnn)\w*\s*##|##\s*\w*(?:cuda|CU
 _OF_THE_DEVICE = ("device-runtime", "float64")
 """Kinds that are of no consequence on the host."""
 
+_FEATURES = frozenset({"atomic", "warp-intrinsic", "cooperative-groups", "tensor-core", "texture"})
+"""Kinds of which one place of a file is an item, and of which each place counts for the kernel that it is in."""
+
 _DEVICE_MARKS = ("__device__", "__global__", "__host__", "__CUDA", "cuda")
 _OF_THE_HOST = lazy_regex(
     r"(?:\s|volatile\b|__volatile__\b|inline\b|goto\b)*\(\s*\"(?!\s*(?:[{@]|[a-z]\w*\.\w)|[^\"\n]*\b[a-z]\w*\.[a-z]\w*)"
@@ -66,6 +69,7 @@ class PortedText:
         own: Names of the project with CUDA in them, with how often each is used.
         guards: Those of them that a condition of the preprocessor asks for, with the lines.
         libraries: The libraries of CUDA that it calls.
+        further: Lines and kinds of further places like an item's, that count for the function that they are in.
     """
 
     text: str
@@ -79,6 +83,7 @@ class PortedText:
     own: Counter[str] = field(default_factory=Counter)
     guards: dict[str, list[int]] = field(default_factory=dict)
     libraries: set[str] = field(default_factory=set)
+    further: list[tuple[int, str]] = field(default_factory=list)
 
 
 def port_text(
@@ -149,9 +154,10 @@ class _FilePort:
             result.kernels, result.launches, result.macros = code.kernels, code.launches, code.macros
             result.items += code.items
         result.items = [item for item in result.items if item.kind not in _OF_THE_DEVICE or code.holds_line(item.line)]
-        first = next((item for item in result.items if item.kind == "float64"), None)
-        result.items = [item for item in result.items if item.kind != "float64" or item is first]
-        result.kernels = _with_uses(code.kernels, result.items)
+        result.kernels = _with_uses(code.kernels, result.items, result.further)
+        doubles = [item for item in result.items if item.kind == "float64"]
+        result.items = [item for item in result.items if item.kind != "float64" or item is doubles[0]]
+        result.further += [(item.line, item.kind) for item in doubles[1:]]
         if not self.judge.table.takes_cuda_syntax:
             requested = {line for each in result.kernels for line in range(each.line, each.last_line + 1)}
             result.items = [item for item in result.items if item.line not in requested]
@@ -229,8 +235,11 @@ class _FilePort:
                 places = [at for at in places if not _OF_THE_HOST.match(self.text, at + len(word))]
         if word in MASKS and not self.has_warp_words:
             return
-        for at in places if meaning.every or kind in _OF_THE_DEVICE else places[:1]:
+        listed = places if meaning.every or kind in _OF_THE_DEVICE else places[:1]
+        for at in listed:
             self.result.items.append(self._item(at, kind, self._message(kind, word, meaning, len(places))))
+        if kind in _FEATURES:
+            self.result.further += [(self.source.position(at)[0], kind) for at in places[len(listed) :]]
         if kind == "library-call":
             self.result.libraries.add(_library(word))
 
@@ -463,9 +472,11 @@ class _FilePort:
                 yield self._item(start, "built-name", say("`{name}` is divided by a line break", name=name))
 
 
-def _with_uses(kernels: Iterable[Kernel], items: Iterable[ReviewItem]) -> tuple[Kernel, ...]:
+def _with_uses(
+    kernels: Iterable[Kernel], items: Iterable[ReviewItem], further: Iterable[tuple[int, str]]
+) -> tuple[Kernel, ...]:
     """Return the kernels with what each has that a person has to look at, by kind."""
-    places = sorted((item.line, item.kind) for item in items)
+    places = sorted([*((item.line, item.kind) for item in items), *further])
     found = []
     for kernel in kernels:
         inside = places[bisect_left(places, (kernel.line, "")) : bisect_left(places, (kernel.last_line + 1, ""))]

@@ -274,6 +274,11 @@ _KINDS = (
         say("port the text of the string, or move it into a file"),
     ),
     ReviewKind(
+        "build-other-arms",
+        say("the build is for the CPU or other makers' cards too; these have the sources that stay beside the port"),
+        say("check that each arm builds what is meant, on machines without the target's plugin too"),
+    ),
+    ReviewKind(
         "build-requirement",
         say("a requirement of the build makes pip install a torch or a package that the target does not use"),
         say("build without isolation, in the environment that has the plugin"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import weakref
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.ops import fake_autocast
 from torchferry.ops.composition import IMPLICIT, composition
 
 _SETUP = "_setup_privateuseone_for_python_backend"
@@ -49,6 +51,7 @@ def set_up(device: str, registered: Collection[str]) -> str:
         named = device
     setup(named)
     _register(registered)
+    fake_autocast.start(named)
     # nothing is there to be initialised: torch would call an operator for it that nobody has
     FakeTensorMode.avoid_device_init = property(lambda mode: True)  # type: ignore[assignment,method-assign]
     for module in ("torch.utils._foreach_utils", "torch.optim.optimizer"):
@@ -77,5 +80,26 @@ def _refuse(*args: Any, **kwargs: Any) -> Any:
 @contextlib.contextmanager
 def fake_tensors(device: str) -> Iterator[None]:
     """Within the context, what is made without naming a device is made on the fake one."""
-    with FakeTensorMode(allow_non_fake_inputs=True), torch.device(device):
-        yield
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    plain = torch.utils.swap_tensors
+
+    def swap_tensors(one: torch.Tensor, other: torch.Tensor) -> None:
+        """Swap tensors that the mode remembers, too: `model.to(device)` swaps parameters, and refuses such ones."""
+        for tensor in (one, other):
+            _forget(mode, tensor)
+        plain(one, other)
+
+    torch.utils.swap_tensors = swap_tensors
+    try:
+        with mode, torch.device(device):
+            yield
+    finally:
+        torch.utils.swap_tensors = plain
+
+
+def _forget(mode: FakeTensorMode, tensor: torch.Tensor) -> None:
+    """Make a mode forget of what it made a tensor, which it keeps by weak references."""
+    memo = mode.fake_tensor_converter.meta_converter.tensor_memo
+    keys = [ref.key for ref in weakref.getweakrefs(tensor) if isinstance(ref, weakref.KeyedRef)]
+    for key in keys:
+        memo.pop(key, None)

@@ -5,9 +5,11 @@ It runs in a process of its own, which torch's one fake device belongs to.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib.util
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -21,18 +23,16 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, language, say, say_plural
 from torchferry.ops.child import answer
 from torchferry.ops.deferred_imports import deferred_imports
 from torchferry.ops.fake_device import fake_tensors, set_up
 from torchferry.ops.needs import PREDICT, RunNeeds, merged
 from torchferry.ops.recorder import OperatorMode
 
-_STEPS_AGAIN = say("each optimizer stepped twice: the first step makes its state").template
-
 
 def predict(file: Path, name: str, device: str, target: str, registered: list[str], natives: list[str],
-            *, training: bool) -> RunNeeds:  # fmt: skip
+            *, training: bool, lang: str = "") -> RunNeeds:  # fmt: skip
     """Return what a function of a file needs.
 
     The function takes the device's name, or nothing. It returns what is to be called for a step, or a model with its
@@ -46,6 +46,7 @@ def predict(file: Path, name: str, device: str, target: str, registered: list[st
         registered: Operators that the target registers and leaves the gradient of to torch, without `aten::`.
         natives: All that it registers, which torch composes of nothing there.
         training: Whether a model gets a backward and an optimizer's step, beside its forward.
+        lang: Language of the notes; empty for the user's.
 
     Raises:
         TorchferryError: the function does not exist, fails, or does what a fake device cannot tell.
@@ -84,15 +85,20 @@ def predict(file: Path, name: str, device: str, target: str, registered: list[st
                 "the function ran on a device of the type `{device}` without values; trace shows it above", device=kind
             ),
         ) from error
-    notes = []
+    notes: list[Message] = []
     if mode.made_up:
         notes.append(
-            f"{mode.made_up} numbers were read from tensors without values, such as by item(); the program got 1"
+            say_plural(
+                "{count} number was read from a tensor without values, such as by item(); the program got 1",
+                "{count} numbers were read from tensors without values, such as by item(); the program got 1 each time",
+                count=mode.made_up,
+            )
         )
     if mode.unopened:
-        notes.append(f"what torch composes these of was not seen whole: {', '.join(sorted(mode.unopened))}")
+        names = ", ".join(sorted(mode.unopened))
+        notes.append(say("what torch composes these of was not seen whole: {names}", names=names))
     if _stepped:
-        notes.append(_STEPS_AGAIN)
+        notes.append(say("each optimizer stepped twice: the first step makes its state"))
     return RunNeeds(
         PREDICT,
         (f"{file}:{name}",),
@@ -100,7 +106,7 @@ def predict(file: Path, name: str, device: str, target: str, registered: list[st
         target,
         kind,
         merged([mode.needs()]),
-        notes=tuple(notes),
+        notes=tuple(note.render(lang or language()) for note in notes),
     )
 
 
@@ -209,6 +215,10 @@ def main() -> None:
     """Predict what the file of settings asks for."""
     gc.disable()  # as `torchferry.__main__` does: nothing large is made here
     answer(_work)
+    atexit._run_exitfuncs()  # what the user's code asked for
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # taking down a device without a runtime sometimes ends in `std::terminate`
 
 
 if __name__ == "__main__":

@@ -17,7 +17,12 @@ _PLAIN = "card"
 
 
 def predicted(
-    what: str, target: Target | None, *, training: bool = True, natives: OperatorList | None = None
+    what: str,
+    target: Target | None,
+    *,
+    training: bool = True,
+    natives: OperatorList | None = None,
+    lang: str = "",
 ) -> RunNeeds:
     """Return what a function of a file needs, on an accelerator that has no kernels.
 
@@ -26,6 +31,7 @@ def predicted(
         target: Whose composition torch is to follow; None for torch's own.
         training: Whether a model gets a backward and an optimizer's step.
         natives: The list of the target's operators; None for torchferry's.
+        lang: Language of the notes; empty for the user's.
 
     Raises:
         UsageError: there is no such file.
@@ -40,6 +46,7 @@ def predicted(
         "registered": [],
         "natives": [],
         "training": training,
+        "lang": lang,
     }
     if target is not None:
         known = natives or of_target(target)

@@ -23,6 +23,29 @@ _FORCED = translatable("registered, and computed on the CPU")
 _MOST_PLACES = 4
 
 
+class OperatorTime(NamedTuple):
+    """What a trace says of one operator, for one step; a trace that marks no steps is one step.
+
+    Attributes:
+        calls: How often it is called.
+        time: Nanoseconds that it takes, with all that it calls; None where the times of the trace say nothing.
+        step: Nanoseconds of the step.
+        of_host: Whether `time` is the host's, which waited for it; else it is that of the device's work.
+        shapes: Shapes of its inputs as the trace has them, where none of them is one that the run shows; else empty.
+    """
+
+    calls: float
+    time: float | None
+    step: float
+    of_host: bool
+    shapes: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> float | None:
+        """Return the part of the step, from 0 to 1; None where it was not measured."""
+        return None if self.time is None else min(self.time / self.step, 1.0)
+
+
 class RequestItem(NamedTuple):
     """One operator that is asked for.
 
@@ -33,6 +56,7 @@ class RequestItem(NamedTuple):
         places: Lines of the program, `file:line`, where they are known.
         code: A program that makes the call on the device and on the CPU; empty where none can be made.
         folder: A folder of `compare --dump` that holds a call; empty for none.
+        time: What a trace says of it; None where no trace was given, or where it has no call of the operator.
     """
 
     need: OperatorNeed
@@ -41,6 +65,7 @@ class RequestItem(NamedTuple):
     places: tuple[str, ...] = ()
     code: str = ""
     folder: str = ""
+    time: OperatorTime | None = None
 
 
 class Requested(NamedTuple):
@@ -50,11 +75,13 @@ class Requested(NamedTuple):
         items: The operators.
         command: What ran; empty for a single call.
         torch: The torch that it ran with.
+        trace: What the trace is that the times are from, and what a reader must know of it; empty without a trace.
     """
 
     items: tuple[RequestItem, ...]
     command: str
     torch: str
+    trace: tuple[Message, ...] = ()
 
 
 def requested(path: Path, known: OperatorList, plugin: str, device: str, only: Collection[str] = ()) -> Requested:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.requests import RequestFacts
-from torchferry.core.messages import Message, say, say_plural, translatable
+from torchferry.core.messages import Message, say, say_in, say_plural, translatable
 from torchferry.core.record import NamedTuple
 from torchferry.ops.lists import OperatorList
-from torchferry.ops.request import LACKING, Requested, RequestItem
+from torchferry.ops.request import LACKING, OperatorTime, Requested, RequestItem
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
@@ -69,29 +69,29 @@ def _title(text: RequestText) -> str:
 
 
 def _sections(text: RequestText) -> Iterator[str]:
-    say_in = text.render
+    render = text.render
     yield f"# {_title(text)}"
-    yield from ("", f"## {say_in(say('1. Background'))}", "")
+    yield from ("", f"## {render(say('1. Background'))}", "")
     yield from _background(text)
-    yield from ("", f"## {say_in(say('2. Summary'))}", "")
+    yield from ("", f"## {render(say('2. Summary'))}", "")
     yield from _summary(text)
-    yield from ("", f"## {say_in(say('3. Operators'))}")
+    yield from ("", f"## {render(say('3. Operators'))}")
     for number, item in enumerate(text.requested.items, 1):
         yield from ("", f"### 3.{number} `{item.need.name}`")
-        yield from ("", f"#### {say_in(say('Interface'))}", "")
+        yield from ("", f"#### {render(say('Interface'))}", "")
         yield from _interface(text, item)
-        yield from ("", f"#### {say_in(say('Precision baseline'))}", "")
+        yield from ("", f"#### {render(say('Precision baseline'))}", "")
         yield from _baseline(text, item)
-        yield from ("", f"#### {say_in(say('Model information'))}", "")
+        yield from ("", f"#### {render(say('Model information'))}", "")
         yield from _model(text, item)
-    yield from ("", f"## {say_in(say('4. Contact'))}", "", say_in(say(_TO_FILL)))
+    yield from ("", f"## {render(say('4. Contact'))}", "", render(say(_TO_FILL)))
 
 
 def _issue(text: RequestText) -> Iterator[str]:
-    say_in = text.render
+    render = text.render
     yield f"# {_title(text)}"
     if text.facts.label:
-        yield from ("", say_in(say("label: {label}", label=text.facts.label)))
+        yield from ("", render(say("label: {label}", label=text.facts.label)))
     yield ""
     yield from _background(text)
     yield ""
@@ -103,25 +103,29 @@ def _issue(text: RequestText) -> Iterator[str]:
         yield from _model(text, item)
         yield ""
         yield from _baseline(text, item)
-    yield from ("", f"## {say_in(say('Environment'))}", "")
+    yield from ("", f"## {render(say_in('phase', 'Environment'))}", "")
     yield from _environment(text)
 
 
 def _background(text: RequestText) -> Iterator[str]:
-    say_in = text.render
+    render = text.render
     if text.requested.command:
-        yield say_in(say("`{command}` needs these operators.", command=_plain(text.requested.command)))
-    yield say_in(
+        yield render(say("`{command}` needs these operators.", command=_plain(text.requested.command)))
+    yield render(
         say(
             "What the plugin has is taken from: {source}. The run was seen by torchferry; {what}.",
             source=text.known.said(),
             what=say("no card was used for it"),
         )
     )
+    if text.requested.trace:
+        first, *further = (_plain(render(each)) for each in text.requested.trace)
+        yield from ("", render(say("Times are from a trace: {trace}", trace=first)))
+        yield from (f"- {each}" for each in further)
     if text.facts.form == "sections":
         yield ""
         yield from _environment(text)
-        yield say_in(say("- purpose of the model, and how urgent it is: {fill}", fill=say(_TO_FILL)))
+        yield render(say("- purpose of the model, and how urgent it is: {fill}", fill=say(_TO_FILL)))
 
 
 def _environment(text: RequestText) -> Iterator[str]:
@@ -135,6 +139,8 @@ def _summary(text: RequestText) -> Iterator[str]:
     heads = [
         say("no."), say("operator"), say("kind"), say("calls"), say("found"), say("acceptance"), say("wanted by"),
     ]  # fmt: skip
+    if text.requested.trace:
+        heads.insert(4, say("% of a step"))
     yield "| " + " | ".join(map(text.render, heads)) + " |"
     yield "|" + "---|" * len(heads)
     acceptance = text.facts.acceptance.render(text.lang) or text.render(say("equal to the CPU's result, see below"))
@@ -143,6 +149,8 @@ def _summary(text: RequestText) -> Iterator[str]:
             str(number), f"`{item.need.name}`", text.render(say(_KIND[item.kind])), str(item.need.calls),
             _cell(text.render(item.found)), _cell(acceptance), text.render(say(_TO_FILL)),
         ]  # fmt: skip
+        if text.requested.trace:
+            cells.insert(4, _percent(item.time))
         yield "| " + " | ".join(cells) + " |"
 
 
@@ -180,9 +188,9 @@ def _constraints(schema: str, shapes: Iterable[str]) -> Iterator[Message]:
 
 
 def _baseline(text: RequestText, item: RequestItem) -> Iterator[str]:
-    say_in = text.render
+    render = text.render
     version = text.requested.torch or "?"
-    yield say_in(
+    yield render(
         say(
             "The result that counts is that of PyTorch {version} on the CPU. Tolerance: the defaults of "
             "`torch.testing.assert_close` for the dtype of the result (float32: rtol 1.3e-6, atol 1e-5; float16: 1e-3, "
@@ -192,28 +200,72 @@ def _baseline(text: RequestText, item: RequestItem) -> Iterator[str]:
     )
     if item.folder:
         yield ""
-        yield say_in(say("Attached: the folder `{folder}`; `DEVICE={device} pytest -s {folder}` repeats the call.",
+        yield render(say("Attached: the folder `{folder}`; `DEVICE={device} pytest -s {folder}` repeats the call.",
                          folder=_plain(item.folder), device=text.device))  # fmt: skip
     if item.code:
-        yield from ("", say_in(say("The most frequent call, against the CPU:")), "", "```python")
+        yield from ("", render(say("The most frequent call, against the CPU:")), "", "```python")
         yield item.code.rstrip()
         yield "```"
 
 
 def _model(text: RequestText, item: RequestItem) -> Iterator[str]:
-    need, say_in = item.need, text.render
+    need, render = item.need, text.render
     if need.modules:
         modules = ", ".join(f"`{_plain(name) or '-'}` {count}" for name, count in need.modules.items())
-        yield say_in(say("- called in: {modules}", modules=modules))
+        yield render(say("- called in: {modules}", modules=modules))
     if need.phases:
         phases = ", ".join(f"{_plain(phase) or '-'} {count}" for phase, count in need.phases.items())
-        yield say_in(say("- phase: {phases}", phases=phases))
+        yield render(say("- phase: {phases}", phases=phases))
     if item.places:
-        yield say_in(say("- lines of the program: {places}", places=_plain(", ".join(item.places))))
+        yield render(say("- lines of the program: {places}", places=_plain(", ".join(item.places))))
     if need.bytes:
-        yield say_in(
+        yield render(
             say("- bytes of its tensors in the run, which the CPU copies there and back: {bytes}", bytes=need.bytes)
         )
     if item.kind == LACKING:
-        yield say_in(say("- today: {found}", found=item.found))
-    yield say_in(say("- share of the run's time: {fill}", fill=say("not measured; it needs the card's profiler")))
+        yield render(say("- today: {found}", found=item.found))
+    yield from (f"- {render(each)}" for each in _time(text, item))
+
+
+def _time(text: RequestText, item: RequestItem) -> Iterator[Message]:
+    """Yield what a trace says of the operator's time, or how it is measured."""
+    measured = item.time
+    if not text.requested.trace:
+        yield say(
+            "share of a step's time: not profiled; `torchferry profile -- COMMAND` records a trace of the program, "
+            "and `ops request --trace PATH` fills this in"
+        )
+        return
+    if measured is None:
+        yield say(
+            "share of a step's time: not measured, the trace has no call of it; where the trace was recorded, another "
+            "operator may do its work"
+        )
+        return
+    yield say("calls in a step: {calls}", calls=f"{measured.calls:.4g}")
+    if measured.time is None or measured.share is None:
+        yield say("share of a step's time: not measured, see the trace above")
+    elif measured.of_host:
+        yield say("share of a step's time: {share} % ({time} of {step} ms; time of the host in it and all it calls)",
+                  **_figures(measured))  # fmt: skip
+    else:
+        yield say("share of a step's time: {share} % ({time} of {step} ms; the device's work for it and all it calls)",
+                  **_figures(measured))  # fmt: skip
+    if measured.shapes:
+        yield say(
+            "the trace has it with other shapes than those that were seen: {shapes}",
+            shapes=_plain(", ".join(measured.shapes)),
+        )
+
+
+def _figures(measured: OperatorTime) -> dict[str, str]:
+    return {
+        "share": _percent(measured),
+        "time": f"{(measured.time or 0.0) / 1e6:.3f}",
+        "step": f"{measured.step / 1e6:.3f}",
+    }
+
+
+def _percent(measured: OperatorTime | None) -> str:
+    share = None if measured is None else measured.share
+    return "-" if share is None else f"{100 * share:.1f}"

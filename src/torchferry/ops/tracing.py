@@ -79,7 +79,8 @@ def _of(outcome: Outcome, command: list[str], target: str) -> RunNeeds:
     torch = ""
     for result in outcome.results:
         if "error" in result:
-            notes.append(f"rank {result['rank']}: {str(result['error']).strip().splitlines()[-1]}")
+            error = str(result["error"]).strip().splitlines()[-1]
+            notes.append(say("rank {rank}: {error}", rank=result["rank"], error=error).render())
             continue
         torch = str(result["torch"])
         devices.update(result["devices"])

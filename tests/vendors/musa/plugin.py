@@ -41,6 +41,7 @@ WORKS = {
         "import pickle; pickle.loads(pickle.dumps(torch.musa.amp.GradScaler()))",
         "from torch_musa.utils.musa_extension import MUSAExtension, BuildExtension, load, load_inline",
         "from torch_musa.optim import FusedAdamW",
+        "from torch_musa.testing import get_musa_arch; assert get_musa_arch() == 22",
         "assert not torch.backends.mudnn.allow_tf32; torch.backends.mudnn.allow_tf32 = True",
         "with torch.backends.mudnn.flags(allow_tf32=False): assert not torch.backends.mudnn.allow_tf32",
         "assert torch.backends.mudnn.allow_tf32",

@@ -15,6 +15,9 @@ of the same file, and every word of CUDA that has no counterpart in the vendor's
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
@@ -65,6 +68,14 @@ def port_cmake(path: str, text: str, settings: BuildSettings) -> PortedBuildFile
     return PortedBuildFile(path, disjoint(edits), review.items())
 
 
+@dataclass
+class _CmakeArm:
+    """An arm of a condition: its commands, and whether one of them compiles CUDA."""
+
+    commands: list[int] = field(default_factory=list)
+    compiles: bool = False
+
+
 class _Porter:
     """Ports one CMake file."""
 
@@ -89,18 +100,51 @@ class _Porter:
     def edits(self) -> list[Edit]:
         """Return the edits of the file."""
         changed: list[tuple[CmakeCommand, list[Edit]]] = []
-        for command in self.commands:
+        others = self._in_other_arms()
+        for number, command in enumerate(self.commands):
             if not command.closed:
                 message = say("`{name}(` is not closed: what is behind it was not read", name=command.name)
                 self.review.add(command.start, "build-unread", message)
                 continue
+            if number in others:
+                self._report(command, set())
+                if any(self.renaming.ported_name(argument.text) != argument.text for argument in command.arguments):
+                    message = say("this arm has nothing of CUDA beside one that has: it keeps its sources")
+                    self.review.add(command.start, "build-other-arms", message)
+                continue
             edits, done = self._command(command)
-            self._report(command, done)
+            self._report(command, done, {edit.start: edit.text for edit in edits})
             if edits:
                 changed.append((command, edits))
         if not self.beside:
             return [edit for _, edits in changed for edit in edits]
         return self._conditional(changed)
+
+    def _in_other_arms(self) -> set[int]:
+        """Return the commands in arms of conditions of which another arm compiles CUDA, and these do not.
+
+        They build for the CPU or for other makers' cards, from the sources that stay beside the port.
+        """
+        others: set[int] = set()
+        opened: list[list[_CmakeArm]] = []
+        compiling = self.facts.uses("command")
+        for number, command in enumerate(self.commands):
+            if command.name == "endif" and opened:
+                arms = opened.pop()
+                if any(arm.compiles for arm in arms):
+                    others.update(inside for arm in arms if not arm.compiles for inside in arm.commands)
+            elif command.name in ("elseif", "else") and opened:
+                opened[-1].append(_CmakeArm())
+            else:
+                compiles = command.name in compiling or any(
+                    self.renaming.is_source(argument.text) for argument in command.arguments
+                )
+                for arms in opened:
+                    arms[-1].commands.append(number)
+                    arms[-1].compiles |= compiles
+                if command.name == "if":
+                    opened.append([_CmakeArm()])
+        return others
 
     # one command
 
@@ -253,7 +297,7 @@ class _Porter:
                 self._holding.add(command.arguments[1].text)
         return holding
 
-    def _report(self, command: CmakeCommand, done: set[Argument]) -> None:
+    def _report(self, command: CmakeCommand, done: set[Argument], new: Mapping[int, str] = {}) -> None:
         """Put words of CUDA that stay on the review list: each name of the project once, each other one where it is."""
         if command.name in _TELLING and command.name != "option":
             return
@@ -266,7 +310,24 @@ class _Porter:
             for match in _CUDA_WORD.finditer(argument.text):
                 if match.group() not in self._named:
                     self._named.add(match.group())
-                    self.review.add(argument.start + match.start(), KIND, self._about(argument.text, match.group()))
+                    at = argument.start + match.start()
+                    if match.group() in new.get(argument.start, match.group()):
+                        self.review.add(at, KIND, self._about(argument.text, match.group()))
+                    else:
+                        self.review.add(at, KIND, self._about_expression(argument.text, match.group()))
+
+    def _about_expression(self, text: str, word: str) -> Message:
+        """Return what to say of a generator expression in which a word got its new name."""
+        command = self.facts.uses("command").get("cuda_add_library", "")
+        if self.renaming.is_source(word) and command:
+            return say(
+                "`{text}`: `{word}` was renamed; check that `{command}` compiles it: CMake has the value of such an "
+                "expression only when it writes the build",
+                text=text[:80],
+                word=word,
+                command=command,
+            )
+        return say("`{text}`: `{word}` was renamed; check the expression", text=text[:80], word=word)
 
     def _about(self, text: str, word: str) -> Message:
         if "COMPILE_LANGUAGE" in text and "CUDA" in text:

@@ -20,7 +20,11 @@ _NOT_CODE = lazy_regex(r"#[^\n]*")
 
 
 def port_manifest(path: str, text: str, settings: BuildSettings) -> PortedBuildFile:
-    """Return what becomes of a MANIFEST.in: the ported folders and endings are added behind those of CUDA."""
+    """Return what becomes of a MANIFEST.in: the ported folders and endings are added behind those of CUDA.
+
+    In a copy for the target alone they take their place. Where the port lies beside the sources these are still needed,
+    by the builds for the CPU and for other makers' cards.
+    """
     renaming = Renaming(settings, path)
     if settings.facts.kernels != "port":
         return PortedBuildFile(path)
@@ -33,7 +37,7 @@ def port_manifest(path: str, text: str, settings: BuildSettings) -> PortedBuildF
             continue  # its patterns are of a folder without a port
         ported = _WORDS.sub(lambda word: renaming.ported_name(word.group().rstrip("/")), line)
         if ported != _WORDS.sub(lambda word: word.group().rstrip("/"), line) and ported not in lines:
-            if settings.style == "replace":
+            if settings.style == "replace" and not settings.folders:
                 edits.append(Edit(match.start(), match.end(), ported))
             else:
                 edits.append(Edit(match.end(), match.end(), f"{source.newline}{ported}"))

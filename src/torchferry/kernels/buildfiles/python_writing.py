@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.kernels.buildfiles.model import BuildSettings, disjoint
 from torchferry.kernels.buildfiles.python_changes import BUILDERS, ChangeForm, ScriptChange, ScriptChanges
@@ -52,8 +53,21 @@ def script_edits(found: ScriptChanges, settings: BuildSettings) -> list[Edit]:
 
 
 def _replacing(found: ScriptChanges) -> list[Edit]:
+    """Return the edits in place of what was there.
+
+    Of a condition with an arm for CUDA only that arm changes: the others build for the CPU or for other makers' cards,
+    from the sources that stay beside the port.
+    """
     text = found.file.source.text
-    edits = [_plain(text, change) for change in found.changes]
+    arms = _arms(found, most_lines=len(text))
+    changes = [
+        change
+        for change in found.changes
+        if not any(
+            arm.chain[0] <= change.start < arm.chain[1] and not arm.start <= change.start < arm.end for arm in arms
+        )
+    ]
+    edits = [_plain(text, change) for change in changes]
     replaced: set[str] = set()
     for statement, aliases in _from_imports(found).items():
         new = [found.ported(f"{BUILDERS}.{alias.name}") for alias in aliases]
@@ -66,10 +80,20 @@ def _replacing(found: ScriptChanges) -> list[Edit]:
         start, end = found.file.span(statement)
         edits.append(Edit(start, end, f"\n{_indent(text, start)}".join(lines)))
         replaced.update(new)
-    needed = {change.imports for change in found.changes if change.imports} - replaced
+    needed = {change.imports for change in changes if change.imports} - replaced
     if needed:
         at, indent = _top(found)
         edits.append(Edit(at, at, "".join(f"{line}\n{indent}" for line in _import_lines(needed))))
+    for arm in arms:
+        if (replaced or needed) and (arm.chain[0] < arm.start or arm.end < arm.chain[1]):
+            found.review.add(
+                arm.start,
+                "build-other-arms",
+                say(
+                    "the other arms of this condition stay as they are, and the script imports {modules} for all",
+                    modules=", ".join(sorted({name.rpartition(".")[0] for name in (*replaced, *needed)})),
+                ),
+            )
     return edits
 
 
@@ -190,8 +214,8 @@ def _conditional(text: str, change: ScriptChange, flag: str) -> list[Edit]:
     return [Edit(start, value, f'**{{"{name}" if {flag} else "{change.node.arg}": '), Edit(end, end, "}")]
 
 
-def _arms(found: ScriptChanges) -> list[Arm]:
-    """Return the outermost arms that ask for CUDA and set up an extension."""
+def _arms(found: ScriptChanges, most_lines: int = _MOST_LINES) -> list[Arm]:
+    """Return the outermost arms of fewer lines that ask for CUDA and set up an extension."""
     arms: list[Arm] = []
     text, file = found.file.source.text, found.file
     names = {change.node: change for change in found.changes}
@@ -216,7 +240,14 @@ def _arms(found: ScriptChanges) -> list[Arm]:
         end = file.span(node.body[-1])[1]
         indent = _indent(text, start)
         line = text.rfind("\n", 0, start) + 1
-        if asks and sets and body > start and text[line:start] == indent and end - body and _short(text, body, end):
+        if (
+            asks
+            and sets
+            and body > start
+            and text[line:start] == indent
+            and end - body
+            and text.count("\n", body, end) < most_lines
+        ):
             keyword = "elif" if text.startswith("elif", start) else "if"
             arms.append(Arm(start, _chain(found, node), body, end, keyword, indent, _indent(text, first)))
     return arms
@@ -230,10 +261,6 @@ def _chain(found: ScriptChanges, node: ast.If) -> tuple[int, int]:
             break
         node = parent
     return file.span(node)
-
-
-def _short(text: str, start: int, end: int) -> bool:
-    return text.count("\n", start, end) < _MOST_LINES
 
 
 def _twin(found: ScriptChanges, arm: Arm, flag: str) -> Edit:

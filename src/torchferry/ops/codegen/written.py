@@ -25,6 +25,10 @@ class WriteOutcome(NamedTuple):
     removed: tuple[str, ...]
 
 
+_LOCKS = (".{}.swp", ".{}.swo", ".#{}", "#{}#", ".{}.kate-swp")
+"""What editors keep beside a file that they have open: Vim and nano, Emacs, Kate."""
+
+
 def signed(text: str) -> bytes:
     """Return a C++ file with the lines by which it is known again."""
     checksum = hashlib.sha256(text.encode()).hexdigest()
@@ -49,7 +53,8 @@ def write_generated(
         folder: Where; it is made if its parent exists.
         files: Contents by name, from `signed`.
         is_generated: Whether a file of this name may be left of an earlier run.
-        force: Also replace a file that torchferry did not write, or that was edited since. A link is never replaced.
+        force: Also replace a file that torchferry did not write, that was edited since, or that an editor has open. A
+            link is never replaced.
 
     Raises:
         UsageError: the folder cannot be made or opened.
@@ -65,9 +70,11 @@ def write_generated(
             if (data := present(tree.top, folder, name)) is not None and is_untouched(data) is not None
         }
         if not force:
+            there = set(tree.top.names())
             for name, data in [*before.items(), *leftover.items()]:
                 if data is not None and data != files.get(name):
                     _refuse_own_work(folder / name, data)
+                    _refuse_opened(folder / name, there)
         changed = [Write(name, before[name], data) for name, data in sorted(files.items()) if before[name] != data]
         if changed:
             discard(tree.place, apply(tree, changed, "codegen"))
@@ -110,6 +117,17 @@ def present(top: Directory, folder: Path, name: str) -> bytes | None:
         raise TorchferryError(
             say("cannot read {path}: {error}", path=folder / name, error=error.strerror or error)
         ) from None
+
+
+def _refuse_opened(path: Path, names: set[str]) -> None:
+    """Refuse a file that an editor has open: what was written there and not saved would meet another file."""
+    for pattern in _LOCKS:
+        lock = pattern.format(path.name)
+        if lock in names:
+            raise TorchferryError(
+                say("{path} is open in an editor: {lock} is beside it", path=path, lock=lock),
+                say("save and close it, or remove what an editor left that crashed; --force replaces the file"),
+            )
 
 
 def _refuse_own_work(path: Path, data: bytes) -> None:
