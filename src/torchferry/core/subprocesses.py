@@ -11,6 +11,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from torchferry.core import reaper
+
 LIMIT = 1 << 20
 """Bytes that are read of each stream; a tool that prints more is broken, and nobody reads it."""
 
@@ -60,6 +62,7 @@ def run(
         return ProcessResult(None, problem="missing")
     except (PermissionError, OSError) as error:
         return ProcessResult(None, err=str(error), problem="denied")
+    reaper.watch(process.pid)
     taken: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
     try:
         problem = _read(process, taken, time.monotonic() + timeout)
@@ -67,6 +70,7 @@ def run(
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         status = process.wait()
+        reaper.release(process.pid)
         for stream in (process.stdout, process.stderr):
             assert stream is not None
             stream.close()
