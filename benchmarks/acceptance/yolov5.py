@@ -75,8 +75,11 @@ unit = "share"
 [runs.target]
 command = COMMAND
 time-limit = "20 min"
+[gates.migration]
+allow = ["CNT101", "DEP102", "DEP105", "DST105", "LIB101", "LIB113", "PRC101"]
 [gates.memory]
 growth-per-step = "32 KiB"
+growth-per-1000-steps = 2.0
 [gates.speed]
 seconds-per-step = SECONDS
 at-least = 0.5
@@ -88,13 +91,17 @@ commands = ["README"]
 [gates.not-judged]
 environment = "the doctor has tests of its own"
 """
-"""`val.py` keeps what it found of each image on the card until its end, about 10 KiB an image: that is no leak."""
+"""A person decides what may remain of the migration: the image for CUDA, exports to TensorRT, DataParallel,
+and torchvision's `nms`. `val.py` keeps what it found in each image on the card until its end, 11 KiB an image of the
+17 MiB that it takes: it is no leak, and the file says how much may come.
+"""
 
 _CALL = "            preds, train_out = model(im) if compute_loss else (model(im, augment=augment), None)\n"
 
 
-def _behind_the_model(line: str) -> tuple[Edit, ...]:
-    return (Edit("val.py", _CALL, f"{_CALL}            {line}\n"),)
+def _beside_the_model(before: str = "", after: str = "") -> tuple[Edit, ...]:
+    lines = [f"            {line}\n" if line else "" for line in (before, after)]
+    return (Edit("val.py", _CALL, _CALL.join(lines)),)
 
 
 @dataclass(frozen=True)
@@ -113,12 +120,12 @@ FAULTS = {
         f"numbers.{METRIC}", options=("--fault", "op=aten.convolution,kind=noise,scale=0.05", "--only", "numbers")
     ),
     "NaN from step 50 on": Fault(
-        f"numbers.{METRIC}", _behind_the_model("preds = [p * (float('nan') if batch_i >= 50 else 1) for p in preds]")
+        f"numbers.{METRIC}", _beside_the_model(before="im = im * (float('nan') if batch_i >= 50 else 1)")
     ),
     "a leak": Fault(
         "memory.growth",
         (
-            *_behind_the_model("kept.append(im.clone())"),
+            *_beside_the_model(after="kept.append(im.clone())"),
             Edit("val.py", "    for batch_i, (im,", "    kept = []\n    for batch_i, (im,"),
         ),
     ),
@@ -221,7 +228,7 @@ def slower(original: Path, text: str, target: str) -> int:
     plain, slow = (original.with_name(name) for name in ("plain", "slow"))
     for root in (plain, slow):
         shutil.copytree(original, root)
-    edit_files(slow, _behind_the_model("__import__('time').sleep(0.2)"))
+    edit_files(slow, _beside_the_model(after="__import__('time').sleep(0.2)"))
     only = ("-t", target, "--only", "speed")
     share = accept(plain, text, "cpu", 1e-6, *only)["speed"]  # far too slow for this: its value says how slow
     assert share is not None
