@@ -58,6 +58,7 @@ KILLED = {
     "in front": "command.run([sys.executable, *sys.argv[1:]], dict(os.environ))",
     "logged": "command.run_logged([sys.executable, *sys.argv[1:]], {}, pathlib.Path(), 300.0, lambda data: None)",
     "a tool": "subprocesses.run((sys.executable, *sys.argv[1:]), 300.0, os.environ)",
+    "a compiler": "compiling._run([sys.executable, *sys.argv[1:]], 300.0)",
     "with its second reaper": """
 reaper.watch(os.getpid())
 reaper._ours._process.kill()
@@ -70,6 +71,7 @@ command.run([sys.executable, *sys.argv[1:]], dict(os.environ))
 
 def test_what_we_run_ends_when_we_are_killed(tmp_path: Path) -> None:
     imports = "import os, pathlib, sys\nfrom torchferry.core import command, reaper, subprocesses\n"
+    imports += "from torchferry.kernels.gates import compiling\n"
     runs = {
         how: subprocess.Popen([sys.executable, "-c", imports + code, "-c", STUBBORN, str(tmp_path / how)])
         for how, code in KILLED.items()
