@@ -82,9 +82,9 @@ async def run(arguments: Sequence[str], seconds: float, *, cwd: Path | None = No
             env={**os.environ, "NO_COLOR": "1", "COLUMNS": "120"},
             start_new_session=True,
         )
-        reaper.watch(process.pid)
         taken = {"out": bytearray(), "err": bytearray()}
         try:
+            reaper.watch(process.pid)
             with anyio.move_on_after(seconds) as limit:
                 async with anyio.create_task_group() as reading:
                     for name, stream in (("out", process.stdout), ("err", process.stderr)):

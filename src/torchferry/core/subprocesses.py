@@ -62,9 +62,9 @@ def run(
         return ProcessResult(None, problem="missing")
     except (PermissionError, OSError) as error:
         return ProcessResult(None, err=str(error), problem="denied")
-    reaper.watch(process.pid)
     taken: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
     try:
+        reaper.watch(process.pid)
         problem = _read(process, taken, time.monotonic() + timeout)
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -40,8 +40,8 @@ def result_of(module: str, settings: Mapping[str, Any], what: Message, python: s
             env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},  # one device a process, and imported by us
             stdout=sys.stderr,  # what the user's code prints is not our result
         ) as process:
-            reaper.watch(process.pid)
             try:
+                reaper.watch(process.pid)
                 code = process.wait()
             except BaseException:
                 process.kill()

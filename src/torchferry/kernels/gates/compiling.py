@@ -278,8 +278,8 @@ def _run(command: list[str], timeout: float) -> tuple[int | None, str, float]:
         start_new_session=True,
         env={**os.environ, "LC_ALL": "C"},
     ) as process:
-        reaper.watch(process.pid)
         try:
+            reaper.watch(process.pid)
             _, errors = process.communicate(timeout=timeout)
             code: int | None = process.returncode
         except subprocess.TimeoutExpired:
