@@ -39,8 +39,8 @@ SIZE = 96
 IMAGES = {"train": 256, "val": 220}
 """How many; memory is judged over 200 calls of a model, which sees an image at a time."""
 
-_OF_TODAY = (  # numpy from 2.4 on has it under its new name only
-    Edit("utils/metrics.py", "np.trapz(", "np.trapezoid("),
+_HERE = (
+    Edit("utils/metrics.py", "np.trapz(", "np.trapezoid("),  # numpy from 2.4 on has it under its new name only
     Edit("train.py", "nbs = 64", "nbs = 16"),  # so few images make too few steps otherwise
     Edit("val.py", "plots=True,", "plots=False,"),  # a plot fetches its font
     Edit("val.py", "    check_requirements(exclude=('tensorboard', 'thop'))\n", ""),  # it installs packages
@@ -177,7 +177,7 @@ def shapes(folder: Path) -> None:
 def prepared(source: Path, original: Path, epochs: int) -> str:
     """Copy the checkout, train its smallest model on the CPU and measure it; return the accept file."""
     shutil.copytree(source, original, ignore=shutil.ignore_patterns(".git"))
-    edit_files(original, (*ALONE, *_OF_TODAY))
+    edit_files(original, (*ALONE, *_HERE))
     shapes(original / "shapes")
     settings = (original / "data/hyps/hyp.scratch-low.yaml").read_text(encoding="utf-8")
     settings = re.sub(r"(?m)^mosaic: \S+", "mosaic: 0.0", settings)
