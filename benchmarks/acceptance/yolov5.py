@@ -76,7 +76,7 @@ unit = "share"
 command = COMMAND
 time-limit = "20 min"
 [gates.migration]
-allow = ["CNT101", "DEP102", "DEP105", "DST105", "LIB101", "LIB113", "PRC101"]
+allow = ["CNT101", "DEP101", "DEP102", "DEP105", "DST105", "LIB101", "LIB113", "PRC101"]
 [gates.memory]
 growth-per-step = "32 KiB"
 growth-per-1000-steps = 2.0
