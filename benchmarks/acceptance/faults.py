@@ -43,6 +43,10 @@ FAULTS = {
 
 SLOWER = "a slower step"
 
+COMMAND, FAILING = "python -m compileall -q program.py", "python -m absent program.py"
+README = f"# program\n\n```bash\n{COMMAND}\n```\n"
+"""The command of the README, and one in its place that fails."""
+
 FILE = """
 schema = 1
 [source]
@@ -100,8 +104,10 @@ def judged(kind: str, target: str, root: Path, each: bool) -> int:
     for faults in [[], [NOISE], *([[name] for name in others] if each else [others])]:
         words = [word for name in faults if (word := FAULTS[name][0])]
         wanted = text.replace("COMMAND", json.dumps([*command, target, *words]))
+        readme = README
         if "a command of the README that fails" in faults:
-            wanted = wanted.replace('program.py"]', 'absent.py"]')
+            wanted, readme = wanted.replace(COMMAND, FAILING), readme.replace(COMMAND, FAILING)
+        (root / "README.md").write_text(readme, encoding="utf-8")
         gates = {FAULTS[name][1] or own_gate(kind) for name in faults}
         wrong += shown(kind, faults, gates, accept(root, wanted, "--rehearse", "-t", target))
     for faults, words in (([], []), ([SLOWER], ["slow"])):
@@ -120,7 +126,6 @@ def own_gate(kind: str) -> str:
 def prepared(kind: str, root: Path, command: list[str]) -> str:
     """Write a project with its baseline; return the accept file."""
     (root / "program.py").write_text(PROGRAM, encoding="utf-8")
-    (root / "README.md").write_text("# program\n\n```bash\npython -m compileall -q program.py\n```\n", encoding="utf-8")
     log = subprocess.run([*command, "cpu"], cwd=root, env=environment(), capture_output=True, text=True, check=True)
     (root / "baseline.log").write_text(log.stdout, encoding="utf-8")
     if (root / "out").is_dir():
@@ -161,6 +166,20 @@ def accept(root: Path, text: str, *options: str) -> list[str]:
         raise RuntimeError(done.stderr[-2000:])
     found = evidence.read(root / "evidence")
     return [gate["gate"] for gate in found["gates"] if gate["status"] == "red"]
+
+
+def ran(root: Path, *command: str, codes: tuple[int, ...] = (0,)) -> str:
+    """Run a command; return what it printed.
+
+    Raises:
+        RuntimeError: it ended with another code; with the end of what it said.
+    """
+    done = subprocess.run(command, cwd=root, env=environment(), capture_output=True, text=True, check=False)
+    if done.returncode not in codes:
+        raise RuntimeError(
+            f"{' '.join(command)} ended with {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-3000:]}"
+        )
+    return done.stdout + done.stderr
 
 
 def environment() -> dict[str, str]:

@@ -15,13 +15,12 @@ import argparse
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.acceptance.faults import environment, shown
+from benchmarks.acceptance.faults import ran, shown
 from benchmarks.rehearsal.cases.table import Case, Edit, cases
 from benchmarks.rehearsal.realworld import edit_files
 from torchferry.acceptance import evidence
@@ -95,7 +94,11 @@ FAULTS: dict[str, tuple[str, tuple[Edit, ...], tuple[str, ...]]] = {
         ("--only", "memory"),
     ),
     "a line that is not logged": ("logs.loaded", (Edit(PIPELINE, "finished loading editing keys", "ready"),), ()),
-    "a command of the README that fails": ("documents.command-1", (), ()),
+    "a command of the README that fails": (
+        "documents.command-1",
+        (Edit("README.md", "python ./inference_e1_1.py", "python ./absent.py"),),
+        (),
+    ),
     "an error that the script swallows": (
         "logs.refined",
         (Edit(SCRIPT, "            seed=3,", "            seed='three',"),),
@@ -166,15 +169,6 @@ def judged(
     found = evidence.read(root / "evidence")
     red = [each["gate"] for each in found["gates"] if each["status"] == "red"]
     return shown(case.name, [fault] if gate else [], {gate} - {""}, red)
-
-
-def ran(root: Path, *command: str, codes: tuple[int, ...] = (0,)) -> None:
-    """Run a command; another exit code is an error, with the end of what it said."""
-    done = subprocess.run(command, cwd=root, env=environment(), capture_output=True, text=True, check=False)
-    if done.returncode not in codes:
-        raise RuntimeError(
-            f"{' '.join(command)} ended with {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-3000:]}"
-        )
 
 
 if __name__ == "__main__":

@@ -111,6 +111,14 @@ def test_a_clean_trace_of_a_clean_program_gives_none(clean: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("waits", "told"), [(23, []), (40, ["slow-data"])])
+def test_on_a_cpu_workers_that_keep_up_are_waited_for_too(clean: Path, waits: int, told: list[str]) -> None:
+    loading = LOADING.replace("Single", "Multi")
+    rest = host("cpu_op", "aten::addmm", waits, 100 - waits, **linear(dtype="c10::BFloat16"))
+    pieces = advice(clean, [step(0, 0, 100), host("user_annotation", loading, 0, waits), rest])
+    assert [piece["kind"] for piece in pieces] == told
+
+
 @pytest.mark.parametrize(
     ("what", "kind"), [("item", "host-wait"), ("no workers", "loader-workers"), ("AdamW", "fused-optimizer"),
                        ("pageable", "pinned-memory"), ("float32", "mixed-precision")],

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.cli.process import torchferry
+from tests.processes import STUBBORN, gone, started
 
 pytestmark = pytest.mark.pure
 
@@ -57,29 +57,6 @@ async def refusal(client: Client, tool: str, **arguments: Any) -> str:
     return str(getattr(result.content[0], "text", ""))
 
 
-STUBBORN = """
-import os, signal, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-with open(sys.argv[1] + ".part", "w") as file:
-    file.write(str(os.getpid()))
-os.rename(sys.argv[1] + ".part", sys.argv[1])
-time.sleep(300)
-"""
-
-
-def gone(process: int) -> bool:
-    """Whether a process ends within half a minute."""
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        try:
-            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def test_a_server_that_is_killed_leaves_no_program_behind(tmp_path: Path) -> None:
     server = f"""
 import anyio, sys
@@ -87,13 +64,11 @@ from torchferry.assistant.commands import run
 command = ("rehearse", "-t", "npu", "--", sys.executable, "-c", {STUBBORN!r}, sys.argv[1])
 anyio.run(run, command, 300.0)
 """
-    process = subprocess.Popen([sys.executable, "-c", server, str(tmp_path / "pid")])
-    end = time.monotonic() + 100
-    while not (tmp_path / "pid").exists() and time.monotonic() < end and process.poll() is None:
-        time.sleep(0.05)
+    process = subprocess.Popen([sys.executable, "-c", server, str(tmp_path / "pids")])
+    programs = started(tmp_path / "pids", process)
     process.kill()
     process.wait()
-    assert gone(int((tmp_path / "pid").read_text()))
+    assert [gone(program) for program in programs] == [True, True]
 
 
 def test_a_client_that_may_only_read(project: Path, tmp_path: Path) -> None:
@@ -166,7 +141,7 @@ def test_a_client_that_may_write_and_run(project: Path) -> None:
         assert "from the program" in run["output"]
         slow = ["python", "-c", STUBBORN, str(project / "pid")]
         assert "was ended after 4 s" in await refusal(client, "rehearse", command=slow, target="npu", seconds=4)
-        assert gone(int((project / "pid").read_text()))
+        assert [gone(int(each)) for each in (project / "pid").read_text().split()] == [True, True]
         assert "name a command" in await refusal(client, "rehearse", command=[])
 
     ask(project, "--allow-write", "--allow-run", asked=asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,18 @@ def test_a_plan_is_a_list_to_tick_off_and_says_no_time() -> None:
     assert done.stdout.count("\n## ") == 5
     assert done.stdout.count("- [ ] ") > 10
     assert not {"day", "days", "hour", "hours", "week"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(("target", "told"), [("npu", 3), ("musa", 0)])  # of musa nobody has published it
+def test_attention_kernels_are_counted_with_what_their_loss_costs(tmp_path: Path, target: str, told: int) -> None:
+    (tmp_path / "train.py").write_text("import torch\nimport flash_attn\n\nimport xformers.ops\n")
+    (tmp_path / "requirements.txt").write_text("flash-attn\nbitsandbytes\n")
+    arguments = ("scan", tmp_path, "-t", target, "--lang", "en")
+    plan = torchferry(*arguments, "--plan").stdout
+    assert "- [ ] 2 places ask for attention kernels of CUDA\n" in plan
+    assert ("0.5 to 0.7 times the speed" in plan) == bool(told)
+    findings = json.loads(torchferry(*arguments, "-f", "json").stdout)["findings"]
+    assert sum("0.5 to 0.7 times the speed" in found["message"] for found in findings) == told
 
 
 @pytest.mark.parametrize("arguments", [[EXAMPLE, "-f", "html"], [EXAMPLE / "train.py"]])

@@ -30,7 +30,7 @@ _YOLO = (
     "train.py --img 64 --batch 4 --epochs 1 --data {data}/data.yaml --cfg models/yolov5n.yaml --weights= --workers 0 "
     "--noplots --noval --nosave --project {out} --name run"
 )
-_ALONE = (  # without a network, and without what writes a log
+ALONE = (  # without a network, and without what writes a log
     Edit("utils/loggers/__init__.py", "from torch.utils.tensorboard import SummaryWriter\n", ""),
     Edit("utils/loggers/__init__.py", "self.tb = SummaryWriter(str(s))", "self.tb = None"),
     Edit("utils/general.py", "import IPython\n", ""),
@@ -47,6 +47,7 @@ _ALONE = (  # without a network, and without what writes a log
         "    pass",
     ),
 )
+"""Edits of YOLOv5 v7.0 for a machine without a network and without what it logs with."""
 
 
 def boxes(folder: Path) -> None:
@@ -81,7 +82,7 @@ def of_versions() -> list[Case]:
             tolerance=3e-2,
         ),
         Case(
-            "YOLOv5", "npu", "ultralytics+yolov5", _YOLO, prepare=boxes, packages=("cv2", "pandas"), edits=_ALONE,
+            "YOLOv5", "npu", "ultralytics+yolov5", _YOLO, prepare=boxes, packages=("cv2", "pandas"), edits=ALONE,
             on_the_cpu="--device cpu", steps=3,
         ),
     ]  # fmt: skip

@@ -12,6 +12,7 @@ from torchferry.backends.performance import PerformanceFact
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.profiling.report import milliseconds, printable
+from torchferry.rules.attention.attention_package import ATTENTION_PACKAGES
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.python import PythonFile
 
@@ -30,7 +31,6 @@ _FUSED = frozenset(
 _FUSED_ANYWHERE = _FUSED - {"flash_attn_func", "memory_efficient_attention"}
 _PRODUCTS = frozenset({"matmul", "bmm", "einsum", "baddbmm"})
 _CASTS = frozenset({"to", "type", "type_as", "float", "half", "bfloat16", "contiguous"})
-_FLASH_PACKAGES = frozenset({"flash-attn", "flash-attn-3", "xformers", "sageattention", "flashinfer-python"})
 
 
 def attention(asked: AdviceQuestion) -> Iterator[Advice]:
@@ -197,8 +197,8 @@ def _has_another_way(program: TrainingProgram, found: Iterable[Finding]) -> bool
 
 def _is_about_flash(finding: Finding) -> bool:
     if finding.lacks:
-        return finding.lacks in _FLASH_PACKAGES
-    return finding.code.startswith("DEP") and any(name in finding.snippet for name in _FLASH_PACKAGES)
+        return finding.lacks in ATTENTION_PACKAGES
+    return finding.code.startswith("DEP") and any(name in finding.snippet for name in ATTENTION_PACKAGES)
 
 
 def _belongs(program: TrainingProgram, finding: Finding) -> bool:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 from torchferry.advice.model import Advice, Counsel, ProposedEdit
+from torchferry.backends.performance import times_the_speed
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say, say_plural
 
@@ -90,11 +91,7 @@ def _published(advice: Advice) -> Message:
     facts = advice.effect
     if facts.speed is None:
         return say("no figure is published")
-    least, most = facts.speed
-    if least is None:
-        factor = say("up to {most} times the speed", most=f"{most:g}")
-    else:
-        factor = say("{least} to {most} times the speed", least=f"{least:g}", most=f"{most:g}")
+    factor = times_the_speed(facts.speed)
     if facts.elsewhere:
         return say(
             "no figure is published for this target; elsewhere {factor} ({measured})",

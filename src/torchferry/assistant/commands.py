@@ -15,8 +15,7 @@ from tempfile import TemporaryDirectory
 import anyio
 import anyio.abc
 
-from torchferry.core import exitcodes, lifeline
-from torchferry.core.env import LIFELINE
+from torchferry.core import exitcodes, reaper
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 
@@ -76,9 +75,16 @@ async def run(arguments: Sequence[str], seconds: float, *, cwd: Path | None = No
             "torchferry",
             *(str(file) if each == "{report}" else each for each in arguments),
         ]
-        process, held = await _started(command, cwd or Path(folder))
+        process = await anyio.open_process(
+            command,
+            stdin=subprocess.DEVNULL,
+            cwd=cwd or Path(folder),
+            env={**os.environ, "NO_COLOR": "1", "COLUMNS": "120"},
+            start_new_session=True,
+        )
         taken = {"out": bytearray(), "err": bytearray()}
         try:
+            reaper.watch(process.pid)
             with anyio.move_on_after(seconds) as limit:
                 async with anyio.create_task_group() as reading:
                     for name, stream in (("out", process.stdout), ("err", process.stderr)):
@@ -86,13 +92,13 @@ async def run(arguments: Sequence[str], seconds: float, *, cwd: Path | None = No
                         reading.start_soon(_keep_last, stream, taken[name])
                     await process.wait()
         finally:  # when the client gives up, too
-            os.close(held)
             with anyio.CancelScope(shield=True):
-                with anyio.move_on_after(lifeline.SECONDS + 1):  # a program that it runs has a session of its own
+                _signal(process.pid, signal.SIGTERM)
+                with anyio.move_on_after(reaper.SECONDS):  # a program that it runs has a session of its own
                     await process.wait()
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                _signal(process.pid, signal.SIGKILL)
                 await process.aclose()
+                reaper.release(process.pid)
         printed, told = (taken[name].decode("utf-8", "replace") for name in ("out", "err"))
         if limit.cancelled_caught:
             raise TorchferryError(
@@ -106,25 +112,9 @@ async def run(arguments: Sequence[str], seconds: float, *, cwd: Path | None = No
         return CommandResult(code, printed, told, _read(file) if file.exists() else "")
 
 
-async def _started(command: Sequence[str], folder: Path) -> tuple[anyio.abc.Process, int]:
-    """Start a command; return it and our end of its lifeline: it ends when that is closed, and when we are gone."""
-    theirs, ours = os.pipe()
-    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "120", LIFELINE: str(theirs)}
-    try:
-        process = await anyio.open_process(
-            command,
-            stdin=subprocess.DEVNULL,
-            cwd=folder,
-            env=environment,
-            start_new_session=True,
-            pass_fds=(theirs,),
-        )
-    except BaseException:
-        os.close(ours)
-        raise
-    finally:
-        os.close(theirs)
-    return process, ours
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
 
 
 async def _keep_last(stream: anyio.abc.ByteReceiveStream, kept: bytearray) -> None:

@@ -30,7 +30,7 @@ from typing import Any
 
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import DATA, DataFile, data_file
-from torchferry.core.messages import Bilingual
+from torchferry.core.messages import Bilingual, Message, say
 from torchferry.core.record import NamedTuple
 
 SUBJECTS = frozenset(
@@ -115,6 +115,14 @@ def performance_facts(backend: type[Backend]) -> tuple[PerformanceFact, ...]:
     own = data_file(backend, _FILE)
     paths = [*([own] if own is not None else []), DATA / "common" / _FILE]
     return tuple(fact for path in paths for fact in read(path))
+
+
+def times_the_speed(speed: tuple[float | None, float]) -> Message:
+    """Return a factor of the speed before, as facts have it, in words."""
+    least, most = speed
+    if least is None:
+        return say("up to {most} times the speed", most=f"{most:g}")
+    return say("{least} to {most} times the speed", least=f"{least:g}", most=f"{most:g}")
 
 
 @lru_cache(maxsize=32)

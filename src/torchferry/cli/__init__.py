@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 import signal
 import sys
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ import click
 
 from torchferry import __version__
 from torchferry.core import exitcodes
-from torchferry.core.env import LIFELINE, VARIABLES, check_language
+from torchferry.core.env import VARIABLES, check_language
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say
 
@@ -134,10 +133,6 @@ def main() -> None:
     """Run the command line; ends the process with one of the documented exit codes."""
     gc.disable()  # as `torchferry.__main__` does, for who calls this
     signal.signal(signal.SIGTERM, _terminated)
-    if LIFELINE in os.environ:
-        from torchferry.core import lifeline  # imported late: only a server sets it
-
-        lifeline.watch()
     try:
         check_language()
         status = speaking(cli).main(prog_name="torchferry", standalone_mode=False)

@@ -1,4 +1,4 @@
-"""Run a command of the user's: find its program, pass signals on, leave no process behind."""
+"""Run a command of the user's: find its program, pass signals on, leave no process behind, also when we are killed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
+from torchferry.core import reaper
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
@@ -27,15 +28,13 @@ _GRACE = 3.0
 _LAST = 1 << 18
 """Bytes that are kept of what a command printed."""
 
-_groups: set[int] = set()
-"""Process groups of the commands that run now."""
-
 
 def run(command: list[str], environment: dict[str, str]) -> int:
     """Run a command and return its exit code, 128 and the number for one that a signal ended.
 
     The programs beside our Python, such as torchrun, come first on its path: they are those of the environment that has
-    torchferry. Processes that it leaves behind are ended. A signal to us goes to the command.
+    torchferry. Processes that it leaves behind are ended. A signal to us goes to the command; when we are killed, it is
+    ended.
 
     Raises:
         UsageError: there is no such command.
@@ -45,15 +44,8 @@ def run(command: list[str], environment: dict[str, str]) -> int:
         process = started(subprocess.Popen(program, env=_with_ours(environment), start_new_session=True))
         code = process.wait()
     _end_group(process.pid)
-    _groups.discard(process.pid)
+    reaper.release(process.pid)
     return _exit_code(code)
-
-
-def kill_all() -> None:
-    """End the commands that run now, with all that they started and at once; any thread may call this."""
-    for group in tuple(_groups):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
 
 
 def run_aside(command: list[str], environment: dict[str, str], folder: Path, seconds: float) -> tuple[int | None, str]:
@@ -118,7 +110,7 @@ def run_logged(
             code = _exit_code(process.wait(seconds))
     _end_group(process.pid, 0.0 if code is None else _MOMENT)
     process.wait()
-    _groups.discard(process.pid)
+    reaper.release(process.pid)
     reader.join(_GRACE)  # what has left the group may hold the pipe for ever
     return CommandEnd(code, bool(signalled))
 
@@ -186,7 +178,7 @@ def _forwarded(
             os.killpg(processes[0].pid, number)
 
     def started(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-        _groups.add(process.pid)  # it leads the group of its session
+        reaper.watch(process.pid)
         processes.append(process)
         while waiting:
             forward(waiting.pop(0), None)

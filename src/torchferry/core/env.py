@@ -92,10 +92,6 @@ SITES = "TORCHFERRY_SHIM_SITES"
 """Set by `torchferry run --report` for its processes: the folder in which they leave what went through the redirect."""
 
 
-LIFELINE = "TORCHFERRY_LIFELINE"
-"""Set by `torchferry mcp` for the commands that it starts: the descriptor of a pipe; see `core/lifeline.py`."""
-
-
 def sites_folder() -> Path | None:
     """Return where processes leave which of their lines went through the redirect, or None."""
     named = os.environ.get(SITES, "")

@@ -120,7 +120,7 @@ def _values(values: dict[str, object]) -> tuple[tuple[str, Value], ...]:
     )
 
 
-def noted(message: Message, note: Bilingual | None) -> Message:
+def noted(message: Message, note: Bilingual | Message | None) -> Message:
     """Add a remark behind a message, if there is one."""
     return message if note is None else say("{message}; {note}", message=message, note=note)
 

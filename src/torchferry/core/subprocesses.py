@@ -11,6 +11,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from torchferry.core import reaper
+
 LIMIT = 1 << 20
 """Bytes that are read of each stream; a tool that prints more is broken, and nobody reads it."""
 
@@ -62,11 +64,13 @@ def run(
         return ProcessResult(None, err=str(error), problem="denied")
     taken: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
     try:
+        reaper.watch(process.pid)
         problem = _read(process, taken, time.monotonic() + timeout)
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         status = process.wait()
+        reaper.release(process.pid)
         for stream in (process.stdout, process.stderr):
             assert stream is not None
             stream.close()

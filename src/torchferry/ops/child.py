@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from torchferry.core import reaper
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 
@@ -34,12 +35,19 @@ def result_of(module: str, settings: Mapping[str, Any], what: Message, python: s
     with tempfile.TemporaryDirectory(prefix="torchferry-ops-", ignore_cleanup_errors=True) as name:
         given, out = Path(name) / "settings.json", Path(name) / "result.json"
         given.write_text(json.dumps(settings), encoding="utf-8")
-        code = subprocess.run(
+        with subprocess.Popen(
             [python or sys.executable, "-m", module, str(given), str(out)],
             env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},  # one device a process, and imported by us
             stdout=sys.stderr,  # what the user's code prints is not our result
-            check=False,
-        ).returncode
+        ) as process:
+            try:
+                reaper.watch(process.pid)
+                code = process.wait()
+            except BaseException:
+                process.kill()
+                raise
+            finally:
+                reaper.release(process.pid)
         try:
             result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
         except (OSError, ValueError):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from torchferry.backends.handover_forms import forms_for
+from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import Message, say, say_in, say_plural
@@ -18,6 +19,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs.model import Form
 from torchferry.report.model import Report, family
 from torchferry.report.programs import verdict_of
+from torchferry.rules.attention.attention_package import plain_attention_speed
 
 PLAN_SCHEMA = 1
 PLAN_KIND = "torchferry plan"
@@ -122,6 +124,12 @@ def _libraries(report: Report, place: str, target: str) -> Iterator[PlanStep]:
         text = say_plural("{count} place is about a package of others", "{count} places are about packages of others",
                           count=len(places))  # fmt: skip
         yield PlanStep(text, f"torchferry scan {place} --target {target} --select DEP,LIB,ATT,CMP,TCH", len(places))
+    attention = sum(family(finding.code) == "ATT" for finding in report.findings)
+    if attention:
+        speed = plain_attention_speed(Target.named(target))
+        text = say_plural("{count} place asks for attention kernels of CUDA",
+                          "{count} places ask for attention kernels of CUDA", count=attention)  # fmt: skip
+        yield PlanStep(text, "", attention, () if speed is None else (speed,))
     lacking = sorted({finding.lacks for finding in report.findings if finding.lacks})
     if lacking:
         text = say_plural("the target lacks {count} package: {names}", "the target lacks {count} packages: {names}",

@@ -13,6 +13,7 @@ import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from torchferry.core import reaper
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
@@ -278,12 +279,18 @@ def _run(command: list[str], timeout: float) -> tuple[int | None, str, float]:
         env={**os.environ, "LC_ALL": "C"},
     ) as process:
         try:
+            reaper.watch(process.pid)
             _, errors = process.communicate(timeout=timeout)
             code: int | None = process.returncode
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             _, errors = process.communicate()
             code = None
+        except BaseException:  # we are to end: the compiler is in a session of its own and does not know
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        finally:
+            reaper.release(process.pid)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return code, errors[:_OUTPUT].decode("utf-8", "replace"), seconds

@@ -2,7 +2,8 @@
 
 Their kernels are CUDA code, so they neither build nor load on the target. If the target has its own fused attention,
 use it; `torch.nn.functional.scaled_dot_product_attention` runs everywhere. Plain attention gives the same result up to
-rounding. It stores the whole score matrix, so its memory grows with the square of the length.
+rounding. It stores the whole score matrix, so its memory grows with the square of the length. Where its speed beside
+these kernels is published for the target, the finding says it.
 
 An import inside `try`/`except ImportError`, or behind a check for the package, is only noted, because the program
 continues without it.
@@ -11,6 +12,7 @@ Why: The package cannot be installed or imported on the target, so the program s
 
 References:
 - table packages
+- page advising
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from torchferry.backends.performance import performance_facts, times_the_speed
+from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
-from torchferry.core.messages import noted, say
+from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule, told_once
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import Guard, guard_of
@@ -33,6 +37,21 @@ _PACKAGES = {
     "sageattention": "sageattention",
     "xformers": "xformers",
 }
+
+ATTENTION_PACKAGES = frozenset(_PACKAGES.values())
+"""The distributions whose kernels these are."""
+
+
+def plain_attention_speed(target: Target) -> Message | None:
+    """Return how fast attention by its formula is where such kernels were; None where nobody published it."""
+    for fact in performance_facts(target.backend):
+        if fact.about == "without_flash" and fact.speed is not None:
+            return say(
+                "attention by its formula instead: {factor} ({measured})",
+                factor=times_the_speed(fact.speed),
+                measured=fact.measured,
+            )
+    return None
 
 
 class AttentionPackage(Rule):
@@ -66,6 +85,7 @@ class AttentionPackage(Rule):
                     target=context.target.title,
                     advice=advice,
                 )
+                message = noted(message, plain_attention_speed(context.target))
                 grade = Grade.NOTE if guard is Guard.COPES else Grade.MANUAL
                 blocker = guard is Guard.NONE
                 span = context.file.span(statement)

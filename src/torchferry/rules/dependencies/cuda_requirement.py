@@ -20,7 +20,8 @@ from typing import ClassVar
 from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.core.messages import say, say_plural
+from torchferry.core.messages import noted, say, say_plural
+from torchferry.rules.attention.attention_package import ATTENTION_PACKAGES, plain_attention_speed
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.dependencies.listed import LIST_KINDS, requirements_of
 from torchferry.rules.library.cuda_package import advice
@@ -120,6 +121,8 @@ class CudaRequirement(Rule):
             return
         span = (requirement.start, requirement.end)
         message = advice(context.target.title, requirement.name, row)
+        if name in ATTENTION_PACKAGES:
+            message = noted(message, plain_attention_speed(context.target))
         renamed = row.status in ("renamed", "equivalent") and _INSTALLABLE.match(row.use)
         if renamed and not requirement.specifier:
             yield self.finding(context, span, message, Grade.UNSAFE, [Edit(*span, row.use)])

@@ -1,0 +1,40 @@
+"""Programs that are hard to end, and whether they have ended."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+STUBBORN = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = os.fork()
+if child:
+    with open(sys.argv[1] + ".part", "w") as file:
+        file.write(f"{os.getpid()} {child}")
+    os.rename(sys.argv[1] + ".part", sys.argv[1])
+time.sleep(300)
+"""
+"""Ignores SIGTERM, as its child does, and writes both numbers to a file."""
+
+
+def started(path: Path, starter: subprocess.Popen[bytes]) -> list[int]:
+    """Wait until a `STUBBORN` program has written its file; return its processes."""
+    end = time.monotonic() + 100
+    while not path.exists() and time.monotonic() < end and starter.poll() is None:
+        time.sleep(0.05)
+    return [int(word) for word in path.read_text().split()]
+
+
+def gone(process: int) -> bool:
+    """Whether a process ends within half a minute."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
