@@ -159,6 +159,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
             files = {"machine": "", "no-docker": ""}
             servers.add(name, files=files, programs={"/usr/local/sbin/docker": "cluster/docker"})
         servers.wait(docker=False)
+        if reason := servers.reason_apart():
+            pytest.skip(reason)
         yield servers
     finally:
         servers.close()

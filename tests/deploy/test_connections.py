@@ -54,6 +54,8 @@ def inventory(flow: Flow, folder: Path, key: Path, arguments: str) -> Flow:
 
 def test_a_file_is_sent_over_another_host_and_a_changed_key_is_refused(flow: Flow, tmp_path: Path) -> None:
     servers, key, known = flow.servers, flow.servers.folder / "key", tmp_path / "known"
+    if reason := servers.reason_apart():
+        pytest.skip(reason)
     options = f"-i {key} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
     jump = f'-o ProxyCommand="ssh {options} -W %h:%p ops@{servers.address("gate")}"'
     own = inventory(flow, tmp_path, key, f"-o UserKnownHostsFile={known} {jump}")

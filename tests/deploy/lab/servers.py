@@ -148,6 +148,17 @@ class Servers:
                 assert time.monotonic() < end, f"{name} does not answer: {(self.folder / name / 'log').read_text()}"
                 time.sleep(0.3)
 
+    def reason_apart(self) -> str:
+        """Return why the servers do not reach each other, as where Docker runs on this machine; empty where they do."""
+        first, second = list(self._hosts)[:2]
+        knock = f"timeout 5 bash -c ': < /dev/tcp/{self.address(second)}/22' && echo up"
+        if "up" in self.on(first, knock, check=False):
+            return ""
+        return (
+            "this machine's firewall drops what one fake server sends to another, as Docker sets it up: "
+            "`sysctl net.bridge.bridge-nf-call-iptables=0` lets it pass"
+        )
+
     def down(self, name: str) -> None:
         """End a server; its disk stays."""
         subprocess.run(["bash", HERE / "host.sh", "down", name, self.folder / name], check=False)
