@@ -7,7 +7,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
+
+from torchferry.backends import registry
+from torchferry.backends.deployment import deployment
+from torchferry.cli import cli
+from torchferry.doctor.registry import all_checks
+from torchferry.rules.registry import rules
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 import coverage_table
@@ -54,6 +61,67 @@ def test_a_table_that_is_not_whole_is_refused(change: Callable[[str], str], said
 )
 def test_what_a_proof_may_be(proof: str, problem: str) -> None:
     assert problem in coverage_table.problem_of(proof) if problem else not coverage_table.problem_of(proof)
+
+
+STEPS = {
+    name
+    for target in registry.built_in()
+    if (facts := deployment(registry.load(target))) is not None
+    for step in facts.steps
+    for name in (step.id, step.stage)
+}
+
+
+def unknown_of(use: str) -> list[str]:
+    """Return what a row says to use and torchferry does not have: commands, options, steps, rules, checks, files."""
+    unknown = [name for name in re.findall(r"(?:steps? `|--only )([\w-]+)", use) if name not in STEPS]
+    known = {*(rule.CODE for rule in rules()), *(check.code for check in all_checks())}
+    families = {check.code.partition(".")[0] for check in all_checks()}
+    for span in re.findall(r"`([^`]+)`", use):
+        words = span.partition(" -- ")[0].split()
+        command: click.Command = cli
+        commands = [command]
+        while (
+            words
+            and isinstance(command, click.Group)
+            and (below := command.get_command(click.Context(command), words[0]))
+        ):
+            command, commands = below, [below]
+            del words[0]
+        if isinstance(command, click.Group):
+            commands += [
+                one
+                for name in command.list_commands(click.Context(command))
+                if (one := command.get_command(click.Context(command), name))
+            ]
+        if command is not cli:
+            options = {option for one in commands for parameter in one.params for option in parameter.opts}
+            unknown += [word for word in words if word.startswith("-") and word not in options]
+        elif re.fullmatch(r"[A-Z]{3}\d{3}", span) or ("." in span and span.partition(".")[0] in families):
+            unknown += [span] if span not in known and not span.endswith(".*") else []
+        elif span.startswith("examples/"):
+            unknown += [span] if not (coverage_table.ROOT / span).exists() else []
+    return unknown
+
+
+def test_what_a_row_says_to_use_is_there() -> None:
+    assert {row.number: unknown for row in read(TEXT)[1] if (unknown := unknown_of(row.use))} == {}
+
+
+@pytest.mark.parametrize(
+    ("use", "unknown"),
+    [
+        ("`deploy run --only build-torch`, step `driver`", []),
+        ("`deploy run --only build --no-such`, step `drive`", ["build", "drive", "--no-such"]),
+        ("`compare --start-step`; `DEV101`; `container.*`", []),
+        (
+            "`compare --begin`; `DEV199`; `driver.modul`; `examples/none`",
+            ["--begin", "DEV199", "driver.modul", "examples/none"],
+        ),
+    ],
+)
+def test_what_is_not_there_is_seen(use: str, unknown: list[str]) -> None:
+    assert unknown_of(use) == unknown
 
 
 @pytest.mark.parametrize(("text", "numbers"), [("1-3", [1, 2, 3]), ("194-194", [194])])

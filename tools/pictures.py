@@ -5,7 +5,7 @@ picture says:
 
 - a terminal: its words, as versions of rich place them differently
 - a flame graph: the names of its modules, but for narrow ones; how wide frames are is time, and on a busy machine any
-  operator may be wide once
+  operator, also one of the backward pass, may be wide once
 - another SVG: its elements, its words without their numbers, and its lines within a twentieth of its width
 - a PNG: its size, and its pixels, by their mean difference
 """
@@ -30,6 +30,7 @@ _PIXELS = 4.0
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _FRAME = re.compile(r"(.*): [^:]* ([\d.]+) %", re.DOTALL)
+_OPERATOR = re.compile(r".*::.*|\w+Backward\d+", re.DOTALL)
 
 
 def terminal(lines: list[str], name: str) -> bytes:
@@ -60,7 +61,7 @@ def _frames(svg: ElementTree.Element) -> dict[str, float]:
     frames: dict[str, float] = {}
     for element in svg.iter():
         if element.tag.endswith("}title") and (frame := _FRAME.fullmatch(element.text or "")):
-            if "::" in frame[1]:
+            if _OPERATOR.fullmatch(frame[1]):
                 frames.setdefault(frame[1], 0.0)
                 continue
             frames[frame[1]] = max(frames.get(frame[1], 0.0), float(frame[2]))

@@ -499,7 +499,8 @@ def _checkout(name: str, base: Path) -> Path:
             return folder
         problems.append(problem)
     shutil.rmtree(folder)
-    raise _NotThereError(f"{owner}/{repository} cannot be had here: {problems[-1]}")
+    said = "; ".join(problems)
+    raise _NotThereError(f"{owner}/{repository} cannot be had here: {said}")
 
 
 def _fetch(source: str, commit: str, folder: Path) -> str:

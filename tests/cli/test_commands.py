@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from tests.cli.process import interruptible, torchferry
 from tests.migration.trees import snapshot
 from torchferry.backends import registry
+from torchferry.backends.target import Target
 from torchferry.cli import cli
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "cuda-training"
@@ -47,6 +49,8 @@ def test_migrate_twice_and_undo(project: Path, target: str) -> None:
     assert "fixes applied" in first.stdout
     assert f"torchferry rehearse --target {target} -- python {project / 'train.py'}" in first.stdout
     assert "- device" not in first.stdout  # no line that nothing can tick
+    assert f"- environment  {Target.named(target).backend.PLUGIN} is not installed here; " in first.stdout
+    assert re.search(r"✓ syntax +all \d+ Python files parse, and a second run changes nothing", first.stdout)
     after = snapshot(project)
     assert after != before
     second = torchferry("migrate", project, "--target", target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.cli.process import torchferry
 from tests.deploy.outputs import OUTPUTS, UNEXPLAINED
+from tests.warm_python import python
 from torchferry.backends import registry
 from torchferry.backends.datafile import VENDORS, DataOwner
 from torchferry.backends.deployment import Deployment, deployment
@@ -152,6 +155,122 @@ def test_a_build_says_what_it_needs_before_it_begins(lacking: str, tmp_path: Pat
         ["bash", "-c", build.run], capture_output=True, text=True, check=False, env={"MUSA_HOME": str(tmp_path)}
     )
     assert (done.returncode, done.stdout) == (1, f"the build needs, and the SDK lacks: {tmp_path / lacking}\n")
+
+
+LSMOD = 'test ! -e "$D/loaded" || echo "enflame 16384 0"'
+INSTALLER = 'case "$*" in --uninstall) rm -f "$D/loaded" ;; -y) touch "$D/loaded" ;; esac'
+SAMPLE = "mkdir sample; echo '{}' > sample/sdxl_minimal_inference.sh"
+PARTS_OF_THE_MODEL = "mkdir -p model/tokenizer model/tokenizer_2; echo 1 > model/sd_xl_base_1.0_0.9vae.safetensors"
+WHEEL = "toolkit/pytorch-gcu/ptex-2.1.0+torch1.11.0-py3-none-any.whl"
+
+
+@pytest.mark.parametrize(
+    ("step", "before", "programs", "calls", "code", "after"),
+    [
+        (
+            *("driver", "touch loaded", {"lsmod": LSMOD, "installer": INSTALLER}),
+            *(
+                ["lsmod", "installer --uninstall", "installer -y", "lsmod"],
+                0,
+                'test "$(cat state/driver.installed)" = 1',
+            ),
+        ),
+        (
+            *("driver", "", {"lsmod": LSMOD, "installer": INSTALLER}),
+            *(["lsmod", "installer -y", "lsmod"], 0, "test -e loaded"),
+        ),
+        (
+            *("driver", "touch loaded", {"lsmod": LSMOD, "installer": "exit 4"}),
+            *(["lsmod", "installer --uninstall"], 1, "test -e loaded -a ! -e state/driver.installed"),
+        ),
+        (
+            *("driver", "", {"lsmod": LSMOD, "installer": "exit 0"}),
+            *(["lsmod", "installer -y", "lsmod"], 1, "test ! -e state/driver.installed"),
+        ),
+        (
+            *("packages", "mkdir debs; touch debs/libelf1.deb debs/vim.deb", {"apt-get": ""}),
+            [
+                "apt-get -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts=/dev/null install -y"
+                " --no-install-recommends DIR/debs/libelf1.deb DIR/debs/vim.deb"
+            ],
+            *(0, "true"),
+        ),
+        ("base", "", {"installer": ""}, ["installer -y"], 0, "true"),
+        ("framework", "", {"installer": ""}, ["installer -y -C torch-gcu"], 0, "true"),
+        (
+            *("plugin", f"mkdir -p toolkit/pytorch-gcu; touch {WHEEL}", {"pip3": ""}),
+            *([f"pip3 install --no-index --no-deps DIR/{WHEEL}"], 0, "true"),
+        ),
+        ("plugin", "mkdir toolkit", {"pip3": ""}, [], 1, "true"),
+        (
+            *("model", PARTS_OF_THE_MODEL, {}, [], 0),
+            "test -d sample/sd_models/stable-diffusion-xl-base-1.0/tokenizer_2",
+        ),
+        (
+            "sample-script",
+            "mkdir sample; echo mine > script.py",
+            {},
+            [],
+            0,
+            "cmp script.py sample/sdxl_minimal_inference.py",
+        ),
+        (
+            *("pins", "", {"pip3": ""}),
+            [
+                "pip3 install --no-index --find-links DIR/wheels tokenizers>=0.11.1,<0.14 protobuf==3.20.3"
+                " huggingface-hub==0.15.1",
+                "pip3 install --no-index --find-links DIR/wheels --no-deps torchvision==0.11.1",
+            ],
+            *(0, "true"),
+        ),
+        (
+            *("framework-repair", "", {"pip3": "", "installer": ""}),
+            *(["pip3 uninstall -y torch", "installer -y -C torch-gcu"], 0, "true"),
+        ),
+        ("sample", SAMPLE.format('printf "0/50 [\\r10/50 ["'), {}, [], 0, 'test "$(cat state/sample.passed)" = 1'),
+        ("sample", SAMPLE.format('printf "0/50 ["'), {}, [], 1, "test ! -e state/sample.passed"),
+        ("sample", SAMPLE.format('printf "10/50 ["; exit 3'), {}, [], 3, "test ! -e state/sample.passed"),
+    ],
+)
+def test_a_step_of_the_t20_starts_these_programs(
+    step: str, before: str, programs: dict[str, str], calls: list[str], code: int, after: str, tmp_path: Path
+) -> None:
+    """Stand-ins note how they are called; the step and what it leaves are real."""
+    for folder in ("bin", "state", "wheels"):
+        (tmp_path / folder).mkdir()
+    for name, text in programs.items():
+        program = tmp_path / "bin" / name
+        program.write_text(f'#!/bin/sh\necho "{name}${{*:+ $*}}" >> "$D/calls"\n{text}\n', encoding="utf-8")
+        program.chmod(0o755)
+    variables = {"INSTALLER_SHA256": "1", "INSTALLER_ARGS": "", "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
+    places = {"D": "", "INSTALLER": "bin/installer", "SAMPLE_SCRIPT": "script.py"}
+    places |= {name.upper(): name for name in ("state", "debs", "wheels", "toolkit", "model", "sample")}
+    variables |= {name: str(tmp_path / place) for name, place in places.items()}
+    (planned,) = [each for each in facts_of("ptex").steps if each.id == step]
+    script = f'({before or ":"}) && ({planned.run}\n)\ncode=$?; {after} || exit 99; exit "$code"'
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path, env=variables
+    )
+    made = tmp_path / "calls"
+    called = made.read_text(encoding="utf-8").replace(str(tmp_path), "DIR").splitlines() if made.exists() else []
+    assert (called, done.returncode) == (calls, code), done.stdout + done.stderr
+
+
+@pytest.mark.rehearsal
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_verifies_a_container_is_true_of_a_rehearsed_card(target: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    wrapper = tmp_path / "python3"  # the one that has torch ready takes no program from its input
+    wrapper.write_text(
+        f'#!/bin/bash\n[ "$1" != - ] || set -- -c "$(cat)" "${{@:2}}"\nexec {python()} "$@"\n', encoding="utf-8"
+    )
+    wrapper.chmod(0o755)
+    checks = [step for step in facts_of(target).steps if step.stage == "verify" and step.id != "plugin-version"]
+    text = "set -e\n" + "\n".join(f"({step.check}\n)\necho {step.id} is well" for step in checks)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = torchferry("rehearse", "-t", target, "--", "bash", "-c", text, env={"PATH": path, "PYTHON": str(wrapper)})
+    assert [step.id for step in checks if f"{step.id} is well" not in done.stdout] == [], done.stdout + done.stderr
+    assert "card-computes is well" in done.stdout
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -269,6 +269,11 @@ def test_command(tree: Path) -> None:
         assert run("port", "csrc", "-t", "musa", "--check", "-f", form).returncode == 1
     assert "diff --git" in run("port", "csrc", "-t", "musa", "--diff").stdout
     assert not (tree.parent / "csrc_musa").exists()
+    assert run("port", "csrc", "-t", "musa", "--check", "--names", "names.toml").returncode == 1
+    assert 'ACME_WITH_CUDA = "ACME_WITH_MUSA"' in (tree.parent / "names.toml").read_text()
+    done = run("port", "csrc", "-t", "musa", "--map", "names.toml", "--ignore", "ops")
+    assert (done.returncode, (tree.parent / "csrc_musa" / "ops").exists()) == (1, False), done.stderr
+    assert "#ifdef ACME_WITH_MUSA" in (tree.parent / "csrc_musa" / "scale.mu").read_text()
 
 
 RECIPE = {
@@ -304,3 +309,17 @@ def test_simple_porting(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not (tree.with_name("csrc_musa") / "ops").exists()
     with pytest.raises(UsageError):
         SimplePorting(tree, mapping_rule="[1]")
+
+
+def test_simple_porting_with_rules_of_a_folder_alone(tree: Path, tmp_path: Path) -> None:
+    """`general.json` holds the vendor's own rules, which a port without the default ones does not take."""
+    maps = tmp_path / "maps"
+    maps.mkdir()
+    (maps / "own.json").write_text(json.dumps({"ACME_WITH_CUDA": "ACME_WITH_MUSA"}))
+    (maps / "general.json").write_text(json.dumps({"cudaMalloc": "wrong"}))
+    SimplePorting(tree, drop_default_mapping=True, mapping_dir_path=maps).run()
+    text = (tree.with_name("csrc_musa") / "scale.mu").read_text()
+    assert "#ifdef ACME_WITH_MUSA" in text
+    assert '#include "ops/helper.muh"' in text
+    assert (tree.with_name("csrc_musa") / "ops" / "helper.muh").is_file()
+    assert "cudaStream_t stream = at::cuda::getCurrentCUDAStream();" in text

@@ -130,10 +130,16 @@ def test_a_table(tmp_path: Path) -> None:
 
 def test_ranks(tmp_path: Path) -> None:
     torchrun = ("torchrun", "--standalone", "--nproc_per_node", "2", "train.py")
-    found = document(tmp_path, *torchrun)
+    logs = ("--output-dir", str(tmp_path / "both"), "--start-step", "1", "--end-step", "2")
+    found = document(tmp_path, *torchrun, before=logs)
     assert [rank["rank"] for rank in found["ranks"]] == [0, 1]
-    found = document(tmp_path, *torchrun, before=("--rank", "1"))
+    assert {row["step"] for rank in found["ranks"] for row in rank["operators"]} == {1}
+    assert sorted(path.name for path in (tmp_path / "both").iterdir()) == [
+        f"compare_result_rank{n}.txt" for n in (0, 1)
+    ]
+    found = document(tmp_path, *torchrun, before=("--rank", "1", "--output-dir", str(tmp_path / "one")))
     assert [rank["rank"] for rank in found["ranks"]] == [1]
+    assert [path.name for path in (tmp_path / "one").iterdir()] == ["compare_result_rank1.txt"]
 
 
 def test_nothing_to_examine(tmp_path: Path) -> None:

@@ -200,6 +200,7 @@ CURVE = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 9"><text>{}</t
         (FLAME.format("Block", 19.0), FLAME.format("Layer", 1.0), "no longer there: Block"),
         (FLAME.format("Block", 1.0), FLAME.format("Layer", 19.0), "new: Layer"),
         (FLAME.format("aten::mm", 19.0), FLAME.format("aten::bmm", 19.0), ""),
+        (FLAME.format("MmBackward0", 19.0), FLAME.format("MulBackward0", 19.0), ""),
         (CURVE.format("loss 0.51", "M1 2L3 4"), CURVE.format("loss 0.52", "M1 2L4 4"), ""),
         (CURVE.format("loss", "M1 2L3 4"), CURVE.format("mIoU", "M1 2L3 4"), "`loss` is `mIoU` now"),
         (CURVE.format("loss", "M1 2L3 4"), CURVE.format("loss", "M1 2L9 4"), "runs elsewhere"),

@@ -14,7 +14,7 @@ A backend's `kernel_libraries.toml`::
       { text = "make the result", calls = ["at::empty(...)"], result = true },
     ]
 
-A step with `result` is left out of the kernel of a structured operator, whose results are made before.
+A step with `result` is left out of a kernel that gets its results: of a structured operator, of the out form, in place.
 """
 
 from __future__ import annotations

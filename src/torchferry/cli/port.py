@@ -42,7 +42,9 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Your own rules: a TOML that --names wrote, or the JSON of a vendor's tool.",
 )
-@click.option("--drop-default-map", is_flag=True, help="Apply the rules of --map alone.")
+@click.option(
+    "--drop-default-map", is_flag=True, help="Apply the rules of --map alone; suffixes of files still change."
+)
 @click.option("--unsafe", is_flag=True, help="Also apply rules of --map that change more than names.")
 @click.option(
     "--names",

@@ -160,7 +160,7 @@ def port_tree(
         target: Where to.
         ignore: Folders and files to leave out, each with all below it; relative to the tree or to the working folder.
         rules: The user's rules.
-        drop_default_map: Whether the user's rules alone are applied.
+        drop_default_map: Whether the user's rules alone are applied; files get the target's suffixes all the same.
         allow_unsafe: Whether rules of the user are applied that change more than names.
         skip: Folders that are no part of the tree, such as the output.
         build_style: How build files of the tree itself are changed: one of `buildfiles.model.STYLES`.
@@ -192,7 +192,7 @@ def port_tree(
     for path, data, mode, source, words in _contents(listing, kernel_suffixes, judge):
         after, new_path = data, path
         if source:
-            new_path = _new_path(path, table) if not drop_default_map or ".cu" in chosen.names else path
+            new_path = _new_path(path, table)
             if words is None:
                 items.append(
                     ReviewItem(path, 1, 1, "unread", say("the file is binary, or in UTF-16: it is copied"), "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -168,6 +169,22 @@ def test_what_cannot_begin_is_said_and_leaves_nothing(tmp_path: Path, arguments:
     assert isinstance(done.exception, TorchferryError), done.output
     assert says in "\n".join(done.exception.lines())
     assert not (tmp_path / "out").exists()
+
+
+def test_a_skeleton_lists_the_steps_of_the_library_that_is_named(tmp_path: Path) -> None:
+    done = new(tmp_path, "add.Tensor", "--kind", "override", "-t", "musa", "--library", "mudnn")
+    assert done.exit_code == 0, done.output
+    functional, out, in_place = (tmp_path / "add.cpp").read_text().split("\n}\n")[:3]
+    steps = re.findall(r"// \d\. (.*)", functional)
+    words = ("device", "guard", "contiguous", "make the result", "describe", "run")
+    assert [step for step, word in zip(steps, words, strict=True) if word not in step] == []
+    for given in (out, in_place):
+        assert re.findall(r"// \d\. (.*)", given) == [step for step in steps if step != "make the result"]
+    (tmp_path / "list.yaml").write_text("- func: nonzero\n  dispatch:\n    PrivateUse1: Nonzero\n")
+    generated = generate(CodegenOptions(tmp_path / "list.yaml", "PrivateUse1", "at::acme", library="mudnn"))
+    assert b"CHECK_MUDNN_STATUS" in generated.files["skeletons.cpp"]
+    with pytest.raises(TorchferryError, match="mudn"):
+        generate(CodegenOptions(tmp_path / "list.yaml", "PrivateUse1", "at::acme", library="mudn"))
 
 
 def test_nobodys_file_is_replaced(tmp_path: Path) -> None:

@@ -68,11 +68,12 @@ def skeletons(
 
 
 def _steps(library: KernelLibrary | None, kernel: DeclaredKernel) -> str:
-    """Return the steps of a library's kernel as comments; a structured kernel gets its results made."""
+    """Return the steps of a library's kernel as comments; a structured, out or in-place kernel gets its results."""
     if library is None:
         return ""
     lines = [f"  // with {library.name} ({library.header}; {library.source})"]
-    steps = [step for step in library.steps if not (kernel.is_structured and step.is_for_result)]
+    is_given = kernel.is_structured or kernel.outputs or kernel.returns.endswith("&")
+    steps = [step for step in library.steps if not (is_given and step.is_for_result)]
     for number, step in enumerate(steps, 1):
         lines.append(f"  // {number}. {step.text}")
         lines += [f"  //    {line}" for line in step.calls]
