@@ -67,7 +67,19 @@ _KEYS = {
         {"libraries", "files", "namespace", "homes", "folders", "library", "default_generator", "queue", "stream"}
         | {"refuse", "header", "maker", "maker_zh", "source"}
     ),
-    "operators": frozenset({"kept", "format_casts", "format_of", "with_format", "casts", "zeros", "status_reads", "status_clears", "source"}),
+    "operators": frozenset(
+        {
+            "kept",
+            "format_casts",
+            "format_of",
+            "with_format",
+            "casts",
+            "zeros",
+            "status_reads",
+            "status_clears",
+            "source",
+        }
+    ),
     "accepted": frozenset({"names", "source"}),
     "refused": frozenset({"names", "source"}),
 }
