@@ -87,7 +87,7 @@ FLAT, GROWS, SETTLED, UNCLEAR, SHORT = "flat", "grows", "settled", "unclear", "s
 
 
 def growth(steps: Sequence[float], sizes: Sequence[float], limit: float) -> MemoryGrowth:
-    """Say whether sizes grow by `limit` bytes a step.
+    """Say whether sizes grow by more than `limit` bytes a step: with the whole interval of the slope.
 
     Looked at is the last half of the steps, and at least `LEAST_STEPS` of them: what fills a cache at the beginning is
     no leak. What grew over them and was flat over their last quarter may be either, and is `settled`.
@@ -106,7 +106,7 @@ def growth(steps: Sequence[float], sizes: Sequence[float], limit: float) -> Memo
     kind = UNCLEAR
     if measured.high < limit:
         kind = FLAT
-    elif measured.low > 0 and measured.value > limit:
+    elif measured.low > limit:
         rise = fmean(up[late + (len(up) - late) // 2 :]) - fmean(up[late : late + (len(up) - late) // 2])
         wide = (across[-1] - across[late]) / 2
         kind = GROWS if rise > limit * wide else SETTLED
