@@ -24,6 +24,7 @@ def sizes(kind: str, count: int = 400) -> list[float]:
         "about the limit": [100 * MIB + 10_500 * step + noise.gauss(0, 1e6) for step in range(count)],
         "every 50 steps": [100 * MIB + 1e6 * (step // 50) for step in range(count)],
         "cache": [100 * MIB + 1e6 * min(step, 100) for step in range(count)],
+        "late jump": [100 * MIB + 3e4 * min(step, 300) + 2 * MIB * (step > 360) for step in range(count)],
         "late cache": [100 * MIB + 1e6 * min(step, 280) for step in range(count)],
         "saw": [100 * MIB + 1e6 * (step % 20) for step in range(count)],
     }[kind]
@@ -42,6 +43,7 @@ def sizes(kind: str, count: int = 400) -> list[float]:
         ("about the limit", 400, UNCLEAR),
         ("cache", 400, FLAT),
         ("late cache", 400, SETTLED),
+        ("late jump", 400, SETTLED),
         ("saw", 400, FLAT),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean, variance
+from statistics import fmean, median_low, variance
 
 from torchferry.core.record import NamedTuple
 
@@ -62,8 +62,18 @@ def ratio(target: Sequence[float], base: Sequence[float]) -> Estimate:
 def _means(values: Sequence[float]) -> list[float]:
     if len(values) < 2 * PARTS:
         raise ValueError(f"{len(values)} values are too few")
-    edges = [len(values) * part // PARTS for part in range(PARTS + 1)]
-    return [fmean(values[edges[part] : edges[part + 1]]) for part in range(PARTS)]
+    return _means_of_parts(values, PARTS)
+
+
+def _means_of_parts(values: Sequence[float], parts: int) -> list[float]:
+    edges = [len(values) * part // parts for part in range(parts + 1)]
+    return [fmean(values[edges[part] : edges[part + 1]]) for part in range(parts)]
+
+
+def _steady_rise(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Return how much `ys` rise for each 1 of `xs` between fifths, at least in three of four: no jump counts."""
+    across, up = (_means_of_parts(values, 5) for values in (xs, ys))
+    return median_low((up[i + 1] - up[i]) / (across[i + 1] - across[i]) for i in range(4))
 
 
 class MemoryGrowth(NamedTuple):
@@ -90,7 +100,8 @@ def growth(steps: Sequence[float], sizes: Sequence[float], limit: float) -> Memo
     """Say whether sizes grow by more than `limit` bytes a step: with the whole interval of the slope.
 
     Looked at is the last half of the steps, and at least `LEAST_STEPS` of them: what fills a cache at the beginning is
-    no leak. What grew over them and was flat over their last quarter may be either, and is `settled`.
+    no leak. What grew over them and not steadily over their last quarter may be either, and is `settled`: a leak grows
+    again and again, and memory that the process asks for in one piece does not.
     """
     if not steps or steps[-1] - steps[0] + 1 < LEAST_STEPS or len(steps) < 2 * PARTS:
         return MemoryGrowth(
@@ -102,12 +113,10 @@ def growth(steps: Sequence[float], sizes: Sequence[float], limit: float) -> Memo
         begin = len(steps) - 2 * PARTS
     across, up = steps[begin:], sizes[begin:]
     measured = slope(across, up)
-    late = 3 * len(up) // 4
     kind = UNCLEAR
     if measured.high < limit:
         kind = FLAT
     elif measured.low > limit:
-        rise = fmean(up[late + (len(up) - late) // 2 :]) - fmean(up[late : late + (len(up) - late) // 2])
-        wide = (across[-1] - across[late]) / 2
-        kind = GROWS if rise > limit * wide else SETTLED
+        late = 3 * len(up) // 4
+        kind = GROWS if _steady_rise(across[late:], up[late:]) > limit else SETTLED
     return MemoryGrowth(kind, measured, int(across[0]), int(across[-1]), max(sizes))
