@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "machine.h"
 
@@ -54,15 +55,11 @@ static member* member_of(const ferry_stream* stream) {
 }
 
 static bool add_member(const ferry_stream* stream) {
-  if (member_count == member_room) {
-    const size_t room = member_room == 0 ? 8 : 2 * member_room;
-    member* grown = realloc(members, room * sizeof *grown);
-    if (grown == NULL) {
-      return false;
-    }
-    members = grown;
-    member_room = room;
+  member* grown = ferry_grown(members, member_count, &member_room, sizeof *grown);
+  if (grown == NULL) {
+    return false;
   }
+  members = grown;
   members[member_count++] = (member){stream, 0, false};
   return true;
 }
@@ -95,7 +92,6 @@ ferry_status ferry_begin_graph(const ferry_stream* stream) {
   }
   pthread_mutex_lock(&lock);
   const bool busy = recorded != NULL;
-  member_count = busy ? member_count : 0;
   const bool begun = !busy && add_member(stream);
   if (begun) {
     recorded = graph;
@@ -134,29 +130,25 @@ static ferry_status check_joined(void) {
 }
 
 ferry_status ferry_end_recording(const ferry_stream* stream, ferry_graph** graph) {
-  ferry_status status = FERRY_BAD_ARGUMENT;
-  ferry_graph* ended = NULL;
   if (before_end != NULL && ferry_records(stream)) {
     before_end();
   }
   pthread_mutex_lock(&lock);
-  if (recorded == NULL || members[0].stream != stream) {
-    ferry_say("no work of this stream is recorded");
-  } else {
-    status = check_joined();
-    ended = recorded;
+  const bool mine = recorded != NULL && members[0].stream == stream;
+  const ferry_status status = mine ? check_joined() : FERRY_BAD_ARGUMENT;
+  if (mine) {
+    *graph = recorded;
     recorded = NULL;
     member_count = 0;
     atomic_store(&recorded_device, -1);
     atomic_store(&recording, 0);
   }
   pthread_mutex_unlock(&lock);
-  if (status != FERRY_OK && ended != NULL) {
-    (void)ferry_drop_graph(ended);
-    ended = NULL;
-  }
-  if (ended != NULL || status == FERRY_UNJOINED) {
-    *graph = ended;
+  if (!mine) {
+    ferry_say("no work of this stream is recorded");
+  } else if (status != FERRY_OK) {
+    (void)ferry_drop_graph(*graph);
+    *graph = NULL;
   }
   return status;
 }
@@ -165,20 +157,30 @@ bool ferry_record_work(ferry_work run, ferry_drop drop, void* argument, const fe
   pthread_mutex_lock(&lock);
   ferry_graph* graph = recorded;
   member* on = member_of(stream);
-  bool kept = graph != NULL && on != NULL;
-  if (kept && graph->count == graph->room) {
-    const size_t room = graph->room == 0 ? 64 : 2 * graph->room;
-    piece* grown = realloc(graph->pieces, room * sizeof *grown);
-    kept = grown != NULL;
-    graph->pieces = kept ? grown : graph->pieces;
-    graph->room = kept ? room : graph->room;
+  piece* grown = NULL;
+  if (graph != NULL && on != NULL) {
+    grown = ferry_grown(graph->pieces, graph->count, &graph->room, sizeof *grown);
   }
-  if (kept) {
+  if (grown != NULL) {
+    graph->pieces = grown;
     graph->pieces[graph->count++] = (piece){run, drop, argument};
     on->last = 0;
   }
   pthread_mutex_unlock(&lock);
-  return kept;
+  return grown != NULL;
+}
+
+bool ferry_record_copy(ferry_work run, const void* argument, size_t bytes, const ferry_stream* stream) {
+  void* kept = malloc(bytes);
+  if (kept == NULL) {
+    return false;
+  }
+  memcpy(kept, argument, bytes);
+  if (!ferry_record_work(run, free, kept, stream)) {
+    free(kept);
+    return false;
+  }
+  return true;
 }
 
 uint32_t ferry_mark(const ferry_stream* stream) {

@@ -171,6 +171,18 @@ const char* ferry_take_said(void) {
   return taken;
 }
 
+void* ferry_grown(void* items, size_t count, size_t* room, size_t bytes) {
+  if (count < *room) {
+    return items;
+  }
+  const size_t wanted = *room == 0 ? 64 : 2 * *room;
+  void* grown = realloc(items, wanted * bytes);
+  if (grown != NULL) {
+    *room = wanted;
+  }
+  return grown;
+}
+
 typedef struct {
   const char* name;  // of the function that was called: a constant
   long calls;

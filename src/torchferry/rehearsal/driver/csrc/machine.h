@@ -46,6 +46,10 @@ void* ferry_context_of(int device);
 int ferry_device_of_context(const void* context);  // -1 for a pointer that is no context
 double ferry_seconds(void);
 
+// A row of `count` items of so many bytes, where it is full moved to twice the room; NULL, and the row as it was, where
+// there is no memory.
+void* ferry_grown(void* items, size_t count, size_t* room, size_t bytes);
+
 // What went wrong last in this thread, for the vendor's function that tells it.
 void ferry_say(const char* format, ...) __attribute__((format(printf, 1, 2)));
 FERRY_EXPORT void ferry_say_text(const char* text);
@@ -119,6 +123,7 @@ typedef void (*ferry_drop)(void* argument);
 FERRY_EXPORT const atomic_int* ferry_recording(void);
 FERRY_EXPORT void ferry_watch_recording(void (*begins)(void), void (*ends)(void));  // called before each
 FERRY_EXPORT bool ferry_record_work(ferry_work run, ferry_drop drop, void* argument, const ferry_stream* stream);
+bool ferry_record_copy(ferry_work run, const void* argument, size_t bytes, const ferry_stream* stream);
 
 // Whether a stream belongs to that graph: recording began on it, or it waited for an event of a stream that belongs.
 FERRY_EXPORT bool ferry_records(const ferry_stream* stream);

@@ -60,15 +60,11 @@ static block* block_of(const void* pointer) {
 }
 
 static bool keep(block entry) {
-  if (block_count == block_room) {
-    const size_t room = block_room == 0 ? 256 : 2 * block_room;
-    block* grown = realloc(blocks, room * sizeof *grown);
-    if (grown == NULL) {
-      return false;
-    }
-    blocks = grown;
-    block_room = room;
+  block* grown = ferry_grown(blocks, block_count, &block_room, sizeof *grown);
+  if (grown == NULL) {
+    return false;
   }
+  blocks = grown;
   const size_t index = behind(entry.start);
   memmove(blocks + index + 1, blocks + index, (block_count - index) * sizeof *blocks);
   blocks[index] = entry;

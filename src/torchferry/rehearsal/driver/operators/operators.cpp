@@ -210,9 +210,10 @@ class Served final : public c10::OperatorKernel {
     const auto& second = (*stack)[base + 1];
     const int64_t wanted = second.isTensor() ? storage_formats().of(second.toTensor()) : second.toInt();
     const bool in_place = handle.schema().arguments()[0].alias_info() != nullptr;
-    if (storage_formats().of(self) != wanted) {
+    const int64_t before = storage_formats().of(self);
+    if (before != wanted) {
       auto made = storage_formats().made(self, wanted);
-      if (storage_formats().of(made) != storage_formats().of(self)) {  // another name of the usual order is that order
+      if (storage_formats().of(made) != before) {  // another name of the usual order is that order
         if (in_place) {
           const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
           made.copy_(self);

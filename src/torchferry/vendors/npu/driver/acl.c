@@ -304,16 +304,7 @@ FERRY_EXPORT int aclrtMemcpy(void* to, size_t room, const void* from, size_t byt
 
 // Work of a stream that is recorded into a graph goes into the graph, with a copy of what it needs to know.
 static int record(const ferry_stream* stream, ferry_work run, const void* wanted, size_t bytes) {
-  void* kept = malloc(bytes);
-  if (kept == NULL) {
-    return ACL_ERROR_RT_MEMORY_ALLOCATION;
-  }
-  memcpy(kept, wanted, bytes);
-  if (!ferry_record_work(run, free, kept, stream)) {
-    free(kept);
-    return ACL_ERROR_RT_MEMORY_ALLOCATION;
-  }
-  return ACL_SUCCESS;
+  return ferry_record_copy(run, wanted, bytes, stream) ? ACL_SUCCESS : ACL_ERROR_RT_MEMORY_ALLOCATION;
 }
 
 typedef struct {
@@ -532,7 +523,10 @@ FERRY_EXPORT int aclrtQueryEventWaitStatus(ferry_event* event, int* status) {
 FERRY_EXPORT int aclrtSynchronizeEvent(ferry_event* event) { return ask_event(event); }
 
 FERRY_EXPORT int aclrtEventElapsedTime(float* milliseconds, ferry_event* start, ferry_event* end) {
-  const int asked = ask_event(start) == ACL_SUCCESS ? ask_event(end) : ask_event(start);
+  int asked = ask_event(start);
+  if (asked == ACL_SUCCESS) {
+    asked = ask_event(end);
+  }
   if (asked != ACL_SUCCESS) {
     return asked;
   }

@@ -235,10 +235,8 @@ static bool run_padding(void* work) {
 
 FERRY_EXPORT int aclnnConstantPadNd(void* workspace, uint64_t bytes, padding* wanted, const ferry_stream* stream) {
   (void)workspace, (void)bytes;
-  if (ferry_records(stream)) {
-    return ferry_record_work(run_padding, free, wanted, stream) ? ACL_SUCCESS : ACL_ERROR_RT_MEMORY_ALLOCATION;
-  }
-  (void)run_padding(wanted);
+  const bool done =
+      ferry_records(stream) ? ferry_record_copy(run_padding, wanted, sizeof *wanted, stream) : run_padding(wanted);
   free(wanted);
-  return ACL_SUCCESS;
+  return done ? ACL_SUCCESS : ACL_ERROR_RT_MEMORY_ALLOCATION;
 }

@@ -227,16 +227,7 @@ static int collect(const ferry_stream* stream, collective wanted) {
   if (!ferry_records(stream)) {
     return told(do_collective(&wanted));
   }
-  collective* kept = malloc(sizeof *kept);
-  if (kept == NULL) {
-    return HCCL_E_OOM;
-  }
-  *kept = wanted;
-  if (!ferry_record_work(run_collective, free, kept, stream)) {
-    free(kept);
-    return HCCL_E_OOM;
-  }
-  return HCCL_SUCCESS;
+  return ferry_record_copy(run_collective, &wanted, sizeof wanted, stream) ? HCCL_SUCCESS : HCCL_E_OOM;
 }
 
 FERRY_EXPORT int HcclAllReduce(const void* from, void* to, uint64_t count, int type, int operation, ferry_group* group,
@@ -328,15 +319,11 @@ static int post(const ferry_stream* stream, ferry_group* group, const char* oper
   if (groups_open == 0) {
     return send_and_receive(stream, group, operation, &message, 1);
   }
-  if (pending_count == pending_room) {
-    const size_t room = pending_room == 0 ? 64 : 2 * pending_room;
-    posted* grown = realloc(pending, room * sizeof *grown);
-    if (grown == NULL) {
-      return HCCL_E_OOM;
-    }
-    pending = grown;
-    pending_room = room;
+  posted* grown = ferry_grown(pending, pending_count, &pending_room, sizeof *grown);
+  if (grown == NULL) {
+    return HCCL_E_OOM;
   }
+  pending = grown;
   pending[pending_count++] = (posted){group, stream, message};
   return HCCL_SUCCESS;
 }
