@@ -13,12 +13,10 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from torchferry.rehearsal.autocast import BANNED, FLOAT32, FLOAT32_SET_OPTION, LOWER, PROMOTE
+from torchferry.rehearsal.autocast import BANNED, FLOAT32, FLOAT32_SET_OPTION, KEY, LOWER, PROMOTE, without_autocast
 
 SUPPORTED = (torch.float16, torch.bfloat16)
 """The dtypes of a region, as torch asks the plugin's module for them."""
-
-_KEY = "AutocastPrivateUse1"
 
 _LOW = frozenset(SUPPORTED)
 
@@ -55,9 +53,9 @@ def _step(scaler: Any, optimizer: Any, state: dict[str, Any], *args: Any, **kwar
 
 def _supported(device: str) -> list[torch.dtype]:
     if not _libraries:
-        others = torch.library.Library("_", "IMPL", _KEY)
+        others = torch.library.Library("_", "IMPL", KEY)
         others.fallback(torch.library.fallthrough_kernel)
-        library = torch.library.Library("aten", "IMPL", _KEY)
+        library = torch.library.Library("aten", "IMPL", KEY)
         kernels: list[tuple[list[str], Callable[..., Any]]] = [
             (LOWER, _lower), (FLOAT32, _float32), (FLOAT32_SET_OPTION, _set_option), (PROMOTE, _promote),
         ]  # fmt: skip
@@ -97,14 +95,8 @@ def _cast(device: str, operator: Any, dtype: torch.dtype, args: Any, kwargs: Any
             _kept[id(value)] = value, value.to(dtype)
         return _kept[id(value)][1]
 
-    with _below():
+    with without_autocast():
         return operator(*tree_map(cast, args), **tree_map(cast, kwargs))
-
-
-def _below() -> Any:
-    """Return a context without autocast's key, in which a kernel of it calls its operator."""
-    key = torch._C.DispatchKeySet(torch._C._dispatch_key_parse(_KEY))
-    return torch._C._ExcludeDispatchKeyGuard(key)
 
 
 def _lower(device: str, operator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -129,7 +121,7 @@ def _set_option(device: str, operator: Any, *args: Any, **kwargs: Any) -> Any:
     if low and given is None:
         behind = dict(zip(names[at + 1 :], args[at + 1 :], strict=False))
         args, kwargs = args[:at], {**behind, **kwargs, "dtype": torch.float32}
-    with _below():
+    with without_autocast():
         return operator(*args, **kwargs)
 
 

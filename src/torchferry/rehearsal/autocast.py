@@ -6,7 +6,16 @@ AT_FORALL_FP32_SET_OPT_DTYPE, AT_FORALL_PROMOTE). A plugin registers its own cop
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from typing import Any
+
+import torch
+
 from torchferry.rehearsal.native import Native
+
+KEY = "AutocastPrivateUse1"
+"""The key of torch's dispatcher under which a plugin's autocast is."""
 
 LOWER = [
     "_convolution.deprecated",
@@ -131,6 +140,17 @@ PROMOTE = [
     "stack",
 ]
 BANNED = ["binary_cross_entropy"]
+
+
+def without_autocast() -> contextlib.AbstractContextManager[None]:
+    """Return a context in which the device's autocast has ended: a kernel computes in the dtypes that it names."""
+    guard: contextlib.AbstractContextManager[None] = torch._C._ExcludeDispatchKeyGuard(_keys())
+    return guard
+
+
+@functools.cache
+def _keys() -> Any:
+    return torch._C.DispatchKeySet(torch._C._dispatch_key_parse(KEY))
 
 
 def register(native: Native) -> None:

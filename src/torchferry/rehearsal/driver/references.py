@@ -9,15 +9,15 @@ from typing import Any, NoReturn
 import torch
 
 from torchferry.rehearsal import events
+from torchferry.rehearsal.autocast import without_autocast
 
 
 def below_autocast(formula: Callable[..., Any]) -> Callable[..., Any]:
     """Return a formula that computes in the dtypes that it names, as a kernel does: autocast ends at the operator."""
-    keys = torch._C.DispatchKeySet(torch._C._dispatch_key_parse("AutocastPrivateUse1"))
 
     @wraps(formula)
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(keys):
+        with without_autocast():
             return formula(*args, **kwargs)
 
     return kernel
