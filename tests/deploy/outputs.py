@@ -143,6 +143,7 @@ OUTPUTS = [
         "boot 5.4.0-42-generic",
     ),
     ("gcu", "survey", "TORCHFERRY lost: no answer came of driver, image", "did not arrive", "TMPDIR"),
+    ("ptex", "sample", "TORCHFERRY not run: other steps do not hold", "was not run again", "deploy run"),
     ("musa", "tools", "missing program: flock", "lacks flock", "util-linux"),
     ("sdaa", "driver", "TORCHFERRY failed: time limit of 1800 seconds", "time limit", "--timeout"),
     ("sdaa", "driver", "TORCHFERRY locked", "another installation", "wait"),

@@ -134,6 +134,31 @@ def test_an_answer_that_got_lost_is_a_failure() -> None:
         assert unknown in failed.output, mode
 
 
+def test_a_sample_counts_where_it_ran_again_and_nowhere_else() -> None:
+    """That it passed once, in the run, says nothing of today: `verify` runs it, on hosts where all else holds."""
+    steps = ("architecture", "base", "sample")
+    answers = {"node": "0 0 0", "half": "0 1 0", "failing": "0 0 0", "lost": "0 0 0"}
+    events = _Events(make_plan("ptex", None, {}), answers, [], lambda outcome: None)
+    events._names, events._samples = list(steps), frozenset({"sample"})
+    for host, answer in answers.items():
+        rows = "".join(f"{at} {step} {rc} \n" for at, (step, rc) in enumerate(zip(steps, answer.split(), strict=True)))
+        result = {"stdout": rows, "changed": False}
+        events.take({"event": "runner_on_ok", "event_data": {"host": host, "task": "survey", "res": result}})
+    for host, kind in (("node", "ok"), ("failing", "failed")):
+        data = {"host": host, "task": "sample", "res": {"stdout": "the progress bar did not move"}, "duration": 3}
+        events.take({"event": f"runner_on_{kind}", "event_data": data})
+    events.end("verify")
+    hosts = events.outcomes()
+    found = {name: (host.steps["sample"].status, host.failed and host.failed.step) for name, host in hosts.items()}
+    assert found == {
+        "node": ("ok", None),
+        "half": ("todo", None),
+        "failing": ("failed", "sample"),
+        "lost": ("ok", "survey"),
+    }
+    assert "no answer came of sample" in hosts["lost"].steps["survey"].output
+
+
 def test_steps_are_said_as_they_end_to_a_file_or_a_pipe_that_is_read(tmp_path: Path) -> None:
     outcome = StepOutcome("node", "driver", "failed", 1.0, "why")
     events = EventLog(tmp_path / "events", "run", "ptex")

@@ -74,11 +74,31 @@ def test_the_first_run_installs_and_the_second_changes_nothing(flow: Flow) -> No
     assert result["hosts"]["old"]["steps"]["card-computes"] == "ok"
     assert flow.json("verify", "--set", "plugin_version=2.1.0")["hosts"]["new"]["steps"]["plugin-version"] == "ok"
     failures = flow.json("verify", "--set", "plugin_version=1.3.20")["failures"]
-    assert [(row["host"], row["step"]) for row in failures] == [("old", "plugin-version"), ("new", "plugin-version")]
+    steps = [("old", "plugin-version"), ("old", "sample"), ("new", "plugin-version"), ("new", "sample")]
+    assert [(row["host"], row["step"]) for row in failures] == steps
+    assert failures[1]["cause"].startswith("the sample was not run again"), failures
     assert failures[0]["cause"].startswith("the container has ptex 2.1.0"), failures
     status, text = flow("report")
     assert status == 0
     assert "10.99.0." not in text, "a record has no addresses"
+
+
+def test_verify_runs_the_sample_again(flow: Flow) -> None:
+    """That it passed when the run ran it says nothing of today."""
+    sample = "/usr/local/topsrider/ai_development_toolkit/huggingface-gcu/sd_scripts_1.1.28/sdxl_minimal_inference.sh"
+    inside = "docker exec t20_training_env_py38 bash -c"
+    flow.servers.on("new", f"{inside} 'cp {sample} /root/whole; echo \"printf 0/50\" > {sample}'")
+    assert flow.json("verify", "--no-sample")["ok"], "it only asks whether it passed when it was run"
+    result = flow.json("verify")
+    assert [(row["host"], row["step"]) for row in result["failures"]] == [("new", "sample")], result["failures"]
+    assert "without computing" in result["failures"][0]["cause"]
+    failures = flow.json("verify", "--no-sample")["failures"]
+    assert [(row["host"], row["step"]) for row in failures] == [("new", "sample")], "it does not count as passed now"
+    flow.servers.on("new", f"{inside} 'cp /root/whole {sample}'")
+    assert flow.json("verify")["ok"]
+    status, text = flow("run")
+    assert status == 0, text
+    assert "0 steps changed" in text
 
 
 def test_a_replaced_framework_is_seen_explained_and_repaired(flow: Flow) -> None:

@@ -130,7 +130,7 @@ class DeployChoices:
                 progress.take(outcome)
 
             hosts = playing.play(self.plan, self.hosts, mode, take)
-        if mode != "survey":
+        if mode not in ("survey", "verify"):
             record = records.RunRecord(action, self.plan.target, begun, records.now(), hosts)
             try:
                 records.write_record(self.record, record)

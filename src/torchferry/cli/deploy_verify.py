@@ -13,6 +13,7 @@ from torchferry.core.messages import say
 from torchferry.deploy import collective, collective_play
 from torchferry.deploy.hints import explain
 from torchferry.deploy.plan import DeployPlan
+from torchferry.deploy.playbook import SURVEY
 from torchferry.deploy.playing import HostOutcome, StepOutcome
 from torchferry.deploy.records import outcome_row
 from torchferry.deploy.report import failure_lines, summary_json, table_lines
@@ -35,6 +36,13 @@ from torchferry.deploy.report import failure_lines, summary_json, table_lines
     help="Have the doctor's probe use each card, in the container.",
 )
 @click.option(
+    "--sample/--no-sample",
+    "runs_sample",
+    default=True,
+    show_default=True,
+    help="Run the target's sample once more, where all else holds.",
+)
+@click.option(
     "--round-timeout",
     type=click.IntRange(5, 3600),
     default=120,
@@ -42,15 +50,25 @@ from torchferry.deploy.report import failure_lines, summary_json, table_lines
     help="Seconds for the probe of a host, and for each round of --collective.",
 )
 def command(
-    choices: DeployChoices, output_format: str, asks_cluster: bool, at_least: float, probes: bool, round_timeout: int
+    choices: DeployChoices,
+    output_format: str,
+    asks_cluster: bool,
+    at_least: float,
+    probes: bool,
+    runs_sample: bool,
+    round_timeout: int,
 ) -> None:
     """Ask every host anew whether all steps hold: driver, container, framework, an addition on the card, the sample.
 
-    This is not what the run said of itself. The doctor's probe then uses every card, in the container and with its
-    Python, unless the stage `verify` is left out: memory, a product, and a sum over the cards of the host. Which dtypes
-    and operators a card lacks, `torchferry doctor --probe` says; that fails no host here. With --collective the hosts
-    add up numbers two by two and all together, and what is slow or broken is named: a link, a host or a card. Fewer
-    than three links, or cards, are not compared: the report says so, and --at-least judges a link's bandwidth.
+    This is not what the run said of itself. Where all else holds, a target's sample runs once more, which can take as
+    long as it did in the run; --no-sample only asks whether it passed then. One that fails is run again by the next
+    `deploy verify` or `deploy run`.
+
+    The doctor's probe then uses every card, in the container and with its Python, unless the stage `verify` is left
+    out: memory, a product, and a sum over the cards of the host. Which dtypes and operators a card lacks, `torchferry
+    doctor --probe` says; that fails no host here. With --collective the hosts add up numbers two by two and all
+    together, and what is slow or broken is named: a link, a host or a card. Fewer than three links, or cards, are not
+    compared: the report says so, and --at-least judges a link's bandwidth.
 
     With `-f json` it prints `ok`, `failures` and `hosts`. Ends with 0 when all holds, 1 when something does not, 2 when
     a host could not be asked.
@@ -60,7 +78,7 @@ def command(
     torchferry deploy verify -t NAME -i hosts.ini -b bundle --collective
     """
     plan, lang = choices.plan, choices.lang
-    hosts = choices.play("survey", "verify")
+    hosts = choices.play("verify" if runs_sample else "survey", "verify")
     document = summary_json(plan, hosts, "verify", lang)
     findings: list[collective.ClusterFinding] = []
     if asks_cluster:
@@ -95,9 +113,14 @@ def command(
                 click.echo(line)
         verdict = say("all that was asked holds on every host") if document["ok"] else say("not everything holds")
         click.echo(verdict.render(lang))
-    if any(step.status in ("failed", "unreachable") for host in hosts.values() for step in host.steps.values()):
+    if any(_could_not_be_asked(step) for host in hosts.values() for step in host.steps.values()):
         sys.exit(exitcodes.ERROR)
     sys.exit(exitcodes.CLEAN if document["ok"] else exitcodes.FINDINGS)
+
+
+def _could_not_be_asked(step: StepOutcome) -> bool:
+    """Whether nobody knows how a host is; a sample that fails is an answer."""
+    return step.status == "unreachable" or (step.status == "failed" and step.step == SURVEY)
 
 
 def _has_container(host: HostOutcome) -> bool:

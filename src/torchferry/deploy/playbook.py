@@ -104,8 +104,8 @@ def write_project(plan: DeployPlan, folder: Path, mode: str, places: Mapping[str
     Args:
         plan: The plan.
         folder: An existing folder.
-        mode: `survey` looks at every step, `run` brings them about, `undo` takes back what was done on hosts, `commit`
-            drops what was kept for that.
+        mode: `survey` looks at every step, `verify` also runs the sample once more where the others hold, `run` brings
+            them about, `undo` takes back what was done on hosts, `commit` drops what was kept for that.
         places: The places of the hosts where they pass files on; None where this machine sends all of them.
     """
     scripts = folder / "scripts"
@@ -127,8 +127,16 @@ def _play(plan: DeployPlan, scripts: Path, mode: str, places: Mapping[str, TreeP
     yield f"# torchferry deploy: {plan.facts.product.en}"
     spreads = mode == "run" and places is not None
     yield from _head(plan, scripts, mode, "free")  # a host does not wait for a slower one
-    if mode in ("survey", "run"):
+    if mode in ("survey", "verify", "run"):
         yield from _survey(scripts)
+    if mode == "verify" and (samples := samples_of(plan)):
+        again = [planned.step.id for planned in samples]
+        others = f"torchferry_missing | reject('match', '^copy-') | difference({yaml_text(again)})"
+        yield "    - name: others"
+        yield "      ansible.builtin.meta: end_host"
+        yield f"      when: {others} | length > 0"
+        for planned in samples:
+            yield from _step(plan, planned, scripts, mode)
     if spreads and places is not None:
         yield from _head(plan, scripts, mode, "linear")  # a level waits for the one above it
         yield from _spread(plan, places, scripts)
@@ -161,6 +169,11 @@ def _play(plan: DeployPlan, scripts: Path, mode: str, places: Mapping[str, TreeP
         names = {"STATE": state, "ENGINE": engine, "CONTAINER": plan.values["container"]}
         rows = ", ".join(f"{name}: {yaml_text(Unsafe(text))}" for name, text in names.items())
         yield f"      environment: {{{rows}}}"
+
+
+def samples_of(plan: DeployPlan) -> list[PlannedStep]:
+    """Return the steps that run a sample, which `verify` does once more: that one ran before says nothing of today."""
+    return [planned for planned in plan.planned if planned.step.stage == "sample" and planned.step.run]
 
 
 def _only_judges(planned: PlannedStep) -> bool:
@@ -237,14 +250,14 @@ def _step(plan: DeployPlan, planned: PlannedStep, scripts: Path, mode: str) -> I
     is_copy = planned.copied is not None and mode == "run"
     # a vendor's command goes on when the connection is lost; what is asked later costs more than a short step takes,
     # and an hour's installation is not asked every two seconds
-    long = bool(step.run) and planned.timeout > 300 and mode == "run" and not is_copy
+    long = bool(step.run) and planned.timeout > 300 and mode != "undo" and not is_copy
     argv = ["bash", "-s"]
     if step.in_container:
         argv = [plan.values["engine"], "exec", "-i", plan.values["container"], "bash", "-s"]
     variables: dict[str, Any] = {
         "step_id": step.id,
         "step_number": planned.number,
-        "step_mode": mode,
+        "step_mode": "again" if mode == "verify" else mode,
         "step_script": Unsafe(str(scripts / f"{step.id}.sh")),
         "step_argv": [Unsafe(word) for word in argv],
         # the lock may be waited for as long as the command may take, and then the command takes its time

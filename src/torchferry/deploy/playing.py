@@ -26,7 +26,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.deploy.engine import ansible, environment
 from torchferry.deploy.inventory import PlayOptions, hidden_texts, inventory_hosts, masked
 from torchferry.deploy.plan import DeployPlan
-from torchferry.deploy.playbook import SURVEY, TYPED, TreePlace, tree, write_project
+from torchferry.deploy.playbook import SURVEY, TYPED, TreePlace, samples_of, tree, write_project
 from torchferry.deploy.temporary import own_folder
 
 STATUSES = ("ok", "changed", "failed", "unreachable", "todo")
@@ -169,6 +169,7 @@ class _Events:
         self._seconds: dict[tuple[str, str], float] = {}
         self._hidden = hidden
         self._copies = frozenset(planned.step.id for planned in plan.planned if planned.copied is not None)
+        self._samples = frozenset(planned.step.id for planned in samples_of(plan))
         self.heard = False
         """Whether any host was heard of."""
 
@@ -222,11 +223,23 @@ class _Events:
                 lost += [
                     name for name, outcome in steps.items() if outcome.status == "todo" and name not in self._copies
                 ]
+            if mode == "verify":
+                lost += self._samples_that_did_not_run(host, steps)
             if lost:
                 text = f"TORCHFERRY lost: no answer came of {', '.join(lost)}"
                 outcome = StepOutcome(host, SURVEY, "failed", 0.0, text)
                 self._steps[host][SURVEY] = outcome
                 self._on_outcome(outcome)
+
+    def _samples_that_did_not_run(self, host: str, steps: dict[str, StepOutcome]) -> list[str]:
+        """Return the samples that no answer came of; where other steps do not hold none runs, and none counts as ok."""
+        left = [name for name in steps if name in self._samples and (host, name) not in self._seconds]
+        asked = [outcome for name, outcome in steps.items() if name not in self._copies | self._samples]
+        if all(outcome.status == "ok" for outcome in asked):
+            return left
+        text = "TORCHFERRY not run: other steps do not hold"
+        steps.update((name, StepOutcome(host, name, "todo", 0.0, text)) for name in left)
+        return []
 
     def _survey(self, host: str, text: str) -> None:
         changed: list[str] = []

@@ -49,7 +49,7 @@ class ScriptSettings:
 
 
 def step_script(step: DeployStep, settings: ScriptSettings, busy: str, timeout: int) -> str:
-    """Return the script of one step, which takes `check`, `run` or `undo` as its argument.
+    """Return the script of one step, which takes `check`, `run`, `again` or `undo` as its argument.
 
     Args:
         step: The step.

@@ -1,5 +1,5 @@
 # The frame of a step. Before it stand STEP, TIMEOUT, OK_RC, RETRIES, STATE, LOGS, and the texts SETTINGS, CHECK, RUN, UNDO, BUSY.
-# bash -s check: ends with 0 when there is nothing to do. bash -s run: brings it about. bash -s undo: takes it back.
+# bash -s check: ends with 0 when there is nothing to do. bash -s run: brings it about. bash -s again: does so although it is complete. bash -s undo: takes it back.
 # Its last line says how a run ended: "TORCHFERRY unchanged", "TORCHFERRY changed" or "TORCHFERRY failed: REASON".
 script() { # TEXT SECONDS: in a shell of its own, without input, so that a question on the terminal ends instead of waiting
   timeout -k 30 "$2" bash -c "$SETTINGS
@@ -31,7 +31,7 @@ check)
   end_of "$work/check"
   exit 1
   ;;
-run | undo)
+run | again | undo)
   mkdir -p "$STATE" "$LOGS" || failed "no folder for its state"
   exec 9> "$STATE/lock"
   # whoever ran this before may have lost the connection: its work goes on, and is waited for
@@ -53,6 +53,8 @@ if test "$1" = undo; then
   exit 0
 fi
 
+# from here on it counts as begun, and where it fails it stays so: what was complete before says nothing any more
+test "$1" != again || : > "$STATE/begun.$STEP" || failed "its state cannot be written"
 if complete; then
   echo "TORCHFERRY unchanged"
   exit 0
@@ -89,4 +91,5 @@ until complete; do
   left=$((left - 1))
   sleep 6
 done
+test "$1" != again || { echo "TORCHFERRY unchanged"; exit 0; }
 echo "TORCHFERRY changed"
