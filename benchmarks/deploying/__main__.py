@@ -176,7 +176,10 @@ class Side(NamedTuple):
 
 
 def layer(lab: Servers, folder: Path, hosts: int, pairs: int) -> None:
-    """The same play by `torchferry deploy run` and by `ansible-playbook`; then the engine's own check of each step."""
+    """The same play by `torchferry deploy run`, by `ansible-playbook`, and by `ansible-runner`; then a second run.
+
+    `ansible-runner` is the program by which torchferry has Ansible run: what that costs is not torchferry's layer.
+    """
     flow = driver_flow(lab, folder / "flow")
     plan = make_plan("gcu", read_bundle(flow.bundle), {}, StepChoice(only=(STAGE,)))
     (folder / "plain").mkdir()
@@ -184,11 +187,24 @@ def layer(lab: Servers, folder: Path, hosts: int, pairs: int) -> None:
     ansible = ["ansible-playbook", "-i", str(lab.inventory), "--forks", "25"]
     ours = Side("torchferry", flow.command("run"))
     plain = Side("ansible-playbook", [*ansible, str(project / "site.yml")], project)
+    (folder / "runner").mkdir()
+    words = [
+        "ansible-runner",
+        "run",
+        str(folder / "runner"),
+        "--quiet",
+        "--project-dir",
+        str(project),
+        "-p",
+        "site.yml",
+    ]
+    runner = Side("ansible-runner", [*words, "--inventory", str(lab.inventory), "--forks", "25"], project)
     folder_of_checks = asking_every_step(flow, folder / "checks").parent
     asking = Side("--check", [*ansible, "--check", str(folder_of_checks / "checks.yml")], folder_of_checks)
     with control_group() as group:
         Side("compiled now", flow.command("plan")).run(group, flow)
-        compare(f"{hosts} hosts: first run", ours, plain, group, flow, pairs, lambda: clean(lab, hosts))
+        for peer in (plain, runner):
+            compare(f"{hosts} hosts: first run", ours, peer, group, flow, pairs, lambda: clean(lab, hosts))
         ours.run(group, flow)
         compare(f"{hosts} hosts: second run", ours, asking, group, flow, max(1, pairs // 2))
         compare(f"{hosts} hosts: second run", ours, plain, group, flow, max(1, pairs // 2))

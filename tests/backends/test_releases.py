@@ -23,3 +23,8 @@ def test_the_newest_torch_is_taken_where_no_version_is_named() -> None:
         rows = registry.load(name).table("versions")
         every = [row.name.partition("==")[2] for row in rows if row.name.startswith("torch==")]
         assert torch_of(Target.named(name)) == max(every, key=Version)
+
+
+def test_the_torch_of_a_plugin_is_found_without_the_name_of_its_build() -> None:
+    for version, torch in (("2.1.0", "1.11.0"), ("2.1.0+torch1.11.0", "1.11.0"), ("1.3.20", "1.10.0")):
+        assert torch_of(Target.named(f"ptex@{version}")) == torch

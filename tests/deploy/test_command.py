@@ -56,6 +56,7 @@ def test_a_bundle_is_made_checked_and_planned_with(tmp_path: Path) -> None:
     [
         (("-t", "ptex@1.3.20"), 0, "ptex 1.3.20 belongs to torch==1.10.0: beside torch_gcu"),
         (("-t", "ptex", "--version", "2.1.0+torch1.11.0"), 0, "belongs to torch==1.11.0"),
+        (("-t", "ptex", "--version", "2.1.0"), 0, "ptex 2.1.0 belongs to torch==1.11.0"),
         (("-t", "ptex", "--version", "9.9"), 0, "UNKNOWN: no table says which torch belongs to ptex 9.9"),
         (("-t", "ptex@1.3.20", "--version", "9.9"), 2, "two versions of the plugin: 9.9 and 1.3.20"),
         (("-t", "ptex", "--version", "new"), 2, "`new` in target `ptex@new` is not a version"),

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from torchferry.backends.datafile import DATA, DataFile
+from torchferry.backends.tables import names_plugin
 from torchferry.backends.target import Target
 from torchferry.core.messages import Bilingual
 from torchferry.core.record import NamedTuple
@@ -122,11 +123,11 @@ def oldest_beside(target: Target, package: str) -> str:
 @lru_cache(maxsize=64)
 def torch_of(target: Target) -> str:
     """Return the torch that the target's plugin belongs to; the oldest of the table where its version is in no row."""
-    rows = [row for row in target.backend.table("versions") if row.name.startswith("torch==")]
+    rows = [row for row in target.plugin_rows() if row.name.startswith("torch==")]
     versions = [
         row.name.partition("==")[2]
         for row in rows
-        if target.version in {row.use.partition("==")[2], *row.extra.get("also", ())}
+        if target.version and names_plugin(row, target.version)
     ]
     if versions:
         return max(versions, key=release)

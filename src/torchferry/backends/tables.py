@@ -105,6 +105,24 @@ class Row(NamedTuple):
         return not ((self.since and not reached(self.since, version)) or (self.until and reached(self.until, version)))
 
 
+def plugin_versions(row: Row) -> list[str]:
+    """Return the plugin versions that a row of `versions.toml` names, the recommended one first."""
+    return list(dict.fromkeys([row.use.partition("==")[2], *row.extra.get("sdk", ()), *row.extra.get("also", ())]))
+
+
+def names_plugin(row: Row, version: str) -> bool:
+    """Whether a row of `versions.toml` names a plugin version.
+
+    What follows `+` names a build, and counts where both sides have it: a plugin often says its version without.
+    """
+    public, _, build = version.partition("+")
+    for plugin in plugin_versions(row):
+        stated, _, wanted = plugin.partition("+")
+        if public == stated and (not build or not wanted or build == wanted):
+            return True
+    return False
+
+
 def newest_not_newer(versions: Sequence[str], version: str) -> str:
     """Return the newest of some versions, oldest first, that is not newer than `version`; else the oldest."""
     from packaging.version import Version  # imported late, as below

@@ -45,19 +45,24 @@ class Target:
         """
         if self.version:
             return self
-        from packaging.utils import canonicalize_name  # imported late, as below
-        from packaging.version import Version
+        from packaging.version import Version  # imported late, as below
 
         wanted = Version(version).release
         plugins: dict[tuple[int, ...], str] = {}  # by release of torch, and by its first two numbers
-        for row in self.backend.table("versions"):
-            distribution, _, plugin = row.use.partition("==")
-            if canonicalize_name(distribution) == canonicalize_name(self.backend.PLUGIN):
-                release = Version(row.name.partition("==")[2]).release
-                plugins.setdefault(release, plugin)
-                plugins.setdefault(release[:2], plugin)
+        for row in self.plugin_rows():
+            release, plugin = Version(row.name.partition("==")[2]).release, row.use.partition("==")[2]
+            plugins.setdefault(release, plugin)
+            plugins.setdefault(release[:2], plugin)
         fitting = plugins.get(wanted, plugins.get(wanted[:2]))
         return self if fitting is None else type(self)(self.backend, fitting)
+
+    def plugin_rows(self) -> list[Row]:
+        """Return the rows of `versions.toml` that are about the plugin, not about what is installed beside it."""
+        from packaging.utils import canonicalize_name  # imported late, as below
+
+        name = canonicalize_name(self.backend.PLUGIN)
+        rows = self.backend.table("versions")
+        return [row for row in rows if canonicalize_name(row.use.partition("==")[0]) == name]
 
     def for_installed_torch(self) -> Target:
         """Return this target, at the plugin version for the torch of this environment; see `for_torch`."""

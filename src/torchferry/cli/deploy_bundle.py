@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from torchferry.backends import registry
 from torchferry.backends.deployment import Deployment
+from torchferry.backends.tables import names_plugin
+from torchferry.backends.target import Target
 from torchferry.cli.completion import target_option
 from torchferry.cli.deploy_options import assignments, target_and_version, with_version
 from torchferry.cli.writing import creatable
@@ -118,10 +119,10 @@ def command(
 
 def _belonging(target: str, version: str) -> Message:
     """Return which torch belongs to a version of the plugin, as the vendor's table says."""
-    backend = registry.load(target)
-    plugin = f"{backend.PLUGIN} {version}"
-    for row in sorted(backend.table("versions"), key=lambda row: row.status == "unknown"):
-        if version in (row.use.partition("==")[2], *row.extra.get("also", ())):
+    wanted = Target.named(target)
+    plugin = f"{wanted.backend.PLUGIN} {version}"
+    for row in sorted(wanted.plugin_rows(), key=lambda row: row.status == "unknown"):
+        if names_plugin(row, version):
             return say("{plugin} belongs to {torch}: {note}", plugin=plugin, torch=row.name, note=row.remark or "-")
     return say("UNKNOWN: no table says which torch belongs to {plugin}; `verify` compares the version", plugin=plugin)
 

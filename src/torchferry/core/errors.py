@@ -36,7 +36,7 @@ def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UsageError:
     """Build the error for an unknown name, with the nearest known one: ``unknown target `nppu```."""
     import difflib  # imported late: most runs have no wrong name
 
-    names = sorted(choices)
+    names = sorted(set(choices))
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     listed = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
     advice = say("known: {names}", names=listed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from torchferry.backends.tables import Row
+from torchferry.backends.tables import Row, names_plugin, plugin_versions
 from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
@@ -39,7 +39,7 @@ def _installed(context: CheckContext) -> dict[str, str]:
 
 def _judged(context: CheckContext, torch: str, name: str, version: str, rows: Sequence[Row]) -> Result:
     of_torch = [row for row in rows if row.name == f"torch=={torch}"]
-    row = next((row for row in of_torch if _has(row, version)), None)
+    row = next((row for row in of_torch if names_plugin(row, version)), None)
     values = {"torch": torch, "name": name, "version": version}
     if row is not None and row.status == "unknown":
         return unknown(
@@ -49,7 +49,7 @@ def _judged(context: CheckContext, torch: str, name: str, version: str, rows: Se
         )
     if row is not None:
         return passed(say("torch {torch} and {name} {version} belong together", **values), source=row.source)
-    owner = next((other for other in rows if other.status != "unknown" and _has(other, version)), None)
+    owner = next((other for other in rows if other.status != "unknown" and names_plugin(other, version)), None)
     if owner is not None:
         return failed(
             say(
@@ -68,7 +68,7 @@ def _judged(context: CheckContext, torch: str, name: str, version: str, rows: Se
             *install_commands(context),
         )
     first = next((row for row in of_torch if row.status != "unknown"), of_torch[0])
-    values["wanted"] = ", ".join(dict.fromkeys(plugin for row in of_torch for plugin in _plugins(row)))
+    values["wanted"] = ", ".join(dict.fromkeys(plugin for row in of_torch for plugin in plugin_versions(row)))
     if _foreign(torch, version, rows):
         return failed(
             say("{name} {version} is installed, but torch {torch} needs {wanted}", **values),
@@ -86,21 +86,6 @@ def _judged(context: CheckContext, torch: str, name: str, version: str, rows: Se
 
 def _distribution(row: Row) -> str:
     return row.use.partition("==")[0]
-
-
-def _plugins(row: Row) -> list[str]:
-    """Return the plugin versions that a row names, the recommended one first."""
-    return list(dict.fromkeys([row.use.partition("==")[2], *row.extra.get("sdk", {}), *row.extra.get("also", ())]))
-
-
-def _has(row: Row, version: str) -> bool:
-    """Whether a row names a version. What follows `+` names a build, and counts where both sides have it."""
-    public, _, build = version.partition("+")
-    for plugin in _plugins(row):
-        stated, _, wanted = plugin.partition("+")
-        if public == stated and (not build or not wanted or build == wanted):
-            return True
-    return False
 
 
 def _foreign(torch: str, version: str, rows: Sequence[Row]) -> bool:
