@@ -144,6 +144,7 @@ OUTPUTS = [
     ),
     ("gcu", "survey", "TORCHFERRY lost: no answer came of driver, image", "did not arrive", "TMPDIR"),
     ("ptex", "sample", "TORCHFERRY not run: other steps do not hold", "was not run again", "deploy run"),
+    ("gcu", "copy-installer", "another copy of this file is on its way, and does not get on", "none of it", "goes on"),
     ("musa", "tools", "missing program: flock", "lacks flock", "util-linux"),
     ("sdaa", "driver", "TORCHFERRY failed: time limit of 1800 seconds", "time limit", "--timeout"),
     ("sdaa", "driver", "TORCHFERRY locked", "another installation", "wait"),

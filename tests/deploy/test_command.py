@@ -14,9 +14,10 @@ import pytest
 from torchferry.core.errors import TorchferryError
 from torchferry.core.importable import is_importable
 from torchferry.deploy.inventory import PlayOptions, hidden_texts
-from torchferry.deploy.plan import make_plan
+from torchferry.deploy.plan import make_plan, project_folder
 from torchferry.deploy.playing import HostOutcome, StepOutcome, _Events
 from torchferry.deploy.records import EventLog, RunRecord, read_records, record_file, write_record
+from torchferry.deploy.report import table_lines
 
 
 def run(folder: Path, *words: str) -> tuple[int, str, str]:
@@ -133,6 +134,8 @@ def test_an_answer_that_got_lost_is_a_failure() -> None:
         failed = events.outcomes()["node"].failed
         assert failed is not None
         assert unknown in failed.output, mode
+        heads, row, *_ = table_lines(make_plan("gcu", None, {}), {"silent": events.outcomes()["silent"]}, "en")
+        assert (heads.split()[0], row.split()) == ("survey", ["silent", "x"]), "it is seen where nothing is known"
 
 
 def test_a_sample_counts_where_it_ran_again_and_nowhere_else() -> None:
@@ -158,6 +161,23 @@ def test_a_sample_counts_where_it_ran_again_and_nowhere_else() -> None:
         "lost": ("ok", "survey"),
     }
     assert "no answer came of sample" in hosts["lost"].steps["survey"].output
+
+
+def test_a_copy_that_another_began_first_is_looked_at_again(tmp_path: Path) -> None:
+    """Two runs may both find nothing of a file before either sends: the second must not fail, and not send twice."""
+    whole = bytes(range(256)) * 4096
+    (tmp_path / "file").write_bytes(whole)
+    early = tmp_path / "early"  # answers the first look as it was before the other one began
+    early.write_text('#!/bin/sh\ntest -e "$0.asked" || { : > "$0.asked"; echo 0; exit 0; }\nexec sh -c "$1"\n', "utf-8")
+    early.chmod(0o755)
+    for there in (len(whole), 1000):
+        (tmp_path / "part").write_bytes(whole[:there])
+        (tmp_path / "early.asked").unlink(missing_ok=True)
+        command = ["bash", *map(str, (project_folder() / "send.sh", tmp_path / "file", tmp_path / "part", early))]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == f"sent {len(whole) - there} of {len(whole)} bytes, from byte {there}\n"
+        assert (tmp_path / "part").read_bytes() == whole
 
 
 def test_steps_are_said_as_they_end_to_a_file_or_a_pipe_that_is_read(tmp_path: Path) -> None:

@@ -124,11 +124,7 @@ def oldest_beside(target: Target, package: str) -> str:
 def torch_of(target: Target) -> str:
     """Return the torch that the target's plugin belongs to; the oldest of the table where its version is in no row."""
     rows = [row for row in target.plugin_rows() if row.name.startswith("torch==")]
-    versions = [
-        row.name.partition("==")[2]
-        for row in rows
-        if target.version and names_plugin(row, target.version)
-    ]
+    versions = [row.name.partition("==")[2] for row in rows if target.version and names_plugin(row, target.version)]
     if versions:
         return max(versions, key=release)
     every = sorted((row.name.partition("==")[2] for row in rows), key=release)

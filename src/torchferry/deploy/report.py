@@ -10,7 +10,7 @@ from torchferry.backends.deployment import STAGES
 from torchferry.core.messages import Message, display_width, say, say_plural, translatable
 from torchferry.deploy.hints import explain
 from torchferry.deploy.plan import LOGS, DeployPlan, PlannedStep
-from torchferry.deploy.playbook import TreePlace
+from torchferry.deploy.playbook import SURVEY, TreePlace
 from torchferry.deploy.playing import HostOutcome, StepOutcome
 from torchferry.deploy.records import RunRecord, outcome_row
 
@@ -100,6 +100,8 @@ def _step_lines(plan: DeployPlan, planned: PlannedStep, lang: str) -> Iterator[s
 def table_lines(plan: DeployPlan, hosts: Mapping[str, HostOutcome], lang: str) -> Iterator[str]:
     """Yield the hosts by stages."""
     stages = [stage for stage in STAGES if any(planned.step.stage == stage for planned in plan.planned)]
+    if any(SURVEY in host.steps for host in hosts.values()):  # a host that could not be looked at has nothing else
+        stages.insert(0, SURVEY)
     width = max(map(display_width, [*hosts, "-"]))
     yield " " * width + "  " + " ".join(stages)
     for name, host in hosts.items():
@@ -109,12 +111,9 @@ def table_lines(plan: DeployPlan, hosts: Mapping[str, HostOutcome], lang: str) -
 
 
 def stage_status(plan: DeployPlan, host: HostOutcome, stage: str) -> str:
-    """Return the worst status of a stage's steps on a host; empty where none of them is known."""
-    return worst(
-        host.steps[planned.step.id].status
-        for planned in plan.planned
-        if planned.step.stage == stage and planned.step.id in host.steps
-    )
+    """Return the worst status of a stage's steps on a host, or of its survey; empty where none of them is known."""
+    names = [planned.step.id for planned in plan.planned if planned.step.stage == stage]
+    return worst(host.steps[name].status for name in names or [stage] if name in host.steps)
 
 
 def worst(statuses: Iterable[str]) -> str:
@@ -128,6 +127,8 @@ def failure_lines(plan: DeployPlan, outcome: StepOutcome, lang: str) -> Iterator
     # a record is read without the plan that it was made with
     step = planned.step if planned else next((each for each in plan.facts.steps if each.id == outcome.step), None)
     title = step.title.render(lang) if step else outcome.step
+    if outcome.step == SURVEY:
+        title = say("look at what the host has").render(lang)
     yield say("{host}: {step} failed: {title}", host=outcome.host, step=outcome.step, title=title).render(lang)
     for line in outcome.output.strip().splitlines()[-12:]:
         yield f"    {line if len(line) <= _WIDEST else '...' + line[-_WIDEST:]}"

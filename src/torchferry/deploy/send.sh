@@ -36,18 +36,24 @@ look="test ! -e '$part' || {
   done
   stat -c %s '$part' 2>/dev/null || echo gone
 }"
-begin=$(on_host "$look" </dev/null) || exit 1
-if test "$begin" = gone; then
-  echo "another run has sent it"
-  exit 0
-fi
-begin=${begin:-0}
-if test "$begin" -gt "$size"; then
-  on_host "rm -f '$part'" </dev/null || exit 1
-  begin=0
-fi
-if test "$begin" -lt "$size"; then
-  only="{ flock -n 9 && test \"\$(stat -c %s '$part')\" = $begin; } || { echo 'another copy of this file is on its way' >&2; exit 1; }"
-  tail -c "+$((begin + 1))" "$file" | on_host "exec 9>> '$part'; $only; cat >&9" || exit 1
-fi
+while true; do
+  begin=$(on_host "$look" </dev/null) || exit 1
+  if test "$begin" = gone; then
+    echo "another run has sent it"
+    exit 0
+  fi
+  begin=${begin:-0}
+  if test "$begin" -gt "$size"; then
+    on_host "rm -f '$part'" </dev/null || exit 1
+    begin=0
+  fi
+  test "$begin" -lt "$size" || break
+  # two may have looked before either began: who comes second looks again, and waits
+  only="{ flock -n 9 && test \"\$(stat -c %s '$part')\" = $begin; } || exit 75"
+  tail -c "+$((begin + 1))" "$file" | on_host "exec 9>> '$part'; $only; cat >&9"
+  ended=("${PIPESTATUS[@]}")
+  test "${ended[1]}" != 75 || continue
+  test "${ended[*]}" = "0 0" || exit 1
+  break
+done
 echo "sent $((size - begin)) of $size bytes, from byte $begin"
