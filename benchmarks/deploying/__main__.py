@@ -1,6 +1,6 @@
 """What torchferry's layer costs over Ansible alone, a second run that changes nothing, and a copy that was cut off.
 
-    python -m benchmarks.deploying [--hosts 16] [--pairs 10] [--megabytes 512] [--parts 5]
+    python -m benchmarks.deploying [--hosts 16] [--pairs 10] [--megabytes 512] [--parts 5] [--flows 3]
 
 Needs root and the systems of `make lab-roots`, as `make test-deploy` does. The servers are namespaces of this machine
 and their installer is a stand-in, so what is measured is the controller: processor time of all its processes, and bytes
@@ -32,7 +32,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from benchmarks.measure import cost
-from tests.deploy.lab.flows import Flow
+from tests.deploy.lab.flows import Flow, t20_flow
 from tests.deploy.lab.packages import HERE
 from tests.deploy.lab.servers import Servers, reason_to_skip
 from torchferry.deploy.bundle import read_bundle, write_bundle
@@ -204,24 +204,61 @@ def layer(lab: Servers, folder: Path, hosts: int, pairs: int) -> None:
     with control_group() as group:
         Side("compiled now", flow.command("plan")).run(group, flow)
         for peer in (plain, runner):
-            compare(f"{hosts} hosts: first run", ours, peer, group, flow, pairs, lambda: clean(lab, hosts))
+            rows = [(ours, peer)] * pairs
+            compare(f"{hosts} hosts: first run", rows, group, flow, lambda: clean(lab, hosts))
         ours.run(group, flow)
-        compare(f"{hosts} hosts: second run", ours, asking, group, flow, max(1, pairs // 2))
-        compare(f"{hosts} hosts: second run", ours, plain, group, flow, max(1, pairs // 2))
+        for peer in (asking, plain):
+            compare(f"{hosts} hosts: second run", [(ours, peer)] * max(1, pairs // 2), group, flow)
+
+
+def whole_flow(folder: Path, pairs: int) -> None:
+    """The manual's flow for the T20 from its first step to its last, on a server for each run that has nothing yet.
+
+    A container engine works on the servers, which are of this machine: of the seconds that pass, most are theirs.
+    """
+    lab = Servers(folder / "lab", 100)
+    try:
+        for number in range(pairs):
+            lab.add(f"ours{number}")
+            lab.add(f"plain{number}")
+        lab.wait()
+        flow = t20_flow(lab, folder / "t20")
+        (folder / "project").mkdir()
+        plan = make_plan("ptex", read_bundle(flow.bundle), {}, StepChoice())
+        project = write_project(plan, folder / "project", "run").parent
+        plain = ["ansible-playbook", "-i", str(lab.inventory), str(project / "site.yml")]
+
+        rows = [
+            (
+                Side("torchferry", flow.command("run", "--limit", f"ours{number}")),
+                Side("ansible-playbook", [*plain, "--limit", f"plain{number}"], project),
+            )
+            for number in range(pairs)
+        ]
+        with control_group() as group:
+            compare("the T20's flow on one host", rows, group, flow)
+    finally:
+        lab.close()
 
 
 def compare(
     title: str,
-    ours: Side,
-    peer: Side,
+    pairs: Sequence[tuple[Side, Side]],
     group: ControlGroup,
     flow: Flow,
-    pairs: int,
     afterwards: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run both sides in turn and print each pair, then what they come to."""
+    """Run both sides in turn and print each pair, then what they come to.
+
+    Args:
+        title: What is measured.
+        pairs: Both sides of each, torchferry's first.
+        group: What counts.
+        flow: Whose environment they have.
+        afterwards: What puts the servers back after each run.
+    """
     rows: list[tuple[RunCost, RunCost]] = []
-    for number in range(pairs):
+    for number, (ours, peer) in enumerate(pairs):
         costs: dict[str, RunCost] = {}
         for side in (ours, peer) if number % 2 else (peer, ours):
             costs[side.name] = side.run(group, flow)
@@ -233,7 +270,7 @@ def compare(
         ratios = [one / other for one, other in zip(mine, others, strict=True)]
         print(
             f"{title}, {what} seconds: {ours.name} {statistics.median(mine):.2f}, "
-            f"{peer.name} {statistics.median(others):.2f}; ratio of {pairs} pairs {statistics.median(ratios):.3f} "
+            f"{peer.name} {statistics.median(others):.2f}; ratio of {len(pairs)} pairs {statistics.median(ratios):.3f} "
             f"({min(ratios):.3f}-{max(ratios):.3f}), of the sums {sum(mine) / sum(others):.3f}",
             flush=True,
         )
@@ -329,6 +366,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--megabytes", type=int, default=512)
     parser.add_argument("--parts", type=int, default=5)
+    parser.add_argument("--flows", type=int, default=3)
     asked = parser.parse_args()
     if reason := reason_to_skip():
         print(f"skipped: {reason}")
@@ -343,6 +381,9 @@ def main() -> None:
             parts(lab, Path(name), asked.hosts, asked.parts)
         if asked.megabytes:
             resumed_copy(lab, Path(name), asked.megabytes)
+    if asked.flows:
+        with tempfile.TemporaryDirectory(prefix="torchferry-bench-") as name:
+            whole_flow(Path(name), asked.flows)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ def environment(configuration: Path = CONFIGURATION) -> dict[str, str]:
         del variables[name]  # what a shell sets for other playbooks
     variables["ANSIBLE_CONFIG"] = str(configuration)
     variables["ANSIBLE_HOST_KEY_CHECKING"] = "True"  # ansible-runner turns it off where nobody says anything
+    variables["ANSIBLE_NOCOLOR"] = "True"  # it has a terminal of ansible-runner's, which nobody looks at
     return variables
 
 
