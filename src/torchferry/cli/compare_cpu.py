@@ -17,7 +17,7 @@ from torchferry.numerics.report import compare as summary
 from torchferry.numerics.report.compare import NAMES, SOURCES
 from torchferry.rehearsal.config import note_verdict
 
-TOOL = "compare"
+_TOOL = "torchferry.numerics.process_tools:begin_compare"
 
 
 @click.command("cpu", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -112,7 +112,7 @@ def command(
         "lang": lang,
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-compare-", ignore_cleanup_errors=True) as name:
-        outcome = run(list(command), ToolSettings(TOOL, options, ranks, check_ranks), Path(name))
+        outcome = run(list(command), ToolSettings(_TOOL, options, ranks, check_ranks), Path(name))
     require_examined(outcome)
     ranks_differ = tell_agreement(outcome, lang)
     document = summary.document(outcome, standard, SOURCES.get(standard, ""), list(command))

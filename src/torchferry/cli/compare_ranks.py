@@ -12,7 +12,7 @@ import click
 from torchferry.cli.examination import command_argument, lang_option, rank_answer, rank_lines, ranks_differ
 from torchferry.core import exitcodes
 from torchferry.core.messages import language
-from torchferry.numerics.framework.launcher import ToolSettings, require_examined, run
+from torchferry.numerics.framework.launcher import RANK_TOOL, ToolSettings, require_examined, run
 
 
 @click.command("ranks", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -38,7 +38,7 @@ def command(every: int, timeout: float, output_format: str, lang: str | None, co
     lang = lang or language()
     options = {"every": every, "timeout": timeout}
     with tempfile.TemporaryDirectory(prefix="torchferry-ranks-", ignore_cleanup_errors=True) as name:
-        outcome = run(list(command), ToolSettings("ranks", options), Path(name))
+        outcome = run(list(command), ToolSettings(RANK_TOOL, options), Path(name))
     require_examined(outcome)
     if output_format == "json":
         click.echo(json.dumps(rank_answer(outcome), indent=2, ensure_ascii=False))

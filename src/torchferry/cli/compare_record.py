@@ -21,6 +21,8 @@ from torchferry.rehearsal.config import note_verdict
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
+_TOOL = "torchferry.numerics.process_tools:begin_record"
+
 
 @click.command("record", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option(
@@ -98,7 +100,7 @@ def command(
         "perturb": perturb,
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-record-", ignore_cleanup_errors=True) as session:
-        settings = ToolSettings("record", options, (*ranks, *_ranks(rank_list)), check_ranks)
+        settings = ToolSettings(_TOOL, options, (*ranks, *_ranks(rank_list)), check_ranks)
         outcome = run(list(command), settings, Path(session))
         require_examined(outcome)
     ranks_differ = tell_agreement(outcome, lang)

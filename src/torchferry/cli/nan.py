@@ -17,6 +17,8 @@ from torchferry.numerics.framework.launcher import ToolSettings, require_examine
 from torchferry.numerics.report.nan import document, failed, lines, nothing_ran, table
 from torchferry.rehearsal.config import note_verdict
 
+_TOOL = "torchferry.numerics.process_tools:begin_nan"
+
 
 @click.command("nan", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option(
@@ -65,7 +67,7 @@ def command(
         "output_dir": str(dump.absolute()) if dump is not None else "",
     }
     with tempfile.TemporaryDirectory(prefix="torchferry-nan-", ignore_cleanup_errors=True) as name:
-        outcome = run(list(command), ToolSettings("nan", options, ranks, check_ranks), Path(name))
+        outcome = run(list(command), ToolSettings(_TOOL, options, ranks, check_ranks), Path(name))
     require_examined(outcome)
     ranks_differ = tell_agreement(outcome, lang)
     result = document(outcome, command, level)

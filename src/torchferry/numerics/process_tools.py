@@ -86,12 +86,3 @@ def begin_ranks(options: dict[str, Any], folder: Path) -> ProcessTool:
         return {"ranks": watch.document()}
 
     return _ProcessTool(end)
-
-
-BEGIN: dict[str, Callable[[dict[str, Any], Path], ProcessTool]] = {
-    "nan": begin_nan,
-    "compare": begin_compare,
-    "record": begin_record,
-    "ranks": begin_ranks,
-}
-"""The tools by the name that `ToolSettings` has."""

@@ -32,13 +32,17 @@ FOLDER = "TORCHFERRY_NUMERICS"
 
 SETTINGS = "settings.json"
 
+RANK_TOOL = "torchferry.numerics.process_tools:begin_ranks"
+"""Compares the ranks of a command with each other; it can go beside another tool."""
+
 
 @dataclass(frozen=True)
 class ToolSettings:
     """Which tool examines a command, and how.
 
     Attributes:
-        tool: Which of `process_tools.BEGIN` begins in the processes, or `package.module:function` of another package.
+        tool: What begins in the processes, by its name: `package.module:function`. It gets the options and the folder,
+            and returns a `ProcessTool`. Only they import it: it needs torch.
         options: What the tool was asked for: values that JSON has.
         ranks: The only ranks that are examined; all where it is empty.
         check_ranks: Ask each so many steps whether the ranks agree, on all of them; 0 for never.
@@ -190,7 +194,7 @@ def autoload() -> None:
     try:
         settings = ToolSettings.read(folder)
         # this rank answers the others also where it is not examined itself
-        watch = _begin("ranks", {"every": settings.check_ranks}, folder) if settings.check_ranks else None
+        watch = _begin(RANK_TOOL, {"every": settings.check_ranks}, folder) if settings.check_ranks else None
         if not is_selected_rank(settings.ranks or None):
             return
         begun = folder / f"begun-{os.getpid()}.json"
@@ -259,17 +263,10 @@ def _require_torch() -> None:
 
 
 def _begin(name: str, options: dict[str, Any], folder: Path) -> ProcessTool:
-    """Begin a tool. `process_tools` stands above this module and imports torch, so it is imported here by its name.
-
-    So is the tool of another package, which is named `package.module:function`.
-    """
-    tools: dict[str, Callable[[dict[str, Any], Path], ProcessTool]]
+    """Begin the tool of a name."""
     module, _, function = name.partition(":")
-    if function:
-        begin: Callable[[dict[str, Any], Path], ProcessTool] = getattr(importlib.import_module(module), function)
-        return begin(options, folder)
-    tools = importlib.import_module("torchferry.numerics.process_tools").BEGIN
-    return tools[name](options, folder)
+    begin: Callable[[dict[str, Any], Path], ProcessTool] = getattr(importlib.import_module(module), function)
+    return begin(options, folder)
 
 
 def note_found(folder: Path, document: dict[str, Any]) -> None:
