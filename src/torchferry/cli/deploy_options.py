@@ -123,7 +123,7 @@ class DeployChoices:
         usual = records.usual_seconds(records.read_records(self.record)) if self.record.exists() else {}
         begun = records.now()
         events = records.EventLog(self.events, action, self.plan.target)
-        with DeployProgress(self.plan, usual, self.lang, lambda line: click.echo(line, err=True)) as progress:
+        with DeployProgress(self.plan, usual, self.lang, lambda line: click.echo(line, err=True), mode) as progress:
 
             def take(outcome: playing.StepOutcome) -> None:
                 events.step(outcome)

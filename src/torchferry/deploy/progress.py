@@ -25,10 +25,13 @@ class DeployProgress:
         usual: Seconds that steps took in earlier runs, from which the time that is left is estimated.
         lang: The language.
         tell: Takes a line; it goes to standard error.
+        mode: The mode of the playbook: in `verify` a step that has seconds ran again and passed.
     """
 
-    def __init__(self, plan: DeployPlan, usual: Mapping[str, float], lang: str, tell: Callable[[str], None]) -> None:
-        self._plan, self._usual, self._lang, self._tell = plan, usual, lang, tell
+    def __init__(
+        self, plan: DeployPlan, usual: Mapping[str, float], lang: str, tell: Callable[[str], None], mode: str
+    ) -> None:
+        self._plan, self._usual, self._lang, self._tell, self._mode = plan, usual, lang, tell, mode
         self._hosts: dict[str, dict[str, StepOutcome]] = {}
         self._begun = time.monotonic()
         self._live: Live | None = None
@@ -54,8 +57,9 @@ class DeployProgress:
         if self._live is not None:
             self._live.update(self._table())
         elif outcome.seconds or outcome.status in ("failed", "unreachable"):
-            status = status_text(outcome.status).render(self._lang)
-            self._tell(f"{outcome.host}  {outcome.step}: {status} ({outcome.seconds:.0f} s)")
+            ran_again = self._mode == "verify" and outcome.status == "ok"
+            status = say("passed") if ran_again else status_text(outcome.status)
+            self._tell(f"{outcome.host}  {outcome.step}: {status.render(self._lang)} ({outcome.seconds:.0f} s)")
 
     def _table(self) -> Any:
         from rich.text import Text
