@@ -13,6 +13,26 @@ from torchferry.core.errors import TorchferryError
 SITE = Path(__file__).with_name("site")
 """Holds a `sitecustomize` that calls our entry points for torch where torch does not do it itself: before 2.5."""
 
+ABSENT = "TORCHFERRY_TORCH_ABSENT"
+"""Set for the processes of a command: the file into which one that looks for torch and has none writes its Python."""
+
+
+def without_torch(folder: Path) -> dict[str, str]:
+    """Return the variable by which the processes of a command say that they have no torch; SITE is on their path.
+
+    Args:
+        folder: Of the command, ours alone.
+    """
+    return {ABSENT: str(folder.absolute() / "without-torch")}
+
+
+def python_without_torch(folder: Path) -> str:
+    """Return the Python of a process that looked for torch and has none; empty where there was no such process."""
+    try:
+        return (folder / "without-torch").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
 
 def search_path(*folders: Path) -> str:
     """Return PYTHONPATH with folders in front that hold an entry point for torch, each with its metadata."""

@@ -59,7 +59,9 @@ class _TorchFinder:
             spec = importing.find_spec(name)
         finally:
             self._searching = False
-        if spec is not None and spec.loader is not None:
+        if spec is None:
+            _say_absent()
+        elif spec.loader is not None:
             self._follow(spec.loader)
         return spec
 
@@ -73,6 +75,14 @@ class _TorchFinder:
 
         with contextlib.suppress(AttributeError):  # not a loader of files
             loader.exec_module = exec_module
+
+
+def _say_absent() -> None:
+    """Tell the command that started this process that its Python has no torch: nothing of ours begins in it."""
+    path = os.environ.get("TORCHFERRY_TORCH_ABSENT", "")
+    if path:
+        with contextlib.suppress(OSError), open(path, "w", encoding="utf-8") as file:
+            file.write(sys.executable)
 
 
 def _run_hidden() -> None:
