@@ -26,6 +26,7 @@ COMMANDS = {
         0,
         "NOTHING WAS REHEARSED: torch is not installed in {python}",
     ),
+    "rehearse -t npu -- torchrun train.py": (2, "there is no command `torchrun`, which comes with torch"),
     "run -t npu -- python train.py": (1, "NOTHING WAS REDIRECTED: torch is not installed in {python}"),
     "compare -- python train.py": (2, EXAMINED),
     "compare record -o record -- python train.py": (2, EXAMINED),
