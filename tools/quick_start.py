@@ -60,7 +60,7 @@ WORDS = {
         "`torchferry migrate` makes of them for {target}, and what they print on the simulated card. A rehearsal "
         "proves that code is right for the API. It says nothing about speed or accuracy on the card.",
         "`examples/quick-start` 里有九个为 CUDA 写的小程序。本页展示 `torchferry migrate` 为{target}把它们改成什么，"
-        "以及它们在模拟卡上打印什么。预演证明代码对 API 是正确的，不说明卡上的速度或精度。",
+        "以及它们在模拟卡上打印什么。演练证明代码对 API 是正确的，不说明卡上的速度或精度。",
     ),
     "torchferry": Bilingual("# in a checkout of torchferry", "# 在检出的 torchferry 仓库中"),
     "torch": Bilingual(
