@@ -267,7 +267,7 @@ vim.cmd("quitall!")
 """
 
 
-@pytest.mark.skipif(shutil.which("nvim") is None, reason="there is no nvim, an editor that works without a screen")
+@pytest.mark.skipif(shutil.which("nvim") is None, reason="nvim is not installed, an editor without a screen")
 def test_an_editor_without_a_screen(tmp_path: Path) -> None:
     project = Path(shutil.copytree(EXAMPLE, tmp_path / "project"))
     reference = Path(shutil.copytree(EXAMPLE, tmp_path / "reference"))
