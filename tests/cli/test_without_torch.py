@@ -102,6 +102,27 @@ def test_each_command_says_how_torch_is_installed(scripts: Path, command: str, t
     assert [line for line in printed.splitlines() if line.startswith('  File "') and "train.py" not in line] == []
 
 
+TOO_OLD = {
+    "rehearse -t npu": "NOTHING WAS REHEARSED: it could not begin, for the reason above",
+    "nan": "NOTHING WAS EXAMINED: the tool could not begin, for the reason above",
+    "run -t npu": "a process of the command was not redirected, for the reason above",
+}
+
+
+@pytest.mark.parametrize("command", TOO_OLD)
+def test_what_refused_to_begin_is_not_said_to_have_been_absent(scripts: Path, command: str, tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text('__version__ = "2.0.1"\n')
+    (tmp_path / "train.py").write_text("import torch\n")
+    words = [str(scripts / "torchferry"), *command.split(), "--", "python", "train.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "torch 2.0.1 in " in done.stderr
+    assert TOO_OLD[command] in done.stderr
+    assert "never loaded" not in done.stderr
+    assert "no process" not in done.stderr
+
+
 def test_the_version_that_is_named_is_the_one_of_the_suite() -> None:
     project = Path(__file__).parents[2] / "pyproject.toml"
     assert f'"torch=={supported_torch.USUAL}"' in project.read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from torchferry.core.command import run_logged
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say
 from torchferry.core.torch_start import SITE as TORCH_SITE
-from torchferry.core.torch_start import python_without_torch, without_torch
+from torchferry.core.torch_start import noting, python_without_torch
 from torchferry.numerics.framework import launcher
 from torchferry.numerics.framework.launcher import ToolSettings
 from torchferry.rehearsal import site
@@ -161,7 +161,7 @@ def run(
     begun, clock = datetime.now(timezone.utc), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="torchferry-accept-", ignore_cleanup_errors=True) as temporary:
         session, tool = Path(temporary, "rehearsal"), Path(temporary, "tool")
-        environment = {**_environment(session, tool, rehearsal, watched), **without_torch(Path(temporary))}
+        environment = {**_environment(session, tool, rehearsal, watched), **noting(Path(temporary))}
         heard = _Log(log)
         problem: Message | None = None
         code: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -13,25 +14,33 @@ from torchferry.core.errors import TorchferryError
 SITE = Path(__file__).with_name("site")
 """Holds a `sitecustomize` that calls our entry points for torch where torch does not do it itself: before 2.5."""
 
-ABSENT = "TORCHFERRY_TORCH_ABSENT"
-"""Set for the processes of a command: the file into which one that looks for torch and has none writes its Python."""
+NOTES = "TORCHFERRY_COMMAND_NOTES"
+"""Set for the processes of a command: the folder where they note why nothing of ours began in them."""
+
+_WITHOUT_TORCH = "without-torch"  # core/site writes it, in any Python
+_REFUSED = "refused"
 
 
-def without_torch(folder: Path) -> dict[str, str]:
-    """Return the variable by which the processes of a command say that they have no torch; SITE is on their path.
+def noting(folder: Path) -> dict[str, str]:
+    """Return the variable by which the processes of a command say why nothing of ours began; SITE is on their path.
 
     Args:
         folder: Of the command, ours alone.
     """
-    return {ABSENT: str(folder.absolute() / "without-torch")}
+    return {NOTES: str(folder.absolute())}
 
 
 def python_without_torch(folder: Path) -> str:
     """Return the Python of a process that looked for torch and has none; empty where there was no such process."""
     try:
-        return (folder / "without-torch").read_text(encoding="utf-8")
+        return (folder / _WITHOUT_TORCH).read_text(encoding="utf-8")
     except OSError:
         return ""
+
+
+def was_refused(folder: Path) -> bool:
+    """Whether `or_end` ended a process of the command."""
+    return (folder / _REFUSED).exists()
 
 
 def search_path(*folders: Path) -> str:
@@ -45,4 +54,7 @@ def or_end(step: Callable[[], object]) -> None:
         step()
     except TorchferryError as error:
         print("torchferry: " + "\n  ".join(error.lines()), file=sys.stderr, flush=True)
+        if folder := os.environ.get(NOTES, ""):
+            with contextlib.suppress(OSError):
+                Path(folder, _REFUSED).touch()
         raise SystemExit(exitcodes.ERROR) from None

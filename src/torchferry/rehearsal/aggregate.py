@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchferry.core.torch_start import python_without_torch
+from torchferry.core.torch_start import python_without_torch, was_refused
 from torchferry.rehearsal.event_kinds import FAILS_ON_CARD
 
 
@@ -58,6 +58,7 @@ class Aggregate:
         imported: Modules that a process imported, by their first names; compiled ones by their whole names.
         torch: The version of torch; several processes may have several.
         without_torch: The Python of a process that looked for torch and has none.
+        refused: Whether a process could not begin the rehearsal and said why.
     """
 
     processes: int
@@ -71,6 +72,7 @@ class Aggregate:
     imported: frozenset[str] = frozenset()
     torch: str = ""
     without_torch: str = ""
+    refused: bool = False
 
     def of(self, *kinds: str) -> list[EventSum]:
         """Return the events of some kinds."""
@@ -132,6 +134,7 @@ def collect(folder: Path) -> Aggregate:
         imported=frozenset(name for document in documents.values() for name in document.get("imported", ())),
         torch=", ".join(sorted({str(document["torch"]) for document in documents.values() if "torch" in document})),
         without_torch=python_without_torch(folder),
+        refused=was_refused(folder),
     )
 
 

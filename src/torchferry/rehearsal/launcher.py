@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchferry.core.command import run as run_command
 from torchferry.core.command import run_aside as run_command_aside
-from torchferry.core.torch_start import without_torch
+from torchferry.core.torch_start import noting
 from torchferry.rehearsal import site
 from torchferry.rehearsal.config import VARIABLE, Rehearsal
 
@@ -20,7 +20,7 @@ def run(command: list[str], rehearsal: Rehearsal, folder: Path) -> int:
         UsageError: there is no such command.
     """
     site.fill(folder, rehearsal)
-    variables = {VARIABLE: str(folder), **without_torch(folder), "PYTHONPATH": site.search_path(folder, rehearsal)}
+    variables = {VARIABLE: str(folder), **noting(folder), "PYTHONPATH": site.search_path(folder, rehearsal)}
     return run_command(command, {**os.environ, **variables})
 
 
@@ -45,5 +45,5 @@ def run_aside(
     """
     site.fill(folder, rehearsal)
     path = os.pathsep.join([*site.paths(folder, rehearsal), *filter(None, [more.get("PYTHONPATH", "")])])
-    environment = {**os.environ, **more, VARIABLE: str(folder), **without_torch(folder), "PYTHONPATH": path}
+    environment = {**os.environ, **more, VARIABLE: str(folder), **noting(folder), "PYTHONPATH": path}
     return run_command_aside(command, environment, where, seconds)

@@ -132,7 +132,7 @@ def lines(
         yield "  " + say("the command ended with exit code {code}", code=code).render(lang)
     if aggregate.processes == 0 and aggregate.without_torch:
         yield "  " + supported_torch.how_to_install(aggregate.without_torch).render(lang)
-    elif aggregate.on_device == 0 and code == 0:
+    elif aggregate.on_device == 0 and code == 0 and not aggregate.refused:
         yield "  " + _why_nothing(rehearsal, aggregate).render(lang)
     if aggregate.crashed:
         yield "  " + say("processes that ended without their counts: {count}", count=aggregate.crashed).render(lang)
@@ -228,6 +228,8 @@ def verdict(rehearsal: Rehearsal, aggregate: Aggregate, code: int, found_by: tup
     """Return the outcome in one sentence."""
     if aggregate.processes == 0 and aggregate.without_torch:
         return say("NOTHING WAS REHEARSED: torch is not installed in {python}", python=aggregate.without_torch)
+    if aggregate.on_device == 0 and aggregate.refused:
+        return say("NOTHING WAS REHEARSED: it could not begin, for the reason above")
     if aggregate.processes == 0:
         return say("NOTHING WAS REHEARSED: the rehearsal began in no process of the command")
     if aggregate.on_device == 0:

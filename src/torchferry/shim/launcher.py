@@ -15,7 +15,7 @@ from torchferry.core import env, exitcodes, supported_torch
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Bilingual, say, say_plural
-from torchferry.core.torch_start import python_without_torch, search_path, without_torch
+from torchferry.core.torch_start import noting, python_without_torch, search_path
 from torchferry.shim import failures, no_device
 from torchferry.shim.call_sites import collect
 from torchferry.shim.redirect import Redirect, current, enable, untested
@@ -45,7 +45,7 @@ def run(command: list[str], target: str, report: Path | None = None, vendor_log:
             env.SHIM: "1",
             "TORCHFERRY_SHIM_TARGET": target,
             no_device.MARK: str(mark),
-            **without_torch(Path(folder)),
+            **noting(Path(folder)),
             "PYTHONPATH": search_path(SITE),
         }
         if report is not None:
@@ -60,7 +60,10 @@ def run(command: list[str], target: str, report: Path | None = None, vendor_log:
         for reason in failures.explanations_left(str(mark)):
             print(f"torchferry: {reason}", file=sys.stderr)
         if code == exitcodes.CLEAN and no_device.refused_somewhere(str(mark)):
-            text = say("a process of the command had no card, but the command ended normally: exit code 2")
+            text = say(
+                "a process of the command was not redirected, for the reason above, but the command ended normally: "
+                "exit code 2"
+            )
             print(f"torchferry: {text}", file=sys.stderr)
             code = exitcodes.ERROR
     return code

@@ -79,9 +79,9 @@ class _TorchFinder:
 
 def _say_absent() -> None:
     """Tell the command that started this process that its Python has no torch: nothing of ours begins in it."""
-    path = os.environ.get("TORCHFERRY_TORCH_ABSENT", "")
-    if path:
-        with contextlib.suppress(OSError), open(path, "w", encoding="utf-8") as file:
+    folder = os.environ.get("TORCHFERRY_COMMAND_NOTES", "")
+    if folder:
+        with contextlib.suppress(OSError), open(os.path.join(folder, "without-torch"), "w", encoding="utf-8") as file:
             file.write(sys.executable)
 
 
