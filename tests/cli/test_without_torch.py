@@ -49,6 +49,7 @@ COMMANDS = {
         "NOTHING WAS REHEARSED: torch is not installed",
     ),
     "accept --rehearse -t npu --only loads": (1, "torch is not installed in {python}"),
+    "rehearse -t npu -- torchferry nan -- python train.py": (2, REHEARSED),
     "rehearse -t npu -- torchferry doctor -t npu": (2, NEEDED.replace("{command}", "torchferry rehearse")),
     "python -m torchferry.run train.py": (2, NEEDED.replace("{command}", "python -m torchferry.run")),
     "python -m pytest --rehearse npu": (4, NEEDED.replace("{command}", "pytest --rehearse")),

@@ -15,7 +15,10 @@ SITE = Path(__file__).with_name("site")
 """Holds a `sitecustomize` that calls our entry points for torch where torch does not do it itself: before 2.5."""
 
 NOTES = "TORCHFERRY_COMMAND_NOTES"
-"""Set for the processes of a command: the folder where they note why nothing of ours began in them."""
+"""Set for the processes of a command: the folders where they note why nothing of ours began in them.
+
+A command that runs within another one of ours has two.
+"""
 
 _WITHOUT_TORCH = "without-torch"  # core/site writes it, in any Python
 _REFUSED = "refused"
@@ -27,7 +30,7 @@ def noting(folder: Path) -> dict[str, str]:
     Args:
         folder: Of the command, ours alone.
     """
-    return {NOTES: str(folder.absolute())}
+    return {NOTES: os.pathsep.join([str(folder.absolute()), *filter(None, [os.environ.get(NOTES, "")])])}
 
 
 def python_without_torch(folder: Path) -> str:
@@ -54,7 +57,7 @@ def or_end(step: Callable[[], object]) -> None:
         step()
     except TorchferryError as error:
         print("torchferry: " + "\n  ".join(error.lines()), file=sys.stderr, flush=True)
-        if folder := os.environ.get(NOTES, ""):
+        for folder in filter(None, os.environ.get(NOTES, "").split(os.pathsep)):
             with contextlib.suppress(OSError):
                 Path(folder, _REFUSED).touch()
         raise SystemExit(exitcodes.ERROR) from None

@@ -78,9 +78,8 @@ class _TorchFinder:
 
 
 def _say_absent() -> None:
-    """Tell the command that started this process that its Python has no torch: nothing of ours begins in it."""
-    folder = os.environ.get("TORCHFERRY_COMMAND_NOTES", "")
-    if folder:
+    """Tell the commands of ours that this process is part of that its Python has no torch: nothing begins in it."""
+    for folder in filter(None, os.environ.get("TORCHFERRY_COMMAND_NOTES", "").split(os.pathsep)):
         with contextlib.suppress(OSError), open(os.path.join(folder, "without-torch"), "w", encoding="utf-8") as file:
             file.write(sys.executable)
 
