@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET ?= npu
+# Where torch comes from. PyPI's build for Linux brings CUDA, some gigabytes; https://download.pytorch.org/whl/cpu has one without.
+TORCH_INDEX ?=
+PIP_INSTALL = $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
@@ -132,7 +135,7 @@ $(VENV)/.ready: $(VENV)/.made pyproject.toml
 	touch $@
 
 $(VENV)/.ready-rehearsal: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --group rehearsal
+	$(PIP_INSTALL) --group rehearsal
 	touch $@
 
 $(VENV)/.ready-deploy: $(VENV)/.ready-dev
@@ -140,5 +143,5 @@ $(VENV)/.ready-deploy: $(VENV)/.ready-dev
 	touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --group dev
+	$(PIP_INSTALL) --group dev
 	touch $@

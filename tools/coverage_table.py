@@ -52,7 +52,7 @@ ROWS = 194
 
 STATUSES = {
     "works": Bilingual("works", "可用"),
-    "rehearsed": Bilingual("rehearsed", "已预演"),
+    "rehearsed": Bilingual("rehearsed", "已演练"),
     "card": Bilingual("needs a card", "需要卡"),
     "missing": Bilingual("missing", "缺少"),
 }

@@ -38,7 +38,7 @@ from terminal_image import scan_image, words_of  # noqa: E402
 
 from tests.rules.fixture import Case, Output, fixture_of, load  # noqa: E402
 
-TABLES = ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions")
+TABLES = ("api", "env", "folk_variables", "tools", "packages", "libraries", "frameworks", "images", "versions")
 HEADS = {
     "rules": "Rules",
     "targets": "Targets",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchferry.backends import registry
+from torchferry.core import supported_torch
 from torchferry.core.messages import Bilingual
 
 ROOT = Path(__file__).parent.parent
@@ -59,7 +60,12 @@ WORDS = {
         "`torchferry migrate` makes of them for {target}, and what they print on the simulated card. A rehearsal "
         "proves that code is right for the API. It says nothing about speed or accuracy on the card.",
         "`examples/quick-start` 里有九个为 CUDA 写的小程序。本页展示 `torchferry migrate` 为{target}把它们改成什么，"
-        "以及它们在模拟卡上打印什么。预演证明代码对 API 是正确的，不说明卡上的速度或精度。",
+        "以及它们在模拟卡上打印什么。演练证明代码对 API 是正确的，不说明卡上的速度或精度。",
+    ),
+    "torchferry": Bilingual("# in a checkout of torchferry", "# 在检出的 torchferry 仓库中"),
+    "torch": Bilingual(
+        "# for rehearsals, which need a C++ compiler too",
+        "# 用于演练，还需要 C++ 编译器",
     ),
     "here": Bilingual("# here, without a card", "# 在这里，没有卡"),
     "there": Bilingual("# on the machine with the cards", "# 在有卡的机器上"),
@@ -141,8 +147,8 @@ def _rehearsed(target: str, copy: Path, *command: str) -> list[str]:
     return [text for text in done.stdout.split(f"{_BETWEEN}\n") if text.strip()]
 
 
-def page(target: str, made: list[Program], unsafe: bool, lang: str) -> str:
-    """Return the page of a target."""
+def head(target: str, unsafe: bool, lang: str) -> list[str]:
+    """Return the lines of a target's page before its programs: what they are, and how they are had."""
     backend = registry.load(target)
     title = Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)
 
@@ -151,12 +157,15 @@ def page(target: str, made: list[Program], unsafe: bool, lang: str) -> str:
 
     option = " --unsafe-fixes" if unsafe else ""
     rehearsed = f"torchferry rehearse -t {target} -- python train.py"
-    lines = [
+    torch = f"pip install torch=={supported_torch.USUAL} --index-url {supported_torch.CPU_INDEX}"
+    return [
         f"# {word('title')}",
         "",
         word("head"),
         "",
         "```bash",
+        f"{'pip install . numpy':{len(torch)}}  {word('torchferry')}",
+        f"{torch}  {word('torch')}",
         f"torchferry migrate examples/quick-start -t {target} --out quick-start{option}",
         "cd quick-start",
         f"{rehearsed}  {word('here')}",
@@ -164,6 +173,11 @@ def page(target: str, made: list[Program], unsafe: bool, lang: str) -> str:
         "```",
         *(["", word("unsafe")] if unsafe else []),
     ]
+
+
+def page(target: str, made: list[Program], unsafe: bool, lang: str) -> str:
+    """Return the page of a target."""
+    lines = head(target, unsafe, lang)
     for program in made:
         docstring = ast.get_docstring(ast.parse(program.code)) or ""
         first = docstring.splitlines()[0] if lang == "en" else CHINESE[program.name]
@@ -174,7 +188,12 @@ def page(target: str, made: list[Program], unsafe: bool, lang: str) -> str:
         lines += ["```console", f"$ torchferry rehearse -t {target}{devices} -- {launcher} {program.name}"]
         lines += [program.printed.strip("\n"), "```"]
         if program.left:
-            lines += ["", word("left"), "", *(f"- {text.render(lang)}" for text in dict.fromkeys(program.left))]
+            lines += [
+                "",
+                WORDS["left"].render(lang),
+                "",
+                *(f"- {text.render(lang)}" for text in dict.fromkeys(program.left)),
+            ]
     return "\n".join(lines) + "\n"
 
 

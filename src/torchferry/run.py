@@ -10,7 +10,8 @@ import runpy
 import sys
 from pathlib import Path
 
-from torchferry.core import env, exitcodes
+from torchferry.core import env, exitcodes, supported_torch
+from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 
 _USAGE = "python -m torchferry.run [--target NAME[@VERSION]] (SCRIPT | -m MODULE) [ARGUMENTS]"
@@ -49,7 +50,12 @@ def main(arguments: list[str]) -> None:
 
 def _redirect() -> None:
     """Begin the redirect here; with torch's own loading of plugins it has begun already, and this changes nothing."""
-    import torch  # noqa: F401 - begins the redirect by its entry point, where torch loads those
+    try:
+        with supported_torch.needed("python -m torchferry.run"):
+            import torch  # noqa: F401 - begins the redirect by its entry point, where torch loads those
+    except TorchferryError as error:
+        print("torchferry: " + "\n  ".join(error.lines()), file=sys.stderr)
+        raise SystemExit(exitcodes.ERROR) from None
 
     from torchferry.shim import entry, no_device
     from torchferry.shim.redirect import current

@@ -232,28 +232,42 @@ def test_the_differences_of_texts_make_one_of_the_other(before: str, after: str,
     assert text == after
 
 
-NEOVIM = """
+NEOVIM = r"""
 local done = nil
-vim.lsp.handlers["textDocument/publishDiagnostics"] = function(_, result) done = result.diagnostics end
+local answers = 0
+vim.lsp.handlers["textDocument/publishDiagnostics"] = function(_, result)
+  done = result.diagnostics
+  answers = answers + 1
+end
+local function fix(first, last, kind)  -- what the editor's own menu of code actions does
+  local params = { textDocument = vim.lsp.util.make_text_document_params(),
+    range = { start = { line = first, character = 0 }, ["end"] = { line = last, character = 0 } },
+    context = { diagnostics = {}, only = { kind } } }
+  for _, answer in pairs(vim.lsp.buf_request_sync(0, "textDocument/codeAction", params, 60000)) do
+    for _, action in ipairs(answer.result) do vim.lsp.util.apply_workspace_edit(action.edit, "utf-16") end
+  end
+end
 vim.cmd("edit train.py")
 local id = vim.lsp.start_client({ name = "torchferry", cmd = { PYTHON, "-m", "torchferry", "lsp", "-t", "npu" },
   root_dir = vim.fn.getcwd(), workspace_folders = { { uri = vim.uri_from_fname(vim.fn.getcwd()), name = "p" } } })
 vim.lsp.buf_attach_client(0, id)
 vim.wait(60000, function() return done ~= nil end)
 print(#done .. " findings")
-local params = { textDocument = vim.lsp.util.make_text_document_params(),
-  range = { start = { line = 0, character = 0 }, ["end"] = { line = vim.api.nvim_buf_line_count(0), character = 0 } },
-  context = { diagnostics = {}, only = { "source.fixAll" } } }
-local answers = vim.lsp.buf_request_sync(0, "textDocument/codeAction", params, 60000)
-for _, answer in pairs(answers) do
-  for _, action in ipairs(answer.result) do vim.lsp.util.apply_workspace_edit(action.edit, "utf-16") end
-end
+local before = answers
+vim.api.nvim_feedkeys("Gotorch.cuda.synchronize()\27", "xt", false)  -- with the key Esc
+vim.wait(60000, function() return answers > before end)
+print(#done .. " with what was typed")
+local last = vim.api.nvim_buf_line_count(0)
+fix(last - 1, last, "quickfix")
+print("became: " .. vim.trim(vim.api.nvim_buf_get_lines(0, last - 1, last, false)[1]))
+vim.cmd("$delete")
+fix(0, vim.api.nvim_buf_line_count(0), "source.fixAll")
 vim.cmd("write")
 vim.cmd("quitall!")
 """
 
 
-@pytest.mark.skipif(shutil.which("nvim") is None, reason="there is no nvim, an editor that works without a screen")
+@pytest.mark.skipif(shutil.which("nvim") is None, reason="nvim is not installed, an editor without a screen")
 def test_an_editor_without_a_screen(tmp_path: Path) -> None:
     project = Path(shutil.copytree(EXAMPLE, tmp_path / "project"))
     reference = Path(shutil.copytree(EXAMPLE, tmp_path / "reference"))
@@ -262,6 +276,9 @@ def test_an_editor_without_a_screen(tmp_path: Path) -> None:
         ["nvim", "--headless", "--clean", "-n", "-c", f"luafile {tmp_path / 'script.lua'}"],
         cwd=project, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert "14 findings" in edited.stdout + edited.stderr
+    printed = edited.stdout + edited.stderr
+    assert "14 findings" in printed
+    assert "15 with what was typed" in printed
+    assert "became: torch.npu.synchronize()" in printed
     torchferry("migrate", reference, "-t", "npu")
     assert (project / "train.py").read_text() == (reference / "train.py").read_text()

@@ -134,6 +134,9 @@ def test_a_client_that_may_write_and_run(project: Path) -> None:
         assert {each["code"] for each in done["remaining"]} == {"CNT101", "DEP101", "PRC102"}
         assert "5 files restored" in (await answer(client, "undo_fixes"))["text"]
         assert {path: path.read_bytes() for path in before} == before
+        assert (await answer(client, "apply_fixes", path="train.py", target="npu"))["files"] == ["train.py"]
+        assert "1 file restored" in (await answer(client, "undo_fixes", path="train.py"))["text"]
+        assert {path: path.read_bytes() for path in before} == before
 
         run = await answer(client, "rehearse", command=["python", "-c", "print('from the program')"], target="npu")
         assert run["would_fail"]
@@ -143,5 +146,6 @@ def test_a_client_that_may_write_and_run(project: Path) -> None:
         assert "was ended after 4 s" in await refusal(client, "rehearse", command=slow, target="npu", seconds=4)
         assert [gone(int(each)) for each in (project / "pid").read_text().split()] == [True, True]
         assert "name a command" in await refusal(client, "rehearse", command=[])
+        assert "greater than 0" in await refusal(client, "rehearse", command=["true"], target="npu", seconds=-1)
 
     ask(project, "--allow-write", "--allow-run", asked=asked)

@@ -136,6 +136,8 @@ def test_what_says_nothing_is_never_green(tree: Path) -> None:
     assert state is GateState.NOT_RUN
     assert "the original does not compile here either" in reason
     assert "nowhere.h" in reason
+    (tree / "use.cpp").write_text("#include <torch/extension.h>\n")
+    assert "torch/extension.h: No such file or directory: torch is not installed in " in second()[1]
     (tree / "use.cpp").rename(tree / "use.cu")
     assert "nvcc is not installed" in second()[1]
     (tree / "use.cu").unlink()

@@ -75,6 +75,7 @@ BAD = Aggregate(1, 1, 0, (), {}, (), (EventSum("missing-api", "torch.x.y", "", "
     [
         (NOTHING, 0, "NOTHING WAS REHEARSED"),
         (Aggregate(1, 0, 0, (), {}, (), ()), 0, "NOTHING RAN"),
+        (Aggregate(1, 0, 0, (), {}, (), (), refused=True), 2, "NOTHING WAS REHEARSED: it could not begin"),
         (CLEAN, 0, "nothing was seen"),
         (CLEAN, 3, "THE COMMAND FAILED with exit code 3"),
         (HALF_LEFT, 0, "nothing was seen"),

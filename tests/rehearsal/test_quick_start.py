@@ -25,6 +25,7 @@ def test_the_page_shows_the_migrated_programs_and_what_they_print(target: str, t
     assert len(made) == (9 if target == WITH_RANKS else 7)
     for lang in ("en", "zh"):
         page = (ROOT / "docs" / lang / "quick-start" / f"{target}.md").read_text(encoding="utf-8")
+        assert page.startswith("\n".join(quick_start.head(target, quick_start.needs_unsafe(target, tmp_path), lang)))
         for program in made:
             _, _, section = page.partition(f"\n## {program.name}\n")
             section = section.partition("\n## ")[0]

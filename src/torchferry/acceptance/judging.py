@@ -29,6 +29,7 @@ from torchferry.acceptance.trends import (
 )
 from torchferry.acceptance.units import readable
 from torchferry.backends.acceptance import find as find_rule
+from torchferry.core import supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.curves.comparison import Terms, compare
@@ -162,6 +163,8 @@ def end_of(run: AcceptanceRun) -> Message:
         return say("the time limit ended it")
     if run.lost:
         return say("{process} was lost", process=run.lost[0])
+    if run.without_torch and not run.processes:
+        return supported_torch.not_in(run.without_torch)
     last = ""
     for line in lines(run.log):
         last = line.text.strip() or last

@@ -17,6 +17,7 @@ from torchferry.core.command import run_logged
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say
 from torchferry.core.torch_start import SITE as TORCH_SITE
+from torchferry.core.torch_start import noting, python_without_torch
 from torchferry.numerics.framework import launcher
 from torchferry.numerics.framework.launcher import ToolSettings
 from torchferry.rehearsal import site
@@ -50,6 +51,7 @@ class AcceptanceRun:
         aggregate: What the simulated card saw; None where there was none.
         signalled: Whether a signal to us ended it.
         problem: Why it could not be run at all.
+        without_torch: The Python of a process that looked for torch and has none.
     """
 
     name: str
@@ -66,6 +68,7 @@ class AcceptanceRun:
     aggregate: Aggregate | None = None
     signalled: bool = False
     problem: Message | None = None
+    without_torch: str = ""
 
     @property
     def ended_well(self) -> bool:
@@ -158,7 +161,7 @@ def run(
     begun, clock = datetime.now(timezone.utc), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="torchferry-accept-", ignore_cleanup_errors=True) as temporary:
         session, tool = Path(temporary, "rehearsal"), Path(temporary, "tool")
-        environment = _environment(session, tool, rehearsal, watched)
+        environment = {**_environment(session, tool, rehearsal, watched), **noting(Path(temporary))}
         heard = _Log(log)
         problem: Message | None = None
         code: int | None = None
@@ -191,6 +194,7 @@ def run(
             None if rehearsal is None else collect(session),
             signalled,
             problem,
+            python_without_torch(Path(temporary)),
         )
 
 

@@ -11,13 +11,13 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
-from pydantic import create_model
+from pydantic import Field, create_model
 
 from torchferry import __version__
 from torchferry.assistant.answers import (
@@ -43,6 +43,9 @@ _RUNNING = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_wor
 
 _SECONDS = 600.0
 """For a command that only reads: a scan of a million lines takes half a minute."""
+
+_Limit = Annotated[float, Field(gt=0, le=7 * 86400, allow_inf_nan=False)]
+"""Seconds that a client gives a program."""
 
 _ORDER = {"manual": 1, "unsafe": 2, "safe": 3, "note": 4}
 
@@ -225,13 +228,15 @@ class Tools:
         """Restore every byte that the last apply_fixes changed; refuses where a file has changed since.
 
         Args:
-            path: The folder that apply_fixes was given.
+            path: The folder that apply_fixes was given, or the file.
         """
         place = self._place(path)
+        if place.is_file():
+            place = place.parent  # where the journal of its migration lies
         return _text(await self._command("undo", "--", str(place)))
 
     async def rehearse(
-        self, command: list[str], path: str = ".", target: str = "", seconds: float = 600
+        self, command: list[str], path: str = ".", target: str = "", seconds: _Limit = 600
     ) -> RehearsalAnswer:
         """Run a program of the project on a simulated card: the code meets the plugin's API, operators and limits.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from torchferry.core import exitcodes
+from torchferry.core import exitcodes, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say
 
@@ -31,6 +31,8 @@ def show(device: str, output_format: str, lang: str | None) -> None:
     try:
         from torchferry.device.manager import DeviceManager
     except ImportError as error:
+        if isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name == "torch":
+            raise supported_torch.absent("torchferry device show", sys.executable) from None
         raise TorchferryError(
             say("DeviceManager needs torch: {error}", error=error.__cause__ or error),
             say("install the torch version that the accelerator's plugin requires"),

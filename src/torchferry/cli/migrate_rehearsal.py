@@ -13,6 +13,7 @@ from pathlib import Path
 from torchferry.cli.output import tell
 from torchferry.cli.settings import RunSettings
 from torchferry.cli.settling import mend_links, refuse_large
+from torchferry.core import supported_torch
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.migration.copy import write_copy
@@ -62,7 +63,10 @@ def device_test(setting: RunSettings, written: MigrationOutput, command: str, se
         code, printed = run_aside(words, rehearsal, session, folder, seconds, {"PYTHONDONTWRITEBYTECODE": "1"})
         seen = collect(session)
     good, text = _judged(rehearsal, seen, code)
-    if not good:
+    if seen.processes == 0 and seen.without_torch:
+        advice = supported_torch.how_to_install(seen.without_torch)
+        text = say("{outcome}: {line}", outcome=text, line=advice)
+    elif not good:
         last = next((line for line in reversed(printed.splitlines()) if line.strip()), "")
         if code and last:
             text = say("{outcome}: {line}", outcome=text, line=last.strip()[:200])

@@ -70,9 +70,11 @@ def command(
     FUNCTIONS is a YAML file with entries as in torch_musa's musa_functions.yaml. Prints which operator gets its kernel
     how, and the file that registers it. Ends with 1 when entries were left out.
     """
-    from torchferry.ops.codegen.generate import CodegenOptions, generate
+    from torchferry.ops.codegen.document import torchgen_needed
     from torchferry.ops.codegen.table import as_json, as_text
 
+    with torchgen_needed("torchferry ops codegen"):
+        from torchferry.ops.codegen.generate import CodegenOptions, generate
     lang = lang or language()
     if out is None and not dry_run:
         raise TorchferryError(say("--out is not given"), say("name a folder for the files, or say --dry-run"))

@@ -13,6 +13,7 @@ from torchferry.cli.completion import target_option
 from torchferry.cli.writing import creatable
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
+from torchferry.ops.codegen.document import torchgen_needed
 
 
 @click.command("new")
@@ -59,8 +60,8 @@ def command(
 def _of_torch(
     operator: str, target: Target | None, kind: str, namespace: str, stub: str, library: str, out: Path, lang: str
 ) -> None:
-    from torchferry.ops.codegen.new_operator import FUNCTIONS, begin, write_new
-
+    with torchgen_needed("torchferry ops new"):
+        from torchferry.ops.codegen.new_operator import FUNCTIONS, begin, write_new
     if not namespace and target is None:
         raise UsageError(say("neither --namespace nor --target is given"), say("add --namespace at::NAME"))
     namespace = namespace or f"at::{target.name if target else ''}"
@@ -85,7 +86,8 @@ def _of_torch(
 
 
 def _own(schema: str, target: Target | None, out: Path, lang: str) -> None:
-    from torchferry.ops.codegen.new_operator import write_new
+    with torchgen_needed("torchferry ops new"):
+        from torchferry.ops.codegen.new_operator import write_new
     from torchferry.ops.own_operator import begin_own
 
     if target is None:

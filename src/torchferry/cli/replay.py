@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from torchferry.core import exitcodes
+from torchferry.core import exitcodes, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say
 
@@ -58,16 +58,11 @@ def command(
     torchferry replay wrong/aten.addmm-001 --issue > issue.md
     """
     lang = lang or language()
-    try:
+    with supported_torch.needed("torchferry replay"):
         from torchferry.numerics import replay
         from torchferry.numerics.callfile import environment
         from torchferry.numerics.callfile.reproduction import issue as as_issue
         from torchferry.numerics.replay import finiteness
-    except ImportError as error:
-        raise TorchferryError(
-            say("a replay needs torch: {error}", error=error),
-            say("install the torch version that the accelerator's plugin requires"),
-        ) from None
     environment.import_libraries(libraries)
     call = replay.read(directory)
     place = environment.place(call, device)

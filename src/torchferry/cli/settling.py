@@ -16,6 +16,7 @@ from torchferry.cli.choices import Choices
 from torchferry.cli.judging import Verdicts
 from torchferry.cli.output import tell
 from torchferry.cli.settings import RunSettings
+from torchferry.core import supported_torch
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
@@ -324,6 +325,8 @@ class _Copy:
         elif end.why == ending.PACKAGE and _lacking(static, end.subject):
             ends = Ending.CARD
             message = say("it stopped at {place}: {what} does not exist for the card", place=place, what=end.subject)
+        elif end.why == ending.PACKAGE and aggregate.without_torch:
+            message = supported_torch.not_in(aggregate.without_torch)
         elif end.why == ending.PACKAGE:
             message = say("{what} is not installed here; install it and run it again", what=end.subject)
         elif end.why == ending.TIME:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
-from torchferry.core import reaper
+from torchferry.core import reaper, supported_torch
 from torchferry.core.errors import UsageError
+from torchferry.core.importable import is_importable
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 
@@ -147,6 +148,14 @@ def _command(command: list[str], folder: Path | None = None) -> list[str]:
                 "--help lists the options; write the command behind `--`, such as {example}",
                 example="-- python train.py",
             ),
+        )
+    if program is None and first == "torchrun":
+        missing = not is_importable("torch")
+        raise UsageError(
+            say("there is no command `{name}`, which comes with torch", name=first),
+            supported_torch.how_to_install(sys.executable)
+            if missing
+            else say("`python -m torch.distributed.run` is the same program"),
         )
     if program is None:
         raise UsageError(

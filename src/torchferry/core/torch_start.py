@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -12,6 +13,37 @@ from torchferry.core.errors import TorchferryError
 
 SITE = Path(__file__).with_name("site")
 """Holds a `sitecustomize` that calls our entry points for torch where torch does not do it itself: before 2.5."""
+
+NOTES = "TORCHFERRY_COMMAND_NOTES"
+"""Set for the processes of a command: the folders where they note why nothing of ours began in them.
+
+A command that runs within another one of ours has two.
+"""
+
+_WITHOUT_TORCH = "without-torch"  # core/site writes it, in any Python
+_REFUSED = "refused"
+
+
+def noting(folder: Path) -> dict[str, str]:
+    """Return the variable by which the processes of a command say why nothing of ours began; SITE is on their path.
+
+    Args:
+        folder: Of the command, ours alone.
+    """
+    return {NOTES: os.pathsep.join([str(folder.absolute()), *filter(None, [os.environ.get(NOTES, "")])])}
+
+
+def python_without_torch(folder: Path) -> str:
+    """Return the Python of a process that looked for torch and has none; empty where there was no such process."""
+    try:
+        return (folder / _WITHOUT_TORCH).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def was_refused(folder: Path) -> bool:
+    """Whether `or_end` ended a process of the command."""
+    return (folder / _REFUSED).exists()
 
 
 def search_path(*folders: Path) -> str:
@@ -25,4 +57,7 @@ def or_end(step: Callable[[], object]) -> None:
         step()
     except TorchferryError as error:
         print("torchferry: " + "\n  ".join(error.lines()), file=sys.stderr, flush=True)
+        for folder in filter(None, os.environ.get(NOTES, "").split(os.pathsep)):
+            with contextlib.suppress(OSError):
+                Path(folder, _REFUSED).touch()
         raise SystemExit(exitcodes.ERROR) from None

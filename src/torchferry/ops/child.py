@@ -1,10 +1,12 @@
-"""Work in a process of its own, because torch loads one plugin a process: both ends of `python -m MODULE`.
+"""Work in a process of its own, because torch loads one plugin a process: both ends of it.
 
-The process gets two paths: a file with its settings, and a file for its result. Both are JSON.
+The process, `python -m torchferry.ops.child`, gets the name of a module whose `main` does the work, and two paths: a
+file with its settings, and a file for its result. Both are JSON.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -15,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from torchferry.core import reaper
+from torchferry.core import reaper, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 
@@ -36,7 +38,7 @@ def result_of(module: str, settings: Mapping[str, Any], what: Message, python: s
         given, out = Path(name) / "settings.json", Path(name) / "result.json"
         given.write_text(json.dumps(settings), encoding="utf-8")
         with subprocess.Popen(
-            [python or sys.executable, "-m", module, str(given), str(out)],
+            [python or sys.executable, "-m", __name__, module, str(given), str(out)],
             env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},  # one device a process, and imported by us
             stdout=sys.stderr,  # what the user's code prints is not our result
         ) as process:
@@ -82,10 +84,25 @@ def _left_nothing(what: Message, code: int) -> TorchferryError:
 
 def answer(work: Callable[..., dict[str, Any]]) -> None:
     """Write the result of work, or why there is none, into the file that this process was given."""
-    settings, out = map(Path, sys.argv[1:])
+    settings, out = map(Path, sys.argv[2:])
     try:
         result = work(**json.loads(settings.read_text(encoding="utf-8")))
     except TorchferryError as error:
         result = {"error": error.lines()}
     out.write_text(json.dumps(result), encoding="utf-8")
     sys.stdout.flush()
+
+
+def main() -> None:
+    """Do the work of the module that is named, or say that it needs torch and there is none."""
+    try:
+        with supported_torch.needed("torchferry ops"):
+            module = importlib.import_module(sys.argv[1])
+    except TorchferryError as error:
+        Path(sys.argv[3]).write_text(json.dumps({"error": error.lines()}), encoding="utf-8")
+        return
+    module.main()
+
+
+if __name__ == "__main__":
+    main()

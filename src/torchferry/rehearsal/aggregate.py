@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torchferry.core.torch_start import python_without_torch, was_refused
 from torchferry.rehearsal.event_kinds import FAILS_ON_CARD
 
 
@@ -56,6 +57,8 @@ class Aggregate:
             layers.
         imported: Modules that a process imported, by their first names; compiled ones by their whole names.
         torch: The version of torch; several processes may have several.
+        without_torch: The Python of a process that looked for torch and has none.
+        refused: Whether a process could not begin the rehearsal and said why.
     """
 
     processes: int
@@ -68,6 +71,8 @@ class Aggregate:
     device_work: int = 0
     imported: frozenset[str] = frozenset()
     torch: str = ""
+    without_torch: str = ""
+    refused: bool = False
 
     def of(self, *kinds: str) -> list[EventSum]:
         """Return the events of some kinds."""
@@ -128,6 +133,8 @@ def collect(folder: Path) -> Aggregate:
         device_work=device_work,
         imported=frozenset(name for document in documents.values() for name in document.get("imported", ())),
         torch=", ".join(sorted({str(document["torch"]) for document in documents.values() if "torch" in document})),
+        without_torch=python_without_torch(folder),
+        refused=was_refused(folder),
     )
 
 

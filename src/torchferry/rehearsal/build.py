@@ -169,9 +169,10 @@ def recipe(
         source: The file that is compiled.
 
     Raises:
-        TorchferryError: torch is too old, or there is no C++ compiler.
+        TorchferryError: torch is absent or too old, or there is no C++ compiler.
     """
-    import torch
+    with supported_torch.needed("torchferry rehearse"):
+        import torch
 
     version = str(torch.__version__)
     supported_torch.require(version, say("the rehearsal device"))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torchferry.core.command import run as run_command
 from torchferry.core.command import run_aside as run_command_aside
+from torchferry.core.torch_start import noting
 from torchferry.rehearsal import site
 from torchferry.rehearsal.config import VARIABLE, Rehearsal
 
@@ -19,8 +20,8 @@ def run(command: list[str], rehearsal: Rehearsal, folder: Path) -> int:
         UsageError: there is no such command.
     """
     site.fill(folder, rehearsal)
-    environment = {**os.environ, VARIABLE: str(folder), "PYTHONPATH": site.search_path(folder, rehearsal)}
-    return run_command(command, environment)
+    variables = {VARIABLE: str(folder), **noting(folder), "PYTHONPATH": site.search_path(folder, rehearsal)}
+    return run_command(command, {**os.environ, **variables})
 
 
 def run_aside(
@@ -44,5 +45,5 @@ def run_aside(
     """
     site.fill(folder, rehearsal)
     path = os.pathsep.join([*site.paths(folder, rehearsal), *filter(None, [more.get("PYTHONPATH", "")])])
-    environment = {**os.environ, **more, VARIABLE: str(folder), "PYTHONPATH": path}
+    environment = {**os.environ, **more, VARIABLE: str(folder), **noting(folder), "PYTHONPATH": path}
     return run_command_aside(command, environment, where, seconds)

@@ -51,6 +51,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if not target:
         _refuse_without_target(options)
         return
+    from torchferry.core import supported_torch
     from torchferry.core.errors import TorchferryError
     from torchferry.rehearsal import begin
     from torchferry.rehearsal.config import prepare
@@ -61,7 +62,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         rehearsal = prepare(
             target, options.rehearse_card, options.rehearse_devices, profile, (), options.rehearse_plugin
         )
-        begin(rehearsal)
+        with supported_torch.needed("pytest --rehearse"):
+            begin(rehearsal)
     except TorchferryError as error:
         raise pytest.UsageError("\n".join(error.lines())) from None
     hint = not_taken(rehearsal.resolved().backend, options.rehearse_plugin, target.partition("@")[2])

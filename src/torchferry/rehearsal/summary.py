@@ -11,7 +11,7 @@ from pathlib import Path
 from torchferry.backends.collectives import refusals
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
-from torchferry.core import exitcodes
+from torchferry.core import exitcodes, supported_torch
 from torchferry.core.messages import Bilingual, Message, say, say_plural
 from torchferry.rehearsal.aggregate import Aggregate, EventSum
 from torchferry.rehearsal.config import Rehearsal
@@ -130,7 +130,9 @@ def lines(
         ).render(lang)
     elif code and (aggregate.failures or aggregate.on_device == 0):
         yield "  " + say("the command ended with exit code {code}", code=code).render(lang)
-    if aggregate.on_device == 0 and code == 0:
+    if aggregate.processes == 0 and aggregate.without_torch:
+        yield "  " + supported_torch.how_to_install(aggregate.without_torch).render(lang)
+    elif aggregate.on_device == 0 and code == 0 and not aggregate.refused:
         yield "  " + _why_nothing(rehearsal, aggregate).render(lang)
     if aggregate.crashed:
         yield "  " + say("processes that ended without their counts: {count}", count=aggregate.crashed).render(lang)
@@ -224,6 +226,10 @@ def _is_verdict(code: int, found_by: tuple[str, ...]) -> bool:
 
 def verdict(rehearsal: Rehearsal, aggregate: Aggregate, code: int, found_by: tuple[str, ...] = ()) -> Message:
     """Return the outcome in one sentence."""
+    if aggregate.processes == 0 and aggregate.without_torch:
+        return say("NOTHING WAS REHEARSED: torch is not installed in {python}", python=aggregate.without_torch)
+    if aggregate.on_device == 0 and aggregate.refused:
+        return say("NOTHING WAS REHEARSED: it could not begin, for the reason above")
     if aggregate.processes == 0:
         return say("NOTHING WAS REHEARSED: the rehearsal began in no process of the command")
     if aggregate.on_device == 0:

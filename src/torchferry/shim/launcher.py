@@ -11,11 +11,11 @@ from torchferry.backends import cuda
 from torchferry.backends.diagnostics import diagnostics
 from torchferry.backends.installed import installed
 from torchferry.backends.target import Target
-from torchferry.core import env, exitcodes
+from torchferry.core import env, exitcodes, supported_torch
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Bilingual, say, say_plural
-from torchferry.core.torch_start import search_path
+from torchferry.core.torch_start import noting, python_without_torch, search_path
 from torchferry.shim import failures, no_device
 from torchferry.shim.call_sites import collect
 from torchferry.shim.redirect import Redirect, current, enable, untested
@@ -45,6 +45,7 @@ def run(command: list[str], target: str, report: Path | None = None, vendor_log:
             env.SHIM: "1",
             "TORCHFERRY_SHIM_TARGET": target,
             no_device.MARK: str(mark),
+            **noting(Path(folder)),
             "PYTHONPATH": search_path(SITE),
         }
         if report is not None:
@@ -55,16 +56,24 @@ def run(command: list[str], target: str, report: Path | None = None, vendor_log:
         if report is not None:
             _report(Path(folder), target, report)
         if target != cuda.DEVICE_TYPE and not mark.exists():
-            print(
-                f"torchferry: {say('NOTHING WAS REDIRECTED: no process of the command loaded torch')}", file=sys.stderr
-            )
+            print("torchferry: " + "\n  ".join(_why_nothing(python_without_torch(Path(folder)))), file=sys.stderr)
         for reason in failures.explanations_left(str(mark)):
             print(f"torchferry: {reason}", file=sys.stderr)
         if code == exitcodes.CLEAN and no_device.refused_somewhere(str(mark)):
-            text = say("a process of the command had no card, but the command ended normally: exit code 2")
+            text = say(
+                "a process of the command was not redirected, for the reason above, but the command ended normally: "
+                "exit code 2"
+            )
             print(f"torchferry: {text}", file=sys.stderr)
             code = exitcodes.ERROR
     return code
+
+
+def _why_nothing(without_torch: str) -> list[str]:
+    if without_torch:
+        text = say("NOTHING WAS REDIRECTED: torch is not installed in {python}", python=without_torch)
+        return [str(text), str(supported_torch.how_to_install(without_torch))]
+    return [str(say("NOTHING WAS REDIRECTED: no process of the command loaded torch"))]
 
 
 def _vendor_log(target: str, level: str) -> dict[str, str]:

@@ -59,7 +59,9 @@ class _TorchFinder:
             spec = importing.find_spec(name)
         finally:
             self._searching = False
-        if spec is not None and spec.loader is not None:
+        if spec is None:
+            _say_absent()
+        elif spec.loader is not None:
             self._follow(spec.loader)
         return spec
 
@@ -73,6 +75,13 @@ class _TorchFinder:
 
         with contextlib.suppress(AttributeError):  # not a loader of files
             loader.exec_module = exec_module
+
+
+def _say_absent() -> None:
+    """Tell the commands of ours that this process is part of that its Python has no torch: nothing begins in it."""
+    for folder in filter(None, os.environ.get("TORCHFERRY_COMMAND_NOTES", "").split(os.pathsep)):
+        with contextlib.suppress(OSError), open(os.path.join(folder, "without-torch"), "w", encoding="utf-8") as file:
+            file.write(sys.executable)
 
 
 def _run_hidden() -> None:

@@ -9,11 +9,12 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from torchferry.core import reaper
+from torchferry.core import reaper, supported_torch
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
@@ -37,6 +38,9 @@ _TORCH_FLAGS = (
     *("-D__CUDA_NO_HALF2_OPERATORS__", "-DTORCH_EXTENSION_NAME=gate"),
 )
 """What torch.utils.cpp_extension gives every file of an extension."""
+
+_OF_TORCH = lazy_regex(r"(?:torch|ATen|c10)/")
+"""The header that a compiler does not find begins so where it is torch's."""
 
 
 class Toolchain(NamedTuple):
@@ -140,6 +144,8 @@ class FileCompiler:
             return FileGate(path, GateState.FAILED, problems or (_ended(after.code),), seconds)
         if before.code:
             first = _problem(before.errors[0]) if before.errors else _ended(before.code)
+            if self.tools.torch is None and before.errors and _OF_TORCH.match(before.errors[0].text):
+                first = say("{error}: {advice}", error=first, advice=supported_torch.not_in(sys.executable))
             reason = say("the original does not compile here either: {error}", error=first)
             return FileGate(path, GateState.NOT_RUN, (reason,), seconds)
         return FileGate(path, GateState.PASSED, (), seconds)

@@ -22,7 +22,7 @@ from torchferry.core import supported_torch
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
-from torchferry.core.torch_start import or_end, search_path
+from torchferry.core.torch_start import noting, or_end, python_without_torch, search_path, was_refused
 
 SITE = Path(__file__).with_name("site")
 """In front of PYTHONPATH: an entry point by which torch loads the tool."""
@@ -78,11 +78,15 @@ class Outcome:
         code: Its exit code.
         results: What each process left, by rank and then by process.
         broken: Processes that began and left nothing, such as killed ones: `rank 1 (process 4711)`.
+        without_torch: The Python of a process that looked for torch and has none.
+        refused: Whether a process could not begin the tool and said why.
     """
 
     code: int
     results: tuple[dict[str, Any], ...]
     broken: tuple[str, ...]
+    without_torch: str = ""
+    refused: bool = False
 
 
 def run(command: list[str], settings: ToolSettings, folder: Path) -> Outcome:
@@ -102,13 +106,14 @@ def run(command: list[str], settings: ToolSettings, folder: Path) -> Outcome:
             say("unset it, or use the tool in the program, as docs/en/numerics.md shows"),
         )
     settings.write(folder)
-    code = run_command(command, {**os.environ, FOLDER: str(folder.absolute()), "PYTHONPATH": search_path(SITE)})
+    variables = {FOLDER: str(folder.absolute()), **noting(folder), "PYTHONPATH": search_path(SITE)}
+    code = run_command(command, {**os.environ, **variables})
     return outcome(code, folder)
 
 
 def outcome(code: int, folder: Path) -> Outcome:
     """Return what became of a command whose processes had `folder` in their environment, and that ended with `code`."""
-    return Outcome(code, *_collected(folder))
+    return Outcome(code, *_collected(folder), python_without_torch(folder), was_refused(folder))
 
 
 def _collected(folder: Path) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
@@ -132,6 +137,13 @@ def require_examined(outcome: Outcome) -> None:
     Raises:
         TorchferryError: no process of the command loaded torch under the tool.
     """
+    if not outcome.results and not outcome.broken and outcome.without_torch:
+        raise TorchferryError(
+            say("NOTHING WAS EXAMINED: torch is not installed in {python}", python=outcome.without_torch),
+            supported_torch.how_to_install(outcome.without_torch),
+        )
+    if not outcome.results and not outcome.broken and outcome.refused:
+        raise TorchferryError(say("NOTHING WAS EXAMINED: the tool could not begin, for the reason above"))
     if not outcome.results and not outcome.broken:
         raise TorchferryError(
             say("NOTHING WAS EXAMINED: the tool began in no process of the command"),

@@ -7,9 +7,11 @@ refused, because a few lines of aliases can stand for terabytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Union
 
+from torchferry.core import supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.messages import Message, say
@@ -58,6 +60,25 @@ def missing_yaml() -> TorchferryError:
         say("PyYAML is not installed; it reads the list of operators"),
         say("pip install 'torchferry[codegen]'"),
     )
+
+
+@contextmanager
+def torchgen_needed(command: str) -> Iterator[None]:
+    """Import what imports torchgen, which comes with torch and needs PyYAML.
+
+    Args:
+        command: The command of ours that needs it.
+
+    Raises:
+        TorchferryError: this Python has no torch, or no PyYAML.
+    """
+    try:
+        with supported_torch.needed(command):
+            yield
+    except ModuleNotFoundError as error:
+        if error.name != "yaml":
+            raise
+        raise missing_yaml() from None
 
 
 def read_document(path: Path) -> Value:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
+from torchferry.core import supported_torch
 from torchferry.ops.codegen.document import missing_yaml
 
 
@@ -26,10 +26,7 @@ def torch_version() -> str:
     try:
         return importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
-        raise TorchferryError(
-            say("torch is not installed; its list of operators is what the code is generated from"),
-            say("install the torch version that the accelerator's plugin requires"),
-        ) from None
+        raise supported_torch.absent("torchferry ops", sys.executable) from None
 
 
 def torch_folder() -> Path:
