@@ -155,7 +155,7 @@ class _Walk:
             for names in (self.hidden, self.unwanted, self.left_alone, self.others, self.built)
         )
         idle = tuple(pattern for pattern in self.exclude if pattern not in self.effective)
-        return Listing(self.entries, self.skipped, *left_out, idle)
+        return Listing(self.entries, self.skipped, *left_out)._replace(idle=idle)
 
     def _enter(self, folder: str, prefix: str, patterns: list[Patterns], is_named: bool = True) -> None:
         try:
