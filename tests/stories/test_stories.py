@@ -33,6 +33,21 @@ def test_the_pages_of_both_languages_run_the_same_commands(name: str) -> None:
     assert english == chinese
 
 
+def test_make_stories_installs_the_versions_that_a_page_names() -> None:
+    installed = stories.tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"][
+        "stories"
+    ]
+    pages = [stories.page_path(name, language) for name in stories.stories() for language in stories.LANGUAGES]
+    named = {
+        (path.stem, word)
+        for path in pages
+        for line in re.findall(r"^pip install (\w.*)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        for word in line.partition("#")[0].split()
+        if "==" in word and not word.startswith("torch==")
+    }
+    assert {word for _, word in named} == {word for word in installed if isinstance(word, str) and "==" in word}
+
+
 @pytest.mark.parametrize(
     ("shown", "printed", "written"),
     [
