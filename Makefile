@@ -107,12 +107,12 @@ quick-start: $(VENV)/.ready-rehearsal
 # The stories as their pages show them, in both languages, and on the public repositories; STORIES names some of them. A page whose
 # command fails or prints something else is red; `python tools/stories.py --write` writes what is printed now into the pages.
 STORIES ?=
-stories: $(VENV)/.ready-dev wheels
+stories: $(VENV)/.ready-stories wheels
 	$(BIN)/python tools/stories.py --repositories $(STORIES)
 
 # What proves each capability that the documents describe: runs all proofs, names the rows that fail, and writes
 # docs/*/coverage.md; about an hour on two cores. TORCHFERRY_TEST_DEPLOY=1 takes the fake servers along, which need root.
-coverage: $(VENV)/.ready-dev wheels
+coverage: $(VENV)/.ready-stories wheels
 	$(BIN)/python tools/coverage_table.py
 
 # The rehearsal device under the address and undefined-behaviour sanitizers; takes some minutes, needs gcc's runtimes.
@@ -144,4 +144,8 @@ $(VENV)/.ready-deploy: $(VENV)/.ready-dev
 
 $(VENV)/.ready-dev: $(VENV)/.ready
 	$(PIP_INSTALL) --group dev
+	touch $@
+
+$(VENV)/.ready-stories: $(VENV)/.ready-dev
+	$(BIN)/python -m pip install --quiet --group stories
 	touch $@

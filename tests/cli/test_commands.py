@@ -64,6 +64,36 @@ def test_migrate_twice_and_undo(project: Path, target: str) -> None:
     assert torchferry("undo", project).returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("patterns", "kept"),
+    [
+        (("digits",), {"digits"}),
+        (("digits/", "./train.py"), {"digits", "train.py"}),  # a folder as a shell completes it
+        (("digits/dev*.py", "*.toml"), {"digits/devices.py"}),
+        (("digist", "train.py"), {"train.py"}),
+    ],
+)
+def test_what_is_excluded_stays_and_the_rest_is_migrated(
+    project: Path, patterns: tuple[str, ...], kept: set[str]
+) -> None:
+    plain, before = project.with_name("plain"), snapshot(project)
+    shutil.copytree(project, plain)
+    torchferry("migrate", plain, "-t", "musa")
+    exclude = [word for pattern in patterns for word in ("--exclude", pattern)]
+    done = torchferry("migrate", project, "-t", "musa", *exclude)
+    whole = {path for path, content in snapshot(plain).items() if before.get(path) != content}
+    spared = {path for path in before for name in kept if path == name or path.startswith(f"{name}/")}
+    changed = {path for path, content in snapshot(project).items() if before.get(path) != content}
+    assert spared & whole, "else nothing would be shown"
+    assert {path for path in changed if not path.startswith(".torchferry")} == {
+        path for path in whole - spared if not path.startswith(".torchferry")
+    }
+    idle = [pattern for pattern in patterns if f"`--exclude {pattern}` leaves nothing out" in done.stderr]
+    assert idle == [pattern for pattern in patterns if pattern in ("digist", "*.toml")]
+    torchferry("undo", project)
+    assert snapshot(project) == before
+
+
 def test_another_target_is_refused_with_the_way_to_do_it(project: Path) -> None:
     torchferry("migrate", project, "--target", "npu")
     done = torchferry("migrate", project, "--target", "musa")
@@ -243,6 +273,22 @@ def test_what_is_known_can_be_asked() -> None:
     assert [line.split()[0] for line in listed.splitlines()] == registry.built_in()
     assert "UNKNOWN" in torchferry("backend", "show", "ptex").stdout
     assert torchferry("rule", "dev101").stdout.startswith("DEV101 cuda-device-string")
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "answer"),
+    [
+        ("torch_musa.utils.simple_porting", "2.0.0", "same"),
+        ("torch_musa.utils.musa_extension", "2.7.1", "same"),
+        ("torch_musa.distributed.fsdp.fully_sharded_data_parallel", "2.1.0", "same"),
+        ("torch_musa.distributed.fsdp.fully_sharded_data_parallel", "2.7.1", "missing"),
+        ("torch_musa.core.no_such_part", "2.7.1", "UNKNOWN"),
+    ],
+)
+def test_where_a_part_of_the_plugin_is(name: str, version: str, answer: str) -> None:
+    done = torchferry("api", name, "-t", f"musa@{version}")
+    assert done.stdout.splitlines()[0].split() == [f"musa@{version}", name, answer]
+    assert done.returncode == (answer == "UNKNOWN")
 
 
 def test_the_version_of_the_plugin_matters() -> None:

@@ -175,6 +175,25 @@ def test_which_program_trains_is_asked_where_several_may(tmp_path: Path) -> None
         choose_program(folder, project_files(tmp_path / "segment", ("*.py",)))
 
 
+@pytest.mark.parametrize(
+    ("pattern", "left_out", "idle"),
+    [
+        ("third_party", ["third_party/deep/a.py", "third_party/b.py"], False),
+        ("third_party/", ["third_party/deep/a.py", "third_party/b.py"], False),
+        ("./third_party/deep", ["third_party/deep/a.py"], False),
+        ("[ab].py", ["third_party/deep/a.py", "third_party/b.py"], False),
+        ("thrid_party", [], True),
+    ],
+)
+def test_what_is_excluded_is_not_handed_over(tmp_path: Path, pattern: str, left_out: list[str], idle: bool) -> None:
+    folder = project(tmp_path, train=TRAINS, third_party__deep__a="x = 1\n", third_party__b="x = 1\n")
+    every = {file.path for file in project_files(folder).files}
+    found = project_files(folder, (pattern,))
+    assert {file.path for file in found.files} == every - set(left_out)
+    assert sorted(item.path for item in found.left_out) == sorted(left_out)
+    assert found.idle == ((pattern,) if idle else ())
+
+
 LOSSES = [
     ("for step, (x, y) in enumerate(loader):\n    loss.backward()\n    print(f'{step} {loss.item():.3f}')",
      ["log.train(0, step, loss.item(), x)"]),

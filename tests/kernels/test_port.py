@@ -276,6 +276,34 @@ def test_command(tree: Path) -> None:
     assert "#ifdef ACME_WITH_MUSA" in (tree.parent / "csrc_musa" / "scale.mu").read_text()
 
 
+def test_check_is_about_the_output_that_is_there(tmp_path: Path) -> None:
+    def run(*arguments: str) -> int:
+        command = [sys.executable, "-m", "torchferry", "port", "csrc", "-t", "musa", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode
+
+    (tmp_path / "csrc").mkdir()
+    kernel = tmp_path / "csrc" / "add.cu"
+    kernel.write_text("#include <cuda_runtime.h>\n__global__ void add(float* x) { x[threadIdx.x] += 1; }\n")
+    (tmp_path / "setup.py").write_text(
+        "from setuptools import setup\nfrom torch.utils.cpp_extension import BuildExtension, CUDAExtension\n"
+        "setup(name='x', ext_modules=[CUDAExtension('x', ['csrc/add.cu'])], cmdclass={'build_ext': BuildExtension})\n"
+    )
+    build = ("--build", "setup.py")
+    assert run(*build, "--check") == 1  # nothing is there yet
+    assert not (tmp_path / "csrc_musa").exists()
+    assert run() == 0
+    assert run(*build, "--check") == 1  # the tree is there, the build file is not
+    assert run(*build) == 0
+    assert run(*build, "--check") == 0
+    assert run("--check") == 0
+    before = kernel.read_text()
+    kernel.write_text(before.replace("+= 1", "+= 2"))
+    assert run("--check") == 1  # the original went on
+    kernel.write_text(before)
+    (tmp_path / "csrc_musa" / "add.mu").write_text("edited")
+    assert run("--check") == 1
+
+
 RECIPE = {
     "_CU_H_": "_MU_H_",
     "_CUH": "_MUH",

@@ -67,6 +67,8 @@ def test_without_torch_each_question_has_its_answer(tmp_path: Path) -> None:
     assert "      cause: transformers is not installed (requirements.txt:6)" in lines
     assert "      note: imported in places, and not there: wandb" in lines
     assert "flash-attn" not in said
+    assert "--kit`, and install that" in said, "the list of the project is for CUDA"
+    assert "`pip install -r" not in said
     assert "0 ok, 2 FAIL, 4 skipped" in lines
 
 

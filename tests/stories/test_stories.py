@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from torchferry.core.toml import loads
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import pictures  # noqa: E402
@@ -31,6 +33,19 @@ def test_the_pages_of_both_languages_run_the_same_commands(name: str) -> None:
         for language in stories.LANGUAGES
     )
     assert english == chinese
+
+
+def test_make_stories_installs_the_versions_that_a_page_names() -> None:
+    installed = loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]["stories"]
+    pages = [stories.page_path(name, language) for name in stories.stories() for language in stories.LANGUAGES]
+    named = {
+        (path.stem, word)
+        for path in pages
+        for line in re.findall(r"^pip install (\w.*)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        for word in line.partition("#")[0].split()
+        if "==" in word and not word.startswith("torch==")
+    }
+    assert {word for _, word in named} == {word for word in installed if isinstance(word, str) and "==" in word}
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ _ABOUT_ATTENTION = ("ATT101", "DEP")
 )
 @click.option("--force", is_flag=True, help="Take a trace that names another program.")
 @click.option("--check", is_flag=True, help="Exit with 1 if there is anything to advise.")
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Files to leave out; can be repeated.")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Files or folders to leave out; can be repeated.")
 @click.option(
     "-f",
     "--output-format",

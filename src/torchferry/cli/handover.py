@@ -14,6 +14,7 @@ from torchferry.backends.handover_forms import form_names, form_of
 from torchferry.cli.completion import complete_target
 from torchferry.cli.handover_check import command as check_command
 from torchferry.cli.help_text import help_text
+from torchferry.cli.output import tell_idle
 from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
@@ -72,7 +73,7 @@ class _PathOrCommand(click.Group):
     help="Folder with the files before the port, to tell which were changed.",
 )
 @click.option("--own", multiple=True, metavar="PATTERN", help="Files that are wholly your own; can be repeated.")
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Files to leave out; can be repeated.")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Files or folders to leave out; can be repeated.")
 @click.option(
     "--set", "texts", multiple=True, metavar="NAME=VALUE", help="Text for a place that would be empty; can be repeated."
 )
@@ -124,6 +125,7 @@ def prepare_command(
     form = form_of(form_name)
     read = None if evidence is None else read_accept_evidence(evidence)
     files = project_files(path, exclude, (out,) if evidence is None else (out, evidence))
+    tell_idle(files.idle, lang)
     known_url, known_commit = git_source(path)
     values = {"team": team, "dataset": dataset, "source_url": without_secrets(source_url), "source_commit": commit}
     if read is None or not read.source.get("url"):

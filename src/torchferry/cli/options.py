@@ -40,7 +40,7 @@ _SELECTION = (
             "Shipped table of paths to add to your `[paths]`: {names}.", names=", ".join(sorted(path_profiles()))
         ),
     ),
-    click.option("--exclude", multiple=True, metavar="PATTERN", help="Files to leave out; can be repeated."),
+    click.option("--exclude", multiple=True, metavar="PATTERN", help="Files or folders to leave out; can be repeated."),
     click.option(
         "--config",
         "config_file",

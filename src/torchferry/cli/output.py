@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from torchferry.cli.writing import write
-from torchferry.core.messages import say_in
+from torchferry.core.messages import say, say_in
 
 if TYPE_CHECKING:
     from torchferry.report.model import Report
@@ -45,6 +45,13 @@ def write_report(report: Report, form: str, lang: str, file: Path | None, verbos
 def tell(text: str) -> None:
     """Say something that is not the result: to standard error."""
     click.echo(text, err=True)
+
+
+def tell_idle(patterns: Iterable[str], lang: str) -> None:
+    """Say which patterns of `--exclude` leave nothing out: what they were to spare is taken."""
+    for pattern in dict.fromkeys(patterns):
+        said = say("`--exclude {pattern}` leaves nothing out: no file or folder has this name or path", pattern=pattern)
+        tell(f"torchferry: {said.render(lang)}")
 
 
 def _colour() -> bool:

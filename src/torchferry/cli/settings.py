@@ -12,6 +12,7 @@ from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
 from torchferry.cli.choices import Choices
 from torchferry.cli.device_module import portable_target
+from torchferry.cli.output import tell_idle
 from torchferry.core.config import Config, check_paths, load, read
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
@@ -150,6 +151,8 @@ def settle(choices: Choices, rewrite: bool) -> RunSettings:
         status_line=choices.status_line,
     )
     listing = list_files(root, config.exclude, only)
+    if not only:  # else a pattern may be about what was not named
+        tell_idle((pattern for pattern in choices.exclude if pattern in listing.idle), choices.lang)
     placement = None
     if choices.style == "portable":
         target, placement = portable_target(target, root, listing, choices.device_module)

@@ -6,7 +6,6 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError, UsageError
@@ -16,7 +15,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.migration.journal import DONE, readable_journals
 from torchferry.source.git import git, is_in_repository, repository_of, shared_commit
 from torchferry.source.kinds import kind_of
-from torchferry.source.tree import NEVER_ENTERED, ignored_by_git, is_control_name
+from torchferry.source.tree import NEVER_ENTERED, fitting_patterns, ignored_by_git, is_control_name
 
 LARGEST_FILE = 100 << 20
 """Bytes: GitHub refuses larger files, and the rules of the zoos name the same limit."""
@@ -65,10 +64,12 @@ class ProjectFiles(NamedTuple):
     Attributes:
         files: Those that are handed over, in order.
         left_out: Those that are not.
+        idle: The patterns of the user that left nothing out.
     """
 
     files: tuple[ProjectFile, ...]
     left_out: tuple[LeftOut, ...]
+    idle: tuple[str, ...] = ()
 
     @property
     def licences(self) -> tuple[str, ...]:
@@ -86,7 +87,7 @@ def project_files(root: Path, exclude: tuple[str, ...] = (), skip: Iterable[Path
 
     Args:
         root: The project's folder.
-        exclude: Patterns of paths or names that are left out.
+        exclude: Patterns of paths or names of files and folders that are left out; of a folder, all that is below it.
         skip: Folders in the project that are not looked into.
 
     Raises:
@@ -94,11 +95,14 @@ def project_files(root: Path, exclude: tuple[str, ...] = (), skip: Iterable[Path
     """
     files: list[ProjectFile] = []
     left_out: list[LeftOut] = []
+    effective: set[str] = set()
     size = 0
     skipped = frozenset(map(os.path.realpath, skip))
     media = _folders_of_media(root, skipped)
     for path, status in _walk(root, ignored_by_git(root), skipped, left_out):
-        reason = _reason(path, status, exclude, media)
+        fitting = _fitting(path, exclude)
+        effective.update(fitting)
+        reason = say("left out by --exclude") if fitting else _reason(path, status, media)
         if reason is not None:
             left_out.append(LeftOut(path, reason))
             continue
@@ -120,7 +124,8 @@ def project_files(root: Path, exclude: tuple[str, ...] = (), skip: Iterable[Path
                 say("cannot read {path}: {error}", path=root / path, error=error.strerror or error)
             ) from None
         files.append(ProjectFile(path, data, stat.S_IMODE(status.st_mode) & 0o777))
-    return ProjectFiles(tuple(files), tuple(left_out))
+    idle = tuple(pattern for pattern in exclude if pattern not in effective)
+    return ProjectFiles(tuple(files), tuple(left_out), idle)
 
 
 def changed_files(root: Path, original: Path | None, commit: str) -> frozenset[str] | None:
@@ -221,11 +226,15 @@ def _folders_of_media(root: Path, skipped: frozenset[str]) -> frozenset[str]:
     return frozenset(folder for folder, count in counts.items() if count > _MOST_MEDIA)
 
 
-def _reason(path: str, status: os.stat_result, exclude: tuple[str, ...], media: frozenset[str]) -> Message | None:
-    """Return why a file is left out; None for one that is handed over."""
-    name = path.rpartition("/")[2]
-    if any(fnmatchcase(path, pattern) or fnmatchcase(name, pattern) for pattern in exclude):
-        return say("left out by --exclude")
+def _fitting(path: str, patterns: tuple[str, ...]) -> set[str]:
+    """Return the patterns that fit a file or a folder above it."""
+    parts = path.split("/")
+    places = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+    return {pattern for place in places for pattern in fitting_patterns(place, patterns)}
+
+
+def _reason(path: str, status: os.stat_result, media: frozenset[str]) -> Message | None:
+    """Return why a file that nobody excluded is left out; None for one that is handed over."""
     if status.st_size > LARGEST_FILE:
         return say("larger than 100 MB: {size}", size=status.st_size)
     if is_data(path) or path.rpartition("/")[0] in media:

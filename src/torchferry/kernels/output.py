@@ -83,6 +83,17 @@ def differences(ported: PortedTree, neighbours: Sequence[PortedNeighbour] = ()) 
     return writes + _changed(root, neighbours)
 
 
+def is_written(ported: PortedTree, out: Path, neighbours: Sequence[PortedNeighbour] = ()) -> bool:
+    """Whether a folder, and what changes with it outside, are as `write_beside` would write them; for `--check`."""
+    out = Path(os.path.abspath(out))
+    if out.is_symlink() or not out.is_dir():
+        return False
+    wanted = {file.new_path: digest(file.after) for file in ported.files}
+    if wanted != {path: _digest(file) for path, file in _files(out)}:
+        return False
+    return all(_digest(os.fspath(each.path)) == digest(each.after) for each in neighbours)
+
+
 def write_beside(ported: PortedTree, out: Path, neighbours: Sequence[PortedNeighbour] = ()) -> PortOutput:
     """Write the whole tree to a folder, and what changes with it outside, as one transaction.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torchferry.backends.target import Target
 from torchferry.kernels.buildfiles.joining import PortedNeighbour, port_builds
-from torchferry.kernels.output import PortOutput, original_contents, place_of, write_beside, write_over
+from torchferry.kernels.output import PortOutput, is_written, original_contents, place_of, write_beside, write_over
 from torchferry.kernels.ported_tree import PortedTree, port_tree
 
 
@@ -36,6 +36,10 @@ class PortPlan:
     def neighbours(self) -> tuple[PortedNeighbour, ...]:
         """All files outside of the tree that change with it."""
         return self.builds + self.tests
+
+    def is_written(self) -> bool:
+        """Whether `write` would find all of it there already."""
+        return self.place is not None and is_written(self.ported, self.place, self.neighbours)
 
     def write(self) -> PortOutput:
         """Write all of it, or nothing; raises what `write_beside` and `write_over` do."""

@@ -93,10 +93,11 @@ def setup_test_text(root: Path, name: str, target: Target, exclude: tuple[str, .
     listing = list_files(root, exclude)
     kit = kit_of(root, name, listing, target, f"_{target.name}", "native", lang)
     required = kit.targeted.required
-    if not (root / kit.targeted.main).is_file():
+    has_list = (root / kit.targeted.main).is_file()
+    if not has_list:
         places = {item.name: item.place for item in lists_of(root, listing, kit.made).listed if item.path}
         required = tuple((text, places.get(_name(text), "")) for text, _ in required)
-    return setup_file(name, target, kit.needs, required, lang)
+    return setup_file(name, target, kit.needs, required, lang, has_list=has_list)
 
 
 def _name(text: str) -> str:

@@ -42,7 +42,15 @@ if __name__ == "__main__":
 """
 
 
-def setup_file(project: str, target: Target, needs: Needs, required: tuple[tuple[str, str], ...], lang: str) -> str:
+def setup_file(
+    project: str,
+    target: Target,
+    needs: Needs,
+    required: tuple[tuple[str, str], ...],
+    lang: str,
+    *,
+    has_list: bool = True,
+) -> str:
     """Return the text of the test; the same project gives the same text.
 
     Args:
@@ -51,6 +59,7 @@ def setup_file(project: str, target: Target, needs: Needs, required: tuple[tuple
         needs: What its code needs.
         required: What is to be installed, as pip reads it, each with its place.
         lang: Language of the answers, `en` or `zh`.
+        has_list: Whether the files that `required` names are for the target; the project's own are for CUDA.
     """
     source = (_HERE / "standalone.py").read_text(encoding="utf-8")
     _, _, rest = source.partition('"""\n\nfrom __future__')
@@ -73,6 +82,7 @@ def setup_file(project: str, target: Target, needs: Needs, required: tuple[tuple
         "DTYPES": tuple(_dtypes(facts.dtypes, needs, lang)),
         "MANAGER": needs.manager,
         "MODELS": tuple(tuple(model) for model in needs.models),
+        "LIST_COMMAND": "" if has_list else f"torchferry migrate . --target {target} --kit",
         "TEXTS": _texts(body) if lang == "zh" else {},
     }  # fmt: skip
     text = (

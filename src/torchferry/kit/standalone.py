@@ -38,6 +38,7 @@ MODULES: tuple[tuple[str, str, bool, str], ...] = ()
 DTYPES: tuple[tuple[str, bool, str, str], ...] = ()
 MANAGER = ""
 MODELS: tuple[tuple[str, str, str, str], ...] = ()
+LIST_COMMAND = ""
 
 # --- the test ---
 
@@ -400,6 +401,12 @@ def _from_lists() -> object:
     files = sorted({place.partition(":")[0] for _, place in REQUIREMENTS if ".txt:" in place})
     if not files:
         return say("install what is missing with pip")
+    if LIST_COMMAND:
+        return say(
+            "`{file}` is not written for this card: write its list with `{command}`, and install that",
+            file=files[0],
+            command=LIST_COMMAND,
+        )
     return say("`pip install -r {file}`", file=files[0])
 
 

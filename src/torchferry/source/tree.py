@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -95,6 +95,7 @@ class Listing(NamedTuple):
         left_alone: Folders with packages of others, which are never entered.
         others: Files of source in languages that it does not read.
         built: Folders that a build wrote, which are not entered unless they are named.
+        idle: The user's patterns that left nothing out, as they were given.
     """
 
     entries: list[Entry]
@@ -104,6 +105,7 @@ class Listing(NamedTuple):
     left_alone: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     built: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
 
 
 def list_files(root: Path, exclude: tuple[str, ...] = (), only: tuple[str, ...] = ()) -> Listing:
@@ -111,7 +113,7 @@ def list_files(root: Path, exclude: tuple[str, ...] = (), only: tuple[str, ...] 
 
     Args:
         root: The project's folder.
-        exclude: Patterns (`fnmatch`) of relative paths or names to leave out.
+        exclude: Patterns (`fnmatch`) of relative paths or names to leave out; `folder/` and `./folder` mean `folder`.
         only: Relative paths of files or folders to look at; empty for everything.
     """
     return _Walk(root, exclude, only).run()
@@ -122,6 +124,7 @@ class _Walk:
         self.root = os.fspath(root)
         self.real_root = os.path.realpath(self.root)
         self.exclude = exclude
+        self.effective: set[str] = set()
         self.only = only
         self.entries: list[Entry] = []
         self.skipped: list[Skipped] = []
@@ -151,7 +154,8 @@ class _Walk:
             tuple(sorted(set(names)))
             for names in (self.hidden, self.unwanted, self.left_alone, self.others, self.built)
         )
-        return Listing(self.entries, self.skipped, *left_out)
+        idle = tuple(pattern for pattern in self.exclude if pattern not in self.effective)
+        return Listing(self.entries, self.skipped, *left_out)._replace(idle=idle)
 
     def _enter(self, folder: str, prefix: str, patterns: list[Patterns], is_named: bool = True) -> None:
         try:
@@ -172,7 +176,7 @@ class _Walk:
                 is_folder = item.is_dir(follow_symlinks=False)
             except OSError:
                 continue
-            if self._excluded(path, item.name):
+            if self._excluded(path):
                 if not link:
                     self._hide(item, path, is_folder, self.unwanted)
                 continue
@@ -219,8 +223,10 @@ class _Walk:
         if not inside and (kind_of(path) is not None or os.path.isdir(full)):
             self.skipped.append(Skipped(path, say("a link that leaves the project; not followed")))
 
-    def _excluded(self, path: str, name: str) -> bool:
-        return any(fnmatchcase(path, pattern) or fnmatchcase(name, pattern) for pattern in self.exclude)
+    def _excluded(self, path: str) -> bool:
+        fitting = fitting_patterns(path, self.exclude)
+        self.effective.update(fitting)
+        return bool(fitting)
 
     def _hide(self, item: os.DirEntry[str], path: str, is_folder: bool, hidden: list[str]) -> None:
         """Remember the files that an entry hides, as far as they would be read: nobody else says so."""
@@ -253,6 +259,17 @@ class _Walk:
             path = f"{prefix}/.gitignore" if prefix else ".gitignore"
             self.skipped.append(Skipped(path, say("cannot be read: {error}", error=error.strerror)))
             return []
+
+
+def fitting_patterns(path: str, patterns: Iterable[str]) -> list[str]:
+    """Return the patterns of `--exclude` that fit a path or its name; `folder/`, as shells complete it, is `folder`."""
+    name = path.rpartition("/")[2]
+    found = []
+    for pattern in patterns:
+        plain = pattern.removeprefix("./").rstrip("/")
+        if fnmatchcase(path, plain) or fnmatchcase(name, plain):
+            found.append(pattern)
+    return found
 
 
 def is_build_output(folder: str, names: Collection[str]) -> bool:
