@@ -50,8 +50,10 @@ def tell(text: str) -> None:
 def tell_idle(patterns: Iterable[str], lang: str) -> None:
     """Say which patterns of `--exclude` leave nothing out: what they were to spare is taken."""
     for pattern in dict.fromkeys(patterns):
-        said = say("`--exclude {pattern}` leaves nothing out: no file or folder has this name or path", pattern=pattern)
-        tell(f"torchferry: {said.render(lang)}")
+        warning = say(
+            "`--exclude {pattern}` leaves nothing out: no file or folder has this name or path", pattern=pattern
+        )
+        tell(f"torchferry: {warning.render(lang)}")
 
 
 def _colour() -> bool:

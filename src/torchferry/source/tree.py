@@ -264,12 +264,12 @@ class _Walk:
 def fitting_patterns(path: str, patterns: Iterable[str]) -> list[str]:
     """Return the patterns of `--exclude` that fit a path or its name; `folder/`, as shells complete it, is `folder`."""
     name = path.rpartition("/")[2]
-    found = []
+    fitting = []
     for pattern in patterns:
         plain = pattern.removeprefix("./").rstrip("/")
         if fnmatchcase(path, plain) or fnmatchcase(name, plain):
-            found.append(pattern)
-    return found
+            fitting.append(pattern)
+    return fitting
 
 
 def is_build_output(folder: str, names: Collection[str]) -> bool:
