@@ -43,6 +43,8 @@ from torchferry.deploy.playbook import Unsafe, write_project, yaml_text
 STAGE = "driver"
 """What is installed: a file that is copied, an installer, and what is asked before and after them."""
 
+DRIVER = StepChoice(only=(STAGE,))
+
 
 @contextmanager
 def servers(folder: Path, count: int) -> Iterator[Servers]:
@@ -69,11 +71,16 @@ def driver_flow(lab: Servers, folder: Path, bytes_more: int = 0) -> Flow:
     return Flow(lab, "gcu", folder / "bundle", "--only", STAGE)
 
 
+def written_play(flow: Flow, folder: Path, choice: StepChoice) -> Path:
+    """Write what `torchferry deploy run` has Ansible play into a new folder; return the play."""
+    folder.mkdir()
+    return write_project(make_plan(flow.target, read_bundle(flow.bundle), {}, choice), folder, "run")
+
+
 def asking_every_step(flow: Flow, folder: Path) -> Path:
     """Write a play that asks each step's check with a task of its own: what the engine does without a survey."""
-    plan = make_plan("gcu", read_bundle(flow.bundle), {}, StepChoice(only=(STAGE,)))
-    folder.mkdir()
-    write_project(plan, folder, "run")
+    written_play(flow, folder, DRIVER)
+    plan = make_plan(flow.target, read_bundle(flow.bundle), {}, DRIVER)
     lines = ["- hosts: all", "  become: true", "  gather_facts: false", "  strategy: free", "  tasks:"]
     for planned in plan.planned:
         script = yaml_text(Unsafe(folder / "scripts" / f"{planned.step.id}.sh"))
@@ -181,24 +188,14 @@ def layer(lab: Servers, folder: Path, hosts: int, pairs: int) -> None:
     `ansible-runner` is the program by which torchferry has Ansible run: what that costs is not torchferry's layer.
     """
     flow = driver_flow(lab, folder / "flow")
-    plan = make_plan("gcu", read_bundle(flow.bundle), {}, StepChoice(only=(STAGE,)))
-    (folder / "plain").mkdir()
-    project = write_project(plan, folder / "plain", "run").parent
+    project = written_play(flow, folder / "plain", DRIVER).parent
     ansible = ["ansible-playbook", "-i", str(lab.inventory), "--forks", "25"]
     ours = Side("torchferry", flow.command("run"))
     plain = Side("ansible-playbook", [*ansible, str(project / "site.yml")], project)
     (folder / "runner").mkdir()
-    words = [
-        "ansible-runner",
-        "run",
-        str(folder / "runner"),
-        "--quiet",
-        "--project-dir",
-        str(project),
-        "-p",
-        "site.yml",
-    ]
-    runner = Side("ansible-runner", [*words, "--inventory", str(lab.inventory), "--forks", "25"], project)
+    words = ["ansible-runner", "run", str(folder / "runner"), "--quiet", "--project-dir", str(project)]
+    words += ["-p", "site.yml", "--inventory", str(lab.inventory), "--forks", "25"]
+    runner = Side("ansible-runner", words, project)
     folder_of_checks = asking_every_step(flow, folder / "checks").parent
     asking = Side("--check", [*ansible, "--check", str(folder_of_checks / "checks.yml")], folder_of_checks)
     with control_group() as group:
@@ -223,9 +220,7 @@ def whole_flow(folder: Path, pairs: int) -> None:
             lab.add(f"plain{number}")
         lab.wait()
         flow = t20_flow(lab, folder / "t20")
-        (folder / "project").mkdir()
-        plan = make_plan("ptex", read_bundle(flow.bundle), {}, StepChoice())
-        project = write_project(plan, folder / "project", "run").parent
+        project = written_play(flow, folder / "project", StepChoice()).parent
         plain = ["ansible-playbook", "-i", str(lab.inventory), str(project / "site.yml")]
 
         rows = [
@@ -292,9 +287,7 @@ runpy.run_module("torchferry", run_name="__main__", alter_sys=True)
 def parts(lab: Servers, folder: Path, hosts: int, runs: int) -> None:
     """Where a first run spends more than `ansible-playbook` alone does: before, beside and inside of Ansible."""
     flow = driver_flow(lab, folder / "parts")
-    plan = make_plan("gcu", read_bundle(flow.bundle), {}, StepChoice(only=(STAGE,)))
-    (folder / "alone").mkdir()
-    project = write_project(plan, folder / "alone", "run").parent
+    project = written_play(flow, folder / "alone", DRIVER).parent
     plain = ["ansible-playbook", "-i", str(lab.inventory), "--forks", "25", str(project / "site.yml")]
     counted = folder / "counted"
     words = [sys.executable, "-c", _COUNTED, "torchferry", *flow.command("run")[3:]]

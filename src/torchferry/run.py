@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from torchferry.core import env, exitcodes, supported_torch
-from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.torch_start import or_end
 
 _USAGE = "python -m torchferry.run [--target NAME[@VERSION]] (SCRIPT | -m MODULE) [ARGUMENTS]"
 
@@ -48,14 +48,15 @@ def main(arguments: list[str]) -> None:
     runpy.run_path(str(script), run_name="__main__")
 
 
+def _import_torch() -> None:
+    """Begin the redirect by its entry point, where torch loads those."""
+    with supported_torch.needed("python -m torchferry.run"):
+        import torch  # noqa: F401
+
+
 def _redirect() -> None:
     """Begin the redirect here; with torch's own loading of plugins it has begun already, and this changes nothing."""
-    try:
-        with supported_torch.needed("python -m torchferry.run"):
-            import torch  # noqa: F401 - begins the redirect by its entry point, where torch loads those
-    except TorchferryError as error:
-        print("torchferry: " + "\n  ".join(error.lines()), file=sys.stderr)
-        raise SystemExit(exitcodes.ERROR) from None
+    or_end(_import_torch)
 
     from torchferry.shim import entry, no_device
     from torchferry.shim.redirect import current

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from torchferry.backends.datafile import DATA
+from torchferry.backends.tables import normalised
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core import toml
 from torchferry.core.messages import Bilingual
@@ -198,8 +198,8 @@ def package_of_module(module: str) -> Package | None:
 
 def package_named(name: str) -> Package | None:
     """Return the distribution of a name in any spelling; None where no table has it."""
-    normalised = re.sub(r"[-_.]+", "-", name).lower()
-    return packages().get(normalised) or hosts().get(normalised)
+    spelled = normalised(name)
+    return packages().get(spelled) or hosts().get(spelled)
 
 
 class DefaultDevice(NamedTuple):

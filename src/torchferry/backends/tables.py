@@ -26,6 +26,7 @@ A table file names its sources once and groups rows that share everything but th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -103,6 +104,11 @@ class Row(NamedTuple):
         if not version:
             return not self.until
         return not ((self.since and not reached(self.since, version)) or (self.until and reached(self.until, version)))
+
+
+def normalised(distribution: str) -> str:
+    """Return a distribution's name as PEP 503 has it."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def plugin_versions(row: Row) -> list[str]:

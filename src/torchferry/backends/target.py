@@ -10,7 +10,7 @@ from torchferry.backends import cuda
 from torchferry.backends.base import Backend
 from torchferry.backends.cuda import Package
 from torchferry.backends.registry import choose
-from torchferry.backends.tables import REWRITTEN, Row, reached
+from torchferry.backends.tables import REWRITTEN, Row, normalised, reached
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.messages import Bilingual
 
@@ -58,11 +58,8 @@ class Target:
 
     def plugin_rows(self) -> list[Row]:
         """Return the rows of `versions.toml` that are about the plugin, not about what is installed beside it."""
-        from packaging.utils import canonicalize_name  # imported late, as below
-
-        name = canonicalize_name(self.backend.PLUGIN)
-        rows = self.backend.table("versions")
-        return [row for row in rows if canonicalize_name(row.use.partition("==")[0]) == name]
+        name = normalised(self.backend.PLUGIN)
+        return [row for row in self.backend.table("versions") if normalised(row.use.partition("==")[0]) == name]
 
     def for_installed_torch(self) -> Target:
         """Return this target, at the plugin version for the torch of this environment; see `for_torch`."""

@@ -175,11 +175,8 @@ def command(
     following = next_commands(planned, path, requests is not None)
     _print(ported, output_format, output_file, verbose, lang, written, following)
     failed = any(each.state is not GateState.PASSED for each in ported.gates)
-    sys.exit(
-        exitcodes.FINDINGS
-        if failed or ported.by_hand or (check and writes and not planned.is_written())
-        else exitcodes.CLEAN
-    )
+    outdated = check and writes and not planned.is_written()
+    sys.exit(exitcodes.FINDINGS if failed or ported.by_hand or outdated else exitcodes.CLEAN)
 
 
 def _with_gates(ported: PortedTree, request: GateRequest, lang: str) -> PortedTree:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from torchferry.backends.tables import normalised
 from torchferry.core.files import read_regular
 from torchferry.core.messages import Message, say
 from torchferry.installed.environment import Environment
@@ -30,7 +31,6 @@ _DEEPEST = 40
 
 _FIELD = re.compile(rb"^(Name|Version):[ \t]*([^\r\n]*)", re.MULTILINE | re.IGNORECASE)
 _ARCHIVES = (".egg", ".zip", ".whl", ".pyz")
-_SEPARATORS = re.compile(r"[-_.]+")
 
 
 @dataclass(frozen=True)
@@ -187,12 +187,12 @@ class Index:
         """Return the archive on the path that a module may lie in, by its name, or None."""
         if self._archives is None:
             self._archives = {
-                _normalized(name.partition("-")[0]): name
+                normalised(name.partition("-")[0]): name
                 for folder in self.environment.folders
                 for name in self._listing(folder)
                 if name.endswith(_ARCHIVES) and (folder / name).is_file()
             }
-        return self._archives.get(_normalized(module.partition(".")[0]))
+        return self._archives.get(normalised(module.partition(".")[0]))
 
     def _below(self, folders: list[Path], before: list[str], rest: list[str]) -> Located | None:
         """Look for the first of `rest` in portions of a namespace, as Python does: the first that is a module wins."""
@@ -281,21 +281,16 @@ class Index:
 
     def _by_name(self, folder: Path, top: str) -> tuple[str, str, Message | None] | None:
         """Return name, version and problem of metadata without a list of files that fit a package's name."""
-        wanted = _normalized(top)
+        wanted = normalised(top)
         for name in sorted(self._listing(folder)):
             if name == "EGG-INFO" and folder.name.endswith(".egg"):
                 return _metadata(folder / name)
             if not name.endswith((".dist-info", ".egg-info")):
                 continue
             stem = name.rpartition(".")[0].partition("-")[0]
-            if _normalized(stem) == wanted:
+            if normalised(stem) == wanted:
                 return _metadata(folder / name)
         return None
-
-
-def _normalized(name: str) -> str:
-    """Return the name of a distribution as all its spellings have it."""
-    return _SEPARATORS.sub("-", name).lower()
 
 
 _FIRST = re.compile(rb"^\"?([^/,\"\r\n]+)[/,]", re.MULTILINE)

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 
 from torchferry import __version__
+from torchferry.backends.tables import normalised
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
@@ -13,7 +14,7 @@ from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.kit.needs import Needs
 from torchferry.kit.target_list import TargetLists
-from torchferry.source.requirements import normalised, requirement
+from torchferry.source.requirements import requirement
 
 MARK = "<!-- torchferry: ignore-file -->"
 """What keeps a later run from reading the commands of a document as the project's own."""

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from torchferry.backends import cuda
+from torchferry.backends.tables import normalised
 from torchferry.core import toml
 from torchferry.core.files import read_text
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.source.kinds import Kind
-from torchferry.source.requirements import in_lines, normalised, requirement
+from torchferry.source.requirements import in_lines, requirement
 from torchferry.source.settings import settings
 from torchferry.source.tree import Listing
 

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from torchferry.backends.tables import Row
+from torchferry.backends.tables import Row, normalised, plugin_versions
 from torchferry.backends.target import Target
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.source.requirements import normalised
 
 
 class Stack(NamedTuple):
@@ -40,13 +39,8 @@ class Stack(NamedTuple):
 def pairs(target: Target) -> Iterator[tuple[str, str]]:
     """Yield each torch with a version of the plugin that belongs to it, newest torch first."""
     for row in _rows(target):
-        distribution, _, plugin = row.use.partition("==")
-        if normalised(distribution) in _names(target):
-            torch = _version_of(row)
-            yield from (
-                (torch, version)
-                for version in dict.fromkeys([plugin, *row.extra.get("sdk", ()), *row.extra.get("also", ())])
-            )
+        if normalised(row.use.partition("==")[0]) in _names(target):
+            yield from ((_version_of(row), version) for version in plugin_versions(row))
 
 
 def stack(target: Target, specifiers: Iterable[str]) -> Stack:
@@ -134,8 +128,7 @@ def _is_of(target: Target, row: Row, version: str) -> bool:
     distribution, _, plugin = row.use.partition("==")
     if normalised(distribution) not in _names(target):
         return False
-    known = [plugin, *row.extra.get("sdk", ()), *row.extra.get("also", ())]
-    return version in known or Version(version).release == Version(plugin).release
+    return version in plugin_versions(row) or Version(version).release == Version(plugin).release
 
 
 def _exactly(target: Target, rows: list[Row], torch: str) -> tuple[str, ...]:

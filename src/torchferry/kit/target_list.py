@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from torchferry.backends import cuda
+from torchferry.backends.tables import normalised
 from torchferry.backends.target import Target
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
@@ -16,7 +17,6 @@ from torchferry.kit.stack import Stack, stack
 from torchferry.rules.dependencies.cuda_requirement import LIBRARY_WHEEL, known_package
 from torchferry.rules.library.cuda_package import advice
 from torchferry.source.kinds import Kind
-from torchferry.source.requirements import normalised
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """Where torch's builds without CUDA are; PyPI has the CUDA build for x86-64."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from torchferry.backends.tables import normalised
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular, read_text
@@ -27,7 +28,7 @@ from torchferry.source.kinds import Kind, kind_of
 from torchferry.source.names import Names
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile, UnparsableError
-from torchferry.source.requirements import in_lines, normalised
+from torchferry.source.requirements import in_lines
 from torchferry.source.text import SourceText, UndecodableError
 
 _SUFFIX = re.compile(r"[A-Za-z0-9_]+\Z")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from torchferry.backends.tables import normalised
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.source.shell import Command
@@ -40,11 +41,6 @@ class Requirement(NamedTuple):
     start: int
     end: int
     line_end: int
-
-
-def normalised(name: str) -> str:
-    """Return a distribution's name as PEP 503 has it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def requirement(text: str, start: int, end: int) -> Requirement | None:

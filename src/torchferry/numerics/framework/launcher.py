@@ -137,18 +137,19 @@ def require_examined(outcome: Outcome) -> None:
     Raises:
         TorchferryError: no process of the command loaded torch under the tool.
     """
-    if not outcome.results and not outcome.broken and outcome.without_torch:
+    if outcome.results or outcome.broken:
+        return
+    if outcome.without_torch:
         raise TorchferryError(
             say("NOTHING WAS EXAMINED: torch is not installed in {python}", python=outcome.without_torch),
             supported_torch.how_to_install(outcome.without_torch),
         )
-    if not outcome.results and not outcome.broken and outcome.refused:
+    if outcome.refused:
         raise TorchferryError(say("NOTHING WAS EXAMINED: the tool could not begin, for the reason above"))
-    if not outcome.results and not outcome.broken:
-        raise TorchferryError(
-            say("NOTHING WAS EXAMINED: the tool began in no process of the command"),
-            say("write what you would type without torchferry, such as {example}", example="-- python train.py"),
-        )
+    raise TorchferryError(
+        say("NOTHING WAS EXAMINED: the tool began in no process of the command"),
+        say("write what you would type without torchferry, such as {example}", example="-- python train.py"),
+    )
 
 
 class ProcessTool(Protocol):

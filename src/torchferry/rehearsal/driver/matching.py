@@ -65,11 +65,10 @@ def belongs(backend: type[Backend], plugin: str, torch_version: str) -> bool:
 def _torch_of(backend: type[Backend], plugin: tuple[int, ...]) -> set[tuple[int, ...]]:
     """Return the releases of torch that a plugin's release is for; empty where nobody knows."""
     pairs = set()
-    for row in backend.table("versions"):
-        distribution, _, version = row.use.partition("==")
-        if canonicalize_name(distribution) == canonicalize_name(backend.PLUGIN):
-            torch_release = Version(row.name.partition("==")[2]).release
-            pairs |= {(Version(each).release, torch_release) for each in (version, *row.extra.get("also", ()))}
+    for row in Target(backend).plugin_rows():
+        torch_release = Version(row.name.partition("==")[2]).release
+        versions = (row.use.partition("==")[2], *row.extra.get("also", ()))
+        pairs |= {(Version(each).release, torch_release) for each in versions}
     listed = {torch_release for release, torch_release in pairs if release == plugin}
     shares_numbers = any(release == torch_release for release, torch_release in pairs)
     return listed or ({plugin} if shares_numbers else set())

@@ -6,12 +6,13 @@ import ast
 import re
 from collections.abc import Iterator
 
+from torchferry.backends.tables import normalised
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import Context, PythonContext
 from torchferry.rules.commands import commands_of, prints_text
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
-from torchferry.source.requirements import Requirement, in_command, in_lines, normalised, requirement
+from torchferry.source.requirements import Requirement, in_command, in_lines, requirement
 from torchferry.source.settings import settings
 
 LIST_KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.SETUP_CFG, Kind.CONDA)

@@ -15,12 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from torchferry.backends.tables import normalised
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.dependencies.listed import requirements_of
 from torchferry.source.kinds import Kind
-from torchferry.source.requirements import normalised
 
 
 class PluginRequirement(Rule):
