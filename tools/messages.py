@@ -65,6 +65,10 @@ class _Catalog(Catalog):
             ("Content-Transfer-Encoding", "8bit"),
         ]
 
+    @mime_headers.setter
+    def mime_headers(self, headers: object) -> None:
+        """Take nothing over from the header of a file."""
+
 
 def messages() -> Iterator[Found]:
     """Yield what the code says, and what its commands say of themselves."""

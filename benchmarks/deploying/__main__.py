@@ -38,7 +38,8 @@ from tests.deploy.lab.servers import Servers, reason_to_skip
 from torchferry.deploy.bundle import read_bundle, write_bundle
 from torchferry.deploy.engine import CONFIGURATION
 from torchferry.deploy.plan import StepChoice, make_plan
-from torchferry.deploy.playbook import Unsafe, write_project, yaml_text
+from torchferry.deploy.playbook import write_project
+from torchferry.deploy.yaml_text import Unsafe, yaml_text
 
 STAGE = "driver"
 """What is installed: a file that is copied, an installer, and what is asked before and after them."""

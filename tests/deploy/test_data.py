@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies
 
 from tests.cli.process import torchferry
 from tests.deploy.outputs import OUTPUTS, UNEXPLAINED
@@ -24,6 +25,8 @@ from torchferry.deploy.hints import explain, matching_hint
 from torchferry.deploy.plan import DeployPlan, StepChoice, facts_of, make_plan, settled
 from torchferry.deploy.playbook import write_project
 from torchferry.deploy.report import plan_lines
+from torchferry.deploy.script import ScriptSettings
+from torchferry.deploy.yaml_text import Unsafe, yaml_text
 
 TARGETS = [name for name in registry.names() if (VENDORS / name / "deploy.toml").is_file()]
 GIVEN = {"image": "example/image:1"}
@@ -327,6 +330,52 @@ def test_what_is_not_public_is_asked_for_by_its_name() -> None:
 def test_a_setting_is_no_command(name: str, text: str) -> None:
     with pytest.raises(UsageError, match="is no value of"):
         settled(facts_of("ptex"), {name: text})
+
+
+AWKWARD = (
+    "a\x85b",
+    "\x9b31m",
+    "\x7f",
+    "\u2028",
+    "\u202e",
+    "\U0001f600",
+    "{{ x }}",
+    "!unsafe x",
+    "a: b # c",
+    "",
+    "\ufeff",
+)
+
+
+@given(strategies.sampled_from(AWKWARD) | strategies.text(strategies.characters(exclude_categories=["Cs"])))
+def test_a_text_is_read_back_as_it_was(text: str) -> None:
+    yaml = pytest.importorskip("yaml")
+    assert yaml.safe_load(f"[{yaml_text([text])}, {yaml_text({'1': True})}]") == [[text], {"1": True}]
+    job = TrainingJob("train", ("bash", "-c", text), 1, 1, "example.com/card")
+    _, batch = yaml.safe_load_all(kubernetes(facts_of("ptex"), settled(facts_of("ptex"), GIVEN), job))
+    assert batch["spec"]["template"]["spec"]["containers"][0]["command"] == ["bash", "-c", text]
+    assert yaml_text(Unsafe(text)) == f"!unsafe {yaml_text(text)}"
+
+
+def test_what_is_not_utf8_is_refused_before_anything_is_written() -> None:
+    with pytest.raises(UsageError, match=r"`a\\udcff` is not UTF-8"):
+        yaml_text("a\udcff")
+
+
+def test_settings_reach_bash_as_they_are(tmp_path: Path) -> None:
+    """Quotes, dollars, backslashes and line ends stay text; nothing of them is run."""
+    values = {
+        "A": "'; touch ran; '",
+        "B": '$(touch ran) `touch ran` "x" \\',
+        "C": "two\nlines",
+        "D": "-n",
+        "E": "\x9b31m\u202e",
+    }
+    settings = ScriptSettings(values, {"LIST": [*values.values(), "*"]})
+    script = f'{settings.text()}\nprintf \'%s\\0\' "$A" "$B" "$C" "$D" "$E" "${{LIST[@]}}"'
+    done = subprocess.run(["bash", "-c", script], capture_output=True, cwd=tmp_path, check=True)
+    assert done.stdout.decode("utf-8").split("\0")[:-1] == [*values.values(), *values.values(), "*"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_stages_and_steps_are_chosen(tmp_path: Path) -> None:

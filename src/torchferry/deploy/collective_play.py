@@ -15,8 +15,8 @@ from torchferry.deploy.collective import CardAnswer, ClusterAnswers, Link, LinkA
 from torchferry.deploy.engine import CONFIGURATION
 from torchferry.deploy.inventory import PlayOptions, inventory_hosts
 from torchferry.deploy.plan import DeployPlan, project_folder
-from torchferry.deploy.playbook import Unsafe, yaml_text
 from torchferry.deploy.playing import TaskResult, run_tasks
+from torchferry.deploy.yaml_text import Unsafe, yaml_text
 from torchferry.doctor.context import INSIDE
 from torchferry.doctor.probe import question
 

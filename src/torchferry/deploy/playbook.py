@@ -6,7 +6,6 @@ It can be read, kept, and run with `ansible-playbook` alone. Text of ours that A
 
 from __future__ import annotations
 
-import json
 import secrets
 import shutil
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 from torchferry.core.record import NamedTuple
 from torchferry.deploy.engine import CONFIGURATION
 from torchferry.deploy.plan import DeployPlan, PlannedStep, bundle_part, project_folder
+from torchferry.deploy.yaml_text import Unsafe, yaml_text
 
 SURVEY = "survey"
 
@@ -70,12 +70,6 @@ rm -f "$STATE/container-before.running"
 """,
 }
 """What follows the steps of a mode: nothing of ours stays after a rollback that took back everything there ever was."""
-
-
-class Unsafe(str):
-    """A text that Ansible takes as it is, although it may look like a template."""
-
-    __slots__ = ()
 
 
 class TreePlace(NamedTuple):
@@ -282,11 +276,3 @@ def _variables(variables: Mapping[str, Any]) -> Iterable[str]:
     yield "      vars:"
     for name, value in variables.items():
         yield f"        {name}: {yaml_text(value)}"
-
-
-def yaml_text(value: Any) -> str:
-    """Return a value as YAML writes it on one line."""
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(yaml_text, value))}]"
-    text = json.dumps(str(value) if isinstance(value, str) else value, ensure_ascii=True)
-    return f"!unsafe {text}" if isinstance(value, Unsafe) else text
