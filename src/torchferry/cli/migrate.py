@@ -22,6 +22,7 @@ from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
 from torchferry.migration.preconditions import check_not_migrated
 from torchferry.migration.transaction import Write, apply, exclusive
+from torchferry.migration.write_fence import WriteFence
 from torchferry.rules.analysis import analyse
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def command(
         if not diff and not check:
             _rewrite_standard_input(choices)
     if not any(ways):
-        with exclusive(choices.root) as tree:
+        with exclusive(choices.root, fence=_fence(choices)) as tree:
             for journal in tree.recovered:
                 tell(say("undid an interrupted migration to {target}", target=journal.target).render(lang))
             setting = settle(choices, rewrite=True)
@@ -226,7 +227,7 @@ def command(
             tell(say("not copied, since they are pipes, sockets or devices: {names}", names=names).render(lang))
         written = migrated.MigrationOutput("copy", out)
     else:
-        planned = planned._replace(writes=_write_beside(setting, planned, suffix, kit, lang))
+        planned = planned._replace(writes=_write_beside(setting, planned, suffix, kit, choices))
         written = migrated.MigrationOutput("beside", setting.root)
     written = _tested(setting, written, rehearse, rehearse_seconds, lang)
     migrated.finish(setting, planned, judged, written, shown, choices, changes_count=check)
@@ -323,9 +324,15 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
     write_data(data, file)
 
 
-def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, lang: str) -> list[Write]:
+def _fence(choices: Choices) -> WriteFence:
+    """Return what a migration may change: what the paths name; it may also make files of the project."""
+    return WriteFence.around(*choices.paths, new_below=(choices.root,))
+
+
+def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, choices: Choices) -> list[Write]:
     from torchferry.migration.suffix import plan_suffix
 
+    lang = choices.lang
     if kit:
         from torchferry.cli.kit import kit_for, with_kit  # imported late: few migrations write one
 
@@ -336,7 +343,7 @@ def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, l
     else:
         writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)
     writes = [write for write in writes if write.before != write.after]
-    with exclusive(setting.root) as tree:
+    with exclusive(setting.root, fence=_fence(choices)) as tree:
         if writes:
             _tell_unknown(apply(tree, writes, setting.target.journal_key, suffix), setting.root, lang)
     return writes

@@ -117,6 +117,10 @@ class Journal(NamedTuple):
         """Whether it was made here by this user."""
         return self.problem is None
 
+    def touches(self, root: Path, path: Path) -> bool:
+        """Whether it changed a path or something below it; both paths are real ones, and `root` is its tree's."""
+        return any((root / change.path).is_relative_to(path) for change in self.changes)
+
     def before(self, folder: Directory, change: Change) -> bytes:
         """Return the old content of a file, from the journal's open folder.
 
