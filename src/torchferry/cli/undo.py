@@ -72,8 +72,8 @@ def _tell_root(plan: UndoPlan, path: Path, lang: str) -> None:
     outside = plan.outside
     if outside:
         text = say_plural(
-            "with it {count} file outside of {path} is restored: {names}",
-            "with it {count} files outside of {path} are restored: {names}",
+            "it changed {count} file outside of {path}, which is taken back too: {names}",
+            "it changed {count} files outside of {path}, which are taken back too: {names}",
             count=len(outside),
             path=path,
             names=named(outside),

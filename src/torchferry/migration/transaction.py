@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from torchferry import __version__
 from torchferry.core.enclosing_folders import enclosing_folders
@@ -131,7 +132,8 @@ class Tree(NamedTuple):
         signing: What signs its journals.
         real: Its real path, by which the fence knows it.
         fence: What the request may change.
-        recovered: Journals of interrupted runs, which were taken back.
+        taken_back: Journals that were taken back while it is held.
+        recovered: Those of interrupted runs.
     """
 
     root: Path
@@ -140,6 +142,7 @@ class Tree(NamedTuple):
     signing: Signer
     real: Path
     fence: WriteFence
+    taken_back: list[Journal]
     recovered: tuple[Journal, ...] = ()
 
     def journals(self) -> list[Journal]:
@@ -180,11 +183,14 @@ def exclusive(root: Path, trust: bool = False, fence: WriteFence | None = None) 
                     say("take it out of the repository (`git rm -r --cached .torchferry`) and remove the folder"),
                 )
             with own_folder(control, "journal") as place:
-                tree = Tree(root, top, place, signer(root, top, create=True), real, fence)
+                tree = Tree(root, top, place, signer(root, top, create=True), real, fence, [])
                 try:
                     yield tree._replace(recovered=tuple(recover(tree, trust)))
                 finally:
                     remove_control_folder(top, control)
+                    if any(journal.made_root for journal in tree.taken_back):
+                        with contextlib.suppress(OSError):  # something of the user's is in it
+                            os.rmdir(real)
 
 
 def _real_root(root: Path, top: Directory) -> Path:
@@ -250,8 +256,18 @@ def recover(tree: Tree, trust: bool = False) -> list[Journal]:
     return taken_back
 
 
-def apply(tree: Tree, writes: Iterable[Write], target: str, suffix: str = "") -> Journal:
-    """Write files as one transaction and return its journal, which keeps the target and the suffix of new files.
+def apply(
+    tree: Tree, writes: Iterable[Write], target: str, suffix: str = "", *, source: str = "", made_root: bool = False
+) -> Journal:
+    """Write files as one transaction and return its journal, which keeps what is said of it.
+
+    Args:
+        tree: The tree.
+        writes: The files.
+        target: The target, or the command that writes.
+        suffix: What the names of new files end with.
+        source: The folder that new files were made from.
+        made_root: Whether the tree was made for them.
 
     Raises:
         ConflictError: a file is not what the new content was made from; nothing was touched.
@@ -274,7 +290,8 @@ def apply(tree: Tree, writes: Iterable[Write], target: str, suffix: str = "") ->
     )
     name = f"new-{os.urandom(16).hex()}"
     try:
-        journal = _prepare(tree, planned, target, name, suffix)
+        about = {"suffix": suffix, "source": source, "made_root": made_root}
+        journal = _prepare(tree, planned, target, name, about)
     except OSError as error:
         with contextlib.suppress(OSError):
             remove_journal(tree.place, name)
@@ -336,7 +353,7 @@ def _taken_back(tree: Tree, journal: Journal) -> Message | None:
     return None
 
 
-def _prepare(tree: Tree, writes: list[Write], target: str, name: str, suffix: str) -> Journal:
+def _prepare(tree: Tree, writes: list[Write], target: str, name: str, about: dict[str, Any]) -> Journal:
     """Write the journal beside its place and move it there, complete and durable."""
     place = tree.place
     place.make_folder(name)
@@ -372,7 +389,7 @@ def _prepare(tree: Tree, writes: list[Write], target: str, name: str, suffix: st
             os.urandom(16).hex(),
             tree.signing.missing,
             _missing_folders(tree, [change.path for change in changes]),
-            suffix,
+            **about,
         )
         manifest = journal.manifest(tree.signing)
         if len(manifest) > LARGEST_MANIFEST:
@@ -511,6 +528,7 @@ def _restore(tree: Tree, journal: Journal) -> None:
         _sync_parents(tree, [journal.changes[index].path for index in todo])
         _remove_folders(tree, journal)
         discard(tree.place, journal)
+        tree.taken_back.append(journal)
     except OSError as error:
         raise _cannot_put_back(error, say("the journal lists what remains to be done")) from None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 
 from torchferry.core.config import project_root
@@ -16,6 +17,10 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.migration.journal import DONE, FOLDER, Journal, journals, readable_journals
+
+
+_MOST_ENTRIES = 1_000
+"""Of a folder that is looked through for a better advice."""
 
 
 class NotRecordedError(TorchferryError):
@@ -98,9 +103,21 @@ def _has_journals(place: Path) -> bool:
 
 def _advice(asked: Path, folder: Path, elsewhere: Iterable[Path]) -> Message:
     """Say where the user may have meant; nothing is taken back there."""
-    for place in folder.parents:
+    for place in (*folder.parents, *_folders_in(folder), *_folders_in(folder.parent)):
         if os.path.lexists(place / FOLDER) and any(each.touches(place, asked) for each in readable_journals(place)):
-            return say("a migration of {root} changed files here; `torchferry undo {root}` takes it back", root=place)
+            return say("`torchferry undo {root}` takes back a migration that is recorded there", root=place)
     for place in elsewhere:
         return say("the migrations of {root} changed other files; `torchferry undo {root}` takes one back", root=place)
     return say("a copy (`--out`) is undone by removing it, a patch by `git apply -R`")
+
+
+def _folders_in(place: Path) -> list[Path]:
+    """Return the folders in a folder, such as the outputs of ports in it or beside it; none where there are many."""
+    try:
+        with os.scandir(place) as entries:
+            found = list(islice(entries, _MOST_ENTRIES + 1))
+    except OSError:
+        return []
+    if len(found) > _MOST_ENTRIES:
+        return []
+    return sorted(Path(entry.path) for entry in found if entry.is_dir(follow_symlinks=False))

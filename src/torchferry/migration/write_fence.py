@@ -55,6 +55,10 @@ class WriteFence(NamedTuple):
         """Return the fence of a request that names some paths; links on the way to them are the user's own."""
         return cls(tuple(map(os.path.realpath, asked)), tuple(map(os.path.realpath, new_below)), env.write_roots())
 
+    def permits(self, path: Path) -> bool:
+        """Whether the request may write, restore or delete a real path."""
+        return _is_below(path, self.asked) and (self.roots is None or _is_below(path, self.roots))
+
     def require(self, paths: Iterable[Path], advice: Message, new: Iterable[Path] = ()) -> None:
         """Refuse paths that the request may not write, restore or delete.
 
