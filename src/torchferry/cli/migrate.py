@@ -17,12 +17,12 @@ from torchferry.cli.settings import RunSettings, settle
 from torchferry.cli.writing import creatable, writable, write_data
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say, say_plural
+from torchferry.core.write_fence import WriteFence, require_in_roots
 from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
 from torchferry.migration.preconditions import check_not_migrated
 from torchferry.migration.transaction import Write, apply, exclusive
-from torchferry.migration.write_fence import WriteFence
 from torchferry.rules.analysis import analyse
 
 if TYPE_CHECKING:
@@ -221,6 +221,7 @@ def command(
     elif out is not None:
         from torchferry.migration.copy import write_copy
 
+        require_in_roots(out)
         special = write_copy(setting.root, out, planned.writes)
         if special:
             names = migrated.printable(", ".join(special[:5]))

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
-from torchferry.core.errors import TorchferryError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import language, say, say_plural
+from torchferry.core.staging import clear, is_left_over, left_over
+from torchferry.core.write_fence import WriteFence, named, require_in_roots
 from torchferry.migration.journal import FOLDER
 from torchferry.migration.transaction import exclusive, refuse_unknown, undo
 from torchferry.migration.undo_plan import NotRecordedError, UndoPlan, choose, plan_undo
-from torchferry.migration.write_fence import WriteFence, named
 
 
 @click.command("undo")
-@click.argument("path", type=click.Path(exists=True, path_type=Path), default=".")
+@click.argument("path", type=click.Path(path_type=Path), default=".")
 @click.option("--all", "everything", is_flag=True, help="Undo every migration of the tree, the last one first.")
 @click.option(
     "--trust-journal",
@@ -34,12 +36,19 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
     is shown and ignored.
     """
     lang = lang or language()
+    cleared = _clear_left_over(path, lang)
+    if not os.path.lexists(path):
+        if cleared:
+            return
+        raise UsageError(say("{path} does not exist", path=path))
     try:
         plan = plan_undo(path, everything)
     except NotRecordedError:
         if path.is_dir() and (path / FOLDER).exists():
             with exclusive(path):
                 pass  # removes what a killed run left there before its journal was complete
+        if cleared:
+            return
         raise
     fence = WriteFence.around(plan.asked, *plan.effects)
     fence.require_in_roots(plan.effects)
@@ -64,6 +73,34 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
                     count=len(journal.changes),
                 ).render(lang)
             )
+
+
+def _clear_left_over(path: Path, lang: str) -> bool:
+    """Remove what killed runs left of outputs in a folder, or for it, and name it; name what they left beside it."""
+    place = Path(os.path.realpath(path))
+    inside = [left for left in left_over(place) if place.is_dir()]
+    beside = left_over(place.parent)
+    removed = False
+    for left in [*inside, *(each for each in beside if each.output == place)]:
+        require_in_roots(left.path, left.output)
+        gone = clear(left)
+        if gone is None:
+            continue
+        removed = True
+        if gone.restored:
+            told = say("restored {out}, which a killed run had moved away", out=left.output)
+        else:
+            told = say("removed {path}, which a killed run left there", path=left.path)
+        click.echo(told.render(lang))
+    for left in beside:
+        if left.output != place and is_left_over(left.path):
+            told = say(
+                "{path} was left by a run that was killed; `torchferry undo {out}` removes it",
+                path=left.path,
+                out=left.output,
+            )
+            click.echo(told.render(lang), err=True)
+    return removed
 
 
 def _tell_root(plan: UndoPlan, path: Path, lang: str) -> None:

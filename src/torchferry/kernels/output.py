@@ -16,6 +16,7 @@ from torchferry.core.enclosing_folders import enclosing_folders
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
+from torchferry.core.write_fence import WriteFence
 from torchferry.kernels.buildfiles.joining import PortedNeighbour
 from torchferry.kernels.ported_tree import PortedTree
 from torchferry.migration.directory import Directory
@@ -30,7 +31,6 @@ from torchferry.migration.journal import (
     read_journals,
 )
 from torchferry.migration.transaction import Tree, Write, apply, exclusive, undo
-from torchferry.migration.write_fence import WriteFence
 from torchferry.source.tree import is_build_output
 
 _MOST = 5

@@ -22,6 +22,7 @@ from torchferry.core.enclosing_folders import enclosing_folders
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
+from torchferry.core.write_fence import WriteFence
 from torchferry.migration.directory import Directory, WrongKindError
 from torchferry.migration.durable import Durable
 from torchferry.migration.journal import (
@@ -51,7 +52,6 @@ from torchferry.migration.journal import (
 )
 from torchferry.migration.lock import locked
 from torchferry.migration.signing import Signer, signer
-from torchferry.migration.write_fence import WriteFence
 
 _COMPILED = "__pycache__"
 

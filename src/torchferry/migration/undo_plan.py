@@ -18,7 +18,6 @@ from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.migration.journal import DONE, FOLDER, Journal, journals, readable_journals
 
-
 _MOST_ENTRIES = 1_000
 """Of a folder that is looked through for a better advice."""
 

@@ -12,6 +12,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.files import LARGEST_SETTINGS, open_regular, read_text
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.core.staging import is_staging_name
 from torchferry.source.git import git, is_in_repository
 from torchferry.source.gitignore import Patterns, is_ignored, parse_gitignore
 from torchferry.source.kinds import HEADER_HEAD, Kind, is_bare_header, kind_of, language_of
@@ -187,7 +188,11 @@ class _Walk:
             if link:
                 self._link(item.path, path)
             elif is_folder:
-                if item.name in _OTHERS or os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
+                if is_staging_name(item.name):
+                    self.skipped.append(
+                        Skipped(path, say("an output that is not complete; `torchferry undo` removes it"))
+                    )
+                elif item.name in _OTHERS or os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
                     self.left_alone.append(path)
                 elif not _is_left_alone(item.name):
                     self._enter(item.path, path, patterns, is_named=False)
