@@ -444,7 +444,7 @@ with evidence.gathered(pathlib.Path({str(out)!r})) as folder:
         assert not left.exists()
         assert first.exists()  # the second run is beside it, and does not take it for a killed one's
         assert second.exists()
-        kept = {first.name, second.name, *(each.name for each in others), ".evidence.bbbbbbbb.torchferry"}
+        kept = {first.parent.name, second.parent.name, *(each.name for each in others), ".evidence.bbbbbbbb.torchferry"}
         assert {each.name for each in tmp_path.iterdir()} == kept
 
 

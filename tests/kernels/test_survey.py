@@ -173,7 +173,7 @@ def test_build_files_of_a_tree_are_ported_with_it(tmp_path: Path) -> None:
     first_port = tmp_path / "app_musa" / "src" / "main.mu"
     content = first_port.read_bytes()
     assert b"musaFree" in content
-    ran("undo", tmp_path)
+    ran("undo", tmp_path / "app_musa")
     assert not (tmp_path / "app_musa").exists()
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import math
 import os
 import platform
-import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from importlib import metadata
@@ -23,11 +19,12 @@ from torchferry.acceptance.gates import Gate, GateStatus
 from torchferry.acceptance.runs import SAMPLE_STEP, AcceptanceRun
 from torchferry.acceptance.situation import Situation
 from torchferry.acceptance.units import hidden
-from torchferry.core.abandoned import remove_abandoned
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST, open_regular, read_text
 from torchferry.core.json_text import as_utf8
 from torchferry.core.messages import say
+from torchferry.core.staging import staged_folder
+from torchferry.core.write_fence import require_in_roots
 from torchferry.doctor.masking import masked
 from torchferry.source.git import git, is_in_repository
 
@@ -35,9 +32,6 @@ SCHEMA = 1
 KIND = "torchferry accept"
 FILE = "evidence.json"
 PAGE = "index.html"
-
-_GATHERING = ".torchferry"
-"""How the name of a folder ends in which evidence is gathered."""
 
 
 def verdict(gates: Sequence[Gate], partial: bool) -> str:
@@ -191,28 +185,18 @@ def gathered(out: Path) -> Iterator[Path]:
         UsageError: `out` is there, and no evidence that we wrote.
         TorchferryError: the folder cannot be written.
     """
-    if is_link_or_other(out):
-        raise UsageError(
-            say("`{out}` is there and is not evidence that torchferry wrote", out=out),
-            say("name a folder that does not exist with -o, or remove this one yourself"),
-        )
-    new: Path | None = None
-    lock: int | None = None
+
+    def check() -> None:
+        if is_link_or_other(out):
+            raise UsageError(
+                say("`{out}` is there and is not evidence that torchferry wrote", out=out),
+                say("name a folder that does not exist with -o, or remove this one yourself"),
+            )
+
+    require_in_roots(out)
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(out)
-        while new is None or not new.exists():  # another run may have swept it before it was locked
-            if lock is not None:
-                os.close(lock)
-            new = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=_GATHERING, dir=out.parent))
-            lock = os.open(new, os.O_RDONLY)
-            with contextlib.suppress(OSError):  # a file system without locks, where nothing is swept either
-                fcntl.flock(lock, fcntl.LOCK_EX)
-        yield new
-        new.chmod(0o755)
-        if is_link_or_other(out):  # it may have come while the runs took hours
-            raise UsageError(say("`{out}` is there and is not evidence that torchferry wrote", out=out))
-        _replace(new, out)
+        with staged_folder(out, check) as folder:
+            yield folder
     except OSError as error:
         raise TorchferryError(
             say(
@@ -221,19 +205,6 @@ def gathered(out: Path) -> Iterator[Path]:
             ),
             say("the old evidence, if there was some, is as it was"),
         ) from None
-    finally:
-        if new is not None:
-            shutil.rmtree(new, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
-
-
-def _sweep(out: Path) -> None:
-    """Remove the folders that killed runs left beside `out`."""
-    ours = re.compile(rf"\.{re.escape(out.name)}\.[a-z0-9_]{{8}}{re.escape(_GATHERING)}")
-    for path in out.parent.iterdir():
-        if ours.fullmatch(path.name) is not None:
-            remove_abandoned(path)
 
 
 def is_link_or_other(out: Path) -> bool:
@@ -257,23 +228,6 @@ def is_link_or_other(out: Path) -> bool:
         path.is_symlink() or (not path.is_dir() and path.relative_to(out).as_posix() not in listed)
         for path in out.rglob("*")
     )  # somebody put a file of their own there
-
-
-def _replace(new: Path, out: Path) -> None:
-    """Put the new folder in the place of the old one."""
-    old: Path | None = None
-    if out.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".old", dir=out.parent))
-        os.rename(out, old / "evidence")
-    try:
-        os.rename(new, out)
-    except OSError:
-        if old is not None:
-            os.rename(old / "evidence", out)
-            old.rmdir()
-        raise
-    if old is not None:
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def write(folder: Path, found: dict[str, Any], page: str, runs: Sequence[AcceptanceRun]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from tempfile import TemporaryDirectory
 import anyio
 import anyio.abc
 
-from torchferry.core import exitcodes, reaper
+from torchferry.core import env, exitcodes, reaper
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 
@@ -46,7 +47,9 @@ class CommandResult:
     report: str = ""
 
 
-async def run(arguments: Sequence[str], seconds: float, *, cwd: Path | None = None) -> CommandResult:
+async def run(
+    arguments: Sequence[str], seconds: float, *, cwd: Path | None = None, write_roots: Sequence[Path] = ()
+) -> CommandResult:
     """Run `torchferry ARGUMENTS`.
 
     The command gets no input: the server's own belongs to the protocol. It runs in an empty folder unless one is
@@ -56,6 +59,7 @@ async def run(arguments: Sequence[str], seconds: float, *, cwd: Path | None = No
         arguments: What stands behind `torchferry`; `{report}` is replaced by a file that is read afterwards.
         seconds: After which it is ended, with all that it started.
         cwd: The folder to run in.
+        write_roots: Folders in which the command may change files, beside the report.
 
     Raises:
         TorchferryError: the time is over, or it ended with an error of use; its message is that of the command.
@@ -79,7 +83,12 @@ async def run(arguments: Sequence[str], seconds: float, *, cwd: Path | None = No
             command,
             stdin=subprocess.DEVNULL,
             cwd=cwd or Path(folder),
-            env={**os.environ, "NO_COLOR": "1", "COLUMNS": "120"},
+            env={
+                **os.environ,
+                "NO_COLOR": "1",
+                "COLUMNS": "120",
+                env.WRITE_ROOTS: json.dumps([folder, *map(str, write_roots)]),
+            },
             start_new_session=True,
         )
         taken = {"out": bytearray(), "err": bytearray()}

@@ -230,10 +230,7 @@ class Tools:
         Args:
             path: The folder that apply_fixes was given, or the file.
         """
-        place = self._place(path)
-        if place.is_file():
-            place = place.parent  # where the journal of its migration lies
-        return _text(await self._command("undo", "--", str(place)))
+        return _text(await self._command("undo", "--", str(self._place(path))))
 
     async def rehearse(
         self, command: list[str], path: str = ".", target: str = "", seconds: _Limit = 600
@@ -328,8 +325,9 @@ class Tools:
         )
 
     async def _command(self, *arguments: str, seconds: float = _SECONDS, cwd: Path | None = None) -> CommandResult:
+        allowed = self._settings.roots.folders if self._settings.may_write else ()
         try:
-            return await run(arguments, seconds, cwd=cwd)
+            return await run(arguments, seconds, cwd=cwd, write_roots=allowed)
         except TorchferryError as error:
             raise ToolError(self._said(error)) from error
 

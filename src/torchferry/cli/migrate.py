@@ -17,6 +17,7 @@ from torchferry.cli.settings import RunSettings, settle
 from torchferry.cli.writing import creatable, writable, write_data
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say, say_plural
+from torchferry.core.write_fence import WriteFence, require_in_roots
 from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
@@ -187,7 +188,7 @@ def command(
         if not diff and not check:
             _rewrite_standard_input(choices)
     if not any(ways):
-        with exclusive(choices.root) as tree:
+        with exclusive(choices.root, fence=_fence(choices)) as tree:
             for journal in tree.recovered:
                 tell(say("undid an interrupted migration to {target}", target=journal.target).render(lang))
             setting = settle(choices, rewrite=True)
@@ -220,13 +221,14 @@ def command(
     elif out is not None:
         from torchferry.migration.copy import write_copy
 
+        require_in_roots(out)
         special = write_copy(setting.root, out, planned.writes)
         if special:
             names = migrated.printable(", ".join(special[:5]))
             tell(say("not copied, since they are pipes, sockets or devices: {names}", names=names).render(lang))
         written = migrated.MigrationOutput("copy", out)
     else:
-        planned = planned._replace(writes=_write_beside(setting, planned, suffix, kit, lang))
+        planned = planned._replace(writes=_write_beside(setting, planned, suffix, kit, choices))
         written = migrated.MigrationOutput("beside", setting.root)
     written = _tested(setting, written, rehearse, rehearse_seconds, lang)
     migrated.finish(setting, planned, judged, written, shown, choices, changes_count=check)
@@ -323,9 +325,15 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
     write_data(data, file)
 
 
-def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, lang: str) -> list[Write]:
+def _fence(choices: Choices) -> WriteFence:
+    """Return what a migration may change: what the paths name; it may also make files of the project."""
+    return WriteFence.around(*choices.paths, new_below=(choices.root,))
+
+
+def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, choices: Choices) -> list[Write]:
     from torchferry.migration.suffix import plan_suffix
 
+    lang = choices.lang
     if kit:
         from torchferry.cli.kit import kit_for, with_kit  # imported late: few migrations write one
 
@@ -336,7 +344,7 @@ def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, l
     else:
         writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)
     writes = [write for write in writes if write.before != write.after]
-    with exclusive(setting.root) as tree:
+    with exclusive(setting.root, fence=_fence(choices)) as tree:
         if writes:
             _tell_unknown(apply(tree, writes, setting.target.journal_key, suffix), setting.root, lang)
     return writes

@@ -7,14 +7,17 @@ from pathlib import Path
 
 import click
 
-from torchferry.core.errors import TorchferryError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import language, say, say_plural
+from torchferry.core.staging import clear, is_left_over, left_over
+from torchferry.core.write_fence import WriteFence, named, require_in_roots
 from torchferry.migration.journal import FOLDER
 from torchferry.migration.transaction import exclusive, refuse_unknown, undo
+from torchferry.migration.undo_plan import NotRecordedError, UndoPlan, choose, plan_undo
 
 
 @click.command("undo")
-@click.argument("path", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".")
+@click.argument("path", type=click.Path(path_type=Path), default=".")
 @click.option("--all", "everything", is_flag=True, help="Undo every migration of the tree, the last one first.")
 @click.option(
     "--trust-journal",
@@ -23,27 +26,41 @@ from torchferry.migration.transaction import exclusive, refuse_unknown, undo
 )
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(path: Path, everything: bool, trust_journal: bool, lang: str | None) -> None:
-    """Restore every byte that the last migration changed.
+    """Restore every byte that the last migration of PATH changed.
+
+    PATH is a folder or a file. The migration is looked for there and above it, up to the top of the project: the work
+    tree of git, or the folder of the settings file.
 
     Works after an interrupted run too. If a file has changed since, nothing is touched: the
     files are named, and you decide. A journal that you did not make here, such as one that came with a repository,
     is shown and ignored.
     """
     lang = lang or language()
-    root = next((place for place in (path, *path.absolute().parents) if _has_journals(place)), None)
-    if root is None:
-        raise TorchferryError(
-            say("no migration is recorded in {path}", path=path),
-            say("a copy (`--out`) is undone by removing it, a patch by `git apply -R`"),
-        )
-    with exclusive(root, trust_journal) as tree:
+    cleared = _clear_left_over(path, lang)
+    if not os.path.lexists(path):
+        if cleared:
+            return
+        raise UsageError(say("{path} does not exist", path=path))
+    try:
+        plan = plan_undo(path, everything)
+    except NotRecordedError:
+        if path.is_dir() and (path / FOLDER).exists():
+            with exclusive(path):
+                pass  # removes what a killed run left there before its journal was complete
+        if cleared:
+            return
+        raise
+    fence = WriteFence.around(plan.asked, *plan.effects)
+    fence.require_in_roots(plan.effects)
+    if plan.is_above:
+        _tell_root(plan, path, lang)
+    with exclusive(plan.root, trust_journal, fence) as tree:
         for journal in tree.recovered:
             click.echo(say("undid the interrupted migration to {target}", target=journal.target).render(lang))
-        journals = tree.journals()
-        if not journals and not tree.recovered:
+        finished = [] if tree.recovered and not everything else tree.journals()
+        chosen = choose(finished, tree.real, plan.asked, everything)
+        if not chosen and not tree.recovered:  # another process took it back meanwhile
             raise TorchferryError(say("no migration is recorded in {path}", path=path))
-        count = len(journals) if everything else 0 if tree.recovered else 1
-        chosen = journals[len(journals) - count :]
         refuse_unknown(tree, chosen, trust_journal)  # before the first of them is taken back
         for journal in reversed(chosen):
             undo(tree, journal, trust_journal)
@@ -58,6 +75,44 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
             )
 
 
-def _has_journals(place: Path) -> bool:
-    """Whether a folder has journals of migrations, or what stands in their place and is refused."""
-    return os.path.lexists(place / FOLDER / "journal") or (place / FOLDER).is_symlink()
+def _clear_left_over(path: Path, lang: str) -> bool:
+    """Remove what killed runs left of outputs in a folder, or for it, and name it; name what they left beside it."""
+    place = Path(os.path.realpath(path))
+    inside = [left for left in left_over(place) if place.is_dir()]
+    beside = left_over(place.parent)
+    removed = False
+    for left in [*inside, *(each for each in beside if each.output == place)]:
+        require_in_roots(left.path, left.output)
+        gone = clear(left)
+        if gone is None:
+            continue
+        removed = True
+        if gone.restored:
+            told = say("restored {out}, which a killed run had moved away", out=left.output)
+        else:
+            told = say("removed {path}, which a killed run left there", path=left.path)
+        click.echo(told.render(lang))
+    for left in beside:
+        if left.output != place and is_left_over(left.path):
+            told = say(
+                "{path} was left by a run that was killed; `torchferry undo {out}` removes it",
+                path=left.path,
+                out=left.output,
+            )
+            click.echo(told.render(lang), err=True)
+    return removed
+
+
+def _tell_root(plan: UndoPlan, path: Path, lang: str) -> None:
+    """Say, before anything is restored, that the migration is that of a folder above, and what else it changed."""
+    click.echo(say("the migration is recorded in {root}, above {path}", root=plan.root, path=path).render(lang))
+    outside = plan.outside
+    if outside:
+        text = say_plural(
+            "it changed {count} file outside of {path}, which is taken back too: {names}",
+            "it changed {count} files outside of {path}, which are taken back too: {names}",
+            count=len(outside),
+            path=path,
+            names=named(outside),
+        )
+        click.echo(text.render(lang))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.core import toml
+from torchferry.core.enclosing_folders import enclosing_folders, is_planted, is_work_tree
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import say
@@ -74,25 +75,40 @@ def find(folder: Path) -> Path | None:
     Raises:
         UsageError: a folder on the way, or a pyproject.toml, cannot be read; it may hold settings.
     """
+    for place in enclosing_folders(folder):
+        found = _settings_in(place)
+        if found is not None and not is_planted(found, folder):
+            return found
+    return None
+
+
+def project_root(folder: Path) -> Path | None:
+    """Return the top of the project that a folder belongs to: the nearest work tree of git or folder with settings.
+
+    None where no folder around it is one. Raises what `find` does.
+    """
+    for place in enclosing_folders(folder):
+        if is_work_tree(place):
+            return place
+        found = _settings_in(place)
+        if found is not None and not is_planted(found, folder):
+            return place
+    return None
+
+
+def _settings_in(place: Path) -> Path | None:
     try:
-        return _nearest(folder)
-    except OSError as error:
-        advice = say("run the command in a folder that you may read") if isinstance(error, PermissionError) else None
-        raise UsageError(
-            say("{path} cannot be read: {error}", path=error.filename, error=error.strerror), advice
-        ) from None
-
-
-def _nearest(folder: Path) -> Path | None:
-    for place in (folder.absolute(), *folder.absolute().parents):
         own = place / "torchferry.toml"
         if own.is_file():
             return own
         shared = place / "pyproject.toml"
         if shared.is_file() and "[tool.torchferry" in read_text(shared, LARGEST_SETTINGS, errors="replace"):
             return shared
-        if (place / ".git").exists():
-            return None
+    except OSError as error:
+        advice = say("run the command in a folder that you may read") if isinstance(error, PermissionError) else None
+        raise UsageError(
+            say("{path} cannot be read: {error}", path=error.filename, error=error.strerror), advice
+        ) from None
     return None
 
 

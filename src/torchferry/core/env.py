@@ -12,6 +12,7 @@ VARIABLES = {
     "TORCHFERRY_LANG": "language of messages and reports: `en` or `zh`; default: that of the locale",
     "TORCHFERRY_JOBS": "number of processes that read files; default: the number of processors",
     "TORCHFERRY_CACHE": "cache folder; default: `torchferry` in XDG_CACHE_HOME or ~/.cache",
+    "TORCHFERRY_WRITE_ROOTS": "folders in which torchferry may change files, as a JSON list; default: no limit",
     "TORCHFERRY_SHIM": "1, true, yes or on: `import torch` redirects torch.cuda to the accelerator that is installed",
     "TORCHFERRY_SHIM_TARGET": "target of the redirect, or `auto` (default)",
     "PREFERRED_DEVICE": "device for DeviceManager, such as `cuda:1` or `cpu`; default: the first one available",
@@ -96,6 +97,30 @@ def sites_folder() -> Path | None:
     """Return where processes leave which of their lines went through the redirect, or None."""
     named = os.environ.get(SITES, "")
     return Path(named) if named else None
+
+
+WRITE_ROOTS = "TORCHFERRY_WRITE_ROOTS"
+"""Set by `torchferry mcp` for the commands that it runs."""
+
+
+def write_roots() -> tuple[str, ...] | None:
+    """Return the real paths of the folders in which files may be changed; None where there is no limit.
+
+    Raises:
+        UsageError: the variable is no list of absolute paths.
+    """
+    value = os.environ.get(WRITE_ROOTS)
+    if not value:
+        return None
+    import json  # imported late: few commands are limited
+
+    try:
+        folders = json.loads(value)
+    except (ValueError, RecursionError):
+        folders = None
+    if not isinstance(folders, list) or not all(isinstance(each, str) and os.path.isabs(each) for each in folders):
+        raise _wrong_value(WRITE_ROOTS, value, '["/folder", ...]')
+    return tuple(map(os.path.realpath, folders))
 
 
 def cache_folder() -> Path:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
+from torchferry.core.staging import staged_folder
+from torchferry.core.write_fence import require_in_roots
 from torchferry.handover.preparing import PreparedHandover
 from torchferry.handover.record import NAME, HandoverRecord, read_record
 from torchferry.migration.directory import Directory
@@ -34,32 +34,19 @@ def write_handover(prepared: PreparedHandover, out: Path) -> None:
     Raises:
         TorchferryError: the folder holds something else, or cannot be written.
     """
-    earlier = _earlier(out)
+    require_in_roots(out)
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".torchferry", dir=out.parent))
+        with staged_folder(out, lambda: _check(out), _remove) as folder:
+            for file in prepared.files:
+                path = folder / file.path
+                path.parent.mkdir(parents=True, exist_ok=True)
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+                with os.fdopen(descriptor, "wb") as opened:
+                    opened.write(file.data)
+                    os.fchmod(opened.fileno(), file.mode)
+            _sign(folder, out, prepared.record)
     except OSError as error:
         raise _unwritable(out, error) from None
-    try:
-        partial.chmod(0o755)
-        for file in prepared.files:
-            path = partial / file.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "wb") as opened:
-                opened.write(file.data)
-                os.fchmod(opened.fileno(), file.mode)
-        _sign(partial, out, prepared.record)
-        if earlier is not None:
-            _remove(out, earlier)
-        elif out.exists():
-            out.rmdir()
-        os.replace(partial, out)
-    except BaseException as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise _unwritable(out, error) from None
-        raise
 
 
 def _signer(folder: Path, out: Path, create: bool = False) -> Signer:
@@ -80,19 +67,19 @@ def _sign(folder: Path, out: Path, record: HandoverRecord) -> None:
     (folder / NAME).write_bytes(text.encode("ascii"))
 
 
-def _earlier(out: Path) -> HandoverRecord | None:
-    """Return the record of the hand-over that a folder holds; None for an empty folder, or for none.
+def _check(out: Path) -> None:
+    """Refuse a folder that is there, and is neither empty nor a hand-over as it was written.
 
     Raises:
         TorchferryError: it holds something else, or was changed.
     """
     if not os.path.lexists(out):
-        return None
+        return
     if out.is_symlink() or not out.is_dir():
         raise _refused(out, say("it is no folder"))
     present = dict(_files(out))
     if not present:
-        return None
+        return
     read = read_record(out)
     if read is None:
         raise _refused(out, say("torchferry did not write it"))
@@ -108,7 +95,6 @@ def _earlier(out: Path) -> HandoverRecord | None:
     if changed:
         named = ", ".join(changed[:_MOST]) + (f" (+{len(changed) - _MOST})" if len(changed) > _MOST else "")
         raise _refused(out, say("it was changed since: {names}", names=named))
-    return record
 
 
 def _files(folder: Path) -> Iterator[tuple[str, str]]:
@@ -122,13 +108,15 @@ def _files(folder: Path) -> Iterator[tuple[str, str]]:
             yield path, digest(Path(full).read_bytes()) if is_file else ""
 
 
-def _remove(out: Path, record: HandoverRecord) -> None:
-    """Remove what an earlier hand-over wrote; a folder with anything else in it stays, and is an error."""
-    with Directory.open(out) as top:
-        for path in (*(file.path for file in record.files), NAME):
+def _remove(old: Path) -> None:
+    """Remove a hand-over that was replaced; what somebody put there at the last moment stays, and is an error."""
+    read = read_record(old)
+    assert read is not None  # it was there when all was checked
+    with Directory.open(old) as top:
+        for path in (*(file.path for file in read[0].files), NAME):
             with top.parent(path) as parent:
                 parent.remove(path.rpartition("/")[2])
-    for folder, _, _ in os.walk(out, topdown=False):
+    for folder, _, _ in os.walk(old, topdown=False):
         os.rmdir(folder)
 
 

@@ -11,9 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from torchferry.core.config import project_root
+from torchferry.core.enclosing_folders import enclosing_folders
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
+from torchferry.core.write_fence import WriteFence
 from torchferry.kernels.buildfiles.joining import PortedNeighbour
 from torchferry.kernels.ported_tree import PortedTree
 from torchferry.migration.directory import Directory
@@ -94,34 +97,62 @@ def is_written(ported: PortedTree, out: Path, neighbours: Sequence[PortedNeighbo
     return all(_digest(os.fspath(each.path)) == digest(each.after) for each in neighbours)
 
 
-def write_beside(ported: PortedTree, out: Path, neighbours: Sequence[PortedNeighbour] = ()) -> PortOutput:
+def write_beside(
+    ported: PortedTree, out: Path, neighbours: Sequence[PortedNeighbour] = (), source: Path | None = None
+) -> PortOutput:
     """Write the whole tree to a folder, and what changes with it outside, as one transaction.
+
+    Args:
+        ported: The tree.
+        out: The folder.
+        neighbours: Files outside of it that change, too.
+        source: The folder or file that was named; by default the tree. An undo of it takes the port back.
 
     Raises:
         TorchferryError: the folder is there and not known as an unedited port, or it cannot be written.
     """
     out = Path(os.path.abspath(out))
+    top = Path(os.path.abspath(ported.root))
     _refuse_collisions(ported)
-    if out == Path(os.path.abspath(ported.root)):
+    if out == top:
         raise TorchferryError(say("{out} is the tree itself", out=out), say("name another folder, or use --in-place"))
-    root = _root_of(out, neighbours)
-    place = _within(root, out)
-    writes = [Write(f"{place}/{file.new_path}", None, file.after, file.mode) for file in ported.files]
-    writes += _changed(root, neighbours)
+    root = _record_folder(top, out, neighbours)
+    contents = {out / file.new_path: digest(file.after) for file in ported.files}
+    contents |= {each.path: digest(each.after) for each in neighbours if each.before != each.after}
+    fence = WriteFence.around(out, *(each.path for each in neighbours))
+    earlier = _earlier_port(out)
+    if earlier is not None and contents == {earlier.root / each.path: each.after for each in earlier.journal.changes}:
+        return PortOutput(out, earlier.root, 0)
+    if earlier is not None:
+        with exclusive(earlier.root, fence=fence) as tree:
+            again = _earlier_port(out)
+            if again is not None:
+                _refuse_unnamed(tree, again.journal)
+                undo(tree, again.journal)
+    made = not os.path.lexists(out)
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+        (out if root == out else out.parent).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TorchferryError(say("cannot write {path}: {error}", path=out, error=error.strerror)) from None
-    with exclusive(root) as tree:
-        if os.path.lexists(out):
-            earlier = _earlier_port(tree, place, out)
-            if earlier is not None:
-                wanted = {write.path: digest(write.after) for write in writes}
-                if wanted == {change.path: change.after for change in earlier.changes}:
-                    return PortOutput(out, root, 0)
-                undo(tree, earlier)
-        apply(tree, writes, ported.target.journal_key)
-    return PortOutput(out, root, len(ported.files), (), len(writes) - len(ported.files))
+    try:
+        with exclusive(root, fence=fence) as tree:
+            if os.path.lexists(out) and _earlier_port(out) is not None:
+                raise TorchferryError(say("{out} has just been written by another port", out=out))
+            writes = [Write(_within(root, out / file.new_path), None, file.after, file.mode) for file in ported.files]
+            changed = _changed(root, neighbours)
+            apply(
+                tree,
+                writes + changed,
+                ported.target.journal_key,
+                source=_within(root, Path(os.path.abspath(source or top))),
+                made_root=made and root == out,
+            )
+    except BaseException:
+        if made:
+            with contextlib.suppress(OSError):  # it is not empty
+                out.rmdir()
+        raise
+    return PortOutput(out, root, len(writes), (), len(changed))
 
 
 def write_over(ported: PortedTree, neighbours: Sequence[PortedNeighbour] = ()) -> PortOutput:
@@ -132,7 +163,7 @@ def write_over(ported: PortedTree, neighbours: Sequence[PortedNeighbour] = ()) -
     """
     _refuse_collisions(ported)
     top = Path(os.path.abspath(ported.root))
-    root = _common([top, *(each.path.parent for each in neighbours)])
+    root = _record_folder(top, top, neighbours)
     present = {file.path for file in ported.files}
     writes: list[Write] = []
     originals: list[str] = []
@@ -146,7 +177,7 @@ def write_over(ported: PortedTree, neighbours: Sequence[PortedNeighbour] = ()) -
     written = len(writes)
     writes += _changed(root, neighbours)
     if writes:
-        with exclusive(root) as tree:
+        with exclusive(root, fence=WriteFence.around(top, *(each.path for each in neighbours))) as tree:
             apply(tree, writes, ported.target.journal_key)
     return PortOutput(ported.root, root if writes else None, written, tuple(originals), len(writes) - written)
 
@@ -166,7 +197,7 @@ def original_contents(out: Path, files: Iterable[Path]) -> dict[Path, bytes]:
         return contents
     with Directory.open(root) as top, opened_journals(top) as place:
         journals = read_journals(root, top, place) if place is not None else []
-        mine = [journal for journal in journals if _is_port_to(journal, _within(root, out))]
+        mine = [journal for journal in journals if _is_port_to(journal, root, out)]
         if place is None or not mine:
             return contents
         with own_folder(place, mine[-1].number) as folder:
@@ -177,28 +208,69 @@ def original_contents(out: Path, files: Iterable[Path]) -> dict[Path, bytes]:
     return contents
 
 
-def _root_of(out: Path, neighbours: Iterable[PortedNeighbour]) -> Path:
-    """Return the folder whose journal a port is recorded in: that of an earlier port to the same place, if it is one
-    that holds everything.
+def _record_folder(top: Path, out: Path, neighbours: Iterable[PortedNeighbour]) -> Path:
+    """Return the folder whose journal a port is recorded in.
+
+    That is the top of the project, where it holds all that is written: an undo in any folder of it then finds the
+    port. Without a project, or for an output outside of it, it is the output itself; and where files change outside of
+    the output, the folder that holds all of them. It is never a folder in which a project would only be one of many.
+
+    Args:
+        top: The sources.
+        out: The output.
+        neighbours: Files outside of it that change, too.
+
+    Raises:
+        TorchferryError: the files that change belong to different projects.
     """
-    common = _common([out.parent, *(each.path.parent for each in neighbours)])
-    earlier = _journal_root(out)
-    return earlier if earlier is not None and common.is_relative_to(earlier) else common
+    outside = [each.path.parent for each in neighbours if not each.path.is_relative_to(out)]
+    if out == top and not outside:
+        return out
+    project = project_root(top)
+    if project is not None:
+        project = Path(os.path.abspath(os.path.join(top, os.path.relpath(project, os.path.realpath(top)))))
+        if project_root(_existing(out)) == Path(os.path.realpath(project)) and all(
+            folder.is_relative_to(project) for folder in (out, *outside)
+        ):
+            return project
+    if not outside:
+        return out
+    common = _common([out, *outside])
+    real = Path(os.path.realpath(common))
+    if common in outside or all(real in enclosing_folders(_existing(folder)) for folder in (out, *outside)):
+        return common
+    raise TorchferryError(
+        say("{out} and {file} belong to different projects", out=out, file=outside[0]),
+        say("name an output in the project of that file with --out, or port without --build and --tests"),
+    )
+
+
+def _existing(folder: Path) -> Path:
+    """Return a folder, or the nearest one above it that is there."""
+    while not folder.is_dir() and folder.parent != folder:
+        folder = folder.parent
+    return folder
 
 
 def _journal_root(out: Path) -> Path | None:
-    """Return the nearest folder whose journals have a port to a folder; None where there is none."""
-    for folder in out.parents[:_MOST_ABOVE]:
+    """Return the nearest folder whose journals have a port to a folder; None where there is none.
+
+    Earlier versions recorded a port in the folder that holds its output, so this looks further up than an undo. It
+    only reads, and only what this user made.
+    """
+    for folder in (out, *out.parents[:_MOST_ABOVE]):
         if not os.path.lexists(folder / FOLDER):
             continue
         with contextlib.suppress(TorchferryError):  # what others left in a folder above is no reason to stop
-            if any(_is_port_to(journal, _within(folder, out)) for journal in known_journals(folder)):
+            if any(_is_port_to(journal, folder, out) for journal in known_journals(folder)):
                 return folder
     return None
 
 
-def _is_port_to(journal: Journal, place: str) -> bool:
-    return journal.is_known and any(change.path.startswith(f"{place}/") for change in journal.changes)
+def _is_port_to(journal: Journal, root: Path, out: Path) -> bool:
+    """Whether a known journal made an output. A migration of files in it did not: it changed what was there."""
+    made = [root / change.path for change in journal.changes if change.before is None]
+    return journal.is_known and any(path.is_relative_to(out) for path in made)
 
 
 def _common(folders: Sequence[Path]) -> Path:
@@ -241,35 +313,35 @@ def _refuse_collisions(ported: PortedTree) -> None:
         )
 
 
-def _earlier_port(tree: Tree, place: str, out: Path) -> Journal | None:
-    """Return the journal of the port that an output holds; None for an empty folder.
+class _EarlierPort(NamedTuple):
+    """The port that an output holds: the folder that it is recorded in, and its journal."""
 
-    Args:
-        tree: The folder that the journals belong to.
-        place: The output, relative to it.
-        out: The output.
+    root: Path
+    journal: Journal
+
+
+def _earlier_port(out: Path) -> _EarlierPort | None:
+    """Return the port that an output holds; None for an empty folder, or for none.
 
     Raises:
         TorchferryError: it is something else, or was edited.
     """
+    if not os.path.lexists(out):
+        return None
     if out.is_symlink() or not out.is_dir():
         raise _refused(out)
     present = dict(_files(out))
     if not present:
         return None
-    journals = [journal for journal in tree.journals() if journal.is_known]
-    mine = [journal for journal in journals if _is_port_to(journal, place)]
-    if not mine:
-        deeper = _journal_root(out)
-        if deeper is None:
-            raise _refused(out)
-        raise TorchferryError(
-            say("{out} is an earlier port, which is recorded in {folder}", out=out, folder=deeper),
-            say("take it back with `torchferry undo {folder}`, then port again", folder=deeper),
-        )
-    last = mine[-1]
+    root = _journal_root(out)
+    if root is None:
+        raise _refused(out)
+    journals = known_journals(root)
+    last = [journal for journal in journals if _is_port_to(journal, root, out)][-1]
     recorded = {
-        change.path[len(place) + 1 :]: change.after for change in last.changes if change.path.startswith(f"{place}/")
+        (root / change.path).relative_to(out).as_posix(): change.after
+        for change in last.changes
+        if (root / change.path).is_relative_to(out)
     }
     edited = sorted(
         {path for path, file in present.items() if recorded.get(path) != _digest(file)}
@@ -280,12 +352,32 @@ def _earlier_port(tree: Tree, place: str, out: Path) -> Journal | None:
             say("{out} was edited since it was written: {names}", out=out, names=_listed(edited)),
             say("keep it and write to another folder with --out, or move it away; nothing was touched"),
         )
-    if last.number != journals[-1].number:
+    paths = {change.path for change in last.changes}
+    later = journals[journals.index(last) + 1 :]
+    if any(change.path in paths for journal in later for change in journal.changes):
         raise TorchferryError(
             say("{out} is an earlier port, and other changes were made here since", out=out),
-            say("take them back with `torchferry undo {folder}`, or name another folder with --out", folder=tree.root),
+            say("take them back with `torchferry undo {folder}`, or name another folder with --out", folder=root),
         )
-    return last
+    return _EarlierPort(root, last)
+
+
+def _refuse_unnamed(tree: Tree, journal: Journal) -> None:
+    """Refuse to take back an earlier port that changed files which this one does not name.
+
+    Raises:
+        TorchferryError: it did.
+    """
+    changed = [change.path for change in journal.changes if change.before is not None]
+    refused = [path for path in changed if not tree.fence.permits(tree.real / path)]
+    if refused:
+        raise TorchferryError(
+            say("the earlier port changed {names} too, which this one does not name", names=_listed(refused)),
+            say(
+                "name them again with --build or --tests, or take it back first: `torchferry undo {folder}`",
+                folder=tree.root,
+            ),
+        )
 
 
 def _refused(out: Path) -> TorchferryError:
@@ -301,6 +393,8 @@ def _files(out: Path) -> Iterator[tuple[str, str]]:
         if folder != os.fspath(out) and is_build_output(folder, {*folders, *names}):
             folders.clear()
             continue
+        if folder == os.fspath(out) and FOLDER in folders:
+            folders.remove(FOLDER)
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         for name in (*names, *links):
             full = os.path.join(folder, name)

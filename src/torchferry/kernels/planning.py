@@ -21,12 +21,14 @@ class PortPlan:
     """What a port will write.
 
     Attributes:
+        source: The folder or file that was named.
         ported: The tree, with what a person has to look at, in the neighbours too.
         place: The folder that it is written to; None where it is written over the tree.
         builds: The build files outside of the tree.
         tests: The tests that are extended.
     """
 
+    source: Path
     ported: PortedTree
     place: Path | None
     builds: tuple[PortedNeighbour, ...] = ()
@@ -45,7 +47,7 @@ class PortPlan:
         """Write all of it, or nothing; raises what `write_beside` and `write_over` do."""
         if self.place is None:
             return write_over(self.ported, self.neighbours)
-        return write_beside(self.ported, self.place, self.neighbours)
+        return write_beside(self.ported, self.place, self.neighbours, self.source)
 
 
 def plan_port(
@@ -103,4 +105,6 @@ def plan_port(
 
         changed_tests = port_tests(tests, target, place, lambda paths: original_contents(place, paths) if place else {})
     items = tuple(item for each in (*changed_builds, *changed_tests) for item in each.items)
-    return PortPlan(replace(ported, items=ported.items + items), place, tuple(changed_builds), tuple(changed_tests))
+    return PortPlan(
+        path, replace(ported, items=ported.items + items), place, tuple(changed_builds), tuple(changed_tests)
+    )

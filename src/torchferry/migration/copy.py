@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Container, Iterable
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.staging import is_staging_name, staged_folder
 from torchferry.migration.directory import Directory
 from torchferry.migration.transaction import Write
 from torchferry.source.tree import is_control_name
@@ -34,24 +34,18 @@ def write_copy(root: Path, out: Path, writes: Iterable[Write], without: Containe
     Raises:
         TorchferryError: `out` exists and is not an empty folder, or it cannot be written.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise TorchferryError(
-            say("`{out}` already exists", out=out), say("name a folder that does not exist or is empty")
-        )
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".torchferry", dir=out.parent))
-    except OSError as error:
-        raise _unwritable(out, error) from None
-    skipped = {os.path.realpath(out), os.path.realpath(partial)}
     special: list[str] = []
+    skipped: set[str] = set()
+
+    def check() -> None:
+        if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
+            raise TorchferryError(
+                say("`{out}` already exists", out=out), say("name a folder that does not exist or is empty")
+            )
 
     def leave_out(folder: str, names: list[str]) -> set[str]:
-        unwanted = {
-            name
-            for name in names
-            if is_control_name(name) or name in without or os.path.realpath(os.path.join(folder, name)) in skipped
-        }
+        unwanted = {name for name in names if is_control_name(name) or is_staging_name(name) or name in without}
+        unwanted |= {name for name in names if os.path.realpath(os.path.join(folder, name)) in skipped}
         for name in names:
             path = os.path.join(folder, name)
             if name not in unwanted and _is_special(path):
@@ -60,18 +54,14 @@ def write_copy(root: Path, out: Path, writes: Iterable[Write], without: Containe
         return unwanted
 
     try:
-        shutil.copytree(root, partial, symlinks=True, ignore=leave_out, dirs_exist_ok=True)
-        with Directory.open(partial) as top:
-            for write in writes:
-                _write(top, write)
-        if out.exists():
-            out.rmdir()
-        os.replace(partial, out)
-    except BaseException as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        if isinstance(error, (OSError, shutil.Error)):
-            raise _unwritable(out, error) from None
-        raise
+        with staged_folder(out, check) as new:
+            skipped |= {os.path.realpath(out), os.path.realpath(new.parent)}
+            shutil.copytree(root, new, symlinks=True, ignore=leave_out, dirs_exist_ok=True)
+            with Directory.open(new) as top:
+                for write in writes:
+                    _write(top, write)
+    except (OSError, shutil.Error) as error:
+        raise _unwritable(out, error) from None
     return sorted(special)
 
 

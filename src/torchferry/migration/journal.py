@@ -94,6 +94,8 @@ class Journal(NamedTuple):
         folders: Folders that the migration made, an outer one before what it holds.
         problem: Why it is not known to be made here by this user; None where it is.
         suffix: What the names of new files end with, beside their originals; empty where it wrote into the originals.
+        source: The folder that a port was made from, relative to the root; empty where it wrote into the originals.
+        made_root: Whether it made the root itself, which goes again with the last file in it.
     """
 
     folder: Path
@@ -106,6 +108,8 @@ class Journal(NamedTuple):
     problem: Message | None = None
     folders: tuple[str, ...] = ()
     suffix: str = ""
+    source: str = ""
+    made_root: bool = False
 
     @property
     def number(self) -> str:
@@ -116,6 +120,17 @@ class Journal(NamedTuple):
     def is_known(self) -> bool:
         """Whether it was made here by this user."""
         return self.problem is None
+
+    def touches(self, root: Path, path: Path) -> bool:
+        """Whether it changed a path or something below it, or is a port of that.
+
+        Args:
+            root: The real path of its tree.
+            path: A real path.
+        """
+        if self.source and Path(os.path.normpath(root / self.source)).is_relative_to(path):
+            return True
+        return any((root / change.path).is_relative_to(path) for change in self.changes)
 
     def before(self, folder: Directory, change: Change) -> bytes:
         """Return the old content of a file, from the journal's open folder.
@@ -156,6 +171,8 @@ class Journal(NamedTuple):
             "changes": [change._asdict() for change in self.changes],
             **({"folders": list(self.folders)} if self.folders else {}),
             **({"suffix": self.suffix} if self.suffix else {}),
+            **({"source": self.source} if self.source else {}),
+            **({"made_root": True} if self.made_root else {}),
         }
         return json.dumps({**document, "signatures": signing.signatures(document)}).encode()
 
@@ -449,12 +466,15 @@ def _parsed(folder: Directory, signing: Signer) -> Journal:
         if not isinstance(name, str):
             raise ValueError("a folder must be a text")
         refuse_path(name, say("journal {number}", number=number))
-    suffix = document.get("suffix", "")
-    if not isinstance(suffix, str):
-        raise ValueError("the suffix must be a text")
+    suffix, source, made_root = document.get("suffix", ""), document.get("source", ""), document.get("made_root", False)
+    if not isinstance(suffix, str) or not isinstance(source, str) or "\0" in source or not isinstance(made_root, bool):
+        raise ValueError("the suffix and the source must be texts")
     state, target, version, created = texts
     problem = signing.problem(document, given)
-    return Journal(folder.path, state, target, version, created, changes, identity, problem, tuple(folders), suffix)
+    return Journal(
+        *(folder.path, state, target, version, created, changes, identity, problem),
+        *(tuple(folders), suffix, source, made_root),
+    )
 
 
 _NUMBERS = frozenset({"offset", "size", "mode", "mtime_ns"})

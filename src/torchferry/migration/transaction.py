@@ -15,11 +15,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from torchferry import __version__
+from torchferry.core.enclosing_folders import enclosing_folders
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
+from torchferry.core.write_fence import WriteFence
 from torchferry.migration.directory import Directory, WrongKindError
 from torchferry.migration.durable import Durable
 from torchferry.migration.journal import (
@@ -36,6 +39,7 @@ from torchferry.migration.journal import (
     end,
     is_tracked,
     journals,
+    known_journals,
     left_over,
     next_number,
     own_folder,
@@ -126,13 +130,19 @@ class Tree(NamedTuple):
         top: It, open.
         place: The folder of its journals, open.
         signing: What signs its journals.
-        recovered: Journals of interrupted runs, which were taken back.
+        real: Its real path, by which the fence knows it.
+        fence: What the request may change.
+        taken_back: Journals that were taken back while it is held.
+        recovered: Those of interrupted runs.
     """
 
     root: Path
     top: Directory
     place: Directory
     signing: Signer
+    real: Path
+    fence: WriteFence
+    taken_back: list[Journal]
     recovered: tuple[Journal, ...] = ()
 
     def journals(self) -> list[Journal]:
@@ -141,7 +151,7 @@ class Tree(NamedTuple):
 
 
 @contextmanager
-def exclusive(root: Path, trust: bool = False) -> Iterator[Tree]:
+def exclusive(root: Path, trust: bool = False, fence: WriteFence | None = None) -> Iterator[Tree]:
     """Hold the tree for writing; what interrupted runs did is taken back first.
 
     A `.torchferry` that holds no journal in the end is removed.
@@ -149,15 +159,22 @@ def exclusive(root: Path, trust: bool = False) -> Iterator[Tree]:
     Args:
         root: The tree.
         trust: Whether journals are acted on that are not known to be made here by this user.
+        fence: What the request may change; by default what is in the tree.
 
     Raises:
         UnknownJournalError: an interrupted run is not known as this user's.
+        OutsideRequestError: an interrupted run changed files that this request may not.
+        TorchferryError: a run was interrupted in a folder above, after it changed files of this tree.
     """
     try:
         top = Directory.open(root)
     except OSError as error:
         raise TorchferryError(say("cannot read {path}: {error}", path=root, error=error.strerror)) from None
     with top:
+        real = _real_root(root, top)
+        fence = fence or WriteFence.around(root)
+        fence.require_in_roots([real / FOLDER])
+        _refuse_interrupted_above(real)
         is_new = not top.has(FOLDER)
         with locked(top) as control:
             if not is_new and is_tracked(root):
@@ -166,11 +183,52 @@ def exclusive(root: Path, trust: bool = False) -> Iterator[Tree]:
                     say("take it out of the repository (`git rm -r --cached .torchferry`) and remove the folder"),
                 )
             with own_folder(control, "journal") as place:
-                tree = Tree(root, top, place, signer(root, top, create=True))
+                tree = Tree(root, top, place, signer(root, top, create=True), real, fence, [])
                 try:
                     yield tree._replace(recovered=tuple(recover(tree, trust)))
                 finally:
                     remove_control_folder(top, control)
+                    if any(journal.made_root for journal in tree.taken_back):
+                        with contextlib.suppress(OSError):  # something of the user's is in it
+                            os.rmdir(real)
+
+
+def _real_root(root: Path, top: Directory) -> Path:
+    """Return the real path of an open tree.
+
+    Raises:
+        TorchferryError: another folder has taken its place.
+    """
+    real = Path(os.path.realpath(root))
+    try:
+        status = os.stat(real)
+    except OSError:
+        status = None
+    if status is None or (status.st_dev, status.st_ino) != top.identity():
+        raise TorchferryError(say("{path} has just been replaced by another folder; nothing was touched", path=root))
+    return real
+
+
+def _refuse_interrupted_above(real: Path) -> None:
+    """Refuse a tree in which a migration of a folder above was interrupted: it is another request's to restore.
+
+    Raises:
+        TorchferryError: there is one.
+    """
+    above = enclosing_folders(real)
+    next(above)
+    for folder in above:
+        if not os.path.lexists(folder / FOLDER):
+            continue
+        try:
+            unfinished = [journal for journal in known_journals(folder) if journal.state != DONE]
+        except TorchferryError:
+            continue  # no journal of this user's, and so none that will be acted on
+        if any(journal.touches(folder, real) for journal in unfinished):
+            raise TorchferryError(
+                say("a migration of {root} was interrupted, and it changed files of {path}", root=folder, path=real),
+                say("take it back first: `torchferry undo {root}`", root=folder),
+            )
 
 
 def interrupted(root: Path) -> list[Journal]:
@@ -183,10 +241,14 @@ def recover(tree: Tree, trust: bool = False) -> list[Journal]:
 
     Raises:
         ConflictError: a file was changed by somebody else since; nothing was touched.
+        OutsideRequestError: one of them changed files that this request may not.
         UnknownJournalError: a journal is not known to be made here by this user, and `trust` is not set.
     """
     taken_back = [journal for journal in tree.journals() if journal.state != DONE]
     refuse_unknown(tree, taken_back, trust)
+    advice = say("a migration was interrupted there; take it back first: `torchferry undo {root}`", root=tree.root)
+    for journal in taken_back:
+        _require_restorable(tree, journal, advice)
     for journal in reversed(taken_back):
         _restore(tree, journal)
     for name in left_over(tree.place):
@@ -194,11 +256,22 @@ def recover(tree: Tree, trust: bool = False) -> list[Journal]:
     return taken_back
 
 
-def apply(tree: Tree, writes: Iterable[Write], target: str, suffix: str = "") -> Journal:
-    """Write files as one transaction and return its journal, which keeps the target and the suffix of new files.
+def apply(
+    tree: Tree, writes: Iterable[Write], target: str, suffix: str = "", *, source: str = "", made_root: bool = False
+) -> Journal:
+    """Write files as one transaction and return its journal, which keeps what is said of it.
+
+    Args:
+        tree: The tree.
+        writes: The files.
+        target: The target, or the command that writes.
+        suffix: What the names of new files end with.
+        source: The folder that new files were made from.
+        made_root: Whether the tree was made for them.
 
     Raises:
         ConflictError: a file is not what the new content was made from; nothing was touched.
+        OutsideRequestError: a file may not be changed by this request; nothing was touched.
         TorchferryError: the disk is full or a file may not be written; everything was taken back.
     """
     planned = list(writes)
@@ -210,9 +283,15 @@ def apply(tree: Tree, writes: Iterable[Write], target: str, suffix: str = "") ->
     changed = [path for path, before in expected.items() if _current(tree, path) != before]
     if changed:
         raise ConflictError(changed)
+    tree.fence.require(
+        [tree.real / write.path for write in planned if write.before is not None],
+        say("name these files, or the folder around them"),
+        new=[tree.real / write.path for write in planned if write.before is None],
+    )
     name = f"new-{os.urandom(16).hex()}"
     try:
-        journal = _prepare(tree, planned, target, name, suffix)
+        about = {"suffix": suffix, "source": source, "made_root": made_root}
+        journal = _prepare(tree, planned, target, name, about)
     except OSError as error:
         with contextlib.suppress(OSError):
             remove_journal(tree.place, name)
@@ -241,10 +320,17 @@ def undo(tree: Tree, journal: Journal, trust: bool = False) -> None:
 
     Raises:
         ConflictError: a file has changed since; nothing was touched.
+        OutsideRequestError: it changed files that this request may not; nothing was touched.
         UnknownJournalError: the journal is not known to be made here by this user, and `trust` is not set.
     """
     refuse_unknown(tree, [journal], trust)
+    _require_restorable(tree, journal, say("take it back where it was made: `torchferry undo {root}`", root=tree.root))
     _restore(tree, journal)
+
+
+def _require_restorable(tree: Tree, journal: Journal, advice: Message) -> None:
+    """Refuse a journal that changed files which this request may not change."""
+    tree.fence.require([tree.real / change.path for change in journal.changes], advice)
 
 
 def refuse_unknown(tree: Tree, chosen: Iterable[Journal], trust: bool) -> None:
@@ -267,7 +353,7 @@ def _taken_back(tree: Tree, journal: Journal) -> Message | None:
     return None
 
 
-def _prepare(tree: Tree, writes: list[Write], target: str, name: str, suffix: str) -> Journal:
+def _prepare(tree: Tree, writes: list[Write], target: str, name: str, about: dict[str, Any]) -> Journal:
     """Write the journal beside its place and move it there, complete and durable."""
     place = tree.place
     place.make_folder(name)
@@ -303,7 +389,7 @@ def _prepare(tree: Tree, writes: list[Write], target: str, name: str, suffix: st
             os.urandom(16).hex(),
             tree.signing.missing,
             _missing_folders(tree, [change.path for change in changes]),
-            suffix,
+            **about,
         )
         manifest = journal.manifest(tree.signing)
         if len(manifest) > LARGEST_MANIFEST:
@@ -442,6 +528,7 @@ def _restore(tree: Tree, journal: Journal) -> None:
         _sync_parents(tree, [journal.changes[index].path for index in todo])
         _remove_folders(tree, journal)
         discard(tree.place, journal)
+        tree.taken_back.append(journal)
     except OSError as error:
         raise _cannot_put_back(error, say("the journal lists what remains to be done")) from None
 

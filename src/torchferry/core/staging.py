@@ -1,0 +1,178 @@
+"""An output folder is written beside its place and takes it when it is whole; what a killed run left there is cleared.
+
+The folder beside it, `.NAME.xxxxxxxx.torchferry`, belongs to one process: it is closed to others, and locked until the
+process ends, however it ends. It holds `new`, which becomes the output, and for a moment `old`, the output before. A
+run that was killed between the two moves has left no output; whoever comes next puts the old one back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from torchferry.core.abandoned import abandoned
+from torchferry.core.errors import TorchferryError
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
+
+_SUFFIX = ".torchferry"
+_NAME = lazy_regex(r"(?s)\.(?P<output>.+)\.[a-z0-9_]{8}\.torchferry\Z")
+_NEW, _OLD = "new", "old"
+
+
+class LeftOver(NamedTuple):
+    """What a killed run left beside an output.
+
+    Attributes:
+        path: The folder.
+        output: The output that it was for.
+        restored: Whether it held the output as it was before, which is in its place again.
+    """
+
+    path: Path
+    output: Path
+    restored: bool = False
+
+
+def _remove(folder: Path) -> None:
+    import shutil  # imported late: a scan asks only for names
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def staged_folder(out: Path, check: Callable[[], None], remove: Callable[[Path], None] = _remove) -> Iterator[Path]:
+    """Yield a new folder that takes the place of `out` when the block ends; after an error nothing of it is left.
+
+    Args:
+        out: The output; the folders above it are made.
+        check: Raises where there is something at `out` that may not be replaced. It is asked first, and again when all
+            is written, which may be hours later.
+        remove: Removes the output that was replaced, from where it was moved to.
+
+    Raises:
+        OSError: the folder cannot be written.
+        TorchferryError: somebody put a file into the output while it was replaced.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    clear_left_over(out)
+    check()
+    holder, lock = _held_folder(out)
+    try:
+        new = holder / _NEW
+        new.mkdir()
+        new.chmod(0o755)
+        yield new
+        with _one_at_a_time(out.parent):
+            check()
+            _put_in_place(new, out, holder / _OLD)
+        if (holder / _OLD).exists():
+            _remove_old(holder, out, remove)
+    finally:
+        _remove(holder)
+        os.close(lock)
+
+
+def _remove_old(holder: Path, out: Path, remove: Callable[[Path], None]) -> None:
+    try:
+        remove(holder / _OLD)
+    except OSError:
+        kept = out.with_name(f"{out.name}{holder.name.removeprefix(f'.{out.name}').removesuffix(_SUFFIX)}")
+        os.rename(holder / _OLD, kept)
+        raise TorchferryError(
+            say("{out} was replaced, and files that somebody put into it meanwhile are in {kept}", out=out, kept=kept)
+        ) from None
+
+
+def clear_left_over(out: Path) -> list[LeftOver]:
+    """Remove what killed runs left beside an output, and put back the output that one of them had moved away."""
+    return [cleared for left in left_over(out.parent) if left.output == out and (cleared := clear(left)) is not None]
+
+
+def is_staging_name(name: str) -> bool:
+    """Whether a name is that of a folder in which an output is written."""
+    return name.endswith(_SUFFIX) and _NAME.match(name) is not None
+
+
+def is_private(folder: str) -> bool:
+    """Whether a folder is this user's and closed to all others, as those are in which outputs are written."""
+    try:
+        status = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) == 0o700 and status.st_uid == os.geteuid()
+
+
+def left_over(folder: Path) -> list[LeftOver]:
+    """Return what by its name was left in a folder by runs that write outputs there; some of them may still run."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    found = ((name, _NAME.match(name)) for name in names if name.endswith(_SUFFIX))
+    return [LeftOver(folder / name, folder / match["output"]) for name, match in found if match is not None]
+
+
+def is_left_over(path: Path) -> bool:
+    """Whether such a folder is certainly ours, and whoever made it has ended."""
+    with abandoned(path) as ours:
+        return ours and path.is_dir()
+
+
+def clear(left: LeftOver) -> LeftOver | None:
+    """Remove it where it is certainly ours and whoever made it has ended; None where it stays."""
+    with _one_at_a_time(left.path.parent), abandoned(left.path) as ours:
+        if not ours or not left.path.is_dir():
+            return None
+        old = left.path / _OLD
+        restored = old.is_dir() and not old.is_symlink() and not os.path.lexists(left.output)
+        if restored:
+            os.rename(old, left.output)
+        _remove(left.path)
+    return None if os.path.lexists(left.path) else left._replace(restored=restored)
+
+
+def _held_folder(out: Path) -> tuple[Path, int]:
+    """Return a new folder beside an output, and the descriptor by which it is locked."""
+    import tempfile  # imported late, as above
+
+    while True:
+        holder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=_SUFFIX, dir=out.parent))
+        lock = os.open(holder, os.O_RDONLY | os.O_CLOEXEC)
+        with contextlib.suppress(OSError):  # a file system without locks, where nothing is cleared either
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if holder.exists():
+            return holder, lock
+        os.close(lock)  # another run took it for one that was left, before it was locked
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Wait until no other run moves an output into place in a folder."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _put_in_place(new: Path, out: Path, old: Path) -> None:
+    if os.path.lexists(out):
+        try:
+            os.rmdir(out)
+        except OSError:
+            os.rename(out, old)
+    try:
+        os.rename(new, out)
+    except OSError:
+        if old.exists():
+            os.rename(old, out)
+        raise
