@@ -388,3 +388,30 @@ def test_the_map_names_places_that_exist_and_few_words(document: str) -> None:
     assert gone == []
     packages = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert packages == set(re.findall(r"^  (\w+)/", text.partition("src/torchferry/\n")[2].partition("```")[0], re.M))
+
+
+OTHER_JSON_READERS = {
+    "core/json_text.py": "is the one reader",
+    "core/toml.py": "reads values of our own tables",
+    "profiling/event_stream.py": "reads a gigabyte event by event, and checks each field",
+    "source/jsontext.py": "keeps the places of values",
+    "numerics/curves/text_log.py": "finds an object in a line of a log",
+    "acceptance/metrics.py": "finds an object in a line of a log",
+    "numerics/callfile/reading.py": "stands alone in each folder of a call",
+    "migration/overlay_runtime.py": "stands alone in each overlay",
+    "doctor/probes/python_side.py": "runs in another Python, without torchferry",
+    "doctor/probes/live_probe.py": "runs in another Python, without torchferry",
+    "deploy/remote/cluster_probe.py": "runs on another machine, without torchferry",
+}
+"""Modules that read JSON with Python's own reader, and why; all others use `parsed_json`."""
+
+
+def test_json_and_toml_of_others_are_read_in_one_way() -> None:
+    found = {
+        path.relative_to(SOURCE).as_posix()
+        for path in MODULES
+        if VENDORS not in path.parents and re.search(r"\bjson\.(?:loads?|JSONDecoder)\(", path.read_text("utf-8"))
+    }
+    assert found == set(OTHER_JSON_READERS)
+    readers_of_toml = [path for path in MODULES if re.search(r"import tom(?:llib|li)\b", path.read_text("utf-8"))]
+    assert readers_of_toml == [SOURCE / "core" / "toml.py"]

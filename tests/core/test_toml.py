@@ -207,3 +207,27 @@ def test_where_nothing_can_be_kept_a_table_is_read_all_the_same(table: Path) -> 
 )
 def test_the_largest_tables_are_plain(name: str) -> None:
     toml._plain((SOURCE / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+REFUSED = {
+    "an integer of 30 digits": (
+        "a = [{ b = 1" + "0" * 30 + " }]",
+        "`a[0].b` is a number that does not fit into 64 bits",
+    ),
+    "an integer of 5,000 digits": ("a = " + "9" * 5000, "limit"),
+    "a long integer in hexadecimal": ("a = 0x1_0000_0000_0000_0000", "64 bits"),
+    "nested without end": ("a = " + "[" * 50_000, "nested too deeply"),
+    "half a table": ("[a", ""),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_others_wrote_is_refused_in_one_way(text: str, message: str) -> None:
+    with pytest.raises(toml.TOMLDecodeError) as caught:
+        toml.loads(text)
+    assert message in str(caught.value)
+
+
+def test_the_largest_integers_and_long_names_are_read() -> None:
+    text = f"a = [{-(2**63)}, {2**63 - 1}]\n{'a' * 40} = '{'f' * 40}'\n"
+    assert toml.loads(text) == {"a": [-(2**63), 2**63 - 1], "a" * 40: "f" * 40}

@@ -118,6 +118,12 @@ def test_rows_without_a_category_are_what_their_process_says(tmp_path: Path) -> 
         (float("nan"), None),
         (float("inf"), None),
         ([1], None),
+        (10**30, None),
+        (-(10**30), None),
+        (1e30, None),
+        ("9" * 20, None),
+        (9_223_372_036_854_775, 9_223_372_036_854_775_000),
+        (9_223_372_036_854_776, None),
     ],
 )
 def test_times_are_whole_nanoseconds(value: object, expected: int | None) -> None:
@@ -141,6 +147,58 @@ def test_a_trace_reads_the_same_in_chunks_of_any_size(
     assert stream.size == path.stat().st_size
     if not listed:
         assert stream.header["note"] == {"traceEvents": [1]}
+
+
+INPUTS: dict[str, tuple[dict[str, Any], str]] = {
+    "tensors": (
+        {"Input Dims": [[4, 4], [2, 4], []], "Input type": ["float", "double", "Scalar"]},
+        "4x4 2x4 | double,float",
+    ),
+    "an optional tensor": ({"Input Dims": [[3], []], "Input type": ["float", ""]}, "3 | float"),
+    "a list of tensors": ({"Input Dims": [[[4, 4], [2, 4]], []], "Input type": ["TensorList", "Scalar"]}, "[4x4 2x4]"),
+    "its dtypes": (
+        {"Input Dims": [[[4, 4], [2]], [3]], "Input type": [["float", "int"], "half"]},
+        "[4x4 2] 3 | float,half,int",
+    ),
+    "dtypes of a list alone": ({"Input Dims": [[4, 4]], "Input type": [["float"]]}, "4x4 | float"),
+    "text": ({"Input Dims": "4,4;2", "Input type": ["float"]}, "4,4;2 | float"),
+    "no tensor": ({"Input Dims": [[], []], "Input type": ["Scalar", ""]}, ""),
+}
+"""What profilers write of the inputs of an operator, and what is read from it."""
+
+
+@pytest.mark.parametrize(("arguments", "detail"), INPUTS.values(), ids=INPUTS)
+def test_shapes_and_dtypes_of_inputs_are_read(arguments: dict[str, Any], detail: str, tmp_path: Path) -> None:
+    trace = read(written(tmp_path / "t.json", kineto([host("cpu_op", "aten::cat", 1, 5, **arguments)])))
+    assert trace.calls[0].detail == detail
+    assert trace.faults == []
+
+
+DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
+    "Input type": ({"Input Dims": [[4]], "Input type": [{"a": 1}]}, "[...]"),
+    "Input Dims": ({"Input Dims": [[[[4]]]]}, "[...]"),
+    "Sequence number": ({"Sequence number": [1]}, "[...]"),
+    "Fwd thread id": ({"Fwd thread id": 10**30}, "1000000000000000000000000000000"[:30]),
+}
+
+
+@pytest.mark.parametrize(("name", "damage"), DAMAGED.items(), ids=DAMAGED)
+def test_a_field_that_no_profiler_writes_is_told_and_the_event_measured(
+    name: str, damage: tuple[dict[str, Any], str], tmp_path: Path
+) -> None:
+    trace = read(written(tmp_path / "t.json", kineto([host("cpu_op", "aten::mm", 1, 5, **damage[0])])))
+    assert [(call.name, call.end - call.start) for call in trace.calls] == [("aten::mm", 5000)]
+    (fault,) = trace.faults
+    assert fault.render("en").startswith(f"1 event has a `{name}` that no profiler writes, such as {damage[1]}")
+
+
+@pytest.mark.parametrize("field", ["ts", "dur"])
+@pytest.mark.parametrize("value", [10**30, 1e30, 9_223_372_036_854_775, [1], float("nan")])
+def test_times_beyond_64_bits_are_no_times(field: str, value: object, tmp_path: Path) -> None:
+    events = [host("cpu_op", "aten::mm", 1, 5), {**host("cpu_op", "aten::mm", 7, 5), field: value}]
+    trace = read(written(tmp_path / "t.json", kineto(events)))
+    assert [(call.start, call.end) for call in trace.calls] == [(1000, 6000)]
+    assert trace.faults[0].render("en") == "1 event has no time"
 
 
 def test_a_trace_that_was_cut_off_keeps_what_is_whole_and_says_so(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from torchferry.acceptance.situation import Situation
 from torchferry.acceptance.units import hidden
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST, open_regular, read_text
-from torchferry.core.json_text import as_utf8
+from torchferry.core.json_text import as_utf8, parsed_json
 from torchferry.core.messages import say
 from torchferry.core.staging import staged_folder
 from torchferry.core.write_fence import require_in_roots
@@ -218,7 +218,7 @@ def is_link_or_other(out: Path) -> bool:
     if not any(out.iterdir()):
         return False
     try:
-        found = json.loads(read_text(out / FILE))
+        found = parsed_json(read_text(out / FILE))
     except (OSError, ValueError, RecursionError):
         return True
     if not isinstance(found, dict) or found.get("kind") != KIND or (out / FILE).is_symlink():
@@ -297,7 +297,7 @@ def read(folder: Path) -> dict[str, Any]:
         UsageError: there is none, it has another schema, or its files are not those that it lists.
     """
     try:
-        found = json.loads(read_text(folder / FILE, LARGEST))
+        found = parsed_json(read_text(folder / FILE, LARGEST))
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(
             say("{path} is not evidence of `torchferry accept`: {error}", path=folder / FILE, error=error)

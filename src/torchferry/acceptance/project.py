@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from torchferry.acceptance.gates import Gate, GateMaker
 from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.core import config
 from torchferry.core.files import read_regular
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say, say_plural
 from torchferry.core.subprocesses import run as run_tool
 from torchferry.migration.beside import originals
@@ -218,7 +218,7 @@ def _own(situation: Situation, *words: str, inside: bool = False) -> dict[str, A
             environment |= {VARIABLE: str(session), "PYTHONPATH": site.search_path(session, situation.rehearsal)}
         done = run_tool(tuple(command), _SECONDS, environment, str(situation.file.root))
         try:
-            report: dict[str, Any] = json.loads(output.read_text("utf-8") if words[0] != "doctor" else done.out)
+            report: dict[str, Any] = parsed_json(output.read_text("utf-8") if words[0] != "doctor" else done.out)
         except (OSError, ValueError):
             said = done.first_lines(1)
             raise UnjudgedError(

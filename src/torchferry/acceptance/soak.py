@@ -22,6 +22,7 @@ from torchferry.acceptance.situation import Situation
 from torchferry.acceptance.trends import GROWS
 from torchferry.core import env
 from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, say_plural
 
 SCHEMA = 1
@@ -136,7 +137,7 @@ def _read(state: Path | None) -> list[dict[str, Any]]:
     if state is None:
         return []
     try:
-        document = json.loads(read_text(state, LARGEST_SETTINGS))
+        document = parsed_json(read_text(state, LARGEST_SETTINGS))
         if document["schema"] != SCHEMA:
             return []
         entries = [

@@ -7,7 +7,6 @@ client that gives up ends it. Tools that write files or start programs exist onl
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +34,7 @@ from torchferry.assistant.roots import Roots
 from torchferry.backends import registry
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 
 _READING = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -274,7 +274,7 @@ class Tools:
             target: One of the server's targets, or NAME@VERSION of its plugin; empty for the default.
         """
         result = await self._command("doctor", *self._target(target, None), "-f", "json", "--lang", self._settings.lang)
-        report = json.loads(result.printed)
+        report = parsed_json(result.printed)
         return DoctorAnswer(
             ok=report["ok"],
             counts=report["counts"],
@@ -345,7 +345,7 @@ def _choice(unsafe: bool, select: str) -> list[str]:
 
 
 def _object(result: CommandResult) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(result.report)
+    read: dict[str, Any] = parsed_json(result.report)
     return read
 
 

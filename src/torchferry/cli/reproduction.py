@@ -17,6 +17,7 @@ from torchferry.cli.settings import RunSettings
 from torchferry.cli.settling import Run
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.doctor.masking import MASK, masked
 from torchferry.programs.judging import reached_files
@@ -92,7 +93,7 @@ class _Shown:
     def run(self, run: Run) -> dict[str, Any]:
         settled = run.judged.settled
         assert settled is not None
-        summary: dict[str, Any] = json.loads(run.summary) if run.summary else {}
+        summary: dict[str, Any] = parsed_json(run.summary) if run.summary else {}
         summary.pop("command", None)  # as it is in `program`, one text
         document: dict[str, Any] = self.all(
             {

@@ -28,6 +28,9 @@ _SAME_ESCAPE = lazy_regex(r'\\["\\nt]')
 
 _KEY = lazy_regex(r"""\s*(?:([A-Za-z0-9_-]+)|"([^"\\]*)") = """)
 
+_LONG_NUMBER = lazy_regex(r"[0-9a-fA-F_]{16}|[0-7_]{21}|[01_]{63}")
+"""What every integer has that does not fit into 64 bits: at least so many digits in its base."""
+
 _CONTROL = bytes([*range(10), *range(11, 32), 127])
 
 _PLAIN_ITEMS = frozenset({str, int, bool})
@@ -92,16 +95,36 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def loads(text: str) -> dict[str, Any]:
-    """Parse TOML text; raises `TOMLDecodeError` where it is not TOML."""
+    """Parse TOML text.
+
+    Raises:
+        TOMLDecodeError: it is not TOML, is nested too deeply, or has an integer beyond the 64 bits that TOML has.
+    """
     if sys.version_info >= (3, 11):
         import tomllib  # imported late: our own tables do not need it
     else:
         import tomli as tomllib
     try:
         document: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise TOMLDecodeError("it is nested too deeply") from None
+    except ValueError as error:  # also of Python's int, which tomllib lets through
         raise TOMLDecodeError(str(error)) from None
+    if _LONG_NUMBER.search(text):
+        _refuse_long_numbers(document)
     return document
+
+
+def _refuse_long_numbers(document: dict[str, Any]) -> None:
+    waiting: list[tuple[object, str]] = [(document, "")]
+    while waiting:
+        value, place = waiting.pop()
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise TOMLDecodeError(f"`{place}` is a number that does not fit into 64 bits")
+        if isinstance(value, dict):
+            waiting += [(part, f"{place}.{key}" if place else key) for key, part in value.items()]
+        elif isinstance(value, list):
+            waiting += [(part, f"{place}[{number}]") for number, part in enumerate(value)]
 
 
 class TOMLDecodeError(ValueError):

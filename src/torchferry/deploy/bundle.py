@@ -17,6 +17,7 @@ from typing import Any
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST_SETTINGS, open_regular, read_text
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 
@@ -69,7 +70,7 @@ def read_bundle(folder: Path) -> Bundle:
     """
     path = folder / MANIFEST
     try:
-        document = json.loads(read_text(path, LARGEST_SETTINGS))
+        document = parsed_json(read_text(path, LARGEST_SETTINGS))
     except OSError:
         raise UsageError(
             say("{folder} is no bundle: it has no {name}", folder=folder, name=MANIFEST),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends.target import Target
+from torchferry.core.json_text import parsed_json
 from torchferry.deploy.collective import CardAnswer, ClusterAnswers, Link, LinkAnswer, answer_of, rounds
 from torchferry.deploy.engine import CONFIGURATION
 from torchferry.deploy.inventory import PlayOptions, inventory_hosts
@@ -191,7 +192,7 @@ def _address(host: str, variables: Mapping[str, Any]) -> str:
 def _answers(output: str) -> Iterable[dict[str, Any]]:
     for line in output.splitlines():
         try:
-            answer = json.loads(line)
+            answer = parsed_json(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(answer, dict) and all(isinstance(answer.get(name) or 0, (int, float)) for name in _FIGURES):

@@ -7,7 +7,6 @@ words; what they need of a network is that machine's own.
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from urllib.request import url2pathname
 
 from torchferry.backends.deployment import DeployFile, Deployment
 from torchferry.core.errors import TorchferryError
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 
 _PLATFORMS = ("manylinux2014", "manylinux_2_17", "manylinux1", "manylinux2010")
@@ -98,7 +98,7 @@ def _own_sources() -> str:
     """Return the folder that torchferry was installed from; empty where it came as a wheel (PEP 610)."""
     text = importlib.metadata.distribution("torchferry").read_text("direct_url.json")
     try:
-        url = urlsplit(json.loads(text or "{}").get("url", ""))
+        url = urlsplit(parsed_json(text or "{}").get("url", ""))
     except (ValueError, AttributeError):
         return ""
     return url2pathname(url.path) if url.scheme == "file" and Path(url2pathname(url.path)).is_dir() else ""

@@ -7,7 +7,6 @@ a file that is nothing but hosts and groups in the plainest form is read here; w
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
 import shlex
@@ -18,6 +17,7 @@ from typing import Any
 
 from torchferry.core.errors import UsageError
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.deploy.engine import ansible, environment
@@ -67,7 +67,7 @@ def inventory_hosts(options: PlayOptions) -> dict[str, dict[str, Any]]:
         command, capture_output=True, text=True, check=False, env=environment(), stdin=subprocess.DEVNULL
     )
     try:
-        listed = json.loads(done.stdout)
+        listed = parsed_json(done.stdout)
     except ValueError:
         raise _unreadable(options, done.stderr) from None
     names: list[str] = []

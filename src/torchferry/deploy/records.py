@@ -13,6 +13,7 @@ from typing import Any
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import read_text
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.deploy.playing import STATUSES, HostOutcome, StepOutcome
@@ -158,7 +159,7 @@ def read_records(path: Path) -> list[RunRecord]:
 
 def _read(line: str) -> RunRecord | None:
     try:
-        row = json.loads(line)
+        row = parsed_json(line)
         hosts = {
             str(name): HostOutcome(
                 str(name),

@@ -19,6 +19,7 @@ from torchferry.backends.machine import facts as host_requirements
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import UsageError
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Bilingual
 from torchferry.core.subprocesses import ProcessResult
 from torchferry.doctor.host import Host
@@ -355,7 +356,7 @@ def _answer(process: ProcessResult) -> dict[str, Any] | None:
     if not process.ok or not lines:
         return None
     try:
-        answer = json.loads(lines[-1])
+        answer = parsed_json(lines[-1])
     except ValueError:
         return None
     return answer if isinstance(answer, dict) else None

@@ -8,6 +8,7 @@ from typing import Any
 
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.doctor.context import INSIDE, CheckContext
 from torchferry.doctor.host import Host
@@ -29,7 +30,7 @@ def run_probe(host: Host, target: Target, timeout: float, rehearsed: bool) -> di
     probe: dict[str, Any] = {"steps": [], "doing": "", "stopped": "", "timeout": timeout}
     for line in process.out.splitlines():
         try:
-            entry = json.loads(line)
+            entry = parsed_json(line)
         except ValueError:
             continue
         if "doing" in entry:

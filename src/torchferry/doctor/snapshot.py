@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 from torchferry.core.errors import UsageError
 from torchferry.core.files import read_text
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.doctor.engine import Diagnosis
 from torchferry.doctor.masking import masked_variables
@@ -90,7 +90,7 @@ def load(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise _refused(path, say("it is not UTF-8")) from None
     try:
-        state = json.loads(text, parse_constant=_no_number, object_pairs_hook=_unique)
+        state = parsed_json(text, parse_constant=_no_number, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise _refused(path, say("it is not JSON: {error}", error=str(error)[:200])) from None
     if not isinstance(state, dict) or state.get("kind") != KIND:

@@ -6,7 +6,6 @@ measured there stays unknown.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from torchferry.acceptance import evidence as acceptance
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_text
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 
@@ -90,7 +90,7 @@ def read_accept_evidence(path: Path) -> AcceptEvidence:
     """
     file = path / acceptance.FILE if path.is_dir() else path
     try:
-        document = json.loads(read_text(file, _LARGEST))
+        document = parsed_json(read_text(file, _LARGEST))
     except OSError as error:
         raise TorchferryError(say("cannot read {path}: {error}", path=file, error=error.strerror or error)) from None
     except (ValueError, RecursionError) as error:

@@ -6,7 +6,6 @@ replaced, whatever it says of itself.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from torchferry import __version__
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import LARGEST_SETTINGS, read_text
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 
@@ -97,7 +97,7 @@ def read_record(folder: Path) -> tuple[HandoverRecord, dict[str, Any]] | None:
     if path.is_symlink() or not path.is_file():
         return None
     try:
-        document = json.loads(read_text(path, LARGEST_SETTINGS))
+        document = parsed_json(read_text(path, LARGEST_SETTINGS))
         if document["kind"] != KIND or document["schema"] != SCHEMA:
             raise ValueError("it is of another kind")
         return _record(document), document

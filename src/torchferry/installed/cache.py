@@ -19,6 +19,7 @@ from torchferry import __version__
 from torchferry.backends.target import Target
 from torchferry.core import env
 from torchferry.core.files import read_regular
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message
 from torchferry.installed.distributions import Distribution
 from torchferry.installed.facts import DistributionFacts, ModuleImport
@@ -45,7 +46,7 @@ class Cache:
             status = os.lstat(path)
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
                 return None
-            return _facts(json.loads(read_regular(path, _LARGEST)))
+            return _facts(parsed_json(read_regular(path, _LARGEST)))
         except (OSError, ValueError, RecursionError):
             return None
 

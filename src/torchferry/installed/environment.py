@@ -7,7 +7,6 @@ ours, without its own start-up files.
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from torchferry.core.errors import UsageError
 from torchferry.core.files import read_text
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say
 from torchferry.core.subprocesses import run
 
@@ -233,7 +233,7 @@ def _asked(named: Path, python: Path) -> Environment:
 def _answer(text: str) -> tuple[list[str], str, str] | None:
     """Return what an interpreter said: folders, version, platform; None for anything else."""
     try:
-        document = json.loads(text.strip().rpartition("\n")[2])
+        document = parsed_json(text.strip().rpartition("\n")[2])
     except (ValueError, RecursionError):
         return None
     if not isinstance(document, dict):

@@ -15,7 +15,6 @@ means: a name, a header, a suffix, a word in its context. What would change more
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -24,6 +23,7 @@ from torchferry.backends.kernel_table import KernelTable
 from torchferry.core import toml
 from torchferry.core.errors import UsageError
 from torchferry.core.files import LARGEST_SETTINGS, read_text
+from torchferry.core.json_text import parsed_json
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
@@ -86,7 +86,7 @@ def read_rules(file: Path) -> dict[str, str]:
     """
     try:
         if file.suffix == ".json":
-            document = json.loads(read_text(file, LARGEST_SETTINGS))
+            document = parsed_json(read_text(file, LARGEST_SETTINGS))
             if not isinstance(document, dict) or not all(isinstance(use, str) for use in document.values()):
                 raise UsageError(say("{path}: not an object that maps a text to a text", path=file))
             return document

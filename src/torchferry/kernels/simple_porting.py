@@ -9,7 +9,6 @@ standard error; the output is never deleted.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -18,6 +17,7 @@ from pathlib import Path
 from torchferry.backends import registry
 from torchferry.backends.kernel_table import kernel_table
 from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.kernels import port
 from torchferry.kernels.ported_tree import PortedTree
@@ -84,7 +84,7 @@ class SimplePorting:
 
 def _parsed(text: str, name: str) -> object:
     try:
-        return json.loads(text)
+        return parsed_json(text)
     except ValueError as error:
         raise UsageError(say("{name} is not JSON: {error}", name=name, error=error)) from None
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.core.errors import TorchferryError
+from torchferry.core.json_text import parsed_json
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
@@ -445,7 +446,7 @@ def _parsed(folder: Directory, signing: Signer) -> Journal:
         size = os.fstat(file.fileno()).st_size
         if size > LARGEST_MANIFEST:
             raise ValueError(f"{size} bytes")
-        document: dict[str, Any] = json.loads(file.read(LARGEST_MANIFEST))
+        document: dict[str, Any] = parsed_json(file.read(LARGEST_MANIFEST))
     if document["schema"] != SCHEMA:
         raise TorchferryError(
             say("journal {number} was written by torchferry {version}", number=number, version=document["torchferry"]),

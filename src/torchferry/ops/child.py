@@ -19,6 +19,7 @@ from typing import Any
 
 from torchferry.core import reaper, supported_torch
 from torchferry.core.errors import TorchferryError
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say
 
 
@@ -51,7 +52,7 @@ def result_of(module: str, settings: Mapping[str, Any], what: Message, python: s
             finally:
                 reaper.release(process.pid)
         try:
-            result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+            result: dict[str, Any] = parsed_json(out.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             raise _left_nothing(what, code) from None
     if "error" in result:
@@ -86,7 +87,7 @@ def answer(work: Callable[..., dict[str, Any]]) -> None:
     """Write the result of work, or why there is none, into the file that this process was given."""
     settings, out = map(Path, sys.argv[2:])
     try:
-        result = work(**json.loads(settings.read_text(encoding="utf-8")))
+        result = work(**parsed_json(settings.read_text(encoding="utf-8")))
     except TorchferryError as error:
         result = {"error": error.lines()}
     out.write_text(json.dumps(result), encoding="utf-8")

@@ -7,7 +7,6 @@ without other libraries' own and those for sparse, nested and quantised tensors.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Collection
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import torchferry.backends
 from torchferry.core import subprocesses, toml
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, translatable
 
 _PATH = Path(torchferry.backends.__file__).with_name("data") / "cuda" / "must_have_kernels.toml"
@@ -102,7 +102,7 @@ def from_torch(python: str = "") -> MustHave | None:
     environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     asked = subprocesses.run((python or sys.executable, "-c", _ASK), _SECONDS, environment)
     try:
-        document = json.loads(asked.out)
+        document = parsed_json(asked.out)
         version, names = str(document["torch"]), frozenset(map(str, document["names"]))
     except (ValueError, KeyError, TypeError):
         return None

@@ -5,13 +5,13 @@ They are untrusted: size, format and version are checked here, each value by the
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from torchferry.core.errors import TorchferryError
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 
@@ -70,7 +70,7 @@ def read_document(path: Path, largest: int = LARGEST_LIST, again: Message | None
             say("{path} is larger than a list of operators: {size} B", path=path, size=size or len(data)), again
         )
     try:
-        return json.loads(data)
+        return parsed_json(data)
     except (ValueError, RecursionError):
         raise TorchferryError(say("{path} is not JSON; it may be cut off", path=path), again) from None
 

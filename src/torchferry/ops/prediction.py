@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from torchferry.backends.target import Target
 from torchferry.core.errors import UsageError
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.ops.child import result_of
 from torchferry.ops.lists import OperatorList, of_target
@@ -62,7 +62,7 @@ def predicted(
         settings,
         say("the process that ran {what}", what=what),
     )
-    return from_document(json.loads(written["needs"]), what)
+    return from_document(parsed_json(written["needs"]), what)
 
 
 def _named(what: str) -> tuple[Path, str]:

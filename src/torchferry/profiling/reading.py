@@ -13,6 +13,7 @@ from typing import Any
 from torchferry.backends.trace_layout import TraceLayout, communication_names, trace_layouts
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.record import NamedTuple
 from torchferry.profiling.event_stream import EventStream
 from torchferry.profiling.kernel_table import compared_with_table, kernel_table, read_kernels
 from torchferry.profiling.records import (
@@ -32,7 +33,7 @@ from torchferry.profiling.records import (
     MemoryEvent,
     RankTrace,
 )
-from torchferry.profiling.values import kind_by_name, nanoseconds, number
+from torchferry.profiling.values import is_no_number, is_time, kind_by_name, nanoseconds, number
 
 DTYPES_AFTER = " | "
 """What stands between the shapes and the dtypes of an operator in `HostCall.detail`."""
@@ -44,6 +45,7 @@ _NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker)[-_]?(\d{1,6})(?!\d)")
 _TRACE_FILES = (".pt.trace.json", ".pt.trace.json.gz")
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})")
 _DEPTH = 4
+_MOST_SHOWN = 30
 _MOST_FILES = 4096
 
 _MEASURES_NOTHING = frozenset(
@@ -160,6 +162,13 @@ def read(path: Path, progress: Callable[[int], None] | None = None) -> RankTrace
     return trace
 
 
+class _Misread(NamedTuple):
+    """How many events have a field that cannot be read, and the first such value."""
+
+    events: int
+    first: object
+
+
 class _EventReader:
     """Turns events into records; what only the end of a trace explains is put aside until then."""
 
@@ -174,6 +183,7 @@ class _EventReader:
         self._links = {layout.link for layout in trace_layouts() if layout.link}
         self._without_time = 0
         self._backwards = 0
+        self._misread: dict[str, _Misread] = {}
         self._unknown: Counter[str] = Counter()
         self._skipped: Counter[str] = Counter()
         self._kinds: dict[str, str] = {}
@@ -220,10 +230,10 @@ class _EventReader:
                     kind,
                     name,
                     *times,
-                    number(arguments.get("device", event.get("pid"))),
-                    number(arguments.get("stream", event.get("tid"))),
-                    number(arguments.get("correlation"), 0),
-                    number(arguments["bytes"]) if "bytes" in arguments else _message_size(arguments),
+                    self._number(arguments, "device") if "device" in arguments else self._number(event, "pid"),
+                    self._number(arguments, "stream") if "stream" in arguments else self._number(event, "tid"),
+                    self._number(arguments, "correlation", 0),
+                    self._number(arguments, "bytes") if "bytes" in arguments else _message_size(arguments),
                     str(arguments.get("Collective name", "")) if kind == COMMUNICATION else "",
                 )
             )
@@ -238,22 +248,52 @@ class _EventReader:
                     name,
                     *times,
                     thread,
-                    _detail(arguments),
-                    number(arguments.get("Sequence number")),
-                    number(arguments.get("Fwd thread id"), 0),
+                    self._detail(arguments),
+                    self._number(arguments, "Sequence number"),
+                    self._number(arguments, "Fwd thread id", 0),
                     layout=_layout(arguments) if name == _CONVOLUTION else "",
                 )
             )
         elif kind == RUNTIME:
-            correlation = number(arguments.get("correlation"), 0)
+            correlation = self._number(arguments, "correlation", 0)
             self.trace.calls.append(HostCall(RUNTIME, name, *times, thread, correlation=correlation))
         else:
             self.trace.calls.append(HostCall(kind, name, *times, thread))
 
+    def _number(self, fields: dict[str, Any], name: str, default: int = -1) -> int:
+        """Return a field of an event as a whole number; what can be none is counted and told at the end."""
+        value = fields.get(name)
+        if is_no_number(value):
+            self._cannot_read(name, value)
+        return number(value, default)
+
+    def _detail(self, arguments: dict[str, Any]) -> str:
+        """Return shapes and dtypes of an operator's inputs in one line."""
+        shapes = arguments.get("Input Dims", arguments.get("Input dims"))
+        if not isinstance(shapes, (list, str)) or not shapes:
+            return ""
+        text = shapes if isinstance(shapes, str) else _shapes(shapes)
+        if text is None:
+            self._cannot_read("Input Dims", shapes)
+            return ""
+        types = arguments.get("Input type")
+        names = _dtypes(types) if isinstance(types, list) else None
+        if names is None and isinstance(types, list):
+            self._cannot_read("Input type", types)
+        return text + (DTYPES_AFTER + ",".join(names) if names else "")
+
+    def _cannot_read(self, name: str, value: object) -> None:
+        """Count a field that is not as any profiler writes it: the event is measured without it."""
+        known = self._misread.get(name)
+        self._misread[name] = _Misread(1, value) if known is None else _Misread(known.events + 1, known.first)
+
     def _times(self, event: dict[str, Any]) -> tuple[int, int] | None:
         start, length = nanoseconds(event.get("ts")), nanoseconds(event.get("dur", 0))
-        if start is None or length is None:
+        if start is None or length is None or not is_time(start + length):
             self._without_time += 1
+            for name, value in (("ts", event.get("ts")), ("dur", event.get("dur"))):
+                if is_no_number(value):
+                    self._cannot_read(name, value)
             return None
         if length < 0:
             self._backwards += 1
@@ -284,9 +324,9 @@ class _EventReader:
         self.trace.memory.append(
             MemoryEvent(
                 time,
-                -1 if on_host else number(arguments.get("Device Id")),
-                number(arguments.get("Total Allocated")),
-                number(arguments.get("Total Reserved")),
+                -1 if on_host else self._number(arguments, "Device Id"),
+                self._number(arguments, "Total Allocated"),
+                self._number(arguments, "Total Reserved"),
             )
         )
 
@@ -307,6 +347,16 @@ class _EventReader:
                     "{count} event ends before it begins",
                     "{count} events end before they begin",
                     count=self._backwards,
+                )
+            )
+        for field, misread in self._misread.items():
+            trace.faults.append(
+                say_plural(
+                    "{count} event has a `{field}` that no profiler writes, such as {value}",
+                    "{count} events have a `{field}` that no profiler writes, such as {value}",
+                    count=misread.events,
+                    field=field,
+                    value=_shown(misread.first),
                 )
             )
         trace.faults += _disorder(trace)
@@ -430,18 +480,6 @@ def _hashable(value: object) -> Any:
     return value if isinstance(value, (str, int, float)) else str(value)
 
 
-def _detail(arguments: dict[str, Any]) -> str:
-    """Return shapes and dtypes of an operator's inputs in one line."""
-    shapes = arguments.get("Input Dims", arguments.get("Input dims"))
-    if not isinstance(shapes, (list, str)) or not shapes:
-        return ""
-    types = arguments.get("Input type")
-    text = shapes if isinstance(shapes, str) else _shapes(shapes)
-    if isinstance(types, list) and any(types):
-        text += DTYPES_AFTER + ",".join(sorted({str(kind) for kind in types if kind and kind not in _NO_TENSOR}))
-    return text
-
-
 def _layout(arguments: dict[str, Any]) -> str:
     """Return the layout of a convolution's first input, which torch 2.2 and newer write as its strides."""
     shapes, strides = arguments.get("Input Dims"), arguments.get("Input Strides")
@@ -473,8 +511,42 @@ _WIDTHS = {
 _NO_TENSOR = frozenset({"Scalar", "ScalarList", "TensorList", "GenericList", "Int", "Bool", "Device"})
 
 
-def _shapes(shapes: list[Any]) -> str:
-    return " ".join("x".join(map(str, shape)) for shape in shapes if isinstance(shape, list) and shape)
+def _shapes(shapes: list[Any]) -> str | None:
+    """Return the shapes of an operator's inputs, those of a list of tensors in brackets; None for no shapes."""
+    texts = []
+    for shape in shapes:
+        nested = isinstance(shape, list) and any(isinstance(inner, list) for inner in shape)
+        inputs = [_shape(inner) for inner in shape] if nested else [_shape(shape)]
+        if None in inputs:
+            return None
+        text = " ".join(filter(None, inputs))
+        texts.append(f"[{text}]" if nested else text)
+    return " ".join(filter(None, texts))
+
+
+def _shape(shape: object) -> str | None:
+    """Return one tensor's shape; empty for an input that is no tensor, None for what is no shape."""
+    if not isinstance(shape, list) or any(is_no_number(size) for size in shape):
+        return None if isinstance(shape, (list, dict)) else ""
+    return "x".join(map(str, shape))
+
+
+def _dtypes(types: list[Any]) -> list[str] | None:
+    """Return the dtypes of an operator's inputs, those inside of lists of tensors too; None for no dtypes."""
+    names: set[str] = set()
+    for entry in types:
+        for name in entry if isinstance(entry, list) else [entry]:
+            if name is not None and not isinstance(name, str):
+                return None
+            names.add(name or "")
+    return sorted(names - _NO_TENSOR - {""})
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, (list, dict)):
+        return "[...]" if isinstance(value, list) else "{...}"
+    text = str(value)
+    return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."
 
 
 def _header(trace: RankTrace, header: dict[str, Any]) -> None:

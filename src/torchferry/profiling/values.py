@@ -19,36 +19,62 @@ def kind_by_name(name: str, communication: re.Pattern[str]) -> str:
     return COMPUTE
 
 
+_TIME_LIMIT = 1 << 63
+_NUMBER_LIMIT = 1 << 64
+"""Profilers keep times in signed numbers of 64 bits, sizes and identifiers in 64 bits with or without a sign."""
+
+
 def nanoseconds(value: object) -> int | None:
-    """Return a time in nanoseconds from one in microseconds: a number, or a text where a number would lose digits."""
+    """Return a time in nanoseconds from one in microseconds: a number, or a text where a number would lose digits.
+
+    None for anything else, and for a time that does not fit into 64 bits.
+    """
+    time = None
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
-        return value * 1000
-    if isinstance(value, float):
-        return round(value * 1000) if -1e18 < value < 1e18 else None
-    if isinstance(value, str):
-        match = _DECIMAL.fullmatch(value.strip())
-        if match is None:
-            return None
+        time = value * 1000
+    elif isinstance(value, float) and is_time(value * 1000):
+        time = round(value * 1000)
+    elif isinstance(value, str) and (match := _DECIMAL.fullmatch(value.strip())) is not None:
         digits = (match[3] or "")[:3].ljust(3, "0")
         time = int(match[2]) * 1000 + int(digits)
-        return -time if match[1] else time
-    return None
+        time = -time if match[1] else time
+    return time if time is not None and is_time(time) else None
 
+
+def is_time(nanoseconds: float) -> bool:
+    """Return whether a profiler can have such a time."""
+    return -_TIME_LIMIT < nanoseconds < _TIME_LIMIT
+
+
+_LONGEST_NUMBER = 32
+"""Characters of a number that is written as text."""
 
 _DECIMAL = re.compile(r"(-?)(\d{1,20})(?:\.(\d{0,20}))?", re.ASCII)
 
 
 def number(value: object, default: int = -1) -> int:
-    """Return a whole number from one, or from a text, decimal or with `0x`; the default where there is none."""
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float) and -1e18 < value < 1e18:
-        return int(value)
-    if isinstance(value, str):
+    """Return a whole number from one, or from a text, decimal or with `0x`; the default where there is none.
+
+    A number that does not fit into 64 bits is none.
+    """
+    found = None
+    if isinstance(value, int) or (isinstance(value, float) and -_NUMBER_LIMIT < value < _NUMBER_LIMIT):
+        found = int(value)
+    elif isinstance(value, str) and len(value) <= _LONGEST_NUMBER:
         try:
-            return int(value[:32], 0)
+            found = int(value, 0)
         except ValueError:
             return default
-    return default
+    return found if found is not None and -_NUMBER_LIMIT < found < _NUMBER_LIMIT else default
+
+
+def is_no_number(value: object) -> bool:
+    """Return whether a value stands where a number belongs and can be none: a list, an object, or beyond 64 bits.
+
+    Texts are not counted: profilers name threads and devices by them.
+    """
+    if isinstance(value, (int, float)):
+        return not -_NUMBER_LIMIT < value < _NUMBER_LIMIT
+    return isinstance(value, (list, dict))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torchferry.core.json_text import parsed_json
 from torchferry.core.torch_start import python_without_torch, was_refused
 from torchferry.rehearsal.event_kinds import FAILS_ON_CARD
 
@@ -140,7 +140,7 @@ def collect(folder: Path) -> Aggregate:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parsed_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return document if isinstance(document, dict) else {}
@@ -150,7 +150,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     text = path.read_text(encoding="utf-8")
     complete = text[: text.rfind("\n") + 1]  # the process may have died while it wrote
     for line in complete.splitlines():
-        yield json.loads(line)
+        yield parsed_json(line)
 
 
 def _merged(rows: Iterable[dict[str, Any]]) -> list[EventSum]:

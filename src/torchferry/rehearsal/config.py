@@ -14,6 +14,7 @@ from torchferry.backends import cuda
 from torchferry.backends.operators import NAME
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.rehearsal.driver.plugin import UNSAID, Shipped, choose
 from torchferry.rehearsal.faults import Fault, parse
@@ -50,7 +51,7 @@ class Rehearsal:
         """Write it into a session's folder."""
         document = {
             "target": self.target,
-            "profile": json.loads(self.profile.to_json()),
+            "profile": parsed_json(self.profile.to_json()),
             "faults": [fault.as_dict() for fault in self.faults],
             "shipped": None if self.shipped is None else asdict(self.shipped),
         }
@@ -141,7 +142,7 @@ def read(folder: Path) -> Rehearsal:
         TorchferryError: there is no such file, or it is damaged.
     """
     try:
-        document = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+        document = parsed_json((folder / _FILE).read_text(encoding="utf-8"))
         profile = Profile.from_json(json.dumps(document["profile"]))
         faults = tuple(Fault(**fault) for fault in document["faults"])
         shipped = document.get("shipped")
@@ -169,7 +170,7 @@ def given(folder: Path) -> object:
     Raises:
         OSError, ValueError: the file is not there, or damaged.
     """
-    return json.loads((folder / _GIVEN).read_text(encoding="utf-8"))
+    return parsed_json((folder / _GIVEN).read_text(encoding="utf-8"))
 
 
 def note_verdict(tool: str) -> None:
@@ -192,6 +193,6 @@ def verdicts(folder: Path) -> tuple[str, ...]:
 
 def _text(path: Path) -> str:
     try:
-        return str(json.loads(path.read_text(encoding="utf-8")))
+        return str(parsed_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return ""

@@ -41,6 +41,7 @@ from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core import toml
 from torchferry.core.errors import UsageError, unknown_name
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, say_plural
 
 MOST_DEVICES = 16
@@ -141,7 +142,7 @@ class Profile:
         Raises:
             ValueError: the text is not such JSON.
         """
-        values = json.loads(text)
+        values = parsed_json(text)
         names = {entry.name for entry in fields(Profile)}
         if not isinstance(values, dict) or values.keys() != names:
             raise ValueError(f"a profile has the keys {', '.join(sorted(names))}")

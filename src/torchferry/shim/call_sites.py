@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any
 
 from torchferry import __version__
+from torchferry.core.json_text import parsed_json
 from torchferry.core.userlines import UserLine, UserLines
 
 SCHEMA = "1.0"
@@ -115,7 +116,7 @@ def collect(folder: Path, target: str, root: Path) -> tuple[str, int]:
 def _counted(path: Path) -> list[CountedUse] | None:
     """Return what a process wrote as it ended; None where it did not come to that, or not to the end of it."""
     try:
-        rows: list[CountedUse] = json.loads(path.read_text(encoding="utf-8"))
+        rows: list[CountedUse] = parsed_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return rows
@@ -126,6 +127,6 @@ def _first_seen(path: Path) -> list[CountedUse]:
     rows: list[CountedUse] = []
     for text in path.read_text(encoding="utf-8").splitlines():
         with contextlib.suppress(ValueError):
-            file, line, name = json.loads(text)
+            file, line, name = parsed_json(text)
             rows.append((file, line, name, 1))
     return rows

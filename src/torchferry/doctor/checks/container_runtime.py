@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
@@ -27,7 +27,7 @@ def container_runtime(context: CheckContext) -> Iterator[Result]:
         return
     text = context.host.read("/etc/docker/daemon.json")
     try:
-        settings = json.loads(text or "{}")
+        settings = parsed_json(text or "{}")
         runtimes = settings.get("runtimes", {})
         default = settings.get("default-runtime", "")
     except (ValueError, AttributeError) as error:

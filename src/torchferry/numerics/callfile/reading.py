@@ -155,20 +155,27 @@ _DEEPEST = 40
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What a terminal would take for orders."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character, which JSON can write as an escape and no text file or terminal can hold."""
+
 
 def _check_texts(document: Any) -> None:
     """Refuse a document that would do something to who walks over it, or prints it."""
-    waiting = [(document, 0)]
+    waiting = [(document, 0, "")]
     while waiting:
-        value, depth = waiting.pop()
+        value, depth, place = waiting.pop()
         if depth > _DEEPEST:
             raise Refused(say("{file} is nested more than {most} deep", file=CALL, most=_DEEPEST))
         if isinstance(value, dict):
-            waiting += [(key, depth) for key in value] + [(part, depth + 1) for part in value.values()]
+            waiting += [(key, depth, place) for key in value]
+            waiting += [(part, depth + 1, f"{place}.{key}" if place else key) for key, part in value.items()]
         elif isinstance(value, list):
-            waiting += [(part, depth + 1) for part in value]
+            waiting += [(part, depth + 1, f"{place}[{number}]") for number, part in enumerate(value)]
         elif isinstance(value, str) and _CONTROL.search(value):
             raise Refused(say("{file} contains control characters", file=CALL))
+        elif isinstance(value, str) and _SURROGATE.search(value):
+            where = place if not _SURROGATE.search(place) else "..."
+            raise Refused(say("{file} contains half a character (a lone surrogate) in `{key}`", file=CALL, key=where))
 
 
 def _bytes(path: Path, most: int) -> bytes:

@@ -7,7 +7,6 @@ are those of tensorflow's event.proto, summary.proto and tensor.proto.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import struct
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, Protocol
 
 from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.curves.records import (
     DocumentReader,
@@ -203,7 +203,7 @@ def _is_document(first: str, rest: str, file: Path) -> bool:
     if first in ("{", "[") or first.startswith(("[{", '{"log_history"')):
         return True
     try:
-        record = json.loads(first)
+        record = parsed_json(first)
     except (ValueError, RecursionError):
         return file.suffix.lower() == ".json" and not rest
     if rest or not isinstance(record, dict):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 from torchferry.core.errors import TorchferryError
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, say_plural
 
 # What a log says at one place: a value of a metric, and what is known of when it was.
@@ -275,7 +275,7 @@ class DocumentReader:
                 say("write it as JSON lines, one record per line"),
             )
         try:
-            document = json.loads(data.decode("utf-8-sig", "replace"))
+            document = parsed_json(data.decode("utf-8-sig", "replace"))
         except (ValueError, RecursionError) as error:
             raise TorchferryError(
                 say("{path} starts like a JSON document but is not valid: {error}", path=path, error=error),

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from torchferry.core import supported_torch
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.core.torch_start import noting, or_end, python_without_torch, search_path, was_refused
 
@@ -66,7 +67,7 @@ class ToolSettings:
     @classmethod
     def read(cls, folder: Path) -> ToolSettings:
         """Read the settings that `write` left."""
-        document = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        document = parsed_json((folder / SETTINGS).read_text(encoding="utf-8"))
         return cls(document["tool"], document["options"], tuple(document["ranks"]), document["check_ranks"])
 
 
@@ -117,11 +118,11 @@ def outcome(code: int, folder: Path) -> Outcome:
 
 
 def _collected(folder: Path) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("process-*.json")]
+    results = [parsed_json(path.read_text(encoding="utf-8")) for path in folder.glob("process-*.json")]
     ended = {result["process"] for result in results}
-    begun = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("begun-*.json")]
+    begun = [parsed_json(path.read_text(encoding="utf-8")) for path in folder.glob("begun-*.json")]
     results += [  # what was found before it was lost
-        json.loads(path.read_text(encoding="utf-8"))
+        parsed_json(path.read_text(encoding="utf-8"))
         for process in begun
         if process["process"] not in ended and (path := folder / f"found-{process['process']}.json").exists()
     ]

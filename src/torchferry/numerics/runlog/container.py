@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import math
 import os
 import re
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from torchferry.core.errors import TorchferryError
+from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.runlog.layout import checksum
 
@@ -168,7 +168,7 @@ def parsed(path: Path, data: bytes) -> dict[str, Any]:
         TorchferryError: it holds none, or one that names something twice.
     """
     try:
-        document = json.loads(data, object_pairs_hook=_once)
+        document = parsed_json(data, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise damaged(path, text(error)) from None
     if not isinstance(document, dict):
@@ -329,4 +329,4 @@ def values(data: str) -> Any:
         ValueError: it is none.
         RecursionError: it is nested too deeply.
     """
-    return json.loads(data)
+    return parsed_json(data)

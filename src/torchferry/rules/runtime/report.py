@@ -7,13 +7,13 @@ not exist here; the hash of each file tells whether a line is still the line tha
 from __future__ import annotations
 
 import errno
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
+from torchferry.core.json_text import parsed_json
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
@@ -102,7 +102,7 @@ def _parsed(file: Path) -> dict[str, Any]:
             ) from None
         raise TorchferryError(say("{path} cannot be read: {error}", path=file, error=error.strerror)) from None
     try:
-        document = json.loads(data)
+        document = parsed_json(data)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise _wrong(file, say("it is not JSON: {error}", error=reason)) from None
