@@ -305,22 +305,20 @@ def modules_that_mention(words: str) -> Iterator[tuple[str, ast.AST]]:
 
 def test_programs_are_started_in_known_places_without_the_current_folder() -> None:
     starting, wrong = set(), []
-    for path, tree in modules_that_mention(f"{_STARTING.pattern}|{_NEVER.pattern}"):
+    for path, tree in modules_that_mention(
+        f"{_STARTING.pattern}|{_NEVER.pattern}|from (subprocess|shutil|os|pty) import"
+    ):
         for node in ast.walk(tree):
-            name = (
-                ast.unparse(node.func)
-                if isinstance(node, ast.Call)
-                else ast.unparse(node)
-                if isinstance(node, ast.Attribute)
-                else ""
-            )
-            if _NEVER.fullmatch(name) and path not in ("core/command.py", "core/tool_environment.py"):
-                wrong.append(f"{path}:{node.lineno} {name}")
-            if isinstance(node, ast.Call) and _STARTING.fullmatch(name):
+            if isinstance(node, ast.ImportFrom) and node.module in ("subprocess", "shutil", "os", "pty"):
+                wrong.append(f"{path}:{node.lineno} names of {node.module} are to be written with it")
+            if isinstance(node, ast.Attribute) and _NEVER.fullmatch(ast.unparse(node)):
+                if path not in ("core/command.py", "core/tool_environment.py"):
+                    wrong.append(f"{path}:{node.lineno} {ast.unparse(node)}")
+            if isinstance(node, ast.Call) and _STARTING.fullmatch(ast.unparse(node.func)):
                 starting.add(path)
                 variables = next((ast.unparse(word.value) for word in node.keywords if word.arg == "env"), "")
                 if STARTS_PROGRAMS.get(path) is TOOLS and not re.search(r"\b(tool_)?environment\(", variables):
-                    wrong.append(f"{path}:{node.lineno} {name}(env={variables})")
+                    wrong.append(f"{path}:{node.lineno} {ast.unparse(node.func)}(env={variables})")
     assert wrong == []
     assert starting == set(STARTS_PROGRAMS)
 

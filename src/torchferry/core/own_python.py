@@ -2,8 +2,8 @@
 
 `python -c` and `python -m` put the current folder first on the path: a clone's `json.py` or `torch/` would run. Python
 leaves it out with -P from 3.11 on; -I also leaves out the user's packages and PYTHONPATH, where torch may be. So a
-program is a file, whose folder is ours, or a module that `core/start/own_program.py` runs. What is started here gets the
-variables of `tool_environment`, unless it starts a program of the user's.
+program is a file, whose folder is ours, or a module that `core/start/own_program.py` runs. What is started here gets
+the variables of `tool_environment`, unless it starts a program of the user's.
 
 `torchferry.__main__` calls `leave_current_folder` before anything of the standard library is imported, `__future__`
 included: this module imports only what every Python has loaded at its start.
