@@ -252,6 +252,89 @@ def test_names_say_what_they_hold(room: str) -> None:
         assert SAYS_NOTHING.intersection(names_of(path)) - allowed == set(), path
 
 
+ITS_OWN_CODE, TOOLS, THE_USERS = "ours", "tools", "the user's"
+STARTS_PROGRAMS = {
+    "assistant/commands.py": THE_USERS,  # torchferry, which may start one
+    "core/command.py": THE_USERS,
+    "core/reaper.py": ITS_OWN_CODE,
+    "core/subprocesses.py": TOOLS,
+    "deploy/fetching.py": TOOLS,
+    "deploy/inventory.py": TOOLS,
+    "doctor/symbols/names.py": TOOLS,
+    "kernels/gates/compiling.py": TOOLS,
+    "ops/child.py": TOOLS,
+    "ops/codegen/building.py": TOOLS,
+    "rehearsal/__main__.py": THE_USERS,  # torchferry, which starts one
+    "rehearsal/build.py": TOOLS,
+    "source/git.py": TOOLS,
+    # files that any Python runs without torchferry
+    "deploy/remote/cluster_probe.py": ITS_OWN_CODE,
+    "doctor/probes/live_probe.py": ITS_OWN_CODE,
+    "kit/standalone.py": ITS_OWN_CODE,
+}
+"""The modules that start programs, and whose: tools get the variables of `tool_environment`, the user's get them as
+they are. Code of ours sees to it by itself: in a Python that ignores them, or below a parent that was started so.
+"""
+
+NAMES_ITS_PYTHON = {
+    "core/command.py",
+    "core/own_python.py",
+    "doctor/probes/live_probe.py",
+    "deploy/remote/cluster_probe.py",
+    "kit/standalone.py",
+}
+"""Where our Python may begin a command: for the user's program, in the one place for ours, in files that run alone."""
+
+_STARTING = re.compile(
+    r"subprocess\.(run|Popen|call|check_call|check_output|getoutput|getstatusoutput)|pty\.\w+"
+    r"|os\.(exec|spawn|posix_spawn|popen|system)\w*|(anyio|trio)\.\w+_process|asyncio\.create_subprocess_\w+"
+)
+_NEVER = re.compile(
+    r"shutil\.which|(ctypes\.)?util\.find_library|(torch\.)?multiprocessing\.(Pool|Process|get_context|spawn)"
+    r"|(concurrent\.futures\.)?ProcessPoolExecutor|(os\.)?get_exec_path"
+)
+
+
+def modules_that_mention(words: str) -> Iterator[tuple[str, ast.AST]]:
+    """Yield our modules with such a word; the vendors' simulated packages are part of the user's program."""
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        if re.search(words, text) and not (VENDORS in path.parents and "plugin" in path.parts):
+            yield path.relative_to(SOURCE).as_posix(), ast.parse(text)
+
+
+def test_programs_are_started_in_known_places_without_the_current_folder() -> None:
+    starting, wrong = set(), []
+    for path, tree in modules_that_mention(
+        f"{_STARTING.pattern}|{_NEVER.pattern}|from (subprocess|shutil|os|pty) import"
+    ):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module in ("subprocess", "shutil", "os", "pty"):
+                wrong.append(f"{path}:{node.lineno} names of {node.module} are to be written with it")
+            if isinstance(node, ast.Attribute) and _NEVER.fullmatch(ast.unparse(node)):
+                if path not in ("core/command.py", "core/tool_environment.py"):
+                    wrong.append(f"{path}:{node.lineno} {ast.unparse(node)}")
+            if isinstance(node, ast.Call) and _STARTING.fullmatch(ast.unparse(node.func)):
+                starting.add(path)
+                variables = next((ast.unparse(word.value) for word in node.keywords if word.arg == "env"), "")
+                if STARTS_PROGRAMS.get(path) is TOOLS and not re.search(r"\b(tool_)?environment\(", variables):
+                    wrong.append(f"{path}:{node.lineno} {ast.unparse(node.func)}(env={variables})")
+    assert wrong == []
+    assert starting == set(STARTS_PROGRAMS)
+
+
+def test_one_module_makes_the_commands_that_start_our_python() -> None:
+    wrong = []
+    for path, tree in modules_that_mention(r"[\[(]\s*(sys\.executable|(self\.)?python\b)"):
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.List, ast.Tuple)) and path not in NAMES_ITS_PYTHON:
+                words = [ast.unparse(part) for part in node.elts[:2]]
+                ours = words[:1] in (["sys.executable"], ["python or sys.executable"], ["self.python"], ["python"])
+                if ours and not isinstance(node.ctx, ast.Store):
+                    wrong.append(f"{path}:{node.lineno} {ast.unparse(node)}")
+    assert wrong == []
+
+
 REUSED = {
     # `english.py` stands in for `failures.py` in the small file
     *("DeviceError", "DeviceNotAvailableError", "DeviceWarning", "NotOnThisDeviceError"),

@@ -6,6 +6,10 @@ import gc
 def main() -> None:
     """Run the command line."""
     gc.disable()  # before anything is imported: a run is short, and what it builds holds no cycles
+    from torchferry.core import own_python
+
+    own_python.leave_current_folder()  # before anything is imported, too
+
     from torchferry import cli
 
     cli.main()

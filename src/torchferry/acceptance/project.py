@@ -11,7 +11,7 @@ from typing import Any
 
 from torchferry.acceptance.gates import Gate, GateMaker
 from torchferry.acceptance.situation import Situation, UnjudgedError
-from torchferry.core import config
+from torchferry.core import config, own_python
 from torchferry.core.files import read_regular
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say, say_plural
@@ -26,9 +26,6 @@ from torchferry.source.tree import list_files
 
 _SECONDS = 1800.0
 _MOST_NAMED = 5
-
-_START = "import sys; sys.path[:] = filter(None, sys.path); from torchferry.__main__ import main; main()"
-"""Starts torchferry as its script does: with `-m`, Python would look into the project's folder for modules first."""
 
 
 def environment(situation: Situation) -> list[Gate]:
@@ -208,7 +205,7 @@ def _own(situation: Situation, *words: str, inside: bool = False) -> dict[str, A
     with tempfile.TemporaryDirectory(prefix="torchferry-accept-", ignore_cleanup_errors=True) as name:
         environment = {**os.environ, "TORCHFERRY_LANG": "en"}
         output = Path(name, "report.json")
-        command = [sys.executable, "-c", _START, *words, "-f", "json"]
+        command = own_python.module_command("torchferry", *words, "-f", "json")
         if words[0] != "doctor":
             command += ["-o", str(output)]
         if inside and situation.rehearsal is not None:

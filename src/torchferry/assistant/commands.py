@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from tempfile import TemporaryDirectory
 import anyio
 import anyio.abc
 
-from torchferry.core import env, exitcodes, reaper
+from torchferry.core import env, exitcodes, own_python, reaper
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 
@@ -73,12 +72,9 @@ async def run(
         )
     with TemporaryDirectory(prefix="torchferry-") as folder:
         file = Path(folder, "report")
-        command = [
-            sys.executable,
-            "-m",
-            "torchferry",
-            *(str(file) if each == "{report}" else each for each in arguments),
-        ]
+        command = own_python.module_command(
+            "torchferry", *(str(file) if each == "{report}" else each for each in arguments)
+        )
         process = await anyio.open_process(
             command,
             stdin=subprocess.DEVNULL,

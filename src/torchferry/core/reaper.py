@@ -52,8 +52,10 @@ class _Reaper:
                 return
             self._process.wait()
         self._owner = os.getpid()
+        from torchferry.core import own_python  # not there for this file as a program
+
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__],
+            own_python.bare_command(__file__),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

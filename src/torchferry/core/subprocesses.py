@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torchferry.core import reaper
+from torchferry.core.tool_environment import tool_environment
 
 LIMIT = 1 << 20
 """Bytes that are read of each stream; a tool that prints more is broken, and nobody reads it."""
@@ -47,14 +48,17 @@ class ProcessResult:
 def run(
     command: tuple[str, ...], timeout: float, environment: Mapping[str, str], cwd: str | None = None
 ) -> ProcessResult:
-    """Run a command for at most `timeout` seconds; then it and all that it started are killed."""
+    """Run a command for at most `timeout` seconds; then it and all that it started are killed.
+
+    Its variables are cleaned by `tool_environment`.
+    """
     try:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=dict(environment),
+            env=tool_environment(environment),
             cwd=cwd,
             start_new_session=True,
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
 from torchferry.core.errors import UsageError
 from torchferry.core.importable import is_importable
 from torchferry.core.messages import say
+from torchferry.core.tool_environment import find_tool, tool_environment
 
 CONFIGURATION = Path(__file__).parent / "ansible" / "ansible.cfg"
 """How Ansible works for us, whatever the user's own configuration says: that is made for other playbooks."""
@@ -21,7 +21,7 @@ def ansible(program: str) -> str:
     Raises:
         UsageError: it is not installed.
     """
-    path = shutil.which(program, path=_path())
+    path = find_tool(program, {"PATH": _path()})
     if path is None or not is_importable("ansible_runner"):
         raise UsageError(
             say("Ansible is not installed here"),
@@ -32,7 +32,7 @@ def ansible(program: str) -> str:
 
 def environment(configuration: Path = CONFIGURATION) -> dict[str, str]:
     """Return the variables that a program of Ansible sees, with its `ansible.cfg`; none of them is a secret."""
-    variables = {**os.environ, "PATH": _path(), "LC_ALL": "C.UTF-8"}
+    variables = {**tool_environment(), "PATH": _path(), "LC_ALL": "C.UTF-8"}
     for name in [name for name in variables if name.startswith("ANSIBLE_") and name != "ANSIBLE_COLLECTIONS_PATH"]:
         del variables[name]  # what a shell sets for other playbooks
     variables["ANSIBLE_CONFIG"] = str(configuration)
@@ -42,4 +42,4 @@ def environment(configuration: Path = CONFIGURATION) -> dict[str, str]:
 
 
 def _path() -> str:
-    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return os.pathsep.join([str(Path(sys.executable).parent), tool_environment().get("PATH", os.defpath)])

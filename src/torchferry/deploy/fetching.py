@@ -9,16 +9,17 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import subprocess
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from torchferry.backends.deployment import DeployFile, Deployment
+from torchferry.core import own_python
 from torchferry.core.errors import TorchferryError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
+from torchferry.core.tool_environment import tool_environment
 
 _PLATFORMS = ("manylinux2014", "manylinux_2_17", "manylinux1", "manylinux2010")
 """Tags of wheels that run on the systems in question, whose glibc is 2.17 or newer."""
@@ -69,12 +70,12 @@ def fetch(
         _run([*run, "bash", "-c", _DEBS, "fetch", *file.packages], tell)
         return target
     machine = facts.architecture or "x86_64"
-    pip = [sys.executable, "-m", "pip", "download", "--only-binary=:all:", "--implementation", "cp"]
-    pip += ["--python-version", facts.python, "--dest", str(target)]
-    pip += [word for platform in _PLATFORMS for word in ("--platform", f"{platform}_{machine}")]
-    _run([*pip, *file.packages], tell)
+    options = ["download", "--only-binary=:all:", "--implementation", "cp"]
+    options += ["--python-version", facts.python, "--dest", str(target.resolve())]
+    options += [word for platform in _PLATFORMS for word in ("--platform", f"{platform}_{machine}")]
+    _pip([*options, *file.packages], target, tell)
     if file.no_deps:
-        _run([*pip, "--no-deps", *file.no_deps], tell)
+        _pip([*options, "--no-deps", *file.no_deps], target, tell)
     return target
 
 
@@ -85,13 +86,13 @@ def fetch_controller(folder: Path, tell: Callable[[str], None]) -> None:
         TorchferryError: pip failed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    pip = [sys.executable, "-m", "pip"]
+    dest = str(folder.resolve())
     sources = _own_sources()
     if sources:  # one that was installed from a folder has no other place to come from
-        _run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), sources], tell)
+        _pip(["wheel", "--no-deps", "--wheel-dir", dest, sources], folder, tell)
     own = f"torchferry[deploy]=={importlib.metadata.version('torchferry')}"
-    fetched = ["download", "--only-binary=:all:", "--find-links", str(folder), "--dest", str(folder)]
-    _run([*pip, *fetched, own, *CONTROLLER], tell)
+    fetched = ["download", "--only-binary=:all:", "--find-links", dest, "--dest", dest]
+    _pip([*fetched, own, *CONTROLLER], folder, tell)
 
 
 def _own_sources() -> str:
@@ -104,18 +105,34 @@ def _own_sources() -> str:
     return url2pathname(url.path) if url.scheme == "file" and Path(url2pathname(url.path)).is_dir() else ""
 
 
-def _run(command: list[str], tell: Callable[[str], None]) -> None:
-    tell("+ " + " ".join(command[:8]) + (" ..." if len(command) > 8 else ""))
+def _pip(words: list[str], folder: Path, tell: Callable[[str], None]) -> None:
+    """Run pip in a folder of ours: pip reads settings of the folder that it is started in, and its builds run there."""
+    _run(own_python.module_command("pip", *words), tell, ["pip", *words], folder)
+
+
+def _run(
+    command: list[str], tell: Callable[[str], None], shown: Sequence[str] = (), folder: Path | None = None
+) -> None:
+    shown = shown or command
+    tell("+ " + " ".join(shown[:8]) + (" ..." if len(shown) > 8 else ""))
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=tool_environment(),
+            cwd=folder,
+        )
     except OSError as error:
         raise TorchferryError(
-            say("{program} cannot be started: {problem}", program=command[0], problem=error.strerror),
+            say("{program} cannot be started: {problem}", program=shown[0], problem=error.strerror),
             say("install it, or fetch the files yourself and name them with --file"),
         ) from None
     if done.returncode != 0:
         last = (done.stderr or done.stdout).strip().splitlines()[-5:]
         raise TorchferryError(
-            say("{program} failed: {problem}", program=command[0], problem="\n    ".join(last)),
+            say("{program} failed: {problem}", program=shown[0], problem="\n    ".join(last)),
             say("fetch the files yourself and name them with --file"),
         )

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shlex
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from torchferry.core import own_python
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
@@ -312,7 +312,7 @@ def _run(
             envvars={name: text for name, text in variables.items() if name.startswith("ANSIBLE_")},
         )
         configuration.prepare()
-        configuration.command[:1] = [sys.executable, "-I", "-S", "-c", _ENDS_WITH_US, program]
+        configuration.command[:1] = own_python.bare_command("-c", _ENDS_WITH_US, program)
         written = Path(configuration.artifact_dir, "command")
 
         def on_status(status: Mapping[str, Any], runner_config: object) -> None:

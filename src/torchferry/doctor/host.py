@@ -8,7 +8,6 @@ from __future__ import annotations
 import glob
 import os
 import platform
-import shutil
 import socket
 import stat
 import sys
@@ -17,8 +16,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchferry.core import subprocesses
+from torchferry.core import own_python, subprocesses
 from torchferry.core.subprocesses import ProcessResult
+from torchferry.core.tool_environment import find_tool
 
 TOOL_TIMEOUT = 10.0
 """Seconds for a tool; a management tool that takes longer hangs on its driver."""
@@ -237,7 +237,7 @@ class Host:
 
     def which(self, name: str, places: tuple[str, ...] = ()) -> str | None:
         """Return where a program lies: on PATH, else in one of `places`."""
-        on_path = shutil.which(name, path=self.environment.get("PATH", os.defpath))
+        on_path = find_tool(name, self.environment)
         return on_path or next((place for place in places if os.access(self.place(place), os.X_OK)), None)
 
     def run(self, command: tuple[str, ...], timeout: float = TOOL_TIMEOUT) -> ProcessResult:
@@ -247,4 +247,6 @@ class Host:
     def run_python(self, program: Path, argument: str, timeout: float, **variables: str) -> ProcessResult:
         """Run a program of ours in the examined interpreter, as the user's programs run, from the user's folder."""
         environment = {**self.environment, **variables}
-        return subprocesses.run((self.python, str(program), argument), timeout, environment, self.cwd)
+        return subprocesses.run(
+            tuple(own_python.file_command(str(program), argument, python=self.python)), timeout, environment, self.cwd
+        )

@@ -17,6 +17,7 @@ from torchferry.core.errors import UsageError
 from torchferry.core.files import read_text
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say
+from torchferry.core.own_python import bare_command
 from torchferry.core.subprocesses import run
 
 _LARGEST_SETTING = 1 << 16
@@ -216,7 +217,7 @@ def _asked(named: Path, python: Path) -> Environment:
             say("name a Python, the folder of a virtual environment, or a site-packages folder"),
         )
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    ran = run((str(python), "-I", "-S", "-c", _ASK), _TIME, environment)
+    ran = run(tuple(bare_command("-c", _ASK, python=str(python))), _TIME, environment)
     answer = _answer(ran.out)
     if not ran.ok or answer is None:
         first = next(iter(ran.first_lines(1)), ran.problem or str(ran.status))

@@ -482,7 +482,9 @@ def _requirement_problem(text: str, reader: Any) -> object:
 
 
 _IMPORTER = """\
-import importlib, os, sys
+import sys
+sys.path[:] = [entry for entry in sys.path if entry]
+import importlib, os
 told = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace")
 os.dup2(2, 1)
 for name in sys.argv[1:]:

@@ -1,6 +1,6 @@
 """Work in a process of its own, because torch loads one plugin a process: both ends of it.
 
-The process, `python -m torchferry.ops.child`, gets the name of a module whose `main` does the work, and two paths: a
+The process runs `torchferry.ops.child`, and gets the name of a module whose `main` does the work, and two paths: a
 file with its settings, and a file for its result. Both are JSON.
 """
 
@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from torchferry.core import reaper, supported_torch
+from torchferry.core import own_python, reaper, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say
+from torchferry.core.tool_environment import tool_environment
 
 
 def result_of(module: str, settings: Mapping[str, Any], what: Message, python: str = "") -> dict[str, Any]:
@@ -38,9 +39,10 @@ def result_of(module: str, settings: Mapping[str, Any], what: Message, python: s
     with tempfile.TemporaryDirectory(prefix="torchferry-ops-", ignore_cleanup_errors=True) as name:
         given, out = Path(name) / "settings.json", Path(name) / "result.json"
         given.write_text(json.dumps(settings), encoding="utf-8")
+        variables = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}  # one device a process, and imported by us
         with subprocess.Popen(
-            [python or sys.executable, "-m", __name__, module, str(given), str(out)],
-            env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},  # one device a process, and imported by us
+            own_python.module_command("torchferry.ops.child", module, str(given), str(out), python=python),
+            env=tool_environment(variables),
             stdout=sys.stderr,  # what the user's code prints is not our result
         ) as process:
             try:

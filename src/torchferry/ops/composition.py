@@ -1,7 +1,12 @@
-"""What torch makes an operator of where a device has no kernel for it: asked of the dispatcher of this process."""
+"""What torch makes an operator of where a device has no kernel for it: asked of the dispatcher of this process.
+
+As a program it prints the version of torch and `must_have`, as JSON.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from functools import lru_cache
 
 import torch
@@ -91,3 +96,7 @@ def must_have() -> list[str]:
     names = (name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
     plain = (name.removeprefix("aten::") for name in names if not serves(name, "PrivateUse1"))
     return sorted(name for name in plain if not name.partition(".")[0].startswith(_STRANGE) or "cell" in name)
+
+
+if __name__ == "__main__":
+    json.dump({"torch": str(torch.__version__).partition("+")[0], "names": must_have()}, sys.stdout)

@@ -8,13 +8,12 @@ without other libraries' own and those for sparse, nested and quantised tensors.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 import torchferry.backends
-from torchferry.core import subprocesses, toml
+from torchferry.core import own_python, subprocesses, toml
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, translatable
 
@@ -100,7 +99,8 @@ def from_torch(python: str = "") -> MustHave | None:
         python: The interpreter; empty for ours.
     """
     environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    asked = subprocesses.run((python or sys.executable, "-c", _ASK), _SECONDS, environment)
+    command = own_python.module_command("torchferry.ops.composition", python=python)
+    asked = subprocesses.run(tuple(command), _SECONDS, environment)
     try:
         document = parsed_json(asked.out)
         version, names = str(document["torch"]), frozenset(map(str, document["names"]))
@@ -109,14 +109,6 @@ def from_torch(python: str = "") -> MustHave | None:
     table = from_table()
     groups = _grouped(names, names & table.groups["cuda"], names & table.groups["gpu_core"])
     return MustHave(version, groups, True, table.torch)
-
-
-_ASK = """\
-import json, sys
-import torch
-from torchferry.ops.composition import must_have
-json.dump({"torch": str(torch.__version__).partition("+")[0], "names": must_have()}, sys.stdout)
-"""
 
 
 def _grouped(names: frozenset[str], cuda: frozenset[str], core: frozenset[str]) -> dict[str, frozenset[str]]:

@@ -24,6 +24,7 @@ from pathlib import Path
 from torchferry.core import env, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.tool_environment import find_tool, tool_environment
 
 SOURCES = Path(__file__).with_name("csrc")
 _COMPILERS = ("c++", "g++", "clang++")
@@ -235,13 +236,13 @@ def named_or(variable: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def first_on_path(names: Iterable[str]) -> str | None:
     """Return the path of the first of some programs that is there."""
-    return next(filter(None, map(shutil.which, names)), None)
+    return next(filter(None, map(find_tool, names)), None)
 
 
 @lru_cache(maxsize=4)
 def compiler_version(compiler: str) -> str:
     """Return the first line of what a compiler says of its version."""
-    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False, env=tool_environment())
     return done.stdout.splitlines()[0] if done.stdout else compiler
 
 
@@ -312,7 +313,7 @@ def run_compiler(command: list[str]) -> str:
     Raises:
         TorchferryError: there is no room for what it makes, in the cache.
     """
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=tool_environment())
     if done.returncode == 0:
         return ""
     lines = done.stderr.splitlines()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.tool_environment import tool_environment
 
 _SAFELY = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 
@@ -81,7 +82,7 @@ def _run(root: Path, *arguments: str) -> str | None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
-            env={**os.environ, **_ENVIRONMENT},
+            env={**tool_environment(), **_ENVIRONMENT},
             timeout=SECONDS,
         )
     except subprocess.TimeoutExpired:

@@ -85,7 +85,8 @@ def main() -> None:
     """Do all steps."""
     global STREAM  # noqa: PLW0603 - set once, before anything is printed
     ASKED.update(json.loads(sys.argv[1]))
-    sys.path.pop(0)
+    if sys.path[:1] == [os.path.dirname(os.path.realpath(__file__))]:  # with PYTHONSAFEPATH it is not there
+        del sys.path[0]
     STREAM = os.dup(1)
     os.dup2(2, 1)
     say(doing="start")

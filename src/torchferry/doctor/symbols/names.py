@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.tool_environment import find_tool, tool_environment
 
 _NESTED = lazy_regex(r"_Z(?:T[VTISC])?N[rVK]*[RO]?(?:St)?")
 _PLAIN = lazy_regex(r"_Z(?:St)?(?=\d)")
@@ -42,12 +42,18 @@ def qualified_name(symbol: str) -> str:
 def readable_names(symbols: Sequence[str]) -> dict[str, str]:
     """Return each symbol as `c++filt` spells it; as `qualified_name` does where there is none."""
     names = {symbol: qualified_name(symbol) for symbol in symbols}
-    tool = shutil.which("c++filt") or shutil.which("llvm-cxxfilt")
+    tool = find_tool("c++filt") or find_tool("llvm-cxxfilt")
     asked = [symbol for symbol in symbols if symbol.startswith("_Z") and _WELL_FORMED.fullmatch(symbol)]
     if tool and asked:
         try:
             done = subprocess.run(
-                [tool], input="\n".join(asked) + "\n", capture_output=True, text=True, timeout=_TIMEOUT, check=False
+                [tool],
+                input="\n".join(asked) + "\n",
+                capture_output=True,
+                text=True,
+                timeout=_TIMEOUT,
+                check=False,
+                env=tool_environment(),
             )
         except (OSError, subprocess.TimeoutExpired):
             return names

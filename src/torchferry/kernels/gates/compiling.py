@@ -6,7 +6,6 @@ import importlib.util
 import os
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from torchferry.core import reaper, supported_torch
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.core.tool_environment import find_tool, tool_environment
 from torchferry.kernels.gates.result import FileGate, GateState
 from torchferry.kernels.gates.stand_ins import StandIns
 
@@ -81,8 +81,8 @@ def toolchain() -> Toolchain:
     spec = importlib.util.find_spec("torch")
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     include = Path(places[0]) / "include" if places else None
-    host = next((path for name in ("c++", "g++", "clang++") if (path := shutil.which(name))), "")
-    return Toolchain(shutil.which("nvcc") or "", host, include if include is not None and include.is_dir() else None)
+    host = next((path for name in ("c++", "g++", "clang++") if (path := find_tool(name))), "")
+    return Toolchain(find_tool("nvcc") or "", host, include if include is not None and include.is_dir() else None)
 
 
 class Sides(NamedTuple):
@@ -282,7 +282,7 @@ def _run(command: list[str], timeout: float) -> tuple[int | None, str, float]:
         stderr=subprocess.PIPE,
         preexec_fn=bounded,  # noqa: PLW1509 - one thread starts compilers
         start_new_session=True,
-        env={**os.environ, "LC_ALL": "C"},
+        env={**tool_environment(), "LC_ALL": "C"},
     ) as process:
         try:
             reaper.watch(process.pid)

@@ -13,6 +13,7 @@ from torchferry.core import env
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
+from torchferry.core.tool_environment import tool_environment
 from torchferry.rehearsal.build import compiler
 
 _HOST = frozenset({".cc", ".cpp", ".cxx"})
@@ -103,7 +104,7 @@ def build_library(build: Build, output: Path) -> None:
 
 def _run(command: list[str]) -> str:
     """Run a compiler; returns its first error, empty where all went well."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=tool_environment())
     if done.returncode == 0:
         return ""
     lines = done.stderr.splitlines()
