@@ -6,8 +6,14 @@ import gc
 def main() -> None:
     """Run the command line."""
     gc.disable()  # before anything is imported: a run is short, and what it builds holds no cycles
-    from torchferry import cli
+    try:
+        from torchferry import cli
+    except Exception as error:  # an installation that is not whole
+        import sys
 
+        from torchferry.core import internal_error
+
+        sys.exit(internal_error.report(error, sys.argv[1:]))
     cli.main()
 
 

@@ -26,7 +26,7 @@ from torchferry.acceptance.units import hidden
 from torchferry.core.abandoned import remove_abandoned
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST, open_regular, read_text
-from torchferry.core.json_text import as_utf8
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import say
 from torchferry.doctor.masking import masked
 from torchferry.source.git import git, is_in_repository
@@ -308,7 +308,7 @@ def write(folder: Path, found: dict[str, Any], page: str, runs: Sequence[Accepta
 
 def as_text(found: dict[str, Any]) -> str:
     """Return the document as JSON text that is valid UTF-8 and holds no NaN."""
-    return as_utf8(json.dumps(_finite(found), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+    return json_text(_finite(found), allow_nan=False)
 
 
 def _finite(value: Any) -> Any:

@@ -9,6 +9,7 @@ import click
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say, say_plural
+from torchferry.core.terminal import print_text
 from torchferry.migration.journal import FOLDER
 from torchferry.migration.transaction import exclusive, refuse_unknown, undo
 
@@ -38,7 +39,7 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
         )
     with exclusive(root, trust_journal) as tree:
         for journal in tree.recovered:
-            click.echo(say("undid the interrupted migration to {target}", target=journal.target).render(lang))
+            print_text(say("undid the interrupted migration to {target}", target=journal.target).render(lang))
         journals = tree.journals()
         if not journals and not tree.recovered:
             raise TorchferryError(say("no migration is recorded in {path}", path=path))
@@ -47,7 +48,7 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
         refuse_unknown(tree, chosen, trust_journal)  # before the first of them is taken back
         for journal in reversed(chosen):
             undo(tree, journal, trust_journal)
-            click.echo(
+            print_text(
                 say_plural(
                     "undid the migration to {target} of {created}: {count} file restored",
                     "undid the migration to {target} of {created}: {count} files restored",

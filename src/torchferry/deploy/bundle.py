@@ -17,6 +17,7 @@ from typing import Any
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST_SETTINGS, open_regular, read_text
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 
@@ -171,7 +172,7 @@ def write_bundle(folder: Path, target: str, sources: Mapping[str, Path], values:
         if wheels := sorted((folder / CONTROLLER_FOLDER).glob("*.whl")):
             document["controller"] = {wheel.name: sha256_of(wheel) for wheel in wheels}
         manifest = folder / f"{MANIFEST}.new"
-        manifest.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        manifest.write_text(json_text(document, indent=2), encoding="utf-8")
         manifest.replace(folder / MANIFEST)
     except OSError as error:
         raise TorchferryError(

@@ -11,6 +11,7 @@ from torchferry.backends.deployment import Deployment
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
+from torchferry.core.terminal import visible
 from torchferry.deploy.plan import container_flags
 
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,51}[a-z0-9])?")
@@ -207,7 +208,7 @@ def _entry(head: str, item: Any, indent: str) -> Iterator[str]:
 def _scalar(value: Any) -> str:
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z/][A-Za-z0-9_./-]*", value) and value.lower() not in _WORDS:
         return value
-    return json.dumps(value, ensure_ascii=False)
+    return visible(json.dumps(value, ensure_ascii=False))  # YAML has the same escapes
 
 
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
