@@ -6,12 +6,17 @@ import gc
 def main() -> None:
     """Run the command line."""
     gc.disable()  # before anything is imported: a run is short, and what it builds holds no cycles
-    from torchferry.core import own_python
+    try:
+        from torchferry.core import own_python
 
-    own_python.leave_current_folder()  # before anything is imported, too
+        own_python.leave_current_folder()  # before anything is imported, too
+        from torchferry import cli
+    except Exception as error:  # an installation that is not whole
+        import sys
 
-    from torchferry import cli
+        from torchferry.core import internal_error
 
+        sys.exit(internal_error.report(error, sys.argv[1:]))
     cli.main()
 
 

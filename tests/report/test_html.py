@@ -18,8 +18,8 @@ import pytest
 from tests.report.reports import hostile, real
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Message, say
+from torchferry.core.terminal import visible
 from torchferry.report import html_data, html_format, html_words
-from torchferry.report.escape import visible
 from torchferry.report.html_escape import json_in_html, marked, paragraphs
 from torchferry.report.model import FileDiff, ProjectVerdict, Report
 from torchferry.report.side_by_side import rows

@@ -21,7 +21,7 @@ from torchferry.acceptance.situation import Situation
 from torchferry.acceptance.units import hidden
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST, open_regular, read_text
-from torchferry.core.json_text import as_utf8, parsed_json
+from torchferry.core.json_text import json_text, parsed_json
 from torchferry.core.messages import say
 from torchferry.core.staging import staged_folder
 from torchferry.core.write_fence import require_in_roots
@@ -262,7 +262,7 @@ def write(folder: Path, found: dict[str, Any], page: str, runs: Sequence[Accepta
 
 def as_text(found: dict[str, Any]) -> str:
     """Return the document as JSON text that is valid UTF-8 and holds no NaN."""
-    return as_utf8(json.dumps(_finite(found), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+    return json_text(_finite(found), allow_nan=False)
 
 
 def _finite(value: Any) -> Any:

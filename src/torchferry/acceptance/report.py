@@ -8,7 +8,7 @@ from torchferry.acceptance.evidence import verdict
 from torchferry.acceptance.gates import TITLES, Gate, GateStatus
 from torchferry.acceptance.situation import Situation
 from torchferry.core.messages import Message, display_width, say, say_in, say_plural
-from torchferry.report.text_format import printable
+from torchferry.core.terminal import visible
 
 _WORDS = {
     GateStatus.GREEN: say_in("gate", "green"),
@@ -54,10 +54,10 @@ def rows(gates: Sequence[Gate], lang: str) -> Iterator[tuple[Gate, str, str, str
         _, _, part = gate.name.partition(".")
         yield (
             gate,
-            printable(f"{title}: {part}" if part else title),
+            visible(f"{title}: {part}" if part else title),
             _WORDS[gate.status].render(lang),
-            printable(gate.measured.render(lang)),
-            printable(gate.wanted.render(lang)),
+            visible(gate.measured.render(lang)),
+            visible(gate.wanted.render(lang)),
         )
 
 
@@ -72,11 +72,11 @@ def lines(situation: Situation, gates: Sequence[Gate], lang: str, partial: bool,
         if wanted != "-" and gate.status is not GateStatus.NOT_JUDGED:
             text = say("{measured} (wanted: {wanted})", measured=measured, wanted=wanted).render(lang)
         if gate.reason is not None and gate.status is GateStatus.NOT_JUDGED:
-            reason = printable(gate.reason.render(lang))
+            reason = visible(gate.reason.render(lang))
             text = f"{text}; {reason}" if text else reason
         yield f"  {mark}  {_pad(title, wide)}  {text}"
         if gate.reason is not None and gate.status is GateStatus.RED:
-            yield f"  {' ' * status_wide}  {' ' * wide}  -> {printable(gate.reason.render(lang))}"
+            yield f"  {' ' * status_wide}  {' ' * wide}  -> {visible(gate.reason.render(lang))}"
     yield ""
     yield headline(situation, gates, partial).render(lang)
     red = [gate.name for gate in gates if gate.status is GateStatus.RED]
@@ -85,7 +85,7 @@ def lines(situation: Situation, gates: Sequence[Gate], lang: str, partial: bool,
             "{count} gate is red: {names}",
             "{count} gates are red: {names}",
             count=len(red),
-            names=printable(", ".join(red)),
+            names=visible(", ".join(red)),
         ).render(lang)
 
 

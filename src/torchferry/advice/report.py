@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from torchferry.advice.model import Advice, Counsel, ProposedEdit
 from torchferry.backends.performance import times_the_speed
 from torchferry.backends.target import Target
+from torchferry.core.json_text import visible_json
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.terminal import visible
 
 FORMAT, VERSION = "torchferry advice", 1
 
@@ -51,7 +53,7 @@ def text_lines(counsel: Counsel, target: Target, lang: str) -> Iterator[str]:
 def _advice_lines(number: int, advice: Advice, lang: str) -> Iterator[str]:
     yield f"{number}. {advice.title.render(lang)} [{advice.kind}]"
     for place in advice.places[:_PLACES]:
-        yield f"     {place}  {_clean(place.text)}"
+        yield f"     {place}  {visible(place.text)}"
     if len(advice.places) > _PLACES:
         yield "     " + more(len(advice.places) - _PLACES).render(lang)
     yield "   " + say("why: {reason}", reason=advice.reason).render(lang)
@@ -107,13 +109,9 @@ def diff_lines(edit: ProposedEdit) -> Iterator[str]:
     kept = 0
     while kept < min(len(edit.before), len(edit.after)) and edit.before[kept] == edit.after[kept]:
         kept += 1
-    yield from (f" {_clean(line)}" for line in edit.before[:kept])
-    yield from (f"-{_clean(line)}" for line in edit.before[kept:])
-    yield from (f"+{_clean(line)}" for line in edit.after[kept:])
-
-
-def _clean(text: str) -> str:
-    return "".join(letter if letter.isprintable() or letter == "\t" else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    yield from (f" {visible(line)}" for line in edit.before[:kept])
+    yield from (f"-{visible(line)}" for line in edit.before[kept:])
+    yield from (f"+{visible(line)}" for line in edit.after[kept:])
 
 
 def markdown(counsel: Counsel, target: Target, lang: str) -> str:
@@ -150,7 +148,7 @@ def _escaped(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    return _clean(text).replace("`", "'")
+    return visible(text).replace("`", "'")
 
 
 def document(counsel: Counsel, target: Target) -> dict[str, object]:
@@ -195,4 +193,4 @@ def _advice_document(advice: Advice) -> dict[str, object]:
 
 def json_text(counsel: Counsel, target: Target) -> str:
     """Return the advice as JSON."""
-    return json.dumps(document(counsel, target), indent=1, ensure_ascii=False)
+    return visible_json(json.dumps(document(counsel, target), indent=1, ensure_ascii=False))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FrameType
+from typing import Any
 
 import click
 
 from torchferry import __version__
-from torchferry.core import exitcodes
+from torchferry.core import exitcodes, internal_error
 from torchferry.core.env import VARIABLES, check_language
-from torchferry.core.errors import TorchferryError
+from torchferry.core.errors import TorchferryError, print_error
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import OutputError, abandon_output, print_notice, protect_streams
 
 _COMMANDS = {
     "scan": "Report what a CUDA project needs to run on another accelerator.",
@@ -44,10 +47,14 @@ _COMMANDS = {
 }
 """Names and one-line descriptions, so that `--help` need not import the commands."""
 
+_PASSING_ON = {("run",), ("rehearse",), ("nan",), ("compare", "cpu"), ("compare", "record"), ("profile", "record")}
+"""Commands that end with the exit code of the program that they run."""
+
 _EXIT_CODES = {
     "0": "nothing found, or everything found was fixed",
     "1": "something remains to be done, or would change with --check",
     "2": "wrong use, or an internal error",
+    "125": "an internal error of a command that passes on the exit code of a program",
     "130": "interrupted",
 }
 
@@ -133,16 +140,27 @@ def main() -> None:
     """Run the command line; ends the process with one of the documented exit codes."""
     gc.disable()  # as `torchferry.__main__` does, for who calls this
     signal.signal(signal.SIGTERM, _terminated)
+    protect_streams()
+    internal_error.watch_threads(sys.argv[1:])
+    status = _status()
+    if internal_error.failed_in_thread():
+        status = exitcodes.ERROR
+    gc.freeze()  # or all that is left would be looked through once more at the end
+    sys.exit(status)
+
+
+def _status() -> Any:
+    """Run the command line; return the exit code."""
     try:
         check_language()
-        status = speaking(cli).main(prog_name="torchferry", standalone_mode=False)
+        return speaking(cli).main(prog_name="torchferry", standalone_mode=False)
     except SystemExit as end:  # a command ends with its own code
-        status = end.code
+        return end.code
     except click.exceptions.Abort:
-        status = exitcodes.INTERRUPTED
+        return exitcodes.INTERRUPTED
     except KeyboardInterrupt:
-        click.echo(say("interrupted; no partial changes remain").render(), err=True)
-        status = exitcodes.INTERRUPTED
+        print_notice(say("interrupted; no partial changes remain").render())
+        return exitcodes.INTERRUPTED
     except click.ClickException as error:
         if language() == "zh":
             from torchferry.cli.chinese_help import click_in_chinese  # imported late: an English run needs none of it
@@ -151,15 +169,23 @@ def main() -> None:
                 error.show()
         else:
             error.show()
-        status = exitcodes.ERROR
+        return exitcodes.ERROR
     except TorchferryError as error:
-        click.echo("torchferry: " + "\n  ".join(error.lines()), err=True)
-        status = exitcodes.ERROR
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone; there is nobody to tell
-        status = exitcodes.ERROR
-    gc.freeze()  # or all that is left would be looked through once more at the end
-    sys.exit(status)
+        print_error(error)
+        return exitcodes.ERROR
+    except OutputError as error:
+        abandon_output()
+        if error.errno != errno.EPIPE:  # else the reader of our output has gone, which is no fault
+            print_notice(f"torchferry: {say('cannot write the output: {error}', error=error.strerror).render()}")
+        return exitcodes.ERROR
+    except BaseException as error:
+        status = internal_error.report(error, sys.argv[1:])
+        return exitcodes.INTERNAL if _passes_on(sys.argv[1:]) else status
+
+
+def _passes_on(arguments: Sequence[str]) -> bool:
+    """Whether a command ends with the exit code of the program that it runs."""
+    return tuple(arguments[:1]) in _PASSING_ON or tuple(arguments[:2]) in _PASSING_ON
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:

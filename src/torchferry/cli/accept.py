@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -17,18 +16,17 @@ from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
 from torchferry.cli import accept_init, accept_metric
 from torchferry.cli.completion import target_option
-from torchferry.cli.output import tell
 from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
 from torchferry.core.config import load
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import Message, language, say
+from torchferry.core.terminal import print_notice, print_text, style
 from torchferry.rehearsal.config import Rehearsal, prepare
 from torchferry.rehearsal.driver.plugin import UNSAID
-from torchferry.report.text_format import printable
 
 _OF_BASELINE = ("numbers", "outputs", "logs")
-_COLOURS = {"green": {"fg": "green"}, "red": {"fg": "red", "bold": True}, "not-judged": {"fg": "yellow"}}
+_COLOURS = {"green": ("green",), "red": ("red", "bold"), "not-judged": ("yellow",)}
 
 
 @click.group("accept", invoke_without_command=True)
@@ -121,14 +119,14 @@ def command(
         target=resolved,
         rehearsal=rehearsal,
         folder=Path(),
-        tell=lambda message: tell(printable(f"torchferry: {message.render(lang)}")),
+        tell=lambda message: print_notice(f"torchferry: {message.render(lang)}"),
         soak_seconds=_seconds(soak),
         ignored=(out.name, file.name),
         reproducing=baseline,
     )
     situation.soak_state = state_file(situation)
     for line in _commands(situation, chosen):
-        (click.echo if show else tell)(printable(line.render(lang)))
+        (print_text if show else print_notice)(line.render(lang))
     if show:
         return
     partial = bool(only) or baseline or bool(fault)
@@ -140,10 +138,9 @@ def command(
         evidence.write(folder, document, page, situation.made)
     if "stability" in chosen:
         forget(situation.soak_state)
-    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    for text in report.lines(situation, gates, lang, partial, _paint if coloured else _plain):
-        click.echo(text, color=coloured)
-    click.echo(printable(say("the evidence is in {path}", path=out).render(lang)))
+    for text in report.lines(situation, gates, lang, partial, _paint):
+        print_text(text)
+    print_text(say("the evidence is in {path}", path=out).render(lang))
     red = any(gate.status is GateStatus.RED for gate in gates)
     sys.exit(exitcodes.FINDINGS if red or fault else exitcodes.CLEAN)  # a fault that no gate sees is a finding too
 
@@ -188,11 +185,7 @@ def _commands(situation: Situation, chosen: tuple[str, ...]) -> list[Message]:
 
 
 def _paint(text: str, kind: str) -> str:
-    return click.style(text, **_COLOURS[kind])  # type: ignore[arg-type]
-
-
-def _plain(text: str, kind: str) -> str:
-    return text
+    return style(text, *_COLOURS[kind])
 
 
 command.add_command(accept_init.command)

@@ -12,7 +12,7 @@ from torchferry.acceptance.acceptfile import NAME
 from torchferry.cli.writing import writable
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import language, say
-from torchferry.report.text_format import printable
+from torchferry.core.terminal import print_text
 
 
 @click.command("init")
@@ -54,5 +54,5 @@ def command(log: Path | None, file: Path, lang: str | None) -> None:
             written.write(initial.text(facts, logged))
     except OSError as error:
         raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
-    click.echo(printable(say("wrote {path}", path=file).render(lang)))
-    click.echo(say("complete what is empty in it, then: {command}", command="torchferry accept --show").render(lang))
+    print_text(say("wrote {path}", path=file).render(lang))
+    print_text(say("complete what is empty in it, then: {command}", command="torchferry accept --show").render(lang))

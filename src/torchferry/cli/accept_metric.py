@@ -12,7 +12,7 @@ from torchferry.acceptance.metrics import ABOUT, AT_LEAST, AT_MOST, FORMATS, Met
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
-from torchferry.report.text_format import printable
+from torchferry.core.terminal import print_text
 
 
 @click.command("metric")
@@ -73,9 +73,9 @@ def command(
     )
     if verdict.value is None:
         line = say("{word}: {metric}, wanted {bound}", word=word, metric=metric, bound=bound.text(verdict.unit))
-    click.echo(printable(line.render(lang)))
+    print_text(line.render(lang))
     if verdict.reason is not None:
-        click.echo("  " + printable(verdict.reason.render(lang)))
+        print_text("  " + verdict.reason.render(lang))
     sys.exit(exitcodes.CLEAN if verdict.met else exitcodes.FINDINGS)
 
 

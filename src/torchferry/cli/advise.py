@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -95,14 +96,15 @@ def command(
             require_same_program(code, measured)
     notebooks = 0 if choices.only else sum(entry.kind is Kind.NOTEBOOK for entry in request.listing.entries)
     counsel = advise(code, setting.target, analysis.findings, measured, notebooks)
+    text: str | Iterable[str]
     if output_format == "json":
         text = report.json_text(counsel, setting.target)
     elif output_format == "markdown":
-        text = report.markdown(counsel, setting.target, lang)
+        text = report.markdown(counsel, setting.target, lang).split("\n")
     elif output_format == "html":
         text = html_page.page(counsel, setting.target, lang)
     else:
-        text = "\n".join(report.text_lines(counsel, setting.target, lang))
+        text = report.text_lines(counsel, setting.target, lang)
     write(text, output_file)
     for failure in analysis.failures:
         raise TorchferryError(say("{path}: internal error", path=failure.path))

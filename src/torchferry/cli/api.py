@@ -13,6 +13,7 @@ from torchferry.backends.target import Target
 from torchferry.cli.completion import complete_target
 from torchferry.core import exitcodes
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import print_notice, print_text
 
 _TABLES = ("api", "env", "tools", "packages", "frameworks", "images", "folk_variables")
 
@@ -45,7 +46,7 @@ def command(name: str, targets: tuple[str, ...], lang: str | None) -> None:
         for row in rows:
             _show(row, target, lang)
     if not is_known and not cuda.api_group(name):
-        click.echo(say("no table mentions `{name}`", name=name).render(lang), err=True)
+        print_notice(say("no table mentions `{name}`", name=name).render(lang))
         sys.exit(exitcodes.FINDINGS)
 
 
@@ -74,15 +75,15 @@ def _own_name(name: str, target: Target) -> list[Row]:
 def _show(row: Row, target: Target, lang: str) -> None:
     status = "UNKNOWN" if row.status == "unknown" else row.status
     use = f" -> {row.use}" if row.use else ""
-    click.echo(f"{target!s:<12} {row.name}  {status}{use}")
+    print_text(f"{target!s:<12} {row.name}  {status}{use}")
     if row.remark is not None:
-        click.echo(f"{'':<13}{row.remark.render(lang)}")
+        print_text(f"{'':<13}{row.remark.render(lang)}")
     if row.since or row.until:
         span = (
             say("from plugin version {since}", since=", ".join(row.since.split()))
             if row.since
             else say("before plugin version {until}", until=", ".join(row.until.split()))
         )
-        click.echo(f"{'':<13}{span.render(lang)}")
+        print_text(f"{'':<13}{span.render(lang)}")
     if row.source:
-        click.echo(f"{'':<13}{say('source: {source}', source=row.source).render(lang)}")
+        print_text(f"{'':<13}{say('source: {source}', source=row.source).render(lang)}")

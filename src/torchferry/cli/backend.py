@@ -12,8 +12,9 @@ import click
 from torchferry.backends import base, registry
 from torchferry.backends.base import Backend
 from torchferry.core import exitcodes
-from torchferry.core.errors import UsageError
+from torchferry.core.errors import UsageError, print_error
 from torchferry.core.messages import Bilingual, language
+from torchferry.core.terminal import print_text
 
 _IDENTITY = frozenset({"NAME", "TITLE", "TITLE_ZH", "SOURCES", "DATA_DIRECTORY"})
 
@@ -32,12 +33,12 @@ def list_backends() -> None:
         try:
             backend = registry.load(name)
         except UsageError as error:  # the others are listed all the same
-            click.echo("torchferry: " + "\n  ".join(error.lines()), err=True)
+            print_error(error)
             broken = True
             continue
         title = Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)
         verified = ", ".join(backend.table("api").verified) or "-"
-        click.echo(f"{name:<6} {title}  ({backend.PLUGIN}; {verified})")
+        print_text(f"{name:<6} {title}  ({backend.PLUGIN}; {verified})")
     if broken:
         sys.exit(exitcodes.ERROR)
 
@@ -49,18 +50,18 @@ def show(name: str, lang: str | None) -> None:
     """Print every fact about the target NAME, and its source. What nobody has verified is UNKNOWN."""
     lang = lang or language()
     backend = registry.load(name)
-    click.echo(f"{backend.NAME}: {Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)}")
+    print_text(f"{backend.NAME}: {Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)}")
     for attribute, meaning in specification().items():
         if attribute in _IDENTITY:
             continue
-        click.echo(f"\n{attribute} = {_value(getattr(backend, attribute, None), lang)}")
-        click.echo(f"    {meaning}")
+        print_text("", f"{attribute} = {_value(getattr(backend, attribute, None), lang)}")
+        print_text(f"    {meaning}")
         source = backend.source_of(attribute)
         if source:
-            click.echo(f"    source: {source}")
+            print_text(f"    source: {source}")
     for table in ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions"):
         rows = list(backend.table(table))
-        click.echo(f"\n{table}.toml: {len(rows)} rows, {sum(row.status == 'unknown' for row in rows)} UNKNOWN")
+        print_text("", f"{table}.toml: {len(rows)} rows, {sum(row.status == 'unknown' for row in rows)} UNKNOWN")
 
 
 def specification() -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -12,6 +12,7 @@ import click
 from torchferry.cli.examination import examination_options, tell_agreement
 from torchferry.cli.writing import creatable, write
 from torchferry.core import exitcodes
+from torchferry.core.json_text import json_text
 from torchferry.numerics.framework.launcher import ToolSettings, require_examined, run
 from torchferry.numerics.report import compare as summary
 from torchferry.numerics.report.compare import NAMES, SOURCES
@@ -116,8 +117,9 @@ def command(
     require_examined(outcome)
     ranks_differ = tell_agreement(outcome, lang)
     document = summary.document(outcome, standard, SOURCES.get(standard, ""), list(command))
+    text: str | Iterable[str]
     if output_format == "json":
-        text = json.dumps(document, ensure_ascii=False, indent=2)
+        text = json_text(document, indent=2)
     elif output_format == "csv":
         text = summary.table(document)
     elif output_format == "html":
@@ -125,7 +127,7 @@ def command(
 
         text = compare_page(document, lang)
     else:
-        text = "\n".join(summary.lines(document, lang))
+        text = summary.lines(document, lang)
     write(text, output_file)
     if summary.failed(document) or ranks_differ:
         if outcome.code == exitcodes.CLEAN:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -14,6 +14,7 @@ from torchferry.cli.writing import file_option, writable, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import print_text, style
 from torchferry.numerics.curves.comparison import CurveComparison, Terms, compare
 from torchferry.numerics.curves.comparison import parse as parse_metric
 from torchferry.numerics.curves.curve import ALIGNMENTS, REPEATED, RESTARTS, Habits
@@ -22,7 +23,7 @@ from torchferry.numerics.curves.measures import parse as parse_smoothing
 from torchferry.numerics.curves.reading import FORMATS, Wanted, read
 from torchferry.numerics.report import curves, curves_plot
 
-_COLOURS = {"met": {"fg": "green", "bold": True}, "not met": {"fg": "red", "bold": True}, "faint": {"dim": True}}
+_COLOURS = {"met": ("green", "bold"), "not met": ("red", "bold"), "faint": ("dim",)}
 _FILE = click.Path(exists=True, path_type=Path)
 
 
@@ -158,7 +159,7 @@ def command(
     targets = [read(path, sides[1]) for path in (target, *target_run)]
     if list_metrics:
         for log in (*references, *targets):
-            click.echo(f"{log.path}: {', '.join(sorted(log.points))}")
+            print_text(f"{log.path}: {', '.join(sorted(log.points))}")
         return
     comparison = compare(references, targets, metrics, all_metrics or bool(patterns), terms)
     _show(comparison, output_format, output_file, lang, log_scale)
@@ -190,39 +191,32 @@ def _compiled(text: str) -> re.Pattern[str]:
 
 
 def _show(comparison: CurveComparison, form: str, file: Path | None, lang: str, log_scale: bool) -> None:
+    text: str | Iterable[str]
     if form == "text":
-        colour = file is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        text = "".join(f"{line}\n" for line in curves.lines(comparison, lang, _paint if colour else _plain))
+        text = curves.lines(comparison, lang, _paint)
     elif form == "json":
         text = curves.render_json(comparison, lang)
     elif form == "csv":
         text = curves.render_csv(comparison)
     else:
         text = curves_plot.render(comparison, lang, log_scale)
-    if file is None:
-        click.echo(text, nl=False)
-    else:
-        write(text, file)
+    write(text, file)
 
 
 def _list_rules(lang: str) -> None:
-    click.echo(f"{OWN:<18} {say('torchferry: mean relative error at most --rtol').render(lang)}")
-    click.echo(f"{SPREAD:<18} {say('torchferry: within the spread of several runs of the reference').render(lang)}")
+    print_text(f"{OWN:<18} {say('torchferry: mean relative error at most --rtol').render(lang)}")
+    print_text(f"{SPREAD:<18} {say('torchferry: within the spread of several runs of the reference').render(lang)}")
     for rule in rules():
-        click.echo(f"{rule.name:<18} {rule.title.render(lang)}")
+        print_text(f"{rule.name:<18} {rule.title.render(lang)}")
         needs = [
             " | ".join(f"{limit.measure} {'<=' if limit.inclusive else '<'} {limit.value:g}" for limit in need)
             for need in rule.needs
         ]
         if rule.from_step > 1:
             needs.append(say("from step {step} on", step=rule.from_step).render(lang))
-        click.echo(f"{'':<18} {'; '.join(needs)}")
-        click.echo(f"{'':<18} {rule.source}")
+        print_text(f"{'':<18} {'; '.join(needs)}")
+        print_text(f"{'':<18} {rule.source}")
 
 
 def _paint(text: str, kind: str) -> str:
-    return click.style(text, **_COLOURS[kind])  # type: ignore[arg-type]
-
-
-def _plain(text: str, kind: str) -> str:
-    return text
+    return style(text, *_COLOURS[kind])

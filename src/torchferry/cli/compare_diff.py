@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -55,6 +56,7 @@ def command(
     result = compare(
         read_record(reference), read_record(other), read_record(envelope) if envelope is not None else None
     )
+    text: str | Iterable[str]
     if output_format == "json":
         text = diff.as_json(result, lang)
     elif output_format == "csv":
@@ -64,7 +66,7 @@ def command(
 
         text = diff_page(diff.document(result, lang), list(diff.lines(result, lang)), lang)
     else:
-        text = "\n".join(diff.lines(result, lang))
+        text = diff.lines(result, lang)
     write(text, output_file)
     passed = result.same or (partial and not result.differs)
     sys.exit(exitcodes.CLEAN if passed else exitcodes.FINDINGS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -11,7 +10,9 @@ import click
 
 from torchferry.cli.examination import command_argument, lang_option, rank_answer, rank_lines, ranks_differ
 from torchferry.core import exitcodes
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import language
+from torchferry.core.terminal import print_data, print_text
 from torchferry.numerics.framework.launcher import RANK_TOOL, ToolSettings, require_examined, run
 
 
@@ -41,9 +42,10 @@ def command(every: int, timeout: float, output_format: str, lang: str | None, co
         outcome = run(list(command), ToolSettings(RANK_TOOL, options), Path(name))
     require_examined(outcome)
     if output_format == "json":
-        click.echo(json.dumps(rank_answer(outcome), indent=2, ensure_ascii=False))
+        print_data(json_text(rank_answer(outcome), indent=2))
     else:
-        click.echo("torchferry: " + "\n".join(rank_lines(outcome, lang)))
+        first, *others = rank_lines(outcome, lang)
+        print_text(f"torchferry: {first}", *others)
     ranks = rank_answer(outcome)
     if ranks_differ(outcome):
         sys.exit(exitcodes.FINDINGS)

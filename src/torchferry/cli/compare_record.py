@@ -15,6 +15,7 @@ from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import make_writable_folder
 from torchferry.core.messages import Message, language, say, say_plural
+from torchferry.core.terminal import print_notice
 from torchferry.numerics.framework.launcher import Outcome, ToolSettings, require_examined, run
 from torchferry.numerics.runlog import layout
 from torchferry.rehearsal.config import note_verdict
@@ -105,7 +106,7 @@ def command(
         require_examined(outcome)
     ranks_differ = tell_agreement(outcome, lang)
     for line in _account(folder, outcome):
-        click.echo(f"torchferry: {line.render(lang)}", err=True)
+        print_notice(f"torchferry: {line.render(lang)}")
     ranks_without_end = [
         rank_folder for rank_folder in folder.glob(f"{layout.RANK}*") if not (rank_folder / layout.END).exists()
     ]

@@ -17,6 +17,7 @@ from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import Message, language, say, say_plural, translatable
+from torchferry.core.terminal import print_notice, print_text
 from torchferry.deploy.bundle import CONTROLLER_FOLDER, damaged, read_bundle, write_bundle
 from torchferry.deploy.fetching import can_be_fetched, fetch, fetch_controller
 from torchferry.deploy.plan import PLUGIN_VERSION, check_given, facts_of, settled
@@ -72,9 +73,9 @@ def command(
     if checking:
         bad = damaged(read_bundle(output))
         for name in bad:
-            click.echo(say("{name} is not what the manifest says", name=name).render(lang))
+            print_text(say("{name} is not what the manifest says", name=name).render(lang))
         if not bad:
-            click.echo(say("every file is what the manifest says").render(lang))
+            print_text(say("every file is what the manifest says").render(lang))
         sys.exit(exitcodes.FINDINGS if bad else exitcodes.CLEAN)
     name, version = target_and_version(target)
     facts = facts_of(name)
@@ -90,7 +91,7 @@ def command(
                 if file.name not in sources and can_be_fetched(file):
                     into = Path(folder, f"of-{file.name}")
                     into.mkdir()
-                    sources[file.name] = fetch(file, facts, values, into, lambda line: click.echo(line, err=True))
+                    sources[file.name] = fetch(file, facts, values, into, print_notice)
         missing = [file for file in facts.files if file.name not in sources]
         required = [file for file in missing if not file.optional]
         if required:
@@ -102,19 +103,19 @@ def command(
                 say("name each: {example}", example=" ".join(f"--file {file.name}=PATH" for file in required)),
             )
         if controller:
-            fetch_controller(output / CONTROLLER_FOLDER, lambda line: click.echo(line, err=True))
+            fetch_controller(output / CONTROLLER_FOLDER, print_notice)
         bundle = write_bundle(output, name, sources, given)
     if PLUGIN_VERSION in given:
-        click.echo(_belonging(name, given[PLUGIN_VERSION]).render(lang))
+        print_text(_belonging(name, given[PLUGIN_VERSION]).render(lang))
     for bundled in bundle.files.values():
-        click.echo(f"{bundled.sha256}  {bundled.size:>12}  {bundled.name} ({bundled.original})")
+        print_text(f"{bundled.sha256}  {bundled.size:>12}  {bundled.name} ({bundled.original})")
     for file in missing:
-        click.echo(say("not in the bundle: {name}: {about}", name=file.name, about=file.about).render(lang))
+        print_text(say("not in the bundle: {name}: {about}", name=file.name, about=file.about).render(lang))
     total = sum(bundled.size for bundled in bundle.files.values())
-    click.echo(
-        say_plural("{count} file, {size} MB", "{count} files, {size} MB", count=len(bundle.files), size=total // 10**6)
-        .render(lang)
-    )  # fmt: skip
+    summed = say_plural(
+        "{count} file, {size} MB", "{count} files, {size} MB", count=len(bundle.files), size=total // 10**6
+    )
+    print_text(summed.render(lang))
 
 
 def _belonging(target: str, version: str) -> Message:

@@ -10,6 +10,7 @@ import click
 from torchferry.cli.deploy_options import DeployChoices, plan_options, print_json
 from torchferry.core import exitcodes
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_text
 from torchferry.deploy.playing import HostOutcome, StepOutcome
 from torchferry.deploy.report import failure_lines, summary_json, table_lines
 from torchferry.deploy.script import BUSY
@@ -35,11 +36,11 @@ def command(choices: DeployChoices, output_format: str) -> None:
             {**document, "ok": not in_the_way, "obstacles": [f"{item.host}: {item.step}" for item in in_the_way]}
         )
     else:
-        click.echo("\n".join(table_lines(choices.plan, hosts, choices.lang)))
+        print_text(*table_lines(choices.plan, hosts, choices.lang))
         for outcome in in_the_way:
-            click.echo("\n".join(failure_lines(choices.plan, outcome, choices.lang)))
+            print_text(*failure_lines(choices.plan, outcome, choices.lang))
         for left in (row for row in choices.plan.left_out if row.chosen):
-            click.echo(say("left out: {step}: {reason}", step=left.step.id, reason=left.reason).render(choices.lang))
+            print_text(say("left out: {step}: {reason}", step=left.step.id, reason=left.reason).render(choices.lang))
     sys.exit(exitcodes.FINDINGS if in_the_way else exitcodes.CLEAN)
 
 

@@ -9,6 +9,7 @@ import click
 from torchferry.cli.deploy_options import DeployChoices, plan_options
 from torchferry.core import exitcodes
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_text
 from torchferry.deploy.report import failure_lines
 
 
@@ -23,8 +24,8 @@ def command(choices: DeployChoices) -> None:
     hosts = choices.play("commit", "commit")
     failures = [host.failed for host in hosts.values() if host.failed is not None]
     for outcome in failures:
-        click.echo("\n".join(failure_lines(choices.plan, outcome, choices.lang)))
+        print_text(*failure_lines(choices.plan, outcome, choices.lang))
     for host in hosts.values():
         if host.failed is None:
-            click.echo(say("{host}: kept", host=host.host).render(choices.lang))
+            print_text(say("{host}: kept", host=host.host).render(choices.lang))
     sys.exit(exitcodes.FINDINGS if failures else exitcodes.CLEAN)

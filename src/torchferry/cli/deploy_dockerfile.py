@@ -11,6 +11,7 @@ from torchferry.cli.deploy_options import assignments, target_alone
 from torchferry.cli.writing import creatable, write
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_data, print_text
 from torchferry.deploy import containers
 from torchferry.deploy.plan import facts_of, settled
 
@@ -36,7 +37,7 @@ def command(target: str, settings: tuple[str, ...], output: Path | None) -> None
     values = settled(facts, assignments(settings, "--set"))
     files = {"Dockerfile": containers.dockerfile(facts, values), "compose.yaml": containers.compose(facts, values)}
     if output is None:
-        click.echo("\n".join(f"# --- {name}\n{text}" for name, text in files.items()), nl=False)
+        print_data("\n".join(f"# --- {name}\n{text}" for name, text in files.items()))
         return
     for name in files:
         if (output / name).exists():
@@ -44,4 +45,4 @@ def command(target: str, settings: tuple[str, ...], output: Path | None) -> None
     output.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         write(text, output / name)
-        click.echo(str(output / name))
+        print_text(str(output / name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,9 @@ from torchferry.backends.deployment import DeployValue
 from torchferry.cli.completion import Function, target_option
 from torchferry.cli.writing import writable
 from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import print_data, print_notice, visible
 from torchferry.deploy import playing, records
 from torchferry.deploy.bundle import Bundle, read_bundle
 from torchferry.deploy.inventory import PlayOptions
@@ -123,7 +124,7 @@ class DeployChoices:
         usual = records.usual_seconds(records.read_records(self.record)) if self.record.exists() else {}
         begun = records.now()
         events = records.EventLog(self.events, action, self.plan.target)
-        with DeployProgress(self.plan, usual, self.lang, lambda line: click.echo(line, err=True), mode) as progress:
+        with DeployProgress(self.plan, usual, self.lang, print_notice, mode) as progress:
 
             def take(outcome: playing.StepOutcome) -> None:
                 events.step(outcome)
@@ -135,9 +136,9 @@ class DeployChoices:
             try:
                 records.write_record(self.record, record)
             except TorchferryError:  # what the hosts came to is said all the same
-                click.echo("\n".join(table_lines(self.plan, hosts, self.lang)), err=True)
+                print_notice(*table_lines(self.plan, hosts, self.lang))
                 for failed in (host.failed for host in hosts.values() if host.failed is not None):
-                    click.echo("\n".join(failure_lines(self.plan, failed, self.lang)), err=True)
+                    print_notice(*failure_lines(self.plan, failed, self.lang))
                 events.end(hosts)
                 raise
         events.end(hosts)
@@ -233,7 +234,7 @@ def assignments(texts: tuple[str, ...], option: str) -> dict[str, str]:
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print a result for programs."""
-    click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+    print_data(json_text(document, indent=2))
 
 
 def _asked(target: str, bundle: Bundle | None, given: Mapping[str, str], lang: str) -> dict[str, str]:
@@ -254,7 +255,8 @@ def _answer(value: DeployValue, lang: str) -> str:
             raise click.UsageError(" ".join(error.lines())) from None
         return text.strip()
 
-    answer: str = click.prompt(f"{value.name} ({value.about.render(lang)})", value_proc=fitting, err=True)
+    asked = visible(f"{value.name} ({value.about.render(lang)})")
+    answer: str = click.prompt(asked, value_proc=fitting, err=True)
     return answer
 
 

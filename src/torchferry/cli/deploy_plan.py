@@ -10,6 +10,7 @@ from torchferry.cli.deploy_options import LIMIT, TREE, VAULT, DeployChoices, pla
 from torchferry.cli.writing import creatable
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_text
 from torchferry.deploy.inventory import PlayOptions, inventory_hosts
 from torchferry.deploy.playbook import write_project
 from torchferry.deploy.playing import places_of
@@ -70,12 +71,12 @@ def command(
         places = places_of(hosts, options)
     if output is None:
         if hosts:
-            click.echo("\n".join(host_lines(hosts, places, choices.lang)) + "\n")
-        click.echo("\n".join(plan_lines(choices.plan, choices.lang)))
+            print_text(*host_lines(hosts, places, choices.lang), "")
+        print_text(*plan_lines(choices.plan, choices.lang))
         return
     try:
         output.mkdir(parents=True)
     except FileExistsError:
         raise UsageError(say("{path} exists; name a new folder", path=output)) from None
     play = write_project(choices.plan, output, "run", places)
-    click.echo(str(play))
+    print_text(str(play))

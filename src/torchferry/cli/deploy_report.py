@@ -55,6 +55,5 @@ def command(target: str, inventory: Path, output_format: str, output_file: Path 
         facts = facts_of(name)
         values = {value.name: value.default or "-" for value in facts.values}
         plan = DeployPlan(name, facts, values, ScriptSettings({}, {}), (), (), None)
-        text = page(last, plan, lang) if output_format == "html" else "\n".join(record_lines(last, plan, lang))
-        write(text, output_file)
+        write(page(last, plan, lang) if output_format == "html" else record_lines(last, plan, lang), output_file)
     sys.exit(exitcodes.CLEAN if last.ok else exitcodes.FINDINGS)

@@ -9,6 +9,7 @@ import click
 from torchferry.cli.deploy_options import DeployChoices, plan_options
 from torchferry.core import exitcodes
 from torchferry.core.messages import say, say_plural
+from torchferry.core.terminal import print_text
 from torchferry.deploy.report import failure_lines
 
 
@@ -34,8 +35,8 @@ def command(choices: DeployChoices) -> None:
         for step in host.steps.values()
     )
     for outcome in failures:
-        click.echo("\n".join(failure_lines(plan, outcome, lang)))
-    click.echo(say_plural("{count} step taken back", "{count} steps taken back", count=count).render(lang))
+        print_text(*failure_lines(plan, outcome, lang))
+    print_text(say_plural("{count} step taken back", "{count} steps taken back", count=count).render(lang))
     if failures:
-        click.echo(say("what is named above could not be taken back").render(lang))
+        print_text(say("what is named above could not be taken back").render(lang))
     sys.exit(exitcodes.FINDINGS if failures else exitcodes.CLEAN)

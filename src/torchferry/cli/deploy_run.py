@@ -14,6 +14,7 @@ from torchferry.cli.writing import writable, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say, say_plural
+from torchferry.core.terminal import print_text
 from torchferry.deploy import records
 from torchferry.deploy.page import page as page_of
 from torchferry.deploy.report import failure_lines, summary_json, table_lines
@@ -65,23 +66,23 @@ def command(choices: DeployChoices, dry_run: bool, output_format: str, page: Pat
             document |= {"ok": not failures, "obstacles": [f"{item.host}: {item.step}" for item in failures]}
         print_json(document)
         sys.exit(exitcodes.FINDINGS if failures else exitcodes.CLEAN)
-    click.echo("\n".join(table_lines(plan, hosts, lang)))
+    print_text(*table_lines(plan, hosts, lang))
     for outcome in failures:
-        click.echo("\n".join(failure_lines(plan, outcome, lang)))
+        print_text(*failure_lines(plan, outcome, lang))
     for left in (row for row in plan.left_out if row.chosen):
-        click.echo(say("left out: {step}: {reason}", step=left.step.id, reason=left.reason).render(lang))
+        print_text(say("left out: {step}: {reason}", step=left.step.id, reason=left.reason).render(lang))
     if dry_run:
         for host in hosts.values():
             names = [name for name, outcome in host.steps.items() if outcome.status == "todo"]
-            click.echo(say("{host}: would run: {steps}", host=host.host, steps=", ".join(names) or "-").render(lang))
-        click.echo(say("nothing was changed (--dry-run)").render(lang))
+            print_text(say("{host}: would run: {steps}", host=host.host, steps=", ".join(names) or "-").render(lang))
+        print_text(say("nothing was changed (--dry-run)").render(lang))
     else:
         changed = sum(step.status == "changed" for host in hosts.values() for step in host.steps.values())
-        click.echo(say_plural("{count} step changed", "{count} steps changed", count=changed).render(lang))
+        print_text(say_plural("{count} step changed", "{count} steps changed", count=changed).render(lang))
         words = f"-t {plan.target} -i {shlex.quote(str(choices.hosts.inventory))} -f html -o report.html"
         shown = page or f"torchferry deploy report {words}"
-        click.echo(say("this run as a page: {command}", command=shown).render(lang))
+        print_text(say("this run as a page: {command}", command=shown).render(lang))
     if failures and not dry_run:
         again = say("run the same command again when that is mended: what is complete is left alone").render(lang)
-        click.echo(again)
+        print_text(again)
     sys.exit(exitcodes.FINDINGS if failures else exitcodes.CLEAN)

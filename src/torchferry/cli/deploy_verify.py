@@ -10,6 +10,7 @@ import click
 from torchferry.cli.deploy_options import DeployChoices, plan_options, print_json
 from torchferry.core import exitcodes
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_notice, print_text
 from torchferry.deploy import collective, collective_play
 from torchferry.deploy.hints import explain
 from torchferry.deploy.plan import DeployPlan
@@ -82,7 +83,7 @@ def command(
     document = summary_json(plan, hosts, "verify", lang)
     findings: list[collective.ClusterFinding] = []
     if asks_cluster:
-        answers = collective_play.ask(plan, choices.hosts, round_timeout, lambda task: click.echo(task, err=True))
+        answers = collective_play.ask(plan, choices.hosts, round_timeout, print_notice)
         findings = collective.judge(answers, at_least)
         unjudged = collective.not_judged(answers, at_least)
         document["collective"] = collective.document(answers, findings, unjudged, lang)
@@ -99,20 +100,20 @@ def command(
     if output_format == "json":
         print_json(document)
     else:
-        click.echo("\n".join(table_lines(plan, hosts, lang)))
+        print_text(*table_lines(plan, hosts, lang))
         for host in hosts.values():
             bad = [item for item in host.steps.values() if item.status not in ("ok", "changed")]
             for outcome in bad[:1]:
-                click.echo("\n".join(failure_lines(plan, outcome, lang)))
+                print_text(*failure_lines(plan, outcome, lang))
         for left in (row for row in plan.left_out if row.chosen):
-            click.echo(say("not verified: {step}: {reason}", step=left.step.id, reason=left.reason).render(lang))
+            print_text(say("not verified: {step}: {reason}", step=left.step.id, reason=left.reason).render(lang))
         if asks_cluster:
-            click.echo("\n".join(collective.report_lines(answers, findings, unjudged, lang)))
+            print_text(*collective.report_lines(answers, findings, unjudged, lang))
         elif "probe" in document:
             for line in collective.probe_lines(answers, findings, lang):
-                click.echo(line)
+                print_text(line)
         verdict = say("all that was asked holds on every host") if document["ok"] else say("not everything holds")
-        click.echo(verdict.render(lang))
+        print_text(verdict.render(lang))
     if any(_could_not_be_asked(step) for host in hosts.values() for step in host.steps.values()):
         sys.exit(exitcodes.ERROR)
     sys.exit(exitcodes.CLEAN if document["ok"] else exitcodes.FINDINGS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -10,7 +9,9 @@ import click
 
 from torchferry.core import exitcodes, supported_torch
 from torchferry.core.errors import TorchferryError
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import print_data, print_text
 
 
 @click.group("device")
@@ -39,9 +40,9 @@ def show(device: str, output_format: str, lang: str | None) -> None:
         ) from None
     manager = DeviceManager(device)
     if output_format == "json":
-        click.echo(json.dumps(manager.report(), indent=2, ensure_ascii=False))
+        print_data(json_text(manager.report(), indent=2))
     else:
-        click.echo("\n".join(manager.describe(lang)))
+        print_text(*manager.describe(lang))
     sys.exit(exitcodes.CLEAN if manager.is_accelerator or manager.was_asked_for else exitcodes.FINDINGS)
 
 
@@ -63,4 +64,4 @@ def vendor(folder: Path, name: str, force: bool, lang: str | None) -> None:
     message = (
         say("{path} is written", path=folder / name) if written else say("{path} is up to date", path=folder / name)
     )
-    click.echo(message.render(lang or language()))
+    print_text(message.render(lang or language()))

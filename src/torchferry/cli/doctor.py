@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import dataclass
@@ -18,7 +17,9 @@ from torchferry.cli.help_text import help_text
 from torchferry.core import exitcodes
 from torchferry.core.config import load as load_config
 from torchferry.core.errors import UsageError
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say, say_plural
+from torchferry.core.terminal import print_data, print_notice, print_text, style
 from torchferry.doctor import detection, engine, fixing, probe, report, snapshot
 from torchferry.doctor.check import SIDES
 from torchferry.doctor.context import CheckContext
@@ -28,12 +29,12 @@ from torchferry.rehearsal.config import VARIABLE, read
 
 _AUTO = "auto"
 _COLOURS = {
-    "failure": {"fg": "red", "bold": True},
-    "warning": {"fg": "yellow"},
-    "unknown": {"fg": "cyan"},
-    "skipped": {"dim": True},
-    "ok": {"fg": "green"},
-    "side": {"bold": True},
+    "failure": ("red", "bold"),
+    "warning": ("yellow",),
+    "unknown": ("cyan",),
+    "skipped": ("dim",),
+    "ok": ("green",),
+    "side": ("bold",),
 }
 
 
@@ -129,14 +130,12 @@ def command(
         sys.exit(exitcodes.FINDINGS)
     diagnosis = _diagnose(choices, probe_timeout if probing else None)
     if output_format == "json":
-        click.echo(report.render_json(diagnosis, choices.lang))
+        print_data(report.render_json(diagnosis, choices.lang))
     elif output_format == "issue":
-        click.echo("\n".join(report.issue_lines(diagnosis, choices.lang)))
+        print_text(*report.issue_lines(diagnosis, choices.lang))
     else:
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         detail = report.Detail.BRIEF if quiet else report.Detail.FULL if verbose else report.Detail.USUAL
-        for line in report.text_lines(diagnosis, choices.lang, _paint if colour else _plain, detail):
-            click.echo(line, color=colour)
+        print_text(*report.text_lines(diagnosis, choices.lang, _paint, detail))
     if fix:
         _fix(diagnosis, env_file, dry_run, choices.lang)
     sys.exit(exitcodes.CLEAN if diagnosis.ok else exitcodes.FINDINGS)
@@ -146,7 +145,7 @@ def command(
 @click.pass_obj
 def take(choices: _Choices) -> None:
     """Print the state of this machine as JSON, for `doctor diff`. Secrets in variables are hidden."""
-    click.echo(json.dumps(snapshot.snapshot(_diagnose(choices, None), choices.lang), ensure_ascii=False, indent=2))
+    print_data(json_text(snapshot.snapshot(_diagnose(choices, None), choices.lang), indent=2))
 
 
 @command.command("diff")
@@ -161,13 +160,13 @@ def diff(choices: _Choices, first: Path, second: Path) -> None:
     for item in lasting:
         _tell(item)
     if len(lasting) < len(differences):
-        click.echo(say("Different at any two moments:").render(choices.lang))
+        print_text(say("Different at any two moments:").render(choices.lang))
         for item in differences[len(lasting) :]:
             _tell(item)
-    click.echo(
+    print_text(
         say_plural("{count} lasting difference", "{count} lasting differences", count=len(lasting)).render(choices.lang)
     )
-    click.echo(
+    print_text(
         say("The times of the snapshots do not compare the clocks; run the check `system.clock` on each host.").render(
             choices.lang
         )
@@ -176,9 +175,9 @@ def diff(choices: _Choices, first: Path, second: Path) -> None:
 
 
 def _tell(item: snapshot.SnapshotDifference) -> None:
-    click.echo(report.shown(item.name))
-    click.echo(f"  < {report.shown(item.first[:500])}")
-    click.echo(f"  > {report.shown(item.second[:500])}")
+    print_text(report.shown(item.name))
+    print_text(f"  < {report.shown(item.first[:500])}")
+    print_text(f"  > {report.shown(item.second[:500])}")
 
 
 def _diagnose(choices: _Choices, probe_timeout: int | None) -> engine.Diagnosis:
@@ -229,10 +228,9 @@ def _target(host: Host, choices: _Choices, rehearsal: str) -> Target:
         )
     if decided is None:
         raise UsageError(_NOTHING, say("name one with `--target`: {names}", names=names))
-    click.echo(
+    print_notice(
         "torchferry: "
-        + say("found {name}: {signs}", name=decided, signs=", ".join(detected[decided])).render(choices.lang),
-        err=True,
+        + say("found {name}: {signs}", name=decided, signs=", ".join(detected[decided])).render(choices.lang)
     )
     return Target.named(decided)
 
@@ -247,7 +245,7 @@ def _nothing_here(choices: _Choices, form: str) -> bool:
     sought = {name: detection.sought(name) for name in registry.names()}
     if form == "json":
         empty = {"schema": report.SCHEMA, "kind": "torchferry doctor", "target": "", "ok": False, "sought": sought}
-        click.echo(json.dumps({**empty, "groups": [], "results": []}, ensure_ascii=False, indent=2))
+        print_data(json_text({**empty, "groups": [], "results": []}, indent=2))
         return True
     lang = choices.lang
     looked = [_NOTHING.render(lang), say("Searched for:").render(lang)]
@@ -256,16 +254,16 @@ def _nothing_here(choices: _Choices, form: str) -> bool:
     ]
     if form == "issue":
         host = Host(python=choices.python or sys.executable)
-        click.echo("\n".join(report.issue_block(host, _NOTHING.render(lang), [], looked)))
+        print_text(*report.issue_block(host, _NOTHING.render(lang), [], looked))
         return True
-    click.echo("\n".join(looked))
-    click.echo(
+    print_text(*looked)
+    print_text(
         say(
             "What one of them needs, and the commands that install it: {command}",
             command="torchferry doctor --target NAME",
         ).render(lang)
     )
-    click.echo(
+    print_text(
         say(
             "Without a card, you can test code on a simulated card: {command}",
             command="torchferry rehearse --target NAME -- python YOUR_PROGRAM.py",
@@ -278,31 +276,25 @@ def _fix(diagnosis: engine.Diagnosis, file: Path | None, dry_run: bool, lang: st
     """Print each fix with what takes it back, then apply it."""
     steps, waiting = fixing.plan(diagnosis.results, diagnosis.context.host, file)
     for step in steps:
-        click.echo(say("fix: {command}", command=step.do).render(lang), err=True)
-        click.echo(say("undo: {command}", command=step.undo).render(lang), err=True)
+        print_notice(say("fix: {command}", command=step.do).render(lang))
+        print_notice(say("undo: {command}", command=step.undo).render(lang))
         if not dry_run:
             fixing.apply(step)
     for remedy in waiting:
-        click.echo(
-            say("with --env-file FILE this line is added to FILE: {line}", line=remedy.text).render(lang), err=True
-        )
+        print_notice(say("with --env-file FILE this line is added to FILE: {line}", line=remedy.text).render(lang))
     if not steps and not waiting:
-        click.echo(say("nothing can be fixed automatically; run the commands above yourself").render(lang), err=True)
+        print_notice(say("nothing can be fixed automatically; run the commands above yourself").render(lang))
     elif dry_run:
-        click.echo(say("nothing was changed (--dry-run)").render(lang), err=True)
+        print_notice(say("nothing was changed (--dry-run)").render(lang))
 
 
 def _list(lang: str) -> None:
     for check in all_checks():
-        click.echo(f"{check.code:<28} {SIDES[check.side].render(lang):<10} {check.title.render(lang)}")
+        print_text(f"{check.code:<28} {SIDES[check.side].render(lang):<10} {check.title.render(lang)}")
 
 
 def _paint(text: str, kind: str) -> str:
-    return click.style(text, **_COLOURS[kind])  # type: ignore[arg-type]
-
-
-def _plain(text: str, kind: str) -> str:
-    return text
+    return style(text, *_COLOURS[kind])
 
 
 command.add_command(doctor_symbol.command)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterable
@@ -15,7 +14,9 @@ from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say, say_plural
+from torchferry.core.terminal import print_data, print_text
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.host import Host
 from torchferry.doctor.report import shown
@@ -75,9 +76,9 @@ def command(
         verdicts = explanation.verdicts
         _refuse_absent(explanation, wanted)
     if output_format == "json":
-        click.echo(json.dumps(_document(explanation, verdicts, lang), ensure_ascii=False, indent=2))
+        print_data(json_text(_document(explanation, verdicts, lang), indent=2))
     else:
-        click.echo("\n".join(_lines(explanation, verdicts, host, lang)))
+        print_text(*_lines(explanation, verdicts, host, lang))
     wrong = verdicts or (explanation is not None and (explanation.loaded.missing or explanation.loaded.other))
     sys.exit(exitcodes.FINDINGS if wrong else exitcodes.CLEAN)
 

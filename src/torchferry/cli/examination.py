@@ -14,6 +14,7 @@ import click
 
 from torchferry.cli.writing import creatable, file_option
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import print_notice
 from torchferry.numerics.framework.launcher import Outcome
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -90,7 +91,7 @@ def examination_options(function: Function) -> Function:
 def tell_agreement(outcome: Outcome, lang: str) -> bool:
     """Say what the ranks said of each other, if they were asked, and return whether something differs."""
     for line in rank_lines(outcome, lang):
-        click.echo(f"torchferry: {line}", err=True)
+        print_notice(f"torchferry: {line}")
     return ranks_differ(outcome)
 
 

@@ -19,6 +19,7 @@ from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, language, say, say_plural
+from torchferry.core.terminal import print_text
 
 if TYPE_CHECKING:
     from torchferry.handover.preparing import PreparedHandover
@@ -119,7 +120,6 @@ def prepare_command(
     from torchferry.handover.project_files import changed_files, git_source, project_files, without_secrets
     from torchferry.handover.request import HandoverRequest
     from torchferry.handover.writing import write_handover
-    from torchferry.report.text_format import printable
 
     lang = lang or language()
     form = form_of(form_name)
@@ -170,7 +170,7 @@ def prepare_command(
         remarks.append(say("the evidence is of a rehearsal: no figure of it is one of the card, so none is written"))
     write_handover(prepared, out)
     for message in _summary(prepared, remarks, out, unsafe_fixes):
-        click.echo(printable(message.render(lang)))
+        print_text(message.render(lang))
     sys.exit(exitcodes.CLEAN)
 
 

@@ -54,6 +54,5 @@ def command(
             ),
             say("judge the project there: torchferry accept -t {target}", target=backend.NAME),
         )
-    text = check_json(checked, lang) if output_format == "json" else "\n".join(check_lines(checked, lang, verbose))
-    write(text, output_file)
+    write(check_json(checked, lang) if output_format == "json" else check_lines(checked, lang, verbose), output_file)
     sys.exit(exitcodes.FINDINGS if checked.broken else exitcodes.CLEAN)

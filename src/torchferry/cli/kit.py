@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from torchferry.cli.output import tell
 from torchferry.cli.settings import RunSettings
 from torchferry.core.files import read_regular
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_notice
 from torchferry.kit.documents import ChangedFile
 from torchferry.kit.plan import CodeOutcome, Kit, kit_of, kit_writes
 from torchferry.migration.journal import first_contents, known_journals
@@ -78,7 +78,7 @@ def with_kit(
     own = {write.path: write for write in writes}
     of_kit, edited = kit_writes(kit, outcome)
     for path in edited:
-        tell(say("kept `{path}`, which was edited after torchferry wrote it", path=path).render(kit.lang))
+        print_notice(say("kept `{path}`, which was edited after torchferry wrote it", path=path).render(kit.lang))
     for write in of_kit:
         own[write.path] = write
     return planned._replace(writes=[own[path] for path in sorted(own)])

@@ -12,11 +12,12 @@ import click
 from torchferry.cli.choices import Choices
 from torchferry.cli.device_module import DEVICE_MODULES, with_module_files
 from torchferry.cli.options import output_options, rehearse_seconds_option, selection_options
-from torchferry.cli.output import progress, tell
+from torchferry.cli.output import progress
 from torchferry.cli.settings import RunSettings, settle
 from torchferry.cli.writing import creatable, writable, write_data
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say, say_plural
+from torchferry.core.terminal import print_data, print_notice
 from torchferry.core.write_fence import WriteFence, require_in_roots
 from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import Journal, known_journals
@@ -190,7 +191,7 @@ def command(
     if not any(ways):
         with exclusive(choices.root, fence=_fence(choices)) as tree:
             for journal in tree.recovered:
-                tell(say("undid an interrupted migration to {target}", target=journal.target).render(lang))
+                print_notice(say("undid an interrupted migration to {target}", target=journal.target).render(lang))
             setting = settle(choices, rewrite=True)
             setting, planned = _plan(setting, "in place" if kit else "", lang)
             _refuse_dirty(setting, planned, allow_dirty)
@@ -224,8 +225,8 @@ def command(
         require_in_roots(out)
         special = write_copy(setting.root, out, planned.writes)
         if special:
-            names = migrated.printable(", ".join(special[:5]))
-            tell(say("not copied, since they are pipes, sockets or devices: {names}", names=names).render(lang))
+            names = ", ".join(special[:5])
+            print_notice(say("not copied, since they are pipes, sockets or devices: {names}", names=names).render(lang))
         written = migrated.MigrationOutput("copy", out)
     else:
         planned = planned._replace(writes=_write_beside(setting, planned, suffix, kit, choices))
@@ -254,12 +255,11 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
     setting, planned = _plan(setting)
     path = setting.request.listing.entries[0].path
     after = next((write.after for write in planned.writes if write.path == path), None)
-    sys.stdout.buffer.write((setting.root / path).read_bytes() if after is None else after)
-    sys.stdout.flush()
+    print_data((setting.root / path).read_bytes() if after is None else after)
     home = choices.home or setting.root
     for write in planned.writes:
         if write.before is None and not (home / write.path).exists():
-            tell(
+            print_notice(
                 say(
                     "the text needs `{path}`, which is not there and which `-` does not write; `torchferry device "
                     "vendor` writes one",
@@ -320,7 +320,7 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
 
     data = patch(planned.writes)
     if file is None:
-        sys.stdout.buffer.write(data)
+        print_data(data)
         return
     write_data(data, file)
 
@@ -358,4 +358,4 @@ def _tell_unknown(journal: Journal, root: Path, lang: str) -> None:
             problem=journal.problem,
             root=root,
         )
-        tell(text.render(lang))
+        print_notice(text.render(lang))

@@ -10,19 +10,18 @@ import shlex
 import tempfile
 from pathlib import Path
 
-from torchferry.cli.output import tell
 from torchferry.cli.settings import RunSettings
 from torchferry.cli.settling import mend_links, refuse_large
 from torchferry.core import supported_torch
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.terminal import print_notice
 from torchferry.migration.copy import write_copy
 from torchferry.rehearsal.aggregate import Aggregate, collect
 from torchferry.rehearsal.config import Rehearsal, prepare
 from torchferry.rehearsal.launcher import run_aside
 from torchferry.rehearsal.summary import verdict
 from torchferry.report.summary import DeviceTest, MigrationOutput
-from torchferry.report.text_format import printable
 from torchferry.source.tree import NEVER_ENTERED
 
 
@@ -51,7 +50,7 @@ def device_test(setting: RunSettings, written: MigrationOutput, command: str, se
     words = words_of(command)
     rehearsal = prepare(str(setting.target), "", 0, None, ())
     note = say("rehearsing `{command}`, time limit {seconds} s", command=command, seconds=f"{seconds:g}")
-    tell(f"torchferry: {printable(note.render(lang))}")
+    print_notice(f"torchferry: {note.render(lang)}")
     with tempfile.TemporaryDirectory(prefix="torchferry-migrate-", ignore_cleanup_errors=True) as name:
         top = Path(os.path.realpath(name))
         folder = top / (written.place.resolve().name or "project")

@@ -9,24 +9,23 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-import click
-
 from torchferry.cli.choices import Choices
 from torchferry.cli.device_module import placement_remarks
 from torchferry.cli.judging import Verdicts, verdicts, whole, within_project
-from torchferry.cli.output import tell, write_report
+from torchferry.cli.output import write_report
 from torchferry.cli.settings import RunSettings, settings_lines
 from torchferry.core import exitcodes
 from torchferry.core.finding import Grade
 from torchferry.core.record import NamedTuple
+from torchferry.core.terminal import print_notice, print_text
 from torchferry.migration.plan import Plan
 from torchferry.migration.remarks import remarks
 from torchferry.programs.blocking import blocking, rewritten
 from torchferry.report.model import ProjectVerdict, Report, diffs_of
 from torchferry.report.summary import MigrationOutput, summary
-from torchferry.report.text_format import blocker_lines, by_file, failure_lines, printable
+from torchferry.report.text_format import blocker_lines, by_file, failure_lines
 
-__all__ = ["MigrationOutput", "Shown", "finish", "judge", "printable", "report_of", "status", "tell_work", "warn"]
+__all__ = ["MigrationOutput", "Shown", "finish", "judge", "report_of", "status", "tell_work", "warn"]
 
 
 class Shown(NamedTuple):
@@ -66,11 +65,11 @@ def finish(
         if shown.verbose:
             applied = planned.fixed if written.way != "nothing" else []  # else they are listed as what would change
             for line in (*settings_lines(setting.config, choices), *by_file(applied, lang, verbose=True), ""):
-                click.echo(line)
+                print_text(line)
         for line in islice(lines, 1) if shown.quiet else lines:
-            click.echo(line)
+            print_text(line)
         if shown.quiet and report.verdict in (ProjectVerdict.BLOCKED, ProjectVerdict.INCOMPLETE):
-            tell(report.verdict_message.render(lang))
+            print_notice(report.verdict_message.render(lang))
     else:
         write_report(report, form, lang, file)
         warn(report, lang)
@@ -129,13 +128,13 @@ def report_of(setting: RunSettings, planned: Plan, judged: Verdicts, as_it_is: b
 def warn(report: Report, lang: str) -> None:
     """Say on standard error what a patch or a file does not show: that the project is blocked, or not known whole."""
     if report.verdict in (ProjectVerdict.BLOCKED, ProjectVerdict.INCOMPLETE):
-        tell(report.verdict_message.render(lang))
+        print_notice(report.verdict_message.render(lang))
         for line in (*blocker_lines(report, lang), *failure_lines(report, lang)):
-            tell(line)
+            print_notice(line)
 
 
 def tell_work(setting: RunSettings, planned: Plan, lang: str) -> None:
     """Say on standard error what is left to do."""
     report = report_of(setting, planned, Verdicts())
     for line in (*by_file(report.work, lang), *failure_lines(report, lang)):
-        tell(line)
+        print_notice(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -13,6 +12,8 @@ import click
 from torchferry.cli.examination import examination_options, tell_agreement
 from torchferry.cli.writing import write
 from torchferry.core import exitcodes
+from torchferry.core.json_text import json_text
+from torchferry.core.terminal import print_notice
 from torchferry.numerics.framework.launcher import ToolSettings, require_examined, run
 from torchferry.numerics.report.nan import document, failed, lines, nothing_ran, table
 from torchferry.rehearsal.config import note_verdict
@@ -71,10 +72,11 @@ def command(
     require_examined(outcome)
     ranks_differ = tell_agreement(outcome, lang)
     result = document(outcome, command, level)
-    text = "torchferry: " + "\n".join(lines(result, lang))
+    first, *others = lines(result, lang)
+    text = [f"torchferry: {first}", *others]
     write(_written(result, text, output_format, lang), output_file)
     if output_file is not None:
-        click.echo(text, err=True)
+        print_notice(*text)
     code = outcome.code
     if code == 0 and nothing_ran(result):
         code = exitcodes.ERROR
@@ -84,9 +86,9 @@ def command(
     sys.exit(code)
 
 
-def _written(result: dict[str, Any], text: str, output_format: str, lang: str) -> str:
+def _written(result: dict[str, Any], text: list[str], output_format: str, lang: str) -> str | list[str]:
     if output_format == "json":
-        return json.dumps(result, indent=1, ensure_ascii=False)
+        return json_text(result)
     if output_format == "csv":
         return table(result)
     if output_format == "html":

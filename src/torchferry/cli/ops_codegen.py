@@ -12,6 +12,7 @@ from torchferry.cli.writing import creatable, file_option, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import print_notice
 
 if TYPE_CHECKING:
     from torchferry.ops.codegen.generate import CodegenOptions, Generated
@@ -97,11 +98,11 @@ def _write(generated: Generated, out: Path, force: bool, lang: str) -> None:
 
     outcome = write_generated(out, generated.files, generated.names.is_generated, force=force)
     for name in outcome.written:
-        click.echo(say("{path} is written", path=out / name).render(lang), err=True)
+        print_notice(say("{path} is written", path=out / name).render(lang))
     for name in outcome.removed:
-        click.echo(say("{path} is removed: nothing generates it any more", path=out / name).render(lang), err=True)
+        print_notice(say("{path} is removed: nothing generates it any more", path=out / name).render(lang))
     if not outcome.written and not outcome.removed:
-        click.echo(say("{path} is up to date", path=out).render(lang), err=True)
+        print_notice(say("{path} is up to date", path=out).render(lang))
 
 
 def _build(options: CodegenOptions, generated: Generated, out: Path, library_file: Path, lang: str) -> None:
@@ -113,4 +114,4 @@ def _build(options: CodegenOptions, generated: Generated, out: Path, library_fil
     own = [path for path in own if path.resolve() not in {file.resolve() for file in generated_sources}]
     folders = [path if path.is_dir() else path.parent for path in options.kernels]
     build_library(Build((*generated_sources, *own), (out, *folders), torch_folder()), library_file)
-    click.echo(say("{path} is written", path=library_file).render(lang), err=True)
+    print_notice(say("{path} is written", path=library_file).render(lang))

@@ -13,6 +13,7 @@ from torchferry.cli.completion import target_option
 from torchferry.cli.writing import creatable
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import print_notice, print_text
 from torchferry.ops.codegen.document import torchgen_needed
 
 
@@ -74,15 +75,15 @@ def _of_torch(
     )
     write_new(out, begun.files, FUNCTIONS)
     for name in sorted(begun.files):
-        click.echo(say("{path} is written", path=out / name).render(lang), err=True)
+        print_notice(say("{path} is written", path=out / name).render(lang))
     also = "" if key == "PrivateUse1" else f" --key {key}"
     folder = shlex.quote(str(out))
-    click.echo(f"{begun.kind}: {', '.join(begun.operators)}")
-    click.echo(
+    print_text(f"{begun.kind}: {', '.join(begun.operators)}")
+    print_text(
         f"torchferry ops codegen {folder}/{FUNCTIONS} --namespace {namespace}{also} --kernels {folder} "
         f"--out {folder}/generated --build {folder}/{begun.library}"
     )
-    click.echo(f"python -m pytest {folder}/test_{begun.root}.py")
+    print_text(f"python -m pytest {folder}/test_{begun.root}.py")
 
 
 def _own(schema: str, target: Target | None, out: Path, lang: str) -> None:
@@ -98,8 +99,8 @@ def _own(schema: str, target: Target | None, out: Path, lang: str) -> None:
     begun = begin_own(schema, target.backend)
     write_new(out, begun.files)
     for name in sorted(begun.files):
-        click.echo(say("{path} is written", path=out / name).render(lang), err=True)
+        print_notice(say("{path} is written", path=out / name).render(lang))
     for line in begun.remarks:
-        click.echo(line.render(lang), err=True)
-    click.echo(begun.compile_command)
-    click.echo(f"python -m pytest {shlex.quote(str(out))}/test_{begun.name}.py")
+        print_notice(line.render(lang))
+    print_text(begun.compile_command)
+    print_text(f"python -m pytest {shlex.quote(str(out))}/test_{begun.name}.py")

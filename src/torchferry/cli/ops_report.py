@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -19,6 +19,7 @@ from torchferry.cli.ops_options import (
 from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say
 from torchferry.ops.judging import judge
 from torchferry.ops.kernels import from_table, from_torch
@@ -93,14 +94,15 @@ def command(
         report = OperatorReport(operators, kernels=from_torch() or from_table())
     else:
         report = OperatorReport(operators, needs, judge(needs.operators, operators, needs.device))
+    text: str | Iterable[str]
     if output_format == "json":
-        text = json.dumps(document(report), indent=1, ensure_ascii=False)
+        text = json_text(document(report))
     elif output_format == "csv":
         text = csv_text(report)
     elif output_format == "html":
         text = page(report, lang)
     else:
-        text = "\n".join(lines(report, lang, verbose=verbose))
+        text = lines(report, lang, verbose=verbose)
     write(text, output_file)
     if report.has_missing:
         sys.exit(exitcodes.FINDINGS)

@@ -12,6 +12,7 @@ from torchferry.cli.ops_options import card_option, inference_option, listed_ope
 from torchferry.cli.writing import file_option, write
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_notice
 from torchferry.ops.request import made_for, of_run, requested
 from torchferry.ops.request_forms import RequestText, request_text
 
@@ -89,6 +90,6 @@ def command(
     facts = request_facts(backend)
     lang = lang or facts.language
     text = request_text(RequestText(asked, listed, facts, lang, wanted.title.render(lang), backend.DEVICE_TYPE))
-    write(text.rstrip("\n"), output_file)
+    write(text.rstrip("\n").split("\n"), output_file)
     if facts.where:
-        click.echo(f"torchferry: {say('hand it in at {place}', place=facts.where).render()}", err=True)
+        print_notice(f"torchferry: {say('hand it in at {place}', place=facts.where).render()}")

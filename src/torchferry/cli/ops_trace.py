@@ -11,6 +11,7 @@ from torchferry.cli.completion import target_option
 from torchferry.cli.ops_options import card_option
 from torchferry.cli.writing import file_option, write
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_notice
 from torchferry.ops.tracing import traced
 from torchferry.rehearsal.config import prepare
 from torchferry.rehearsal.driver.plugin import UNSAID
@@ -36,5 +37,5 @@ def command(target: str, card: str, plugin: str, output_file: Path | None, comma
     write(needs.to_json(), output_file)
     if not needs.is_complete:
         incomplete = say("the run is not complete; the file says so")
-        click.echo(f"torchferry: {incomplete.render()}", err=True)
+        print_notice(f"torchferry: {incomplete.render()}")
     sys.exit(needs.exit_code)

@@ -18,6 +18,7 @@ from torchferry.cli.writing import file_option
 from torchferry.core import env
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import print_text
 
 FORMATS = ("text", "json", "sarif", "github", "csv", "html")
 
@@ -123,7 +124,7 @@ def selection_options(function: Function) -> Function:
         with reading_standard_input(choices) as choices:
             if show_settings:
                 for line in settings_lines(read_settings(choices), choices):
-                    click.echo(line)
+                    print_text(line)
                 return None
             return function(choices=choices, **others)
 

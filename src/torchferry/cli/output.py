@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,10 +10,9 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-import click
-
 from torchferry.cli.writing import write
 from torchferry.core.messages import say, say_in
+from torchferry.core.terminal import is_terminal, print_notice, print_text, style, unescaped
 
 if TYPE_CHECKING:
     from torchferry.report.model import Report
@@ -32,19 +30,17 @@ def write_report(report: Report, form: str, lang: str, file: Path | None, verbos
     Raises:
         TorchferryError: the file cannot be written.
     """
-    if form == "text" and file is None:
+    if form == "text":
         from torchferry.report.text_format import lines
 
-        for line in lines(report, lang, _paint if _colour() else None, verbose):
-            click.echo(line, color=_colour())
+        if file is not None:
+            write(lines(report, lang), file)
+            return
+        for line in lines(report, lang, _paint, verbose):
+            print_text(line)
         return
     text: str = importlib.import_module(f"torchferry.report.{form}_format").render(report, lang)
     write(text, file)
-
-
-def tell(text: str) -> None:
-    """Say something that is not the result: to standard error."""
-    click.echo(text, err=True)
 
 
 def tell_idle(patterns: Iterable[str], lang: str) -> None:
@@ -53,36 +49,34 @@ def tell_idle(patterns: Iterable[str], lang: str) -> None:
         warning = say(
             "`--exclude {pattern}` leaves nothing out: no file or folder has this name or path", pattern=pattern
         )
-        tell(f"torchferry: {warning.render(lang)}")
+        print_notice(f"torchferry: {warning.render(lang)}")
 
 
-def _colour() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+_STYLES = {
+    "verdict": ("bold",),
+    "path": ("bold",),
+    "safe": ("green",),
+    "unsafe": ("yellow",),
+    "manual": ("red",),
+    "note": ("dim",),
+}
 
 
 def _paint(text: str, kind: str) -> str:
-    styles: dict[str, dict[str, object]] = {
-        "verdict": {"bold": True},
-        "path": {"bold": True},
-        "safe": {"fg": "green"},
-        "unsafe": {"fg": "yellow"},
-        "manual": {"fg": "red"},
-        "note": {"dim": True},
-    }
-    return click.style(text, **styles[kind])  # type: ignore[arg-type]
+    return style(text, *_STYLES[kind])
 
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[int], None] | None]:
     """Show a progress bar on standard error for long work on a terminal; yields what to call as files get done."""
-    if total < _FEW or not sys.stderr.isatty():
+    if total < _FEW or not is_terminal(sys.stderr):
         yield None
         return
     from rich.console import Console
     from rich.progress import Progress
 
     # Without a thread of its own: the process is about to fork.
-    with Progress(console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
+    with Progress(console=Console(file=unescaped(sys.stderr)), transient=True, auto_refresh=False) as bar:
         task = bar.add_task(say_in("progress", "reading").render(), total=total)
         shown = 0.0
 

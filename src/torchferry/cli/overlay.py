@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-import click
-
 from torchferry.cli.choices import Choices
-from torchferry.cli.output import progress, tell
+from torchferry.cli.output import progress
 from torchferry.cli.packages import imported, looked_into
 from torchferry.cli.settings import RunSettings, settle
 from torchferry.core import exitcodes
@@ -19,6 +17,7 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.core.terminal import print_data, print_notice, print_text
 from torchferry.installed.copying import content, licence_of, python_files, reached_modules
 from torchferry.installed.distributions import Index
 from torchferry.installed.environment import Environment, environment_of
@@ -28,7 +27,6 @@ from torchferry.migration.overlay import Copied, CopiedPackage, plan_overlay
 from torchferry.migration.patch import patch
 from torchferry.migration.transaction import Write, apply, exclusive
 from torchferry.programs.judging import reached_files
-from torchferry.report.text_format import printable
 from torchferry.rules.analysis import analyse
 from torchferry.rules.engine import Engine
 from torchferry.source.kinds import Kind
@@ -71,7 +69,7 @@ def write_overlay(overlay: Overlay, choices: Choices, verbose: bool) -> NoReturn
             for package in packages
             for module in package.modules
         ]
-        sys.stdout.buffer.write(patch(changed))
+        print_data(patch(changed))
         sys.exit(exitcodes.CLEAN)
     if writes and not overlay.check:
         with exclusive(setting.root) as tree:
@@ -82,17 +80,17 @@ def write_overlay(overlay: Overlay, choices: Choices, verbose: bool) -> NoReturn
                 problem=journal.problem,
                 root=setting.root,
             )
-            tell(text.render(choices.lang))
+            print_notice(text.render(choices.lang))
     for message in (*copying.editable, *_messages(packages, overlay)):
-        click.echo(printable(message.render(choices.lang)))
+        print_text(message.render(choices.lang))
     for place in copying.places_left if verbose else ():
-        click.echo(printable(place))
+        print_text(place)
     for package in packages:
         if not package.is_licensed:
             warning = say(
                 "{name} does not state its licence: keep the copies on this machine", name=package.distribution
             )
-            tell(printable(f"torchferry: {warning.render(choices.lang)}"))
+            print_notice(f"torchferry: {warning.render(choices.lang)}")
     sys.exit(exitcodes.FINDINGS if overlay.check and writes else exitcodes.CLEAN)
 
 

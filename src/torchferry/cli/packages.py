@@ -7,9 +7,9 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-from torchferry.cli.output import tell
 from torchferry.cli.settings import RunSettings
 from torchferry.core.messages import say
+from torchferry.core.terminal import is_terminal, print_notice, unescaped, visible
 from torchferry.installed.cache import Cache
 from torchferry.installed.environment import Environment
 from torchferry.installed.inspection import inspect
@@ -32,7 +32,7 @@ def reached(environment: Environment, setting: RunSettings, analysis: Analysis, 
 def looked_into(environment: Environment, setting: RunSettings, modules: set[str], lang: str) -> tuple[Inspected, ...]:
     """Return what is known of packages by the modules that are imported of them, and of those that these run."""
     for remark in environment.remarks:
-        tell(remark.render(lang))
+        print_notice(remark.render(lang))
     with _progress() as advance:
         inspected = inspect(environment, modules, setting.target, cache=Cache(), progress=advance)
     return tuple(inspected.values())
@@ -55,15 +55,15 @@ def imported(setting: RunSettings, analysis: Analysis, paths: Container[str] | N
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int], None] | None]:
     """Show which package is looked into, on a terminal and when it takes long enough to be read."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         yield None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     begun, shown, done = monotonic(), 0.0, 0
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
+    bar = Progress(*columns, console=Console(file=unescaped(sys.stderr)), transient=True, auto_refresh=False)
     task = bar.add_task(say("reading packages").render(), total=None)
 
     def advance(package: str, waiting: int) -> None:
@@ -74,7 +74,7 @@ def _progress() -> Iterator[Callable[[str, int], None] | None]:
         bar.start()
         if monotonic() - shown > _REFRESH:
             shown = monotonic()
-            bar.update(task, completed=done, total=done + waiting, description=package)
+            bar.update(task, completed=done, total=done + waiting, description=visible(package))
             bar.refresh()
 
     try:

@@ -15,6 +15,7 @@ from torchferry.cli.writing import creatable, file_option, writable, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, language, say, say_plural
+from torchferry.core.terminal import print_data, print_notice, print_text
 from torchferry.kernels.gates.result import LEVELS, FileGate, GateRequest, GateState, state_text
 from torchferry.kernels.listing import FORMATS, render, review_lines, summary, table
 from torchferry.kernels.output import PortOutput, differences
@@ -166,8 +167,8 @@ def command(
     if diff:
         from torchferry.migration.patch import patch
 
-        sys.stdout.buffer.write(patch(writes))
-        _say(summary(ported).render(lang))
+        print_data(patch(writes))
+        print_notice(summary(ported).render(lang))
         sys.exit(exitcodes.FINDINGS if writes else exitcodes.CLEAN)
     written = "" if check else _written(planned.write(), lang)
     from torchferry.kernels.next_commands import next_commands
@@ -188,8 +189,8 @@ def _with_gates(ported: PortedTree, request: GateRequest, lang: str) -> PortedTr
     from torchferry.kernels.gates.running import run_gates
 
     def each(level: str, file: FileGate) -> None:
-        problems = "".join(f"\n    {problem.render(lang)}" for problem in file.problems)
-        _say(f"{level}: {file.path}: {state_text(file.state).render(lang)} ({file.seconds:.1f} s){problems}")
+        problems = (f"    {problem.render(lang)}" for problem in file.problems)
+        print_notice(f"{level}: {file.path}: {state_text(file.state).render(lang)} ({file.seconds:.1f} s)", *problems)
 
     gates = run_gates(ported, request, each=each)
     wrong = [file for file in gates[0].files if file.state is GateState.FAILED]
@@ -242,19 +243,15 @@ def _print(
 ) -> None:
     if form != "text" or file is not None:
         write(render(ported, form, lang), file)
-        _say(written)
+        if written:
+            print_notice(*written.split("\n"))
         return
     listed = review_lines(ported.items, lang) if verbose else ()
     lines = [summary(ported).render(lang), *listed, "", *table(ported, lang, following)]
     if written:
-        lines += ["", written]
-    click.echo("\n".join(lines))
+        lines += ["", *written.split("\n")]
+    print_text(*lines)
 
 
-def _review(ported: PortedTree, form: str, lang: str) -> str:
-    return "\n".join(review_lines(ported.items, lang)) if form == "text" else render(ported, form, lang)
-
-
-def _say(text: str) -> None:
-    if text:
-        click.echo(text, err=True)
+def _review(ported: PortedTree, form: str, lang: str) -> str | Iterable[str]:
+    return review_lines(ported.items, lang) if form == "text" else render(ported, form, lang)

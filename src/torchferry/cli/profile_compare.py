@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -10,7 +11,9 @@ import click
 from torchferry.cli.profile_options import format_option, lang_option, open_shown, top_option
 from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import print_notice
 from torchferry.profiling import report
 from torchferry.profiling.causes import causes
 from torchferry.profiling.comparison import compare
@@ -60,15 +63,16 @@ def command(
     )
     if comparison.obstacles and not force:
         for obstacle in comparison.obstacles:
-            click.echo(say("not comparable: {reason}", reason=obstacle).render(lang), err=True)
-        click.echo(say("run both with the same work, or compare all the same with --force").render(lang), err=True)
+            print_notice(say("not comparable: {reason}", reason=obstacle).render(lang))
+        print_notice(say("run both with the same work, or compare all the same with --force").render(lang))
         sys.exit(exitcodes.FINDINGS)
+    text: str | Iterable[str]
     if output_format == "json":
-        text = report.json_text(report.comparison_document(comparison, causes(comparison)))
+        text = json_text(report.comparison_document(comparison, causes(comparison)))
     elif output_format == "csv":
         text = report.comparison_csv(comparison)
     elif output_format == "html":
         text = comparison_page(comparison, lang)
     else:
-        text = "\n".join(report.compare_lines(comparison, top, lang, causes(comparison)))
+        text = report.compare_lines(comparison, top, lang, causes(comparison))
     write(text, output_file)

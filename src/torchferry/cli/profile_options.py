@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from torchferry.core.messages import say
+from torchferry.core.terminal import is_terminal, unescaped, visible
 from torchferry.profiling.comparison import ProfiledRun, open_run
 from torchferry.profiling.report import TOP
 
@@ -28,11 +29,12 @@ lang_option = click.option("--lang", type=click.Choice(["en", "zh"]), default=No
 def open_shown(path: Path) -> ProfiledRun:
     """Return the run at a path, with a bar on the terminal while a large trace is read."""
     size = path.stat().st_size if path.is_file() else 0
-    if size < _LARGE or not sys.stderr.isatty():
+    if size < _LARGE or not is_terminal(sys.stderr):
         return open_run(path)
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(say("reading {path}", path=path.name).render(), total=size)
+    with Progress(console=Console(file=unescaped(sys.stderr)), transient=True) as bar:
+        task = bar.add_task(escape(visible(say("reading {path}", path=path.name).render())), total=size)
         return open_run(path, lambda at: bar.update(task, completed=at))

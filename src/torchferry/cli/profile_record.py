@@ -11,6 +11,7 @@ from torchferry.cli.completion import target_option
 from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import print_notice, print_text
 from torchferry.profiling.recording import RecordingOptions, record
 from torchferry.rehearsal.config import prepare
 from torchferry.rehearsal.driver.plugin import UNSAID
@@ -79,9 +80,9 @@ def command(
         rehearsal = prepare(target, card, 0, None, (), plugin)
     recording = record(list(command), options, out, rehearsal)
     for note in recording.notes:
-        click.echo(f"torchferry: {note.render(lang)}", err=True)
+        print_notice(f"torchferry: {note.render(lang)}")
     for trace in recording.traces:
-        click.echo(str(trace))
+        print_text(str(trace))
     if recording.traces:
-        click.echo(say("torchferry: `torchferry profile show {folder}` shows them", folder=out).render(lang), err=True)
+        print_notice(say("torchferry: `torchferry profile show {folder}` shows them", folder=out).render(lang))
     sys.exit(recording.code or (exitcodes.CLEAN if recording.traces else exitcodes.ERROR))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from torchferry.cli.profile_options import format_option, lang_option, open_shown, top_option
 from torchferry.cli.writing import file_option, writable, write
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import language
 from torchferry.profiling import flame, report
 from torchferry.profiling.page import summary_page
@@ -50,12 +52,13 @@ def command(
     run = open_shown(trace)
     if flame_file is not None:
         write(flame.draw(run.first, lang), flame_file)
+    text: str | Iterable[str]
     if output_format == "json":
-        text = report.json_text(report.summary_document(run))
+        text = json_text(report.summary_document(run))
     elif output_format == "csv":
         text = report.summary_csv(run, by)
     elif output_format == "html":
         text = summary_page(run, lang)
     else:
-        text = "\n".join(report.show_lines(run, by, top, lang))
+        text = report.show_lines(run, by, top, lang)
     write(text, output_file)

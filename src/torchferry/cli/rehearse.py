@@ -17,6 +17,7 @@ from torchferry.core import exitcodes
 from torchferry.core.config import load
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import print_notice
 from torchferry.rehearsal.aggregate import collect
 from torchferry.rehearsal.config import prepare, verdicts
 from torchferry.rehearsal.driver.plugin import UNSAID, not_taken
@@ -90,21 +91,22 @@ def command(
             say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
         )
     rehearsal = prepare(wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card, fallback=fallback)
-    click.echo(f"torchferry: {opening(rehearsal).render(lang)}", err=True)
+    print_notice(f"torchferry: {opening(rehearsal).render(lang)}")
     backend = rehearsal.resolved().backend
     for name in load_operators(backend).fallback_ignored:
         if name in os.environ:
             unread = say("{name} is set, and nothing is known to read it; --fallback names operators", name=name)
-            click.echo(f"torchferry: {unread.render(lang)}", err=True)
+            print_notice(f"torchferry: {unread.render(lang)}")
     hint = not_taken(rehearsal.resolved().backend, plugin, wanted.partition("@")[2])
     if hint is not None:
-        click.echo(f"torchferry: {hint.render(lang)}", err=True)
+        print_notice(f"torchferry: {hint.render(lang)}")
     with tempfile.TemporaryDirectory(prefix="torchferry-rehearsal-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         code = run(list(command), rehearsal, folder)
         aggregate = collect(folder)
         found_by = verdicts(folder)
-    click.echo("torchferry: " + "\n".join(lines(rehearsal, aggregate, lang, code, found_by)), err=True)
+    first, *others = lines(rehearsal, aggregate, lang, code, found_by)
+    print_notice(f"torchferry: {first}", *others)
     if summary_file is not None:
         write(document(rehearsal, aggregate, code, list(command), found_by), summary_file)
     nothing = not aggregate.on_device or not aggregate.used

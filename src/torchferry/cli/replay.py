@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,9 @@ import click
 
 from torchferry.core import exitcodes, supported_torch
 from torchferry.core.errors import TorchferryError
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import print_data, print_text
 
 if TYPE_CHECKING:
     import torch
@@ -76,15 +77,10 @@ def command(
         failure = f"{type(error).__name__}: {error}"
     if issue:
         machine = environment.environment(str(place))
-        click.echo(
-            as_issue(call, directory, judgements, machine, str(place), "" if nan else standard, failure), nl=False
-        )
+        issue_text = as_issue(call, directory, judgements, machine, str(place), "" if nan else standard, failure)
+        print_text(*issue_text.split("\n"), end="")
     elif output_format == "json":
-        click.echo(
-            json.dumps(
-                {"standard": standard, **_document(call, place, judgements, failure)}, indent=2, ensure_ascii=False
-            )
-        )
+        print_data(json_text({"standard": standard, **_document(call, place, judgements, failure)}, indent=2))
     else:
         _tell(call, place, judgements, failure, lang)
     statuses = {judgement.status for judgement in judgements}
@@ -115,16 +111,16 @@ def _document(call: Call, place: torch.device, judgements: list[ReplayVerdict], 
 def _tell(call: Call, place: torch.device, judgements: list[ReplayVerdict], failure: str, lang: str) -> None:
     from torchferry.numerics.callfile.reproduction import arguments
 
-    click.echo(
+    print_text(
         say("{operator} on {device}", operator=f"{call.name}.{call.overload}".rstrip("."), device=place).render(lang)
     )
     for line in arguments(call):
-        click.echo(f"  {line}")
+        print_text(f"  {line}")
     where = call.document.get("where")
     if isinstance(where, dict) and where.get("phase"):
         met = say("found in {module} ({phase})", module=where.get("module") or "-", phase=where["phase"])
-        click.echo(f"  {met.render(lang)}")
+        print_text(f"  {met.render(lang)}")
     if failure:
-        click.echo(say("it raised {error}", error=failure).render(lang))
+        print_text(say("it raised {error}", error=failure).render(lang))
     for judgement in judgements:
-        click.echo(f"{judgement.status}: {judgement.what.render(lang)}: {judgement.why.render(lang)}")
+        print_text(f"{judgement.status}: {judgement.what.render(lang)}: {judgement.why.render(lang)}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import print_data, print_text
 from torchferry.report.families import TITLES
 from torchferry.report.pages import Page, page
 from torchferry.rules.registry import rules, unknown_rule
@@ -31,15 +31,15 @@ def command(code: str | None, output_format: str, lang: str | None) -> None:
     whole = any(rule_page.code == wanted for rule_page in pages)
     if output_format == "json":
         objects = [_object(rule_page, lang) for rule_page in pages]
-        click.echo(json.dumps(objects[0] if whole else objects, ensure_ascii=False, indent=1))
+        print_data(json_text(objects[0] if whole else objects))
     elif whole:
         rule_page = pages[0]
-        click.echo(f"{rule_page.code} {rule_page.name}\n\n{rule_page.title}\n\n{rule_page.body}")
-        click.echo(f"\n{say('Why is this bad?').render(lang)}\n\n{rule_page.why}")
-        click.echo(f"\n# torchferry: ignore[{rule_page.code}] reason")
+        print_text(f"{rule_page.code} {rule_page.name}", "", rule_page.title, "", *rule_page.body.split("\n"))
+        print_text("", say("Why is this bad?").render(lang), "", *rule_page.why.split("\n"))
+        print_text("", f"# torchferry: ignore[{rule_page.code}] reason")
     else:
         for rule_page in pages:
-            click.echo(f"{rule_page.code}  {rule_page.name:<28}  {rule_page.title}")
+            print_text(f"{rule_page.code}  {rule_page.name:<28}  {rule_page.title}")
 
 
 def _object(rule_page: Page, lang: str) -> dict[str, object]:

@@ -13,18 +13,18 @@ from torchferry.cli.choices import Choices
 from torchferry.cli.judging import verdicts, whole, within_project
 from torchferry.cli.native import with_survey
 from torchferry.cli.options import output_options, rehearse_seconds_option, selection_options
-from torchferry.cli.output import progress, tell, write_report
+from torchferry.cli.output import progress, write_report
 from torchferry.cli.settings import settings_lines, settle
 from torchferry.cli.writing import writable, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
+from torchferry.core.terminal import print_notice, print_text
 from torchferry.installed.model import Inspected
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
 from torchferry.programs.noting import JUDGED_AFTERWARDS
 from torchferry.report.model import ProjectVerdict, report_of
-from torchferry.report.text_format import printable
 from torchferry.rules.analysis import analyse
 
 
@@ -93,7 +93,7 @@ def command(
     setting = settle(choices, rewrite=output_format == "html")
     for folder in dict.fromkeys((setting.root, choices.named_folder)):
         for text in _interrupted(folder):
-            tell(text.render(lang))
+            print_notice(text.render(lang))
     selection = setting.request.selection
     every = not (selection.select or selection.ignore)  # else the account would count what was not looked for
     request = setting.request._replace(account=every or list_mentions or verbose, afterwards=JUDGED_AFTERWARDS)
@@ -136,9 +136,9 @@ def command(
     elif output_format == "text" and output_file is None:
         if verbose:
             for line in settings_lines(setting.config, choices):
-                click.echo(line)
+                print_text(line)
         if quiet:
-            click.echo(report.verdict_message.render(lang))
+            print_text(report.verdict_message.render(lang))
         else:
             write_report(report, output_format, lang, None, verbose)
     else:
@@ -146,7 +146,7 @@ def command(
     if (list_mentions or verbose) and not plan:
         for word in report.mentions:
             reason = say(word.kind.value).render(lang)
-            click.echo(f"{printable(str(word.location))} {printable(word.word)}  [{reason}]")
+            print_text(f"{word.location!s} {word.word}  [{reason}]")
     if report.failures:
         sys.exit(exitcodes.ERROR)
     is_wrong = any(item.settled is not None and item.settled.fault is not None for item in judged.programs)

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from torchferry.cli.choices import Choices
 from torchferry.cli.judging import Verdicts
-from torchferry.cli.output import tell
 from torchferry.cli.settings import RunSettings
 from torchferry.core import supported_torch
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.core.terminal import print_notice
 from torchferry.migration.copy import write_copy
 from torchferry.migration.plan import plan
 from torchferry.migration.transaction import Write
@@ -118,7 +118,7 @@ def judged_by_runs(
         for item, number in zip(asked, numbers, strict=True):
             seconds = f"{runs.seconds:g}"
             note = say("rehearsing `{command}`, time limit {seconds} s", command=item.text, seconds=seconds)
-            tell(f"torchferry: {note.render(choices.lang)}")
+            print_notice(f"torchferry: {note.render(choices.lang)}")
             judged = programs[number]
             if judged.program.starts[0].command != item.text:  # another command of the same program
                 others = static(_starts([item])).programs

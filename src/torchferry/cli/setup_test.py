@@ -13,6 +13,7 @@ from torchferry.cli.writing import file_option
 from torchferry.core.config import load
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
+from torchferry.core.terminal import print_data, print_text
 
 
 @click.command("setup-test")
@@ -38,10 +39,10 @@ def command(folder: Path, target: str, output_file: Path | None, force: bool, la
     chosen = Target.named(name)
     text = setup_test_text(folder, project_name(folder), chosen, config.exclude, lang)
     if output_file is None:
-        click.echo(text, nl=False)
+        print_data(text)
         return
     from torchferry.device.install_file import install_file
 
     written = install_file(output_file.parent, output_file.name, text, force=force)
     message = say("{path} is written", path=output_file) if written else say("{path} is up to date", path=output_file)
-    click.echo(message.render(lang))
+    print_text(message.render(lang))

@@ -10,6 +10,7 @@ import click
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import language, say, say_plural
 from torchferry.core.staging import clear, is_left_over, left_over
+from torchferry.core.terminal import print_notice, print_text
 from torchferry.core.write_fence import WriteFence, named, require_in_roots
 from torchferry.migration.journal import FOLDER
 from torchferry.migration.transaction import exclusive, refuse_unknown, undo
@@ -56,7 +57,7 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
         _tell_root(plan, path, lang)
     with exclusive(plan.root, trust_journal, fence) as tree:
         for journal in tree.recovered:
-            click.echo(say("undid the interrupted migration to {target}", target=journal.target).render(lang))
+            print_text(say("undid the interrupted migration to {target}", target=journal.target).render(lang))
         finished = [] if tree.recovered and not everything else tree.journals()
         chosen = choose(finished, tree.real, plan.asked, everything)
         if not chosen and not tree.recovered:  # another process took it back meanwhile
@@ -64,7 +65,7 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
         refuse_unknown(tree, chosen, trust_journal)  # before the first of them is taken back
         for journal in reversed(chosen):
             undo(tree, journal, trust_journal)
-            click.echo(
+            print_text(
                 say_plural(
                     "undid the migration to {target} of {created}: {count} file restored",
                     "undid the migration to {target} of {created}: {count} files restored",
@@ -91,7 +92,7 @@ def _clear_left_over(path: Path, lang: str) -> bool:
             told = say("restored {out}, which a killed run had moved away", out=left.output)
         else:
             told = say("removed {path}, which a killed run left there", path=left.path)
-        click.echo(told.render(lang))
+        print_text(told.render(lang))
     for left in beside:
         if left.output != place and is_left_over(left.path):
             told = say(
@@ -99,13 +100,13 @@ def _clear_left_over(path: Path, lang: str) -> bool:
                 path=left.path,
                 out=left.output,
             )
-            click.echo(told.render(lang), err=True)
+            print_notice(told.render(lang))
     return removed
 
 
 def _tell_root(plan: UndoPlan, path: Path, lang: str) -> None:
     """Say, before anything is restored, that the migration is that of a folder above, and what else it changed."""
-    click.echo(say("the migration is recorded in {root}, above {path}", root=plan.root, path=path).render(lang))
+    print_text(say("the migration is recorded in {root}, above {path}", root=plan.root, path=path).render(lang))
     outside = plan.outside
     if outside:
         text = say_plural(
@@ -115,4 +116,4 @@ def _tell_root(plan: UndoPlan, path: Path, lang: str) -> None:
             path=path,
             names=named(outside),
         )
-        click.echo(text.render(lang))
+        print_text(text.render(lang))

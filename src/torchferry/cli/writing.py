@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
@@ -10,6 +10,7 @@ import click
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import require_creatable, require_writable, write_whole
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_data, print_text, visible_text
 
 
 def writable(ctx: click.Context, parameter: click.Parameter, file: Path | None) -> Path | None:
@@ -40,15 +41,20 @@ file_option = click.option(
 )
 
 
-def write(text: str, file: Path | None) -> None:
+def write(result: str | Iterable[str], file: Path | None) -> None:
     """Write a result to a file, or to standard output; where it cannot be written whole, an old file is as it was.
+
+    A text is data, which is written as it is; lines are for people, and are escaped.
 
     Raises:
         TorchferryError: the file cannot be written.
     """
-    text = text.rstrip("\n") + "\n"
+    if file is None and not isinstance(result, str):
+        print_text(*result)
+        return
+    text = (result if isinstance(result, str) else visible_text(result)).rstrip("\n") + "\n"
     if file is None:
-        click.echo(text, nl=False)
+        print_data(text)
         return
     write_data(text.encode("utf-8", "surrogateescape"), file)
 

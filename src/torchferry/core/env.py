@@ -17,6 +17,7 @@ VARIABLES = {
     "TORCHFERRY_SHIM_TARGET": "target of the redirect, or `auto` (default)",
     "PREFERRED_DEVICE": "device for DeviceManager, such as `cuda:1` or `cpu`; default: the first one available",
     "PREFERRED_DEVICE_FALLBACK": "without it: `warn`, `error`, `allow` or `cpu`; see DeviceManager(fallback=)",
+    "TORCHFERRY_TRACEBACK": "1, true, yes or on: an internal error shows its whole traceback",
     "NO_COLOR": "when set, no colour is printed (https://no-color.org)",
 }
 """Name and meaning; printed by `torchferry --help`."""
@@ -59,6 +60,14 @@ def _wrong_value(variable: str, value: str, *allowed: str) -> Exception:
         say("`{variable}={value}` is not a valid value", variable=variable, value=value[:80]),
         say("allowed: {values}; or unset it", values=", ".join(allowed)),
     )
+
+
+TRACEBACK = "TORCHFERRY_TRACEBACK"
+
+
+def shows_traceback() -> bool:
+    """Return whether `TORCHFERRY_TRACEBACK` asks for the traceback of an internal error; any other value is no."""
+    return os.environ.get(TRACEBACK, "").strip().lower() in _YES
 
 
 SHIM = "TORCHFERRY_SHIM"

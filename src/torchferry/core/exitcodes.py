@@ -9,5 +9,11 @@ FINDINGS = 1
 ERROR = 2
 """The command was used wrongly, or it could not do its work."""
 
+INTERNAL = 125
+"""An internal error of a command that passes on the exit code of a program, which may be 2 itself.
+
+`env`, `timeout` and `docker run` use the same number for that.
+"""
+
 INTERRUPTED = 130
 """The user pressed Ctrl-C (128 + SIGINT, as shells report it)."""

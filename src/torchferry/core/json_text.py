@@ -1,4 +1,4 @@
-"""JSON text: written as valid UTF-8 whatever the names of files are, and read so that every fault is one error.
+"""JSON text: written so that it is valid UTF-8 and shows what it holds, and read so that every fault is one error.
 
 What others wrote is read by `parsed_json` alone. Python's own reader lets through what ends a program later: numbers
 of any size, halves of characters, and text that is nested until the stack is full.
@@ -12,8 +12,7 @@ from math import isfinite
 from typing import Any
 
 from torchferry.core.lazy_regex import lazy_regex
-
-_SURROGATES = lazy_regex("[\ud800-\udfff]")
+from torchferry.core.terminal import visible
 
 _HALF_CHARACTER = lazy_regex("[\ud800-\udc7f\udd00-\udfff]")
 """Halves of characters that are no byte of a file name: Python keeps such a byte as one of U+DC80 to U+DCFF."""
@@ -30,14 +29,23 @@ class JSONError(ValueError):
     """The text is not JSON, or holds what no document has; the message says what, and where it can be said."""
 
 
-def json_text(document: dict[str, Any]) -> str:
-    """Return an object as JSON text that is valid UTF-8: bytes of a file name that are none are escaped."""
-    return as_utf8(json.dumps(document, ensure_ascii=False, indent=1) + "\n")
+def json_text(document: Any, indent: int | None = 1, *, allow_nan: bool = True) -> str:
+    """Return a value as JSON text with a line end behind it, as `visible_json` returns it."""
+    return visible_json(json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=allow_nan)) + "\n"
 
 
-def as_utf8(text: str) -> str:
-    """Return JSON text with the bytes of file names that are no UTF-8 escaped."""
-    return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+def visible_json(text: str) -> str:
+    """Return JSON text in which all that is not drawn as itself is escaped, and with it the bytes that are no UTF-8.
+
+    Outside of its strings JSON has none of that but line ends, so the value is the same.
+    """
+    if text.isascii() and text.replace("\n", "").isprintable():
+        return text
+    return "\n".join(line if visible(line) == line else "".join(map(_escaped, line)) for line in text.split("\n"))
+
+
+def _escaped(character: str) -> str:
+    return character if visible(character) == character else json.dumps(character)[1:-1]
 
 
 def parsed_json(

@@ -8,7 +8,6 @@ one archive in it, packed the same way each time, so that one hash stands for it
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import tarfile
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from typing import Any
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST_SETTINGS, open_regular, read_text
-from torchferry.core.json_text import parsed_json
+from torchferry.core.json_text import json_text, parsed_json
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 
@@ -172,7 +171,7 @@ def write_bundle(folder: Path, target: str, sources: Mapping[str, Path], values:
         if wheels := sorted((folder / CONTROLLER_FOLDER).glob("*.whl")):
             document["controller"] = {wheel.name: sha256_of(wheel) for wheel in wheels}
         manifest = folder / f"{MANIFEST}.new"
-        manifest.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        manifest.write_text(json_text(document, indent=2), encoding="utf-8")
         manifest.replace(folder / MANIFEST)
     except OSError as error:
         raise TorchferryError(

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from torchferry.core.messages import say
+from torchferry.core.terminal import is_terminal, unescaped, visible
 from torchferry.deploy.plan import DeployPlan
 from torchferry.deploy.playing import HostOutcome, StepOutcome
 from torchferry.deploy.report import status_text, table_lines
@@ -37,11 +38,11 @@ class DeployProgress:
         self._live: Live | None = None
 
     def __enter__(self) -> DeployProgress:
-        if sys.stderr.isatty():
+        if is_terminal(sys.stderr):
             from rich.console import Console  # imported late: only a terminal needs it
             from rich.live import Live
 
-            self._live = Live(console=Console(stderr=True, highlight=False), refresh_per_second=4)
+            self._live = Live(console=Console(file=unescaped(sys.stderr), highlight=False), refresh_per_second=4)
             self._live.start()
         return self
 
@@ -71,7 +72,7 @@ class DeployProgress:
         if left is not None:
             more = say("about {seconds} s left, as in earlier runs", seconds=round(left)).render(self._lang)
             passed = f"{passed}; {more}"
-        return Text("\n".join([*lines, passed]))
+        return Text("\n".join(map(visible, [*lines, passed])))
 
     def seconds_left(self) -> float | None:
         """Return how long the slowest host still needs; None where an earlier run tells nothing of a step."""

@@ -67,7 +67,7 @@ def write_record(path: Path, record: RunRecord) -> None:
         with path.open("ab+", buffering=0) as file:  # in one piece: another run may write its own at the same time
             file.seek(max(0, file.tell() - 1))
             cut_off = file.read(1) not in (b"", b"\n")  # a row that did not fit on the disk takes no other with it
-            line = f"{chr(10) * cut_off}{json.dumps(row, ensure_ascii=False)}\n".encode()
+            line = f"{chr(10) * cut_off}{json.dumps(row)}\n".encode()
             if file.write(line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
@@ -118,7 +118,7 @@ class EventLog:
     def _write(self, **row: object) -> None:
         if self._file < 0 or self._problem is not None:
             return
-        line = json.dumps({"schema": SCHEMA, "time": round(now(), 3), **row}, ensure_ascii=False).encode()
+        line = json.dumps({"schema": SCHEMA, "time": round(now(), 3), **row}).encode()
         try:
             if os.write(self._file, line + b"\n") <= len(line):
                 self._problem = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -7,6 +7,7 @@ from typing import Any
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.core.terminal import visible
 
 
 class Unsafe(str):
@@ -41,11 +42,4 @@ def _quoted(text: str) -> str:
             say("`{text}` is not UTF-8, and cannot be written into YAML", text=shown[:80]),
             say("name the file, host or argument in UTF-8"),
         ) from None
-    return "".join(
-        letter if letter.isprintable() else _escaped(letter) for letter in json.dumps(text, ensure_ascii=False)
-    )
-
-
-def _escaped(letter: str) -> str:
-    number = ord(letter)
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+    return visible(json.dumps(text, ensure_ascii=False))  # YAML has the same escapes

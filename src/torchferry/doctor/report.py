@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
@@ -10,7 +9,9 @@ from itertools import groupby
 from typing import Any
 
 from torchferry import __version__
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import Bilingual, Message, say, say_in, say_plural
+from torchferry.core.terminal import visible
 from torchferry.doctor.check import SIDES
 from torchferry.doctor.engine import Diagnosis
 from torchferry.doctor.grouping import CauseGroup, grouped
@@ -49,9 +50,7 @@ _ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
 
 def shown(text: str) -> str:
     """Return text that may stand on a terminal: secrets hidden, control characters escaped."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in masked(text)
-    )
+    return visible(masked(text))
 
 
 def text_lines(diagnosis: Diagnosis, lang: str, paint: Paint, detail: Detail) -> Iterator[str]:
@@ -202,7 +201,7 @@ def document(diagnosis: Diagnosis, lang: str) -> dict[str, Any]:
 
 def render_json(diagnosis: Diagnosis, lang: str) -> str:
     """Return the diagnosis as JSON."""
-    return json.dumps(document(diagnosis, lang), ensure_ascii=False, indent=2)
+    return json_text(document(diagnosis, lang), indent=2)
 
 
 def issue_lines(diagnosis: Diagnosis, lang: str) -> Iterator[str]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 
 from torchferry import __version__
 from torchferry.backends.handover_forms import ZooRule
-from torchferry.core.json_text import as_utf8
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import say, say_plural, translatable
 from torchferry.core.record import NamedTuple
+from torchferry.core.terminal import visible
 from torchferry.handover.checks import CHECKS, BrokenRule
 from torchferry.handover.handed_over import HandedOver
 
@@ -103,7 +103,7 @@ def check_lines(checked: CheckedHandover, lang: str, verbose: bool = False) -> I
     place = checked.folder or "."
     yield say(
         "{folder} by {form}: {kept}, {broken}, {person}",
-        folder=_shown(place),
+        folder=visible(place),
         form=checked.form,
         kept=say_plural("{count} rule kept", "{count} rules kept", count=counts[RuleState.KEPT]),
         broken=say_plural("{count} broken", "{count} broken", count=counts[RuleState.BROKEN]),
@@ -128,19 +128,14 @@ def _rule_lines(judged: JudgedRule, lang: str, verbose: bool) -> Iterator[str]:
     rule = judged.rule
     yield f"  {rule.code}  {rule.text.render(lang)}"
     for broken in judged.places[:_MOST_PLACES]:
-        where = f"{_shown(broken.path)}:{broken.line}" if broken.line else _shown(broken.path)
-        yield f"      {where + ': ' if where else ''}{_shown(broken.message.render(lang))}"
+        where = f"{visible(broken.path)}:{broken.line}" if broken.line else visible(broken.path)
+        yield f"      {where + ': ' if where else ''}{visible(broken.message.render(lang))}"
     if len(judged.places) > _MOST_PLACES:
         yield f"      {say('... and {count} more', count=len(judged.places) - _MOST_PLACES).render(lang)}"
     if judged.places and rule.remedy.render(lang):
         yield f"      {say('to do: {remedy}', remedy=rule.remedy).render(lang)}"
     if verbose:
         yield f"      {say('source: {source}', source=rule.source).render(lang)}"
-
-
-def _shown(text: str) -> str:
-    """Return a text of a tree that is not trusted without what a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def check_json(checked: CheckedHandover, lang: str) -> str:
@@ -169,7 +164,7 @@ def check_json(checked: CheckedHandover, lang: str) -> str:
         ],
         "counts": {state.value: sum(judged.state is state for judged in checked.rules) for state in RuleState},
     }
-    return as_utf8(json.dumps(document, ensure_ascii=False, indent=1))
+    return json_text(document)
 
 
 def codes(rules: Iterable[JudgedRule]) -> list[str]:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from torchferry import __version__
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import Message, display_width, say, say_plural
+from torchferry.core.terminal import visible
 from torchferry.kernels.gates.result import GateResult, GateState, does_not_prove, proves, state_text
 from torchferry.kernels.ported_tree import PortedTree
 from torchferry.kernels.review import ReviewItem, ReviewKind, kinds
@@ -35,9 +36,9 @@ def review_lines(items: Iterable[ReviewItem], lang: str) -> Iterator[str]:
         yield f"{kind.name} ({len(of_kind)}): {kind.why.render(lang)}"
         yield "  -> " + kind.action.render(lang)
         for item in of_kind:
-            yield f"  {_visible(_place(item))}  {_visible(item.message.render(lang))}"
+            yield f"  {visible(_place(item))}  {visible(item.message.render(lang))}"
             if item.excerpt:
-                yield f"      {_visible(item.excerpt)}"
+                yield f"      {visible(item.excerpt)}"
         yield ""
 
 
@@ -62,7 +63,7 @@ def table(ported: PortedTree, lang: str, commands: Iterable[tuple[Message, str]]
         (say("to look at"), shown),
         (
             say("files that need hands"),
-            f"{len(hands)}: {_visible(', '.join(hands[:_MOST_FILES]))}" + (" ..." if len(hands) > _MOST_FILES else "")
+            f"{len(hands)}: {visible(', '.join(hands[:_MOST_FILES]))}" + (" ..." if len(hands) > _MOST_FILES else "")
             if hands
             else "0",
         ),
@@ -71,7 +72,7 @@ def table(ported: PortedTree, lang: str, commands: Iterable[tuple[Message, str]]
         rows.append((say("macros that the build sets"), ", ".join(sorted(ported.guards))))
     if ported.skipped:
         reasons = "; ".join(f"{path}: {reason.render(lang)}" for path, reason in ported.skipped[:_MOST_FILES])
-        rows.append((say("not read"), f"{len(ported.skipped)}: {_visible(reasons)}"))
+        rows.append((say("not read"), f"{len(ported.skipped)}: {visible(reasons)}"))
     rows += [(say("gate: {level}", level=gate.level), _gate(gate, lang)) for gate in ported.gates]
     rows += commands
     titles = [title.render(lang) for title, _ in rows]
@@ -91,7 +92,7 @@ def _gate(gate: GateResult, lang: str) -> str:
         worst = [file for file in gate.files if file.state is gate.state]
         says = "; ".join(f"{file.path}: {file.problems[0].render(lang)}" for file in worst[:_MOST_FILES])
         says += " ..." if len(worst) > _MOST_FILES else ""
-    return f"{counted}; {_visible(says)}"
+    return f"{counted}; {visible(says)}"
 
 
 def _gate_document(gate: GateResult, lang: str) -> dict[str, Any]:
@@ -170,7 +171,7 @@ def _sarif(ported: PortedTree, lang: str) -> dict[str, Any]:
                     {
                         "ruleId": item.kind,
                         "level": "error" if explained[item.kind].blocks else "warning",
-                        "message": {"text": _visible(item.message.render(lang))},
+                        "message": {"text": visible(item.message.render(lang))},
                         "locations": [
                             {
                                 "physicalLocation": {
@@ -207,12 +208,12 @@ def _html(ported: PortedTree, lang: str) -> str:
         parts.append(f"<h2{shown}>{escape(kind.name)} ({len(items)})</h2><p>{escape(kind.why.render(lang))}.</p>")
         parts.append(f"<p>{escape(kind.action.render(lang))}.</p><table>")
         parts += [
-            f"<tr><td><code>{escape(_visible(_place(item)))}</code><td>{escape(_visible(item.message.render(lang)))}"
-            f"<td><code>{escape(_visible(item.excerpt))}</code>"
+            f"<tr><td><code>{escape(visible(_place(item)))}</code><td>{escape(visible(item.message.render(lang)))}"
+            f"<td><code>{escape(visible(item.excerpt))}</code>"
             for item in items
         ]
         parts.append("</table>")
-    return web_page(_visible(title), _STYLE, ["\n".join(parts)], lang)
+    return web_page(visible(title), _STYLE, ["\n".join(parts)], lang)
 
 
 def summary(ported: PortedTree) -> Message:
@@ -231,9 +232,3 @@ def summary(ported: PortedTree) -> Message:
 
 def _place(item: ReviewItem) -> str:
     return f"{item.path}:{item.line}:{item.column}" if item.path else "--map"
-
-
-def _visible(text: str) -> str:
-    """Return a text without what a terminal would act on."""
-    flat = text.replace("\t", " ").replace("\n", " ")
-    return "".join(character if character.isprintable() else "\ufffd" for character in flat)

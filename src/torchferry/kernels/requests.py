@@ -16,6 +16,7 @@ from torchferry.core.json_text import json_text
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say, say_in
 from torchferry.core.record import NamedTuple
+from torchferry.core.terminal import visible
 from torchferry.kernels.device_code import Kernel, Launch
 from torchferry.kernels.kernel_facts import CalledFunction, KernelFacts
 from torchferry.kernels.ported_tree import PortedTree, accelerators
@@ -299,4 +300,4 @@ def _words(name: str) -> frozenset[str]:
 
 def _cell(text: str) -> str:
     """Return a text on one line that breaks no table."""
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text).replace("|", "\\|")
+    return visible(text).replace("|", "\\|")

@@ -11,7 +11,6 @@ It is untrusted: each value is checked when it is read.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from torchferry.backends.operators import NAME
 from torchferry.backends.registrations import LISTS
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import say
 from torchferry.ops.listfile import ListFormat, read_list
 
@@ -67,7 +67,7 @@ class DumpedList:
             "source": self.source,
             "lists": {name: sorted(names) for name, names in self.lists.items()},
         }
-        return json.dumps(document, indent=1, ensure_ascii=False)
+        return json_text(document)
 
 
 def read_dump(path: Path) -> DumpedList:

@@ -5,13 +5,13 @@ The file is JSON and untrusted: its size and each of its values are checked when
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from torchferry.backends.operators import NAME
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import say
 from torchferry.ops.listfile import ListFormat, parsed_list, read_list
 
@@ -108,7 +108,7 @@ class RunNeeds:
     def to_json(self) -> str:
         """Return the run as the text of a file."""
         document = {"format": FORMAT, "version": VERSION, **asdict(self), "complete": self.is_complete}
-        return json.dumps(document, indent=1, ensure_ascii=False)
+        return json_text(document)
 
 
 def merged(parts: Iterable[Iterable[OperatorNeed]]) -> tuple[OperatorNeed, ...]:

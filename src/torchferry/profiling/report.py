@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchferry.core.messages import Message, display_width, say, say_plural, translatable
+from torchferry.core.terminal import visible
 from torchferry.ops.report import amount
 from torchferry.profiling.comparison import MatchedRow, ProfiledRun, TraceComparison, rank_rows
 from torchferry.profiling.intervals import length, union
@@ -71,7 +71,7 @@ def heads(lang: str, *titles: Message | str) -> list[str]:
 
 def printable(text: str) -> str:
     """Return a name of a trace, shortened, without characters that move the cursor."""
-    clean = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    clean = visible(text)
     return clean if len(clean) <= _WIDEST_NAME else clean[: _WIDEST_NAME - 3] + "..."
 
 
@@ -576,8 +576,3 @@ def comparison_csv(comparison: TraceComparison) -> str:
         name = " -> ".join(place_names(side).render("en") for side in (row.base_names, row.target_names))
         writer.writerow((name, row.base, row.target, row.base_calls, row.target_calls, row.difference))
     return written.getvalue()
-
-
-def json_text(document: dict[str, Any]) -> str:
-    """Return a document as JSON."""
-    return json.dumps(document, indent=1, ensure_ascii=False)

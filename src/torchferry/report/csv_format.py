@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 
+from torchferry.core.terminal import visible
 from torchferry.installed.describing import package_message, state_message
 from torchferry.programs.model import Verdict
-from torchferry.report.escape import visible
 from torchferry.report.model import Report
 from torchferry.report.programs import lines_of, unlooked_message, verdict_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.report.escape import visible
+from torchferry.core.terminal import visible
 from torchferry.report.model import Report
 from torchferry.rules.file_result import InternalFailure
 

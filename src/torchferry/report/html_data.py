@@ -6,7 +6,7 @@ from typing import Any
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say, say_plural
-from torchferry.report.escape import visible
+from torchferry.core.terminal import visible
 from torchferry.report.families import TITLES
 from torchferry.report.html_words import FOR_SCRIPT
 from torchferry.report.model import FileDiff, Report

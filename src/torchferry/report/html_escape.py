@@ -6,7 +6,7 @@ import json
 import re
 from html import escape
 
-from torchferry.report.escape import visible
+from torchferry.core.terminal import visible
 
 _CODE = re.compile(r"`([^`]+)`")
 _IN_MARKUP = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from torchferry.core.messages import Message, say
+from torchferry.core.terminal import visible
 from torchferry.kernels.listing import by_kind, review_lines
 from torchferry.kernels.review import kinds
 from torchferry.kernels.survey import NativeSurvey, SurveyedFile, file_line
-from torchferry.report.escape import visible
 from torchferry.report.html_escape import text
 
 _MOST_FILES = 12

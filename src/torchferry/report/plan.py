@@ -16,6 +16,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
+from torchferry.core.terminal import visible
 from torchferry.programs.model import Form
 from torchferry.report.model import Report, family
 from torchferry.report.programs import verdict_of
@@ -178,21 +179,16 @@ def _tuning(path: str, target: str) -> Iterator[PlanStep]:
 
 def plan_text(report: Report, phases: list[PlanPhase], lang: str) -> str:
     """Return the plan as a list to tick off, which is Markdown."""
-    head = say("Plan for {root} on {target}", root=_plain(report.root), target=report.target_title).render(lang)
-    lines = [f"# {head}", "", _plain(report.verdict_message.render(lang))]
+    head = say("Plan for {root} on {target}", root=visible(report.root), target=report.target_title).render(lang)
+    lines = [f"# {head}", "", visible(report.verdict_message.render(lang))]
     for number, phase in enumerate(phases, 1):
         lines += ["", f"## {number}. {phase.title.render(lang)}", ""]
         for step in phase.steps:
-            lines.append(f"- [ ] {_plain(step.text.render(lang))}")
-            lines += [f"  - {_plain(detail.render(lang))}" for detail in step.details]
+            lines.append(f"- [ ] {visible(step.text.render(lang))}")
+            lines += [f"  - {visible(detail.render(lang))}" for detail in step.details]
             if step.command:
-                lines.append(f"      `{_plain(step.command)}`")
+                lines.append(f"      `{visible(step.command)}`")
     return "\n".join(lines) + "\n"
-
-
-def _plain(text: str) -> str:
-    """Return a text of a tree that is not trusted without what a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def plan_json(report: Report, phases: list[PlanPhase], lang: str) -> str:

@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.json_text import json_text
+from torchferry.core.terminal import visible
 from torchferry.installed.describing import package_message
-from torchferry.report.escape import visible
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report, family
 from torchferry.report.pages import page

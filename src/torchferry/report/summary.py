@@ -11,9 +11,10 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.importable import is_importable
 from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
+from torchferry.core.terminal import visible
 from torchferry.migration.transaction import Write
 from torchferry.report.model import ProjectVerdict, Report
-from torchferry.report.text_format import blocker_lines, by_file, failure_lines, printable
+from torchferry.report.text_format import blocker_lines, by_file, failure_lines
 
 _MOST = 40
 """Findings that are listed; the rest is counted, and `torchferry scan` lists it."""
@@ -55,7 +56,7 @@ def summary(
     if report.verdict in (ProjectVerdict.BLOCKED, ProjectVerdict.INCOMPLETE):
         yield report.verdict_message.render(lang)
     for remark in report.remarks:
-        yield printable(remark.render(lang))
+        yield visible(remark.render(lang))
     yield ""
     yield from _table(fixed, writes, target, written, lang)
     test = written.device_test
@@ -173,14 +174,14 @@ def _table(
     for title, good, text in rows:
         failed = test is not None and not test.good and (title, good, text) == rows[-1]
         mark = "✓" if good else "✗" if failed else "-"
-        yield f"  {mark} {title.render(lang):{width}}  {printable(text.render(lang))}"
+        yield f"  {mark} {title.render(lang):{width}}  {visible(text.render(lang))}"
 
 
 def _next(
     report: Report, work: list[Finding], writes: list[Write], target: Target, written: MigrationOutput, lang: str
 ) -> Iterator[str]:
     """Yield the commands that come next."""
-    place = printable(str(written.place))
+    place = visible(str(written.place))
     style = () if written.style == "native" else (f"--style {written.style}",)
     again = " ".join([f"torchferry migrate {place} --target {target}", *style, *written.options])
     if any(finding.grade is Grade.UNSAFE for finding in work) and written.way in ("in place", "nothing"):
@@ -194,13 +195,13 @@ def _next(
         proof = f"torchferry scan {place} --target {target}" if written.style == "native" else f"{again} --check"
         yield _command(proof, say("review what remains"), lang)
     if report.native is not None and report.native.command:
-        yield _command(printable(report.native.command), say("port the CUDA C++"), lang)
+        yield _command(visible(report.native.command), say("port the CUDA C++"), lang)
     programs = [path for path in report.entry_points if path.endswith(".py")]
     if written.way == "beside":  # the originals go on as they are; what was written is to be tried
         new = [[write.path for write in writes if write.path.startswith(path.removesuffix(".py"))] for path in programs]
         programs = [min(paths, key=len) for paths in new if paths]
     if written.way in ("in place", "copy", "beside") and programs:
-        program = printable(str(written.place / programs[0]))
+        program = visible(str(written.place / programs[0]))
         tried = f"torchferry rehearse --target {target.name} -- python {program}"
         yield _command(tried, say("run it on a simulated card"), lang)
     setup_test = f"test_{target.name}_setup.py"  # of a kit

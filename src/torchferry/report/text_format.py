@@ -7,6 +7,7 @@ from itertools import groupby
 
 from torchferry.core.finding import Finding, Grade, Stage
 from torchferry.core.messages import say, say_plural, translatable
+from torchferry.core.terminal import visible
 from torchferry.installed.describing import package_message, state_message
 from torchferry.report.families import TITLES
 from torchferry.report.model import Report
@@ -63,12 +64,12 @@ def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool =
     yield say_plural(
         "{root}: {count} file examined for {target}",
         "{root}: {count} files examined for {target}",
-        root=printable(report.root),
+        root=visible(report.root),
         count=report.files,
         target=report.target,
     ).render(lang)
     for remark in report.remarks:
-        yield printable(remark.render(lang))
+        yield visible(remark.render(lang))
     yield from program_lines(report, lang, paint)
     if report.findings:
         yield ""
@@ -96,13 +97,13 @@ def program_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
     yield ""
     yield paint(say("Programs:").render(lang), "path")
     shown = report.programs[:_MOST_PROGRAMS]
-    width = min(max(len(printable(judged.program.title)) for judged in shown), 40)
+    width = min(max(len(visible(judged.program.title)) for judged in shown), 40)
     for judged in shown:
-        name, words = printable(judged.program.title), printable(verdict_of(judged).render(lang))
+        name, words = visible(judged.program.title), visible(verdict_of(judged).render(lang))
         yield f"  {name:{width}}  {paint(words, VERDICT_GRADES[judged.verdict])}"
         messages = list(lines_of(judged))
         for message in messages[:_MOST_LINES]:
-            yield f"      {printable(message.render(lang))}"
+            yield f"      {visible(message.render(lang))}"
         if len(messages) > _MOST_LINES:
             yield f"      {say('... and {count} more', count=len(messages) - _MOST_LINES).render(lang)}"
     if len(report.programs) > len(shown):
@@ -117,7 +118,7 @@ def blocker_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
     yield ""
     yield paint(say("What blocks:").render(lang), "manual")
     for finding in report.blockers[:_MOST_BLOCKERS]:
-        yield f"  {printable(str(finding.location))} {finding.code} {printable(finding.message.render(lang))}"
+        yield f"  {visible(str(finding.location))} {finding.code} {visible(finding.message.render(lang))}"
     if len(report.blockers) > _MOST_BLOCKERS:
         yield say("  ... and {count} more", count=len(report.blockers) - _MOST_BLOCKERS).render(lang)
 
@@ -136,10 +137,10 @@ def package_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
     for package in telling:
         name = f"{package.package} {package.version}".rstrip()
         state = state_message(package.state).render(lang)
-        yield printable(f"  {name}: {state}; {package_message(package).render(lang)}")
+        yield visible(f"  {name}: {state}; {package_message(package).render(lang)}")
         if package.chain:
             way = " -> ".join(map(str, package.chain))
-            yield printable(f"    {say('reached by {chain}', chain=way).render(lang)}")
+            yield visible(f"    {say('reached by {chain}', chain=way).render(lang)}")
 
 
 def unlooked_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
@@ -150,7 +151,7 @@ def unlooked_lines(report: Report, lang: str, paint: Paint | None = None) -> Ite
     yield ""
     yield paint(say("Not examined:").render(lang), "path")
     for unlooked in report.unlooked[:_MOST_UNLOOKED]:
-        yield printable(f"  {unlooked_message(unlooked).render(lang)}")
+        yield visible(f"  {unlooked_message(unlooked).render(lang)}")
     if len(report.unlooked) > _MOST_UNLOOKED:
         yield f"  {say('... and {count} more', count=len(report.unlooked) - _MOST_UNLOOKED).render(lang)}"
 
@@ -161,9 +162,9 @@ def failure_lines(report: Report, lang: str) -> Iterator[str]:
         yield ""
         yield say(
             "torchferry failed on {path} because of a bug in torchferry; please report it:",
-            path=printable(failure.path),
+            path=visible(failure.path),
         ).render(lang)
-        yield from (printable(line) for line in failure.what.rstrip().split("\n"))
+        yield from (visible(line) for line in failure.what.rstrip().split("\n"))
 
 
 def mention_lines(report: Report, lang: str) -> Iterator[str]:
@@ -178,7 +179,7 @@ def by_file(findings: Iterable[Finding], lang: str, paint: Paint | None = None, 
     paint = paint or _plain
     for path, of_file in groupby(findings, key=lambda finding: finding.location.path):
         yield ""
-        yield paint(printable(path), "path")
+        yield paint(visible(path), "path")
         for finding in of_file:
             yield finding_line(finding, lang, paint)
             if verbose:
@@ -212,13 +213,6 @@ def finding_line(finding: Finding, lang: str, paint: Paint = _plain) -> str:
     place = finding.location
     cell = f"cell {place.cell}:" if place.cell else ""
     mark = say(GRADE_TITLES[finding.grade]).render(lang)
-    return f"  {cell}{place.line}:{place.column} {finding.code} {printable(finding.message.render(lang))} " + paint(
+    return f"  {cell}{place.line}:{place.column} {finding.code} {visible(finding.message.render(lang))} " + paint(
         f"[{mark}]", finding.grade.value
-    )
-
-
-def printable(text: str) -> str:
-    """Return text with control characters and undecodable bytes escaped, so that a file name cannot forge output."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in text
     )

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 from torchferry import __version__
-from torchferry.core.json_text import parsed_json
+from torchferry.core.json_text import json_text, parsed_json
 from torchferry.core.userlines import UserLine, UserLines
 
 SCHEMA = "1.0"
@@ -110,7 +110,7 @@ def collect(folder: Path, target: str, root: Path) -> tuple[str, int]:
         "files": hashes,
         "sites": sites,
     }
-    return json.dumps(document, ensure_ascii=False, indent=1) + "\n", broken_off
+    return json_text(document), broken_off
 
 
 def _counted(path: Path) -> list[CountedUse] | None:

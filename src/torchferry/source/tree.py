@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -120,6 +120,14 @@ def list_files(root: Path, exclude: tuple[str, ...] = (), only: tuple[str, ...] 
     return _Walk(root, exclude, only).run()
 
 
+class _Folder(NamedTuple):
+    """A folder to enter: where it is, its path in the project, and the patterns of `.gitignore` above it."""
+
+    place: str
+    path: str
+    patterns: list[Patterns]
+
+
 class _Walk:
     def __init__(self, root: Path, exclude: tuple[str, ...], only: tuple[str, ...]) -> None:
         self.root = os.fspath(root)
@@ -142,13 +150,13 @@ class _Walk:
             for path in self.only:
                 full = os.path.join(self.root, path)
                 if os.path.isdir(full) and path != ".":
-                    self._enter(full, path, [])
+                    self._walk(full, path)
                 elif path == ".":
-                    self._enter(self.root, "", [])
+                    self._walk(self.root, "")
                 else:
                     self._file(path)
         else:
-            self._enter(self.root, "", [])
+            self._walk(self.root, "")
         self._add_bare_headers()
         self.entries = sorted(set(self.entries))
         left_out = (
@@ -158,7 +166,19 @@ class _Walk:
         idle = tuple(pattern for pattern in self.exclude if pattern not in self.effective)
         return Listing(self.entries, self.skipped, *left_out)._replace(idle=idle)
 
-    def _enter(self, folder: str, prefix: str, patterns: list[Patterns], is_named: bool = True) -> None:
+    def _walk(self, folder: str, prefix: str) -> None:
+        """Enter a folder and those below it, in order; without recursion, since they may be nested without end."""
+        entered = [self._enter(_Folder(folder, prefix, []), is_named=True)]
+        while entered:
+            deeper = next(entered[-1], None)
+            if deeper is None:
+                entered.pop()
+            else:
+                entered.append(self._enter(deeper))
+
+    def _enter(self, place: _Folder, *, is_named: bool = False) -> Iterator[_Folder]:
+        """Take the files of a folder; yield the folders in it, each when it is to be entered."""
+        folder, prefix, patterns = place
         try:
             with os.scandir(folder) as scan:
                 items = sorted(scan, key=lambda item: item.name)
@@ -175,7 +195,8 @@ class _Walk:
             try:
                 link = item.is_symlink()
                 is_folder = item.is_dir(follow_symlinks=False)
-            except OSError:
+            except OSError as error:
+                self.skipped.append(Skipped(path, say("cannot be read: {error}", error=error.strerror)))
                 continue
             if self._excluded(path):
                 if not link:
@@ -195,7 +216,7 @@ class _Walk:
                 elif item.name in _OTHERS or os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
                     self.left_alone.append(path)
                 elif not _is_left_alone(item.name):
-                    self._enter(item.path, path, patterns, is_named=False)
+                    yield _Folder(item.path, path, patterns)
             elif item.is_file(follow_symlinks=False):
                 self._file(path)
 
@@ -235,22 +256,25 @@ class _Walk:
 
     def _hide(self, item: os.DirEntry[str], path: str, is_folder: bool, hidden: list[str]) -> None:
         """Remember the files that an entry hides, as far as they would be read: nobody else says so."""
-        if len(hidden) >= MOST_IGNORED:
-            return
-        if not is_folder:
-            if kind_of(path) is not None:
+        waiting = [(item, path, is_folder)]
+        while waiting and len(hidden) < MOST_IGNORED:
+            item, path, is_folder = waiting.pop()
+            if not is_folder:
+                if kind_of(path) is not None:
+                    hidden.append(path)
+                continue
+            if item.name in NEVER_ENTERED or os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
+                continue
+            try:
+                with os.scandir(item.path) as scan:
+                    inside = sorted(scan, key=lambda inner: inner.name, reverse=True)
+                waiting += [
+                    (inner, f"{path}/{inner.name}", inner.is_dir(follow_symlinks=False))
+                    for inner in inside
+                    if not inner.is_symlink()
+                ]
+            except OSError:
                 hidden.append(path)
-            return
-        if item.name in NEVER_ENTERED or os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
-            return
-        try:
-            with os.scandir(item.path) as scan:
-                inside = sorted(scan, key=lambda inner: inner.name)
-            for inner in inside:
-                if not inner.is_symlink():
-                    self._hide(inner, f"{path}/{inner.name}", inner.is_dir(follow_symlinks=False), hidden)
-        except OSError:
-            hidden.append(path)
 
     def _is_ignored(self, path: str, is_folder: bool, patterns: list[Patterns]) -> bool:
         if self.ignored is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry import __version__
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import Message
 from torchferry.numerics.callfile import environment
 from torchferry.numerics.callfile.judging import FAIL, ReplayVerdict
@@ -71,7 +72,7 @@ def issue(
     )
     if document.get("observed"):
         lines += ["", "<details><summary>Observed when it was met</summary>", "", "```json"]
-        lines += [json.dumps(document["observed"], indent=1, ensure_ascii=False), "```", "", "</details>"]
+        lines += [json_text(document["observed"]).rstrip(), "```", "", "</details>"]
     return "\n".join(lines) + "\n"
 
 

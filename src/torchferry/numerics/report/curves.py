@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from torchferry.backends.acceptance import Limit
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import Message, display_width, say, say_in, say_plural
 from torchferry.numerics.curves.comparison import Compared, CurveComparison
 from torchferry.numerics.curves.curve import Key, shown
@@ -227,7 +227,7 @@ def render_json(comparison: CurveComparison, lang: str) -> str:
         "notes": [note.render(lang) for note in comparison.notes],
         "metrics": [_metric_document(compared, lang) for compared in comparison.metrics],
     }
-    return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    return json_text(document, indent=2, allow_nan=False)
 
 
 def render_csv(comparison: CurveComparison) -> str:

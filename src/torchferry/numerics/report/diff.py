@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, Cause
 from torchferry.numerics.rundiff.comparison import FirstDifference, RunComparison
@@ -57,7 +57,7 @@ def document(result: RunComparison, lang: str) -> dict[str, Any]:
 
 def as_json(result: RunComparison, lang: str) -> str:
     """Return the document as text."""
-    return json.dumps(document(result, lang), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(document(result, lang), indent=2, allow_nan=False)
 
 
 def as_csv(result: RunComparison) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from torchferry.core.json_text import json_text
 from torchferry.core.messages import say, say_plural
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def as_json(generated: Generated, options: CodegenOptions) -> str:
         ],
         "notes": [note.render("en") for note in generated.notes],
     }
-    return json.dumps(document, indent=1, ensure_ascii=False)
+    return json_text(document)
 
 
 def _kinds(rows: tuple[RegistrationRow, ...]) -> dict[str, int]:
