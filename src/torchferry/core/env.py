@@ -121,11 +121,11 @@ def write_roots() -> tuple[str, ...] | None:
     value = os.environ.get(WRITE_ROOTS)
     if not value:
         return None
-    import json  # imported late: few commands are limited
+    from torchferry.core.json_text import parsed_json  # imported late: few commands are limited
 
     try:
-        folders = json.loads(value)
-    except (ValueError, RecursionError):
+        folders = parsed_json(value)
+    except ValueError:
         folders = None
     if not isinstance(folders, list) or not all(isinstance(each, str) and os.path.isabs(each) for each in folders):
         raise _wrong_value(WRITE_ROOTS, value, '["/folder", ...]')
