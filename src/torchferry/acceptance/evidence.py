@@ -28,7 +28,7 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST, open_regular, read_text
 from torchferry.core.json_text import as_utf8
 from torchferry.core.messages import say
-from torchferry.doctor.masking import masked
+from torchferry.core.secrets import masked
 from torchferry.source.git import git, is_in_repository
 
 SCHEMA = 1
