@@ -293,11 +293,11 @@ def test_data_links_and_large_files_are_left_out_and_named(tmp_path: Path) -> No
     os.mkfifo(folder / "pipe")
     with (folder / "large.txt").open("wb") as large:
         large.truncate((100 << 20) + 1)
-    (folder / ".git").mkdir()
-    (folder / ".git/config").write_text("x", encoding="utf-8")
+    (folder / ".hg").mkdir()
+    (folder / ".hg/config").write_text("x", encoding="utf-8")
     said = prepare(folder, tmp_path / "out")
     written = {path.name for path in (tmp_path / "out").rglob("*")}
-    assert written.isdisjoint({"link.py", "folder", "net.pth", "1.jpg", "pipe", "large.txt", ".git", "secret"})
+    assert written.isdisjoint({"link.py", "folder", "net.pth", "1.jpg", "pipe", "large.txt", ".hg", "secret"})
     assert "net.yaml" in written
     for name in ("link.py", "folder", "net.pth", "data/1.jpg", "pipe", "large.txt"):
         assert f"left out: {name} (" in said

@@ -16,7 +16,7 @@ from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.acceptance.units import words
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import say
-from torchferry.doctor.masking import masked
+from torchferry.core.secrets import masked
 from torchferry.migration.copy import write_copy
 from torchferry.source.git import git, is_in_repository
 from torchferry.source.tree import NEVER_ENTERED

@@ -25,7 +25,7 @@ from torchferry.core.json_text import json_text, parsed_json
 from torchferry.core.messages import say
 from torchferry.core.staging import staged_folder
 from torchferry.core.write_fence import require_in_roots
-from torchferry.doctor.masking import masked
+from torchferry.core.secrets import masked
 from torchferry.source.git import git, is_in_repository
 
 SCHEMA = 1

@@ -14,7 +14,7 @@ from torchferry.acceptance.units import words
 from torchferry.core.errors import UsageError
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.record import NamedTuple
-from torchferry.doctor.masking import masked
+from torchferry.core.secrets import masked
 from torchferry.migration.journal import readable_journals
 from torchferry.numerics.curves.reading import Wanted
 from torchferry.numerics.curves.reading import read as read_curves

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable
 
-from torchferry.doctor.masking import MASK, masked
+from torchferry.core.secrets import MASK, masked
 
 _SECRET = re.compile(r"(?i)--?[\w-]*(?:token|secret|passw|api[_-]?key|credential)[\w-]*\Z")
 _SHELL = re.compile(r"(?:[|&;<>]+|\d?[<>].*|\$\(.*|`.*)\Z", re.DOTALL)

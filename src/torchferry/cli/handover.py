@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torchferry.handover.preparing import PreparedHandover
 
 _MOST = 10
+_MOST_SECRETS = 100
 
 
 class _PathOrCommand(click.Group):
@@ -76,6 +77,12 @@ class _PathOrCommand(click.Group):
 @click.option("--own", multiple=True, metavar="PATTERN", help="Files that are wholly your own; can be repeated.")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Files or folders to leave out; can be repeated.")
 @click.option(
+    "--include",
+    multiple=True,
+    metavar="FILE",
+    help="File to hand over although it would be left out, as for a secret; is recorded; can be repeated.",
+)
+@click.option(
     "--set", "texts", multiple=True, metavar="NAME=VALUE", help="Text for a place that would be empty; can be repeated."
 )
 @click.option("--unsafe-fixes", is_flag=True, help="Insert the calls of the zoo's logger where a loss is printed.")
@@ -98,6 +105,7 @@ def prepare_command(
     original: Path | None,
     own: tuple[str, ...],
     exclude: tuple[str, ...],
+    include: tuple[str, ...],
     texts: tuple[str, ...],
     unsafe_fixes: bool,
     dockerfile: bool,
@@ -119,12 +127,13 @@ def prepare_command(
     from torchferry.handover.programs import choose_program
     from torchferry.handover.project_files import changed_files, git_source, project_files, without_secrets
     from torchferry.handover.request import HandoverRequest
+    from torchferry.handover.secret_check import require_program_without_secrets
     from torchferry.handover.writing import write_handover
 
     lang = lang or language()
     form = form_of(form_name)
     read = None if evidence is None else read_accept_evidence(evidence)
-    files = project_files(path, exclude, (out,) if evidence is None else (out, evidence))
+    files = project_files(path, exclude, (out,) if evidence is None else (out, evidence), include)
     tell_idle(files.idle, lang)
     known_url, known_commit = git_source(path)
     values = {"team": team, "dataset": dataset, "source_url": without_secrets(source_url), "source_commit": commit}
@@ -144,11 +153,13 @@ def prepare_command(
             say("judge the project there: torchferry accept -t {target}", target=chosen),
         )
     today = datetime.now(timezone.utc)
+    chosen_program = choose_program(path, files.with_flagged, program)
+    require_program_without_secrets(path, files, chosen_program)
     request = HandoverRequest(
         form=form,
         root=path,
         files=files,
-        program=choose_program(path, files, program),
+        program=chosen_program,
         model=name or path.resolve().name,
         target=Target.named(chosen) if chosen else None,
         lang=lang if form.language == "user" else form.language,
@@ -191,10 +202,15 @@ def _summary(prepared: PreparedHandover, remarks: Iterable[Message], out: Path, 
         else:
             yield say("{place}: --unsafe-fixes inserts `{code}`", place=place, code=line.code)
     yield from (say("note: {text}", text=remark) for remark in remarks)
-    for left in prepared.left_out[:_MOST]:
-        yield say("left out: {path} ({reason})", path=left.path, reason=left.reason)
-    if len(prepared.left_out) > _MOST:
-        yield say("left out: {count} more, which handover.json lists", count=len(prepared.left_out) - _MOST)
+    for each in record.insisted:
+        place = f"{each.path}:{each.line}" if each.line else each.path
+        yield say("included, since you insist: {path} ({reason})", path=place, reason=each.reason)
+    named = [left for left in prepared.left_out if left.is_secret][:_MOST_SECRETS]
+    named += [left for left in prepared.left_out if not left.is_secret][:_MOST]
+    for left in named:
+        yield say("left out: {path} ({reason})", path=left.place, reason=left.reason)
+    if len(prepared.left_out) > len(named):
+        yield say("left out: {count} more, which handover.json lists", count=len(prepared.left_out) - len(named))
     yield say("next: torchferry handover check {folder}", folder=out)
 
 

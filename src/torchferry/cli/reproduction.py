@@ -19,7 +19,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
-from torchferry.doctor.masking import MASK, masked
+from torchferry.core.secrets import MASK, masked
 from torchferry.programs.judging import reached_files
 from torchferry.report.json_format import program_object
 from torchferry.rules.analysis import Analysis

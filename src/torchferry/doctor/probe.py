@@ -10,9 +10,9 @@ from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
+from torchferry.core.secrets import masked
 from torchferry.doctor.context import INSIDE, CheckContext
 from torchferry.doctor.host import Host
-from torchferry.doctor.masking import masked
 from torchferry.doctor.result import Result, failed
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool", "complex64")

@@ -12,11 +12,11 @@ from torchferry import __version__
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import Bilingual, Message, say, say_in, say_plural
 from torchferry.core.terminal import visible
+from torchferry.core.secrets import masked
 from torchferry.doctor.check import SIDES
 from torchferry.doctor.engine import Diagnosis
 from torchferry.doctor.grouping import CauseGroup, grouped
 from torchferry.doctor.host import Host
-from torchferry.doctor.masking import masked
 from torchferry.doctor.registry import all_checks
 from torchferry.doctor.result import CheckStatus, Result
 

@@ -12,8 +12,8 @@ from torchferry.core.errors import UsageError
 from torchferry.core.files import read_text
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.secrets import masked_variables
 from torchferry.doctor.engine import Diagnosis
-from torchferry.doctor.masking import masked_variables
 from torchferry.doctor.report import SCHEMA, document
 
 KIND = "torchferry doctor snapshot"

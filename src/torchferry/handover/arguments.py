@@ -138,10 +138,18 @@ def arguments_of(program: str, project: Project) -> ProgramArguments:
     return ProgramArguments((), (), tuple(otherwise))
 
 
-def imported_paths(program: str, project: Project) -> list[str]:
-    """Return the file of a program and those that it imports from the project, the nearest first."""
+def imported_paths(program: str, project: Project, deepest: int = _DEEPEST) -> list[str]:
+    """Return the file of a program and those that it imports from the project, the nearest first.
+
+    Args:
+        program: The program.
+        project: Its project.
+        deepest: How many imports are followed, one from the other.
+    """
     level, seen = [program], {program: None}
-    for _ in range(_DEEPEST):
+    for _ in range(deepest):
+        if not level:
+            break
         following = []
         for path in level:
             loaded = project.file(path)

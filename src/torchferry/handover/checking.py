@@ -14,6 +14,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
 from torchferry.handover.checks import CHECKS, BrokenRule
 from torchferry.handover.handed_over import HandedOver
+from torchferry.handover.secret_check import INSISTED, RULE, secrets_in_folder
 
 KIND = "torchferry handover check"
 SCHEMA = 1
@@ -57,7 +58,7 @@ class CheckedHandover(NamedTuple):
         root: The folder that was checked.
         form: The form's name.
         folder: The model's folder below it.
-        rules: Every rule of the form, in its order.
+        rules: That no file holds a secret, then every rule of the form, in its order.
     """
 
     root: str
@@ -84,7 +85,11 @@ def check_handover(root: Path, form: str = "", verdict: str = "") -> CheckedHand
         TorchferryError: its record is damaged.
     """
     handed = HandedOver(root, form, verdict)
-    rules = tuple(_judged(handed, rule) for rule in handed.form.rules)
+    broken, insisted = secrets_in_folder(handed)
+    state = RuleState.BROKEN if broken else RuleState.KEPT
+    rules = (JudgedRule(RULE, state, tuple(broken)), *(_judged(handed, rule) for rule in handed.form.rules))
+    if insisted:
+        rules = (*rules, JudgedRule(INSISTED, RuleState.PERSON, tuple(insisted)))
     return CheckedHandover(str(root), handed.form.name, handed.folder, rules)
 
 

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from torchferry.backends.handover_forms import HandoverForm, ZooFile, roles
-from torchferry.core.errors import UsageError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.core.secrets import FoundSecret, secrets_of_file
 from torchferry.handover.addresses import SOURCES, PublicAddress, public_addresses
 from torchferry.handover.arguments import ProgramArguments, arguments_of, imported_paths
 from torchferry.handover.evidence import verdict_word
 from torchferry.handover.licences import decoded, has_header, has_notice, language_of_comments, with_header, with_line
 from torchferry.handover.loss_lines import LogLine, import_edit, loss_lines
 from torchferry.handover.programs import starts_processes
-from torchferry.handover.project_files import LeftOut, ProjectFile
-from torchferry.handover.record import FileOrigin, HandoverRecord, RecordedFile
+from torchferry.handover.project_files import LeftOut, ProjectFile, ProjectFiles
+from torchferry.handover.record import FileOrigin, HandoverRecord, InsistedFile, RecordedFile
 from torchferry.handover.request import HandoverFacts, HandoverRequest
 from torchferry.handover.run_scripts import start_parameters
 from torchferry.handover.templates import fill
@@ -30,6 +31,7 @@ from torchferry.migration.journal import digest
 from torchferry.source.project import Project
 from torchferry.source.text import SourceText, apply_edits
 
+_MOST_PLACES = 20
 _MODEL = re.compile(r"[A-Za-z0-9][\w.+-]*\Z")
 _README = re.compile(r"readme(?:\.(?:md|rst|txt))?\Z", re.IGNORECASE)
 
@@ -132,9 +134,49 @@ def prepare(request: HandoverRequest) -> PreparedHandover:
     record = HandoverRecord(
         form.name, model, request.domain, folder, request.program, verdict_word(request.evidence),
         tuple(RecordedFile(file.path, file.origin, digest(file.data)) for file in prepared),
-        tuple(left.path for left in request.files.left_out),
+        tuple(dict.fromkeys(left.path for left in request.files.left_out)),
+        {left.place: left.reason.render("en") for left in request.files.left_out},
     )  # fmt: skip
-    return PreparedHandover(tuple(prepared), record, tuple(remarks), request.files.left_out, log_lines)
+    places = {path: f"{folder}/{renamed.get(path, path)}" for path in contents}
+    insisted = _insisted_files(prepared, request.files, places)
+    return PreparedHandover(
+        tuple(prepared), record._replace(insisted=insisted), tuple(remarks), request.files.left_out, log_lines
+    )
+
+
+def _insisted_files(
+    prepared: Iterable[PreparedFile], files: ProjectFiles, renamed: Mapping[str, str]
+) -> tuple[InsistedFile, ...]:
+    """Return what the record says of files that are handed over although they look like secrets.
+
+    Args:
+        prepared: The files of the hand-over.
+        files: The files of the project.
+        renamed: Where each file of the project is in the hand-over.
+
+    Raises:
+        TorchferryError: a text that the hand-over writes would hold a secret that no included file has.
+    """
+    insisted = [
+        InsistedFile(renamed[each.path], each.line, each.reason.render("en"), each.is_secret) for each in files.included
+    ]
+    has_secrets = any(each.is_secret for each in insisted)
+    found = list(_in_texts(prepared))
+    if found and not has_secrets:
+        places = ", ".join(f"{path}:{secret.line} ({secret.reason})" for path, secret in found[:_MOST_PLACES])
+        raise TorchferryError(
+            say("texts of the hand-over would hold secrets, so nothing was written: {places}", places=places),
+            say("they come from --set, from the evidence or from the project's README: name other values"),
+        )
+    insisted += [InsistedFile(path, secret.line, secret.reason.render("en"), True) for path, secret in found]
+    return tuple(insisted)
+
+
+def _in_texts(files: Iterable[PreparedFile]) -> Iterator[tuple[str, FoundSecret]]:
+    for file in files:
+        if file.origin is FileOrigin.GENERATED:
+            for secret in secrets_of_file(file.path, file.data):
+                yield file.path, secret
 
 
 def _model_folder(form: HandoverForm, name: str) -> str:

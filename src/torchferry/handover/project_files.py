@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.files import read_regular
+from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.core.secrets import secret_name, secrets_of_file
 from torchferry.migration.journal import DONE, readable_journals
-from torchferry.source.git import git, is_in_repository, repository_of, shared_commit
+from torchferry.source.git import git, is_in_repository, repository_of, shared_commit, tracked_files
+from torchferry.source.gitignore import Patterns, is_ignored, parse_gitignore
 from torchferry.source.kinds import kind_of
 from torchferry.source.tree import NEVER_ENTERED, fitting_patterns, ignored_by_git, is_control_name
 
@@ -52,10 +54,26 @@ class ProjectFile(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """A file that is not handed over, and why."""
+    """A file that is not handed over, and why.
+
+    Attributes:
+        path: The file, or a folder with all that is in it.
+        reason: Why.
+        line: The line that tells, from 1; 0 where none does.
+        file: The file itself where its content is the reason: what the program needs must not be missing in silence.
+        is_secret: Whether the reason is a secret.
+    """
 
     path: str
     reason: Message
+    line: int = 0
+    file: ProjectFile | None = None
+    is_secret: bool = False
+
+    @property
+    def place(self) -> str:
+        """The file, and the line that tells."""
+        return f"{self.path}:{self.line}" if self.line else self.path
 
 
 class ProjectFiles(NamedTuple):
@@ -63,12 +81,14 @@ class ProjectFiles(NamedTuple):
 
     Attributes:
         files: Those that are handed over, in order.
-        left_out: Those that are not.
+        left_out: Those that are not, those with secrets first.
+        included: Those that are, although they would be left out: the user insists. One entry for each reason.
         idle: The patterns of the user that left nothing out.
     """
 
     files: tuple[ProjectFile, ...]
     left_out: tuple[LeftOut, ...]
+    included: tuple[LeftOut, ...] = ()
     idle: tuple[str, ...] = ()
 
     @property
@@ -78,33 +98,57 @@ class ProjectFiles(NamedTuple):
             file.path for file in self.files if "/" not in file.path and file.path.lower().startswith(_LICENCE)
         )
 
+    @property
+    def with_flagged(self) -> ProjectFiles:
+        """These, with the files that are left out for their content: which program is meant does not depend on it."""
+        flagged = tuple(left.file for left in self.left_out if left.file is not None)
+        return self._replace(files=tuple(sorted({*self.files, *flagged}))) if flagged else self
 
-def project_files(root: Path, exclude: tuple[str, ...] = (), skip: Iterable[Path] = ()) -> ProjectFiles:
-    """Return the files of a project.
 
-    Links are not followed. Files that git ignores, and folders of tools, are no part of the project; what is left out
-    for another reason is named.
+def project_files(
+    root: Path, exclude: tuple[str, ...] = (), skip: Iterable[Path] = (), include: tuple[str, ...] = ()
+) -> ProjectFiles:
+    """Return the files of a project that may leave the machine.
+
+    In a checkout of git those are the files that git tracks, as they lie in the folder; outside of git all but those
+    that `.gitignore` files name. Links are not followed, and folders of tools are no part of a project. A file with a
+    secret is left out, as are data sets. What is left out is named, but for what is ignored.
 
     Args:
         root: The project's folder.
         exclude: Patterns of paths or names of files and folders that are left out; of a folder, all that is below it.
         skip: Folders in the project that are not looked into.
+        include: Files, by their paths below the root, on which the user insists.
 
     Raises:
-        TorchferryError: a file cannot be read, or there are too many.
+        UsageError: a file of `include` does not exist, or cannot be handed over.
+        TorchferryError: a file cannot be read, there are too many, or git does not say which files it tracks.
     """
     files: list[ProjectFile] = []
     left_out: list[LeftOut] = []
+    included: list[LeftOut] = []
     effective: set[str] = set()
     size = 0
     skipped = frozenset(map(os.path.realpath, skip))
+    insisted = {_normal(root, path): path for path in include}
+    unmet = dict(insisted)
     media = _folders_of_media(root, skipped)
-    for path, status in _walk(root, ignored_by_git(root), skipped, left_out):
+    shared = shared_files(root)
+    for path, status in _walk(root, shared, skipped, left_out, frozenset(insisted)):
+        is_included = unmet.pop(path, None) is not None
         fitting = _fitting(path, exclude)
         effective.update(fitting)
-        reason = say("left out by --exclude") if fitting else _reason(path, status, media)
-        if reason is not None:
-            left_out.append(LeftOut(path, reason))
+        if fitting and is_included:
+            raise UsageError(
+                say("{path} is named by --include and by --exclude", path=path), say("take one of the two away")
+            )
+        reasons = (
+            [LeftOut(path, say("left out by --exclude"))] if fitting else list(_reasons(path, status, media, shared))
+        )
+        if reasons and not (is_included and status.st_size <= LARGEST_FILE):
+            left_out += reasons[:1]
+            if is_included:
+                unmet[path] = path
             continue
         size += status.st_size
         if size > _MOST_BYTES:
@@ -123,9 +167,82 @@ def project_files(root: Path, exclude: tuple[str, ...] = (), skip: Iterable[Path
             raise TorchferryError(
                 say("cannot read {path}: {error}", path=root / path, error=error.strerror or error)
             ) from None
-        files.append(ProjectFile(path, data, stat.S_IMODE(status.st_mode) & 0o777))
+        file = ProjectFile(path, data, stat.S_IMODE(status.st_mode) & 0o777)
+        secrets = [
+            LeftOut(path, secret.reason, secret.line, file, is_secret=True) for secret in secrets_of_file(path, data)
+        ]
+        if is_included:
+            included += [*reasons, *secrets]
+        elif secrets:
+            left_out += secrets
+            continue
+        files.append(file)
+    if unmet:
+        raise _not_included(root, next(iter(unmet.values())), left_out)
+    left_out.sort(key=lambda left: not left.is_secret)
     idle = tuple(pattern for pattern in exclude if pattern not in effective)
-    return ProjectFiles(tuple(files), tuple(left_out), idle)
+    return ProjectFiles(tuple(files), tuple(left_out), tuple(included), idle)
+
+
+def _normal(root: Path, path: str) -> str:
+    """Return a path of `--include` as one below the root; it may also be one below the current folder."""
+    if os.path.lexists(root / path):
+        named = os.path.normpath(root / path)
+    else:
+        named = os.path.abspath(path)
+    return os.path.relpath(named, os.path.abspath(root) if os.path.isabs(named) else root).replace(os.sep, "/")
+
+
+def _not_included(root: Path, path: str, left_out: Iterable[LeftOut]) -> UsageError:
+    """Return the error for a file that the user insists on, and that cannot be handed over."""
+    normal = _normal(root, path)
+    reason = next((left.reason for left in left_out if f"{normal}/".startswith(f"{left.path}/")), None)
+    if reason is not None:
+        return UsageError(say("--include {path}: it cannot be handed over: {reason}", path=path, reason=reason))
+    return UsageError(
+        say("--include {path}: there is no such file in {root} that could be handed over", path=path, root=root),
+        say("name one file, by its path from the project's folder; can be repeated"),
+    )
+
+
+class SharedFiles(NamedTuple):
+    """Which files of a folder are for others, by git or by ignore files.
+
+    Attributes:
+        tracked: Files that git tracks; None outside of git.
+        folders: The folders with such files.
+        ignored: Files and folders that git ignores.
+    """
+
+    tracked: frozenset[str] | None = None
+    folders: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
+
+
+def shared_files(root: Path) -> SharedFiles:
+    """Return which files below a folder git tracks, those of checked out submodules among them.
+
+    Raises:
+        TorchferryError: the folder lies in a checkout, and git does not say.
+    """
+    if not is_in_repository(root):
+        return SharedFiles()
+    tracked = tracked_files(root)
+    ignored = ignored_by_git(root)
+    if tracked is None:
+        raise TorchferryError(
+            say("git does not say which files it tracks in {root}", root=root),
+            say("check what `git -C {root} ls-files` says", root=root),
+        )
+    if not tracked:
+        if ignored is None:  # git ignores the folder as a whole, so it is no part of that checkout
+            return SharedFiles()
+        raise TorchferryError(
+            say("git tracks no file in {root}, so there is nothing that others may see", root=root),
+            say("add the files of the project with `git add`; a commit is not needed"),
+        )
+    folders = {path[:at] for path in tracked for at, letter in enumerate(path) if letter == "/"}
+    return SharedFiles(tracked, frozenset(folders), ignored or frozenset())
 
 
 def changed_files(root: Path, original: Path | None, commit: str) -> frozenset[str] | None:
@@ -145,7 +262,7 @@ def changed_files(root: Path, original: Path | None, commit: str) -> frozenset[s
     told = False
     if original is not None:
         told = True
-        for file in project_files(root).files:
+        for file in project_files(root).with_flagged.files:
             try:
                 same = read_regular(original / file.path, LARGEST_FILE) == file.data
             except OSError:
@@ -183,38 +300,64 @@ def without_secrets(url: str) -> str:
 
 
 def _walk(
-    root: Path, ignored: frozenset[str] | None, skipped: frozenset[str], left_out: list[LeftOut]
+    root: Path,
+    shared: SharedFiles | None,
+    skipped: frozenset[str],
+    left_out: list[LeftOut],
+    insisted: frozenset[str] = frozenset(),
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the regular files below a folder, in order; links and special files go to `left_out`."""
-    todo = [""]
+    """Yield the regular files below a folder, in order; links, special files and untracked folders go to `left_out`."""
+    todo: list[tuple[str, list[Patterns]]] = [("", [])]
     while todo:
-        prefix = todo.pop()
+        prefix, patterns = todo.pop()
         folder = os.path.join(root, prefix)
         try:
             with os.scandir(folder) as scan:
                 items = sorted(scan, key=lambda item: item.name)
         except OSError as error:
             raise TorchferryError(say("cannot read {path}: {error}", path=folder, error=error.strerror)) from None
-        inner: list[str] = []
+        if shared is not None and shared.tracked is None and any(item.name == ".gitignore" for item in items):
+            patterns = [*patterns, *_gitignore(root, prefix)]
+        inner: list[tuple[str, list[Patterns]]] = []
         for item in items:
             path = f"{prefix}/{item.name}" if prefix else item.name
-            if is_control_name(item.name) or item.name in NEVER_ENTERED or (ignored is not None and path in ignored):
+            is_insisted = any(f"{one}/".startswith(f"{path}/") for one in insisted)
+            if is_control_name(item.name) or item.name in NEVER_ENTERED:
                 continue
             status = item.stat(follow_symlinks=False)
+            is_folder = stat.S_ISDIR(status.st_mode)
+            if shared is not None and not is_insisted:
+                is_tracked = shared.tracked is not None and (path in shared.tracked or path in shared.folders)
+                if not is_tracked and (path in shared.ignored or is_ignored(path, is_folder, patterns)):
+                    continue
             if stat.S_ISLNK(status.st_mode):
                 left_out.append(LeftOut(path, say("a link, which is not followed")))
-            elif stat.S_ISDIR(status.st_mode) and item.name in _FOREIGN:
+            elif is_folder and item.name in _FOREIGN:
                 left_out.append(LeftOut(path, say("settings of the project's own repository")))
-            elif stat.S_ISDIR(status.st_mode):
-                if os.path.realpath(item.path) not in skipped and not os.path.exists(
-                    os.path.join(item.path, "pyvenv.cfg")
-                ):
-                    inner.append(path)
+            elif is_folder:
+                if os.path.realpath(item.path) in skipped or os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
+                    continue
+                is_untracked = shared is not None and shared.tracked is not None and path not in shared.folders
+                if is_untracked and not is_insisted:
+                    left_out.append(LeftOut(path, say("git does not track it")))
+                elif not is_untracked or is_insisted:
+                    inner.append((path, patterns))
             elif stat.S_ISREG(status.st_mode):
                 yield path, status
             else:
                 left_out.append(LeftOut(path, say("no regular file")))
         todo += reversed(inner)
+
+
+def _gitignore(root: Path, prefix: str) -> list[Patterns]:
+    path = root / prefix / ".gitignore"
+    try:
+        return parse_gitignore(read_text(path, LARGEST_SETTINGS, "replace"), prefix)
+    except OSError as error:
+        raise TorchferryError(
+            say("cannot read {path}: {error}", path=path, error=error.strerror or error),
+            say("without it nobody knows which files are for others"),
+        ) from None
 
 
 def _folders_of_media(root: Path, skipped: frozenset[str]) -> frozenset[str]:
@@ -233,13 +376,15 @@ def _fitting(path: str, patterns: tuple[str, ...]) -> set[str]:
     return {pattern for place in places for pattern in fitting_patterns(place, patterns)}
 
 
-def _reason(path: str, status: os.stat_result, media: frozenset[str]) -> Message | None:
-    """Return why a file that nobody excluded is left out; None for one that is handed over."""
+def _reasons(path: str, status: os.stat_result, media: frozenset[str], shared: SharedFiles) -> Iterator[LeftOut]:
+    """Yield why a file that nobody excluded is left out, but for secrets in it; nothing for one that is handed over."""
+    named = secret_name(path)
+    if shared.tracked is not None and path not in shared.tracked:
+        yield LeftOut(path, say("git does not track it") if named is None else named, is_secret=named is not None)
     if status.st_size > LARGEST_FILE:
-        return say("larger than 100 MB: {size}", size=status.st_size)
+        yield LeftOut(path, say("larger than 100 MB: {size}", size=status.st_size))
     if is_data(path) or path.rpartition("/")[0] in media:
-        return say("a data set or weights, which are not handed over")
-    return None
+        yield LeftOut(path, say("a data set or weights, which are not handed over"))
 
 
 def is_data(path: str) -> bool:

@@ -47,6 +47,22 @@ class RecordedFile(NamedTuple):
     sha256: str
 
 
+class InsistedFile(NamedTuple):
+    """A file that is handed over because the user insists, although it would be left out.
+
+    Attributes:
+        path: Its path below the folder.
+        line: The line that tells, from 1; 0 where none does.
+        reason: Why it would be left out, in English; never the secret.
+        is_secret: Whether the reason is a secret.
+    """
+
+    path: str
+    line: int
+    reason: str
+    is_secret: bool
+
+
 class HandoverRecord(NamedTuple):
     """What is recorded.
 
@@ -59,6 +75,8 @@ class HandoverRecord(NamedTuple):
         verdict: What the evidence says: `accepted`, `rejected`, `incomplete`; `rehearsal`; empty without evidence.
         files: The files.
         left_out: Files of the project that were not handed over.
+        reasons: Why, by the places.
+        insisted: Files that were handed over because the user insisted.
     """
 
     form: str
@@ -69,6 +87,8 @@ class HandoverRecord(NamedTuple):
     verdict: str
     files: tuple[RecordedFile, ...]
     left_out: tuple[str, ...]
+    reasons: Mapping[str, str] = {}
+    insisted: tuple[InsistedFile, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """Return the record as JSON holds it, without its signatures."""
@@ -84,6 +104,11 @@ class HandoverRecord(NamedTuple):
             "verdict": self.verdict,
             "files": [{"path": file.path, "origin": file.origin.value, "sha256": file.sha256} for file in self.files],
             "left_out": list(self.left_out),
+            "reasons": dict(self.reasons),
+            "included": [
+                {"path": each.path, "line": each.line, "reason": each.reason, "secret": each.is_secret}
+                for each in self.insisted
+            ],
         }
 
 
@@ -115,9 +140,22 @@ def _record(document: Mapping[str, Any]) -> HandoverRecord:
         RecordedFile(entry["path"], FileOrigin(entry["origin"]), entry["sha256"]) for entry in document["files"]
     )
     left_out = tuple(document["left_out"])
+    reasons = document.get("reasons", {})  # absent in records of earlier versions
+    insisted = tuple(
+        InsistedFile(entry["path"], entry["line"], entry["reason"], entry["secret"])
+        for entry in document.get("included", ())
+    )
+    if not all(
+        isinstance(each.path, str)
+        and type(each.line) is int
+        and isinstance(each.reason, str)
+        and type(each.is_secret) is bool
+        for each in insisted
+    ) or not all(isinstance(text, str) for text in (*reasons.keys(), *reasons.values())):
+        raise TypeError("a reason is something else")
     named = [document["folder"], *(file.path for file in files)]
     if not all(isinstance(text, str) for text in (*texts, *left_out, *named, *(file.sha256 for file in files))):
         raise TypeError("a text is something else")
     if any(part in ("", "..") for path in named for part in path.split("/")):
         raise ValueError("a path leads elsewhere")
-    return HandoverRecord(form, model, domain, folder, program, verdict, files, left_out)
+    return HandoverRecord(form, model, domain, folder, program, verdict, files, left_out, dict(reasons), insisted)

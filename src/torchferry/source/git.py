@@ -51,6 +51,36 @@ def git(root: Path, *arguments: str, reads_contents: bool = False) -> str | None
     return _run(root, *options, *arguments)
 
 
+_MOST_SUBMODULES = 1_000
+
+
+def tracked_files(root: Path) -> frozenset[str] | None:
+    """Return the files below a folder that git tracks, by its index; None where git fails.
+
+    Files of submodules that are checked out are among them: their own index says which. Nothing is fetched.
+    """
+    tracked: set[str] = set()
+    todo, seen = [""], 0
+    while todo:
+        prefix = todo.pop()
+        shown = git(root / prefix, "ls-files", "--stage", "-z")
+        if shown is None:
+            if not prefix:
+                return None
+            continue  # a submodule that git cannot read has no file that anybody vouches for
+        for entry in shown.split("\0"):
+            facts, tab, path = entry.partition("\t")
+            if not tab:
+                continue
+            full = f"{prefix}/{path}" if prefix else path
+            if not facts.startswith("160000"):
+                tracked.add(full)
+            elif (root / full / ".git").exists() and not (root / full).is_symlink() and seen < _MOST_SUBMODULES:
+                todo.append(full)
+                seen += 1
+    return frozenset(tracked)
+
+
 def shared_commit(root: Path) -> str:
     """Return the last commit that a branch shares with `origin`, which others can see; without it, the one that is out.
 

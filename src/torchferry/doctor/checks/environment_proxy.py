@@ -6,9 +6,9 @@ import configparser
 from collections.abc import Iterator
 
 from torchferry.core.messages import say, say_in
+from torchferry.core.secrets import masked
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
-from torchferry.doctor.masking import masked
 from torchferry.doctor.result import Result, passed, warned
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")

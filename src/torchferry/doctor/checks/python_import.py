@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchferry.core.messages import say, say_in
+from torchferry.core.secrets import masked
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
-from torchferry.doctor.masking import masked
 from torchferry.doctor.result import Result, failed, passed, skipped
 
 

@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Iterator
 
 from torchferry.core.messages import say, say_in
+from torchferry.core.secrets import masked
 from torchferry.doctor.check import check
 from torchferry.doctor.conda import active_environment, with_plugin
 from torchferry.doctor.context import CheckContext
-from torchferry.doctor.masking import masked
 from torchferry.doctor.result import Result, failed, passed, warned
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from torchferry.backends.unknown import Unknown
 from torchferry.core.messages import Message, say, say_in, say_plural
+from torchferry.core.secrets import masked
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext, SmiQuery
-from torchferry.doctor.masking import masked
 from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified, warned
 
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^:\s]+)")

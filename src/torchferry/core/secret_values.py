@@ -1,0 +1,307 @@
+"""Names and values: which name is one of a secret, what is assigned to it, and whether that is no placeholder."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
+from torchferry.core.secret_forms import words_in
+
+BASE64_ENTROPY = 4.3
+"""Bits a character from which on a base64 text is random. truffleHog and detect-secrets take 4.5, which one of a hundred
+random texts of 40 characters does not reach; one of a thousand has less than 4.3. Text that people write has less; so
+have hexadecimal digits, which have 4 at most and are mostly digests."""
+
+# --- names of values ---
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[\u4e00-\u9fff]+")
+
+_KEYWORDS = (
+    "passw", "passphrase", "passcode", "_pass", "pwd", "secret", "token", "key", "auth", "cred", "psk", "cookie",
+    "密码", "口令", "令牌", "密钥",
+)  # fmt: skip
+"""One of these is in each name of a secret, in small letters. Names that are `sk` or end so are looked for apart."""
+
+_PASSWORDS = ("password", "passwd", "passphrase", "passcode", "pwd", "psk", "密码", "口令", "密钥", "令牌")
+_PASS_OF = words_in("""
+    admin auth db email ftp ldap mail my mysql pg proxy redis root smtp ssh sudo user vnc wifi
+""")
+_KEY_OF = words_in("""
+    access account admin anthropic api app auth azure client comet consumer dashscope deepseek encryption gemini
+    google groq hf huggingface license master neptune openai private qianfan secret service shared sign signing
+    storage subscription swanlab wandb zhipu
+""")
+_JOINED_KEYS = ("apikey", "accesskey", "secretkey", "privatekey", "authkey", "appkey", "accountkey", "wandbkey")
+_NOT_TOKENS = words_in("""
+    added additional audio begin bos box chunk class classification cls code completion control coord current
+    decoder default depth detection distillation distill dummy empty end eod eof eol eos eot extra eov fake fill
+    first grounding global im image img ignore input instance inst label language lang last learnable mask max
+    memory min modality motion new next no noise null num number object obj other output pad padding patch per
+    placeholder point pos position prefix previous prompt prune query quant ref region register response role
+    segment sep separator seq sequence simple single sink smp sos soft special speech start state step stop suffix
+    system tail target task temporal text think time to token tool type unk unknown user value video vision visual
+    vocab voice whitespace word
+""")
+"""Words before `token` in programs of language models, where it is no secret."""
+
+_TAIL_WORDS = words_in("""
+    admin b64 backup base64 cur current default dev hex key live local main new old plain plaintext prod production
+    raw root staging str string test user val value
+""")
+"""Words behind the word that tells, as in `DB_PASSWORD_PROD`."""
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a name, in small letters: `hfToken` and `HF_TOKEN` have the same."""
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def rank_of(words: list[str]) -> int:
+    """Return 3 for the name of a password, 2 for the one of a token or key, 1 for one that may be, 0 for others."""
+    while words and (words[-1].isdigit() or (words[-1] in _TAIL_WORDS and len(words) > 1 and words[-1] != "key")):
+        words = words[:-1]
+    if not words:
+        return 0
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
+    if last.endswith(_PASSWORDS):
+        return 3
+    if last in ("pass", "pw"):
+        return 3 if before in _PASS_OF else 0
+    if last in ("secret", "secrets") or last.endswith("secret"):
+        return 2
+    if last in ("token", "tokens") or last.endswith("token"):
+        return 0 if before in _NOT_TOKENS else 2
+    if last.endswith(_JOINED_KEYS) or (last == "key" and before in _KEY_OF):
+        return 2
+    if "secret" in words and last in ("key", "id", "token"):
+        return 2 if last != "id" else 0
+    if last in ("credential", "credentials", "auth", "authorization", "cookie"):
+        return 1
+    return 2 if last in ("sk", "aksk") else 0
+
+
+def may_be_secret(words: list[str]) -> bool:
+    """Whether a name may be one of a secret, when a text is masked."""
+    joined = "".join(words)
+    return (
+        any(
+            word in joined
+            for word in ("secret", "passw", "passphrase", "apikey", "accesskey", "privatekey", "credential")
+        )
+        or any(
+            word.endswith(("token", "pwd", "psk", *_PASSWORDS)) or word in ("tokens", "auth", "sk") for word in words
+        )
+        or "authorization" in words
+        or "cookie" in words
+        or rank_of(words) > 0
+    )
+
+
+# --- values ---
+
+_PLACEHOLDER = lazy_regex(
+    r"[\s*x.#?_\-…0]*\Z|[<\[{(%$@]"
+    r"|(?:my|the|a|an|some|this|enter|use|set|put|fill|add|get|paste)[-_ ](?!.{0,80}\d.{0,80}\d)"
+    r"|(?:os\.|process\.|environ|getenv|config\.|settings\.|self\.|args\.|cfg\.|opt\.|env\.|env:|vault:|secrets\.|"
+    r"secretkeyref|userdata\.|st\.|var\.|data\.|local\.|file:|op://|ssm:|arn:|optional\[)"
+    r"|(?:none|null|nil|undefined|true|false|yes|no|on|off|str|string|int|bool|bytes|optional|required|text|any|empty|"
+    r"test|testing|foo|bar|baz|foobar|fake|mock|abc|hidden|password|passwd|pwd|pass|secret|token|key|basic|bearer|prompt|"
+    r"ask|auto|default|unknown|value|username|user|credentials?|n/a)\W{0,4}\Z"
+)
+_PLACEHOLDER_PARTS = (
+    "your", "example", "sample", "placeholder", "changeme", "change-me", "change_me", "change me", "replace", "insert",
+    "dummy", "redacted", "todo", "fixme", "xxxx", "****", "...", "${", "{{", "$(", "%(", "_here", "-here", " here",
+)  # fmt: skip
+
+
+def is_placeholder(value: str, name: str = "") -> bool:
+    """Whether a value stands for a secret that is not there."""
+    lowered = value[:512].lower()
+    if _PLACEHOLDER.match(lowered) is not None or lowered.endswith((">", "]", "}", ")")):
+        return True
+    if any(part in lowered for part in _PLACEHOLDER_PARTS) or (len(lowered) < 6 and len(set(lowered)) < 2):
+        return True
+    plain = re.sub(r"[\W_]", "", lowered)
+    return plain == re.sub(r"[\W_]", "", name.lower()) or plain in ("apikey", "accesstoken", "authtoken", "secretkey")
+
+
+def is_random(value: str, least: int) -> bool:
+    """Whether a value looks made by a machine: one word with letters and digits, no path, no name with a number."""
+    if len(value) < least or not ONE_WORD.match(value):
+        return False
+    value = value[:128]
+    if _NAME_LIKE.match(value) or "://" in value or not _LETTER.search(value):
+        return False
+    return _DIGIT.search(value) is not None or (len(value) >= 16 and _entropy(value) > 3.5)
+
+
+_LETTER = re.compile("[A-Za-z]")
+_DIGIT = re.compile("[0-9]")
+
+
+ONE_WORD = lazy_regex(r"[A-Za-z0-9+/=_.:~!@#$%^&*-]+\Z")
+_NAME_LIKE = lazy_regex(
+    r"(?:[./~]{0,2}/|[a-zA-Z]:[\\/])|(?:[A-Za-z]*\d{0,4}(?:[-_./:]|\Z)){2,64}\Z|[A-Za-z]+\d{0,3}\Z(?<![A-Z].)|v?\d+(?:\.\d+)+\Z"
+)
+"""Paths, names such as `gpt2-medium` and `layer4.conv1`, a word with a number, versions."""
+
+
+def _entropy(text: str) -> float:
+    """Return Shannon's entropy of a text in bits a character."""
+    counts = [text.count(letter) / len(text) for letter in set(text)]
+    return -sum(part * math.log2(part) for part in counts)
+
+
+def is_random_base64(value: str) -> bool:
+    """Whether a text is base64 of random bytes, and neither hexadecimal nor a list of letters."""
+    return (
+        any(letter.islower() for letter in value)
+        and any(letter.isupper() for letter in value)
+        and sum(letter.isdigit() for letter in value) > 1
+        and _entropy(value) >= BASE64_ENTROPY
+        and "abcdefgh" not in value.lower()
+        and not _NAME_LIKE.match(value)
+    )
+
+
+# --- what is assigned to a name ---
+
+_TAIL = lazy_regex(
+    r"(?P<closed> ?\\?[\"'`]?)\]?[ \t]{0,8}"
+    r"(?:(?P<block>:[ \t]{0,4}[|>][+-]?\d?[ \t]{0,8}\r?\n[ \t]{1,40})"
+    r"|(?P<typed>:[ \t]{0,4}[A-Za-z_][\w.\[\]|]{0,40}[ \t]{0,8}=[ \t]{0,8}(?=[rbu]?[\"']))"
+    r"|(?P<sign>(?::=|=>|={1,2}|[:：＝])[ \t]{0,16})"
+    r"|(?P<next>,[ \t]{0,8}\n?[ \t]{0,40}(?=[rbu]?\\?[\"'`]))"
+    r"|(?P<call>\([ \t]{0,8}(?=[rbu]?\\?[\"'`]))"
+    r"|(?P<default>,[^\n]{0,160}?\bdefault[ \t]{0,4}=[ \t]{0,4}(?=[rbu]?\\?[\"'`]))"
+    r"|(?P<attribute>[ \t]{1,8}value[ \t]{0,4}=[ \t]{0,4}(?=\\?[\"']))"
+    r"|(?P<entry>\r?\n[ \t]{0,40}value[ \t]{0,4}:[ \t]{0,8})"
+    r"|(?P<element>[^<>\n]{0,40}>(?:[ \t\r\n]{0,40}<string>)?)"
+    r"|(?P<spoken>[ \t]{1,4}(?:is[ \t:]{1,4}|[:：][ \t]{1,4})?(?=`))"
+    r"|(?P<space>[ \t]{1,8}))"
+)
+"""What stands between a name and its value, by the way in which files write it."""
+
+_VALUE = lazy_regex(
+    r"[rbuRBU]{0,2}(?P<quote>\\?(?:\"{3}|'{3}|[\"'`]))"
+    r"(?P<quoted>(?:[^\"'`\\\n]|\\(?![\"'`])|(?!(?P=quote))\\?[\"'`]){0,512})"
+    r"|(?P<bare>[^\s\"'`\\]{1,256})"
+)
+_WHOLE_VALUE = lazy_regex(
+    r"[rbuRBU]{0,2}(?P<quote>\\?(?:\"{3}|'{3}|[\"'`]))"
+    r"(?P<quoted>(?:[^\"'`\\\n]|\\(?![\"'`])|(?!(?P=quote))\\?[\"'`])*)"
+    r"|(?P<bare>(?:[^\s&;,\"']|[&;,](?![\s&;,\"']|\Z|[\w.-]{1,40}[=:]))+)"
+)
+"""A value that is hidden, however long it is: names within it are not looked at again."""
+
+_SCHEME = lazy_regex(r"(?i)(?:Bearer|Basic|Token|Digest|ApiKey|Negotiate)[ \t]{1,4}")
+_IDENTIFIER_BACK = re.compile(r"[\w.-]{0,64}\Z")
+_IDENTIFIER_ON = re.compile(r"[\w-]{0,64}")
+_SK = lazy_regex(r"(?<![A-Za-z0-9.])(?:[A-Za-z0-9]{1,20}_)?[sS][kK](?=[\"']?[ \t]{0,4}[=:])")
+
+
+def line_before(text: str, at: int, most: int = 200) -> str:
+    """Return what stands in a line before a place, at most so many characters."""
+    return text[max(0, at - most) : at].rpartition("\n")[2]
+
+
+def in_small_letters(text: str) -> str:
+    """Return a text in small letters, each at its place."""
+    small = text.lower()
+    return small if len(small) == len(text) else text.translate(_SMALL)
+
+
+_SMALL = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}
+
+
+class Assignment(NamedTuple):
+    """A name, and what is assigned to it.
+
+    Attributes:
+        name: The name.
+        words: Its words, in small letters.
+        before: The character before the name; `-` where the name is an option.
+        way: How the value follows: a group of `_TAIL`.
+        is_quoted: Whether the value is in quotes.
+        start: Where the value begins.
+        end: Where it ends.
+        at: Where the name begins.
+    """
+
+    name: str
+    words: list[str]
+    before: str
+    way: str
+    is_quoted: bool
+    start: int
+    end: int
+    at: int
+
+
+def assignments(text: str, lowered: str, is_eager: bool = False) -> Iterator[Assignment]:
+    """Yield what is assigned to names that may be those of secrets.
+
+    Args:
+        text: The text.
+        lowered: It in small letters.
+        is_eager: Whether values are yielded whole, and what is within them not again.
+    """
+    places: set[int] = set()
+    for keyword in _KEYWORDS:
+        at = lowered.find(keyword)
+        while at >= 0:
+            places.add(at)
+            at = lowered.find(keyword, at + len(keyword))
+    if "sk" in lowered:
+        places |= {match.start() for match in _SK.finditer(text)}
+    form = _WHOLE_VALUE if is_eager else _VALUE
+    done = -1
+    for place in sorted(places):
+        if place < done:
+            continue
+        back = _IDENTIFIER_BACK.search(text, max(0, place - 64), place)
+        on = _IDENTIFIER_ON.match(text, place)
+        assert back is not None
+        assert on is not None
+        first, done = back.start(), on.end()
+        if text[first] in "nrt" and text[first - 1 : first] == "\\":
+            first += 1  # a new line within quotes
+        name = text[first:done]
+        tail = _TAIL.match(text, done)
+        words = words_of(name)
+        if tail is None or not (may_be_secret(words) if is_eager else rank_of(words)):
+            continue
+        value = form.match(text, tail.end())
+        if value is None:
+            continue
+        group = "quoted" if value["quote"] is not None else "bare"
+        start, end = value.span(group)
+        scheme = _SCHEME.match(text, start)
+        if scheme is not None:
+            start, rest = scheme.end(), form.match(text, scheme.end())
+            if group == "bare":
+                end = start if rest is None else rest.end()
+        way = next(way for way in _WAYS if tail[way] is not None)
+        before = "-" if name.startswith("-") else text[max(0, first - 1) : first]
+        each = Assignment(name.lstrip("-."), words, before, way, group == "quoted", start, max(start, end), first)
+        if (way == "space" and not _is_told_by_space(text, each)) or (way == "element" and before != "<"):
+            continue
+        if is_eager and way in ("call", "next", "spoken") and not is_random(text[start:end][:512], 6):
+            continue
+        yield each
+        if is_eager:
+            done = max(done, end)
+
+
+_WAYS = ("block", "typed", "sign", "next", "call", "default", "attribute", "entry", "element", "spoken", "space")
+
+
+def _is_told_by_space(text: str, each: Assignment) -> bool:
+    """Whether a value that follows its name with a space belongs to it: an option, a line of a Dockerfile or `set`."""
+    if each.before == "-":
+        return text[each.start : each.start + 1] != "-"
+    line = line_before(text, each.at, 40)
+    return re.fullmatch(r"\s*(?:ENV|ARG|setenv|setx|set|export|wpa-)\s*", line) is not None

@@ -1,0 +1,411 @@
+"""Find secrets: in names of files, in files, and in texts that are shown or sent.
+
+There is one detector. `secrets_in` names what must not leave the machine, `masked` hides it in a text. The first asks
+for a value that is no placeholder, since a false alarm costs the user a file; the second hides in doubt.
+
+Each pattern has a limit for every repetition and begins at a word that was found, so that the time grows with the size
+of a text and with nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
+from torchferry.core.secret_forms import (
+    CERTIFICATE_SUFFIXES,
+    HARMLESS_SUFFIXES,
+    PROSE_SUFFIXES,
+    QUOTED_DATA_SUFFIXES,
+    SECRET_FILES,
+    SECRET_FOLDERS,
+    SECRET_NAMES,
+    SECRET_PLACES,
+    SECRET_SUFFIXES,
+    SOURCE_SUFFIXES,
+    TEXT_FORMS,
+    TOKEN_FORMS,
+)
+from torchferry.core.secret_values import (
+    ONE_WORD,
+    Assignment,
+    assignments,
+    in_small_letters,
+    is_placeholder,
+    is_random,
+    is_random_base64,
+    line_before,
+    may_be_secret,
+    rank_of,
+    words_of,
+)
+
+MASK = "***"
+
+LARGEST_EXAMINED = 32 << 20
+"""Bytes of a file that is examined; a larger one counts as one with secrets, since nobody knows."""
+
+MOST_FOUND = 50
+"""Secrets of one file that are named."""
+
+
+class FoundSecret(NamedTuple):
+    """A secret that was found: where, and its kind. The text of the secret is nowhere in it.
+
+    Attributes:
+        line: The line, from 1; 0 where the name of the file tells.
+        reason: The kind, as a message.
+    """
+
+    line: int
+    reason: Message
+
+
+class _Span(NamedTuple):
+    """A part of a text that is secret."""
+
+    start: int
+    end: int
+    reason: Message
+
+
+# --- files ---
+
+
+def secrets_of_file(path: str, data: bytes) -> list[FoundSecret]:
+    """Return the secrets of a file, by its path (with `/`) and its content; the first of each line, in order."""
+    named = secret_name(path)
+    if named is not None and not (path.lower().endswith(CERTIFICATE_SUFFIXES) and _is_public(data)):
+        return [FoundSecret(0, named)]
+    if len(data) > LARGEST_EXAMINED:
+        limit = LARGEST_EXAMINED >> 20
+        return [FoundSecret(0, say("larger than {limit} MiB, so not examined for secrets", limit=limit))]
+    if data.startswith(_PACKED):
+        return [FoundSecret(0, say("an archive, whose files are not examined for secrets"))]
+    found: dict[int, FoundSecret] = {}
+    for text, is_text in _texts(data):
+        line, start = 1, 0
+        for span in sorted(_spans(text, path, is_text)):
+            line += text.count("\n", start, span.start)
+            start = span.start
+            found.setdefault(line if is_text else 1, FoundSecret(line if is_text else 0, span.reason))
+            if len(found) >= MOST_FOUND:
+                break
+    return sorted(found.values(), key=lambda each: each.line)
+
+
+def secret_name(path: str) -> Message | None:
+    """Return why a file holds secrets by its name; None for other files."""
+    *folders, name = path.lower().replace("\\", "/").strip("/").split("/")
+    reason = say("files of this name hold secrets")
+    if name.endswith(HARMLESS_SUFFIXES):
+        return None
+    if name in SECRET_FILES or name.endswith(SECRET_SUFFIXES) or any(form.match(name) for form in SECRET_NAMES):
+        if "." in name[1:] and name[name.rindex(".") :] in SOURCE_SUFFIXES:
+            return None  # source is judged by what is in it
+        return reason
+    if not SECRET_FOLDERS.isdisjoint(folders):
+        return reason
+    full = f"/{'/'.join(folders)}/{name}"
+    if any(f"/{place}" in full if place.endswith("/") else full.endswith(f"/{place}") for place in SECRET_PLACES):
+        return reason
+    return None
+
+
+_PACKED = (
+    b"PK\x03\x04",
+    b"\x1f\x8b",
+    b"BZh",
+    b"\xfd7zXZ\x00",
+    b"7z\xbc\xaf\x27\x1c",
+    b"Rar!\x1a\x07",
+    b"\x28\xb5\x2f\xfd",
+)
+"""How packed files begin: zip, gzip, bzip2, xz, 7z, rar, zstd."""
+
+
+def _is_public(data: bytes) -> bool:
+    """Whether a file holds certificates or public keys alone."""
+    return (b"BEGIN CERTIFICATE" in data or b"BEGIN PUBLIC KEY" in data or b"BEGIN PGP PUBLIC" in data) and (
+        b"PRIVATE" not in data
+    )
+
+
+def _texts(data: bytes) -> Iterator[tuple[str, bool]]:
+    """Yield a file's content as text in each encoding that it may have, and whether it is text."""
+    for mark, encoding in ((b"\xff\xfe\x00\x00", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+        if data.startswith(mark):
+            yield data.decode(encoding, "replace"), True
+            return
+    if b"\0" in data[:8192]:
+        yield data.decode("latin-1"), False
+        head = data[:4096]
+        for odd, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+            if len(head) > 3 and head[odd::2].count(0) * 10 > len(head) * 4:
+                yield data.decode(encoding, "replace"), True
+        return
+    try:
+        yield data.decode("utf-8-sig"), True
+    except UnicodeDecodeError:
+        yield data.decode("latin-1"), True
+        if any(letter > 0x80 for letter in data):
+            yield data.decode("gb18030", "replace"), True
+
+
+# --- texts that are shown ---
+
+
+def masked(text: str) -> str:
+    """Return a text without what looks like a password, a token or a key."""
+    spans = sorted(_hidden_spans(text))
+    if not spans:
+        return text
+    parts: list[str] = []
+    at = 0
+    for start, end in spans:
+        if start >= at:
+            parts += (text[at:start], MASK)
+        at = max(at, end)
+    return "".join((*parts, text[at:]))
+
+
+def masked_variables(names: Mapping[str, str]) -> dict[str, str]:
+    """Return variables with the secret ones hidden: by their name, else by what is in them."""
+    return {name: MASK if is_secret_name(name) else masked(value) for name, value in names.items()}
+
+
+def masked_command(words: Sequence[str]) -> list[str]:
+    """Return the words of a command without what looks like a secret, also where it stands behind its option."""
+    shown: list[str] = []
+    for word in words:
+        earlier = words[len(shown) - 1] if shown else ""
+        if _is_secret_option(earlier) and word:
+            shown.append(MASK)
+        elif earlier in ("-u", "--user") and ":" in word:
+            shown.append(f"{word.partition(':')[0]}:{MASK}")
+        elif earlier == "-p" and any(each.rpartition("/")[2] == "sshpass" or each == "login" for each in words[:3]):
+            shown.append(MASK)
+        else:
+            shown.append(masked(word))
+    return shown
+
+
+def masked_values(value: Any, name: str = "") -> Any:
+    """Return what JSON can hold with its texts masked; what stands under the name of a secret is hidden."""
+    if isinstance(value, str):
+        return MASK if value and name and is_secret_name(name) else masked(value)
+    if isinstance(value, dict):
+        return {masked(key): masked_values(inner, key) for key, inner in value.items()}
+    return [masked_values(inner, name) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether the name of a variable or of a setting is one of a secret; in doubt it is."""
+    words = words_of(name)
+    return may_be_secret(words) or bool(_ALSO_VARIABLES.intersection(words)) or name.lower().endswith("key")
+
+
+_ALSO_VARIABLES = frozenset({"key", "keys", "cookie", "cookies", "session", "pass", "pw"})
+
+
+def _is_secret_option(word: str) -> bool:
+    return word.startswith("-") and "=" not in word and len(word) < 80 and is_secret_name(word.lstrip("-"))
+
+
+# --- what is secret in a text ---
+
+_KEY_END = lazy_regex(r"-----END[A-Z0-9 ]{0,48}-{0,5}")
+_KEY_REST = lazy_regex(r"(?:[A-Za-z0-9+/=\s:,]|-(?!-)|\\[nr]){0,16384}")
+_ADDRESS = lazy_regex(r"(?<=://)[^\s/@:\"'<>`]{0,256}:(?P<secret>[^\s/@\"'<>`]{1,512})@(?=[\w\[$])")
+_ADDRESS_TOKEN = lazy_regex(r"(?<=://)(?P<secret>[A-Za-z0-9_.-]{20,512})@(?=[\w\[])")
+_PAIR = lazy_regex(
+    r"(?i)\bak\b[ \t]{0,4},[ \t]{0,4}sk[ \t]{0,4}=[ \t]{0,4}[\"'][^\"'\n]{1,80}[\"'][ \t]{0,4},[ \t]{0,4}"
+    r"[\"']([^\"'\n]{16,80})[\"']"
+)
+_QUOTED_RUN = lazy_regex(r"(?<=[\"'`])[A-Za-z0-9+/=_-]{40,128}(?=[\"'`])")
+_NO_RANDOM = frozenset(
+    {".json", ".jsonl", ".ipynb", ".lock", ".sum", ".svg", ".html", ".htm", ".css", ".csv", ".tsv", ".bib"}
+)
+
+
+def _spans(text: str, path: str, is_text: bool) -> Iterator[_Span]:
+    """Yield the secrets of a file's text, by their places."""
+    suffix = path[path.rfind(".") :].lower() if "." in path.rpartition("/")[2] else ""
+    if suffix in (".ipynb", ".json", ".jsonl"):
+        text = text.replace('\\"', ' "')  # quotes in texts in JSON
+    lowered = in_small_letters(text)
+    yield from _token_spans(text, is_eager=False)
+    for form in TEXT_FORMS:
+        if (is_text or form.is_bare) and form.word in lowered:
+            for match in form.pattern.finditer(text):
+                if form.kind in ("key", "hash") or not is_placeholder(match[1]):
+                    yield _Span(match.start(1), _end_of(form.kind, text, match), _reason(form.kind))
+    if not is_text:
+        return
+    if "://" in text:
+        yield from _address_spans(text)
+    yield from _named_spans(text, lowered, suffix)
+    if "sk" in lowered:
+        for match in _PAIR.finditer(text):
+            if is_random(match[1], 20):
+                yield _Span(match.start(1), match.end(1), _named("sk"))
+    if suffix not in _NO_RANDOM and (suffix in SOURCE_SUFFIXES or suffix not in PROSE_SUFFIXES):
+        for match in _QUOTED_RUN.finditer(text):
+            if is_random_base64(match[0]) and not is_placeholder(match[0]) and not _is_digest(lowered, match.start()):
+                yield _Span(match.start(), match.end(), say("random characters, as many as a key has"))
+
+
+def _is_digest(lowered: str, at: int) -> bool:
+    """Whether a random text is one of a digest or of an address."""
+    before = line_before(lowered, at, 60)
+    return any(
+        word in before for word in ("sha", "hash", "integrity", "digest", "md5", "drive", "gdown", "url", "http")
+    )
+
+
+def _reason(kind: str) -> Message:
+    if kind == "key":
+        return say("a private key, or what only its owner may have")
+    if kind == "hash":
+        return say("a hash of a password")
+    if kind in ("bearer", "basic"):
+        return say("a token in a header of HTTP")
+    if kind == "command":
+        return say("a password in a command")
+    if kind == "signature":
+        return say("an address with a signature, which opens what it names")
+    return say("a token or key, by its form")
+
+
+def _named(name: str) -> Message:
+    return say("a value of the name `{name}`", name=name[-64:])
+
+
+def _end_of(kind: str, text: str, match: re.Match[str]) -> int:
+    """Return where a secret ends; a key reaches to its last line."""
+    if kind != "key" or not match[1].startswith("----"):
+        return match.end(1)
+    end = text.find("-----END", match.end(1), match.end(1) + 16384)
+    if end < 0:
+        rest = _KEY_REST.match(text, match.end(1))
+        return match.end(1) if rest is None else rest.end()
+    line = _KEY_END.match(text, end)
+    return end if line is None else line.end()
+
+
+def _token_spans(text: str, is_eager: bool) -> Iterator[_Span]:
+    """Yield tokens with a form of their own."""
+    for form in TOKEN_FORMS:
+        at = text.find(form.start)
+        while at >= 0:
+            behind = at + len(form.start)
+            match = form.rest.match(text, behind) if _begins(text, at, form.reaches_back) else None
+            if match is None and is_eager and form.is_telling and _begins(text, at, False):
+                match = _LOOSE.match(text, behind)
+            if match is not None and (is_eager or not is_placeholder(match[0])):
+                start = at if not form.reaches_back else at - len(_BACK.search(text[max(0, at - 40) : at])[0])  # type: ignore[index]
+                yield _Span(start, match.end(), say("a token of {service}", service=form.service))
+            at = text.find(form.start, behind if match is None else max(match.end(), behind))
+
+
+_LOOSE = lazy_regex(r"[A-Za-z0-9][\w-]{7,512}")
+_BACK = re.compile(r"[\w./-]{0,40}\Z")
+
+
+def _begins(text: str, at: int, is_within: bool) -> bool:
+    """Whether a token may begin at a place: no letter, digit or sign of base64 before it."""
+    if at == 0:
+        return not is_within
+    before = text[at - 1]
+    if is_within:
+        return before.isalnum() or before in "_-m"
+    if not (before.isalnum() and before.isascii()) and before not in "_-+":
+        return True
+    head = text[max(0, at - 3) : at]
+    return (head[-2:-1] == "\\" and before in "nrt") or (head[:1] == "%" and len(head) == 3)
+
+
+def _address_spans(text: str) -> Iterator[_Span]:
+    """Yield passwords and tokens in addresses."""
+    for match in _ADDRESS.finditer(text):
+        secret = match["secret"]
+        user = match[0].partition(":")[0]
+        if not is_placeholder(secret, user) and not is_placeholder(secret, "password") and not secret.isdigit():
+            yield _Span(match.start("secret"), match.end("secret"), say("a password in an address"))
+    for match in _ADDRESS_TOKEN.finditer(text):
+        if is_random(match["secret"], 20) and not is_placeholder(match["secret"]):
+            yield _Span(match.start("secret"), match.end("secret"), say("a password in an address"))
+
+
+def _named_spans(text: str, lowered: str, suffix: str) -> Iterator[_Span]:
+    """Yield values that are secret by their name, and no placeholders."""
+    is_code = suffix in SOURCE_SUFFIXES
+    for each in assignments(text, lowered):
+        rank = rank_of(each.words)
+        value = text[each.start : each.end].strip()
+        is_prose = suffix in PROSE_SUFFIXES or (is_code and _is_comment(text, each.at))
+        if not each.is_quoted:
+            value = value.partition("<")[0] if each.way == "element" else value.rstrip(",;)}]")
+            value = value.partition("&")[0] if each.before in ("?", "&") else value
+            is_expression = (is_code or suffix in QUOTED_DATA_SUFFIXES) and not is_prose
+            if is_expression and each.way != "element" and each.before not in ("?", "&", "-"):
+                continue
+        if "{" in value or (" " in value.strip() and rank < 3) or is_placeholder(value, each.name):
+            continue
+        if _is_secret_value(value, rank, each, is_prose):
+            yield _Span(each.start, max(each.end, each.start + 1), _named(each.name))
+
+
+def _is_secret_value(value: str, rank: int, each: Assignment, is_prose: bool) -> bool:
+    if each.way in ("call", "next", "default", "spoken", "space") or (is_prose and not each.is_quoted):
+        return is_random(value, 6 if rank == 3 else 12) or (rank == 3 and each.way == "default" and len(value) > 4)
+    if rank == 3:
+        if " " in value and each.words[-1] != "passphrase":
+            return False
+        return len(value) > 3 and not value.startswith(("/", "./", "~/")) and "://" not in value
+    if rank == 1:
+        return is_random(value, 16)
+    return is_random(value, 8) or (len(value) > 11 and "secret" in each.words and ONE_WORD.match(value) is not None)
+
+
+def _is_comment(text: str, at: int) -> bool:
+    line = line_before(text, at)
+    return "#" in line or "//" in line or line.lstrip().startswith(("*", "--", ";", "<!--"))
+
+
+# --- masks ---
+
+_USERINFO = lazy_regex(r"(?<=://)[^\s/@\"'<>]{1,512}@(?:[^\s/@\"'<>]{1,512}@){0,8}")
+_BARE_USERINFO = lazy_regex(r"(?:(?<=\s)|^)[^\s/@:]{1,256}:[^\s/@]{1,256}@(?=[\w.-]{1,256}(?::\d+)?)")
+_BEARER = lazy_regex(r"(?i)\bbearer[ \t]{1,4}(?!tokens?\b|auth)([^\s\"'`,;]{4,8192})")
+_BASIC = lazy_regex(r"\bBasic[ \t]{1,4}([A-Za-z0-9+/]{8,4096}={0,2})")
+_RUN = lazy_regex(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/]{56,8192}={0,2}(?![A-Za-z0-9+/_-])")
+
+
+def _hidden_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of a text that are not shown, with a bias towards too many."""
+    lowered = in_small_letters(text)
+    for span in _token_spans(text, is_eager=True):
+        yield span.start, span.end
+    for form in TEXT_FORMS:
+        if form.word in lowered:
+            for match in form.pattern.finditer(text):
+                yield match.start(1), _end_of(form.kind, text, match)
+    if "@" in text:
+        for match in (*_USERINFO.finditer(text), *_BARE_USERINFO.finditer(text)):
+            yield match.start(), match.end() - 1
+    for match in (*_BEARER.finditer(text), *_BASIC.finditer(text), *_PAIR.finditer(text)):
+        yield match.span(1)
+    for match in (*_RUN.finditer(text), *_QUOTED_RUN.finditer(text)):
+        if is_random_base64(match[0]):
+            yield match.span()
+    for each in assignments(text, lowered, is_eager=True):
+        start, end = each.start, each.end
+        if each.is_quoted:  # with its quotes; to the end of the line where the last one is missing
+            start -= text[start - 1] in "\"'`"
+            end += text[end : end + 1] in ("'", '"', "`")
+        yield start, end

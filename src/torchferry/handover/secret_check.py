@@ -1,0 +1,128 @@
+"""Secrets in a hand-over: in what is prepared, and in a folder that is checked."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchferry.backends.handover_forms import ZooRule
+from torchferry.core.errors import TorchferryError
+from torchferry.core.files import read_regular
+from torchferry.core.messages import Bilingual, say
+from torchferry.core.secrets import LARGEST_EXAMINED, secrets_of_file
+from torchferry.handover.arguments import imported_paths
+from torchferry.handover.checks import BrokenRule
+from torchferry.handover.handed_over import PULL_REQUEST, HandedOver
+from torchferry.handover.project_files import ProjectFiles
+from torchferry.handover.record import NAME, HandoverRecord
+from torchferry.migration.journal import digest
+from torchferry.source.project import Project
+from torchferry.source.tree import ignored_by_git, is_control_name
+
+_MOST = 20
+_DEEPEST = 10_000
+"""Imports that are followed from the program: all."""
+
+RULE = ZooRule(
+    "secrets",
+    "secrets",
+    "required",
+    Bilingual("no file holds a secret", "没有文件含有密钥或密码"),
+    Bilingual(
+        "take it out of the file, and revoke it if others could see it; or hand the file over with --include",
+        "请从文件中删除；若他人可能已看到，请吊销；确需移交时使用 --include",
+    ),
+    "torchferry",
+    {},
+)
+"""What holds for every form."""
+
+INSISTED = ZooRule(
+    "secrets-included",
+    "secrets",
+    "person",
+    Bilingual("files that look like secrets and that --include hands over", "看似含有密钥、由 --include 移交的文件"),
+    Bilingual("look at each: it becomes public", "请逐个查看：它们将被公开"),
+    "torchferry",
+    {},
+)
+"""What is named where the record says that the user insisted."""
+
+
+def require_program_without_secrets(root: Path, files: ProjectFiles, program: str) -> None:
+    """Refuse a hand-over of which the program, or what it imports, is left out for a secret in it.
+
+    Raises:
+        TorchferryError: such a file is needed; it names each place, and never the secret.
+    """
+    flagged = {left.path for left in files.left_out if left.is_secret and left.file is not None}
+    if not any(path.endswith(".py") for path in flagged):
+        return
+    python = (file.path for file in files.with_flagged.files if file.path.endswith(".py"))
+    needed = flagged.intersection(imported_paths(program, Project(root, python), _DEEPEST))
+    places = [
+        say("{place} ({reason})", place=left.place, reason=left.reason)
+        for left in files.left_out
+        if left.path in needed
+    ]
+    if places:
+        named = ", ".join(place.render() for place in places[:_MOST])
+        more = f" (+{len(places) - _MOST})" if len(places) > _MOST else ""
+        raise TorchferryError(
+            say("the program needs files that hold secrets, so nothing was written: {places}", places=named + more),
+            say("read the value from a variable of the environment instead; or insist with --include {path}",
+                path=min(needed)),
+        )  # fmt: skip
+
+
+def secrets_in_folder(handed: HandedOver) -> tuple[list[BrokenRule], list[BrokenRule]]:
+    """Return the secrets of a folder that is checked, and those of them that its record names as included.
+
+    A folder with a record is looked at whole; of a clone, the model's folder and the text of the pull request. What
+    git ignores is no part of a pull request.
+
+    Raises:
+        TorchferryError: a file cannot be read: what was not examined is not passed.
+    """
+    record = handed.record
+    ignored = ignored_by_git(handed.root) or frozenset()
+    top = handed.root if record is not None else handed.root / handed.folder
+    places = [path for path in _every_file(top) if path != top / NAME]
+    if record is None and handed.folder and (handed.root / PULL_REQUEST).is_file():
+        places.append(handed.root / PULL_REQUEST)
+    broken: list[BrokenRule] = []
+    recorded: list[BrokenRule] = []
+    for place in places:
+        path = place.relative_to(handed.root).as_posix()
+        if any(path == one or path.startswith(f"{one}/") for one in ignored):
+            continue
+        try:
+            data = read_regular(place, LARGEST_EXAMINED + 1) if place.lstat().st_size <= LARGEST_EXAMINED else b""
+        except OSError as error:
+            raise TorchferryError(
+                say("cannot read {path}: {error}", path=place, error=error.strerror or error)
+            ) from None
+        if not data and place.lstat().st_size:
+            data = bytes(LARGEST_EXAMINED + 1)
+        is_recorded = record is not None and _is_recorded(record, path, data)
+        for secret in secrets_of_file(path, data):
+            (recorded if is_recorded else broken).append(BrokenRule(secret.reason, path, secret.line))
+    return broken, recorded
+
+
+def _is_recorded(record: HandoverRecord, path: str, data: bytes) -> bool:
+    """Whether a file is one that the user insisted on, and is still the same."""
+    if not any(each.path == path and each.is_secret for each in record.insisted):
+        return False
+    return any(file.path == path and file.sha256 == digest(data) for file in record.files)
+
+
+def _every_file(top: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(top):
+        folders[:] = sorted(name for name in folders if not is_control_name(name))
+        for name in sorted(names):
+            path = Path(folder, name)
+            if stat.S_ISREG(path.lstat().st_mode):
+                yield path

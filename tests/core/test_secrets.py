@@ -1,0 +1,162 @@
+"""No secret is shown."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.secret_table import ORDINARY_NAMES, ORDINARY_TEXTS, SECRET_NAMES, SECRET_TEXTS, filled
+from torchferry.core.secret_forms import SECRET_NAMES as SECRET_FILE_NAMES
+from torchferry.core.secret_forms import TEXT_FORMS, TOKEN_FORMS
+from torchferry.core.secrets import (
+    LARGEST_EXAMINED,
+    MASK,
+    masked,
+    masked_command,
+    masked_values,
+    masked_variables,
+    secret_name,
+    secrets_of_file,
+)
+
+
+def steps(work: Callable[[], object]) -> int:
+    """Return how many lines of Python a piece of work takes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+MASKED = {
+    "http://mia:secret@10.0.0.1:3128": "http://***@10.0.0.1:3128",
+    "socks5h://mia@proxy:1080 and http://a:b@c/d": "socks5h://***@proxy:1080 and http://***@c/d",
+    "http://mia:p@ss@proxy:3128": "http://***@proxy:3128",
+    "mia:secret@10.0.0.1:3128": "***@10.0.0.1:3128",
+    "token=abc&x=1": "token=***&x=1",
+    "HF_TOKEN: hf_abcdefgh12345": "HF_TOKEN: ***",
+    "using hf_abcdefgh12345 now": "using *** now",
+    "--password 'x' api_key=\"k y\"": "--password *** api_key=***",
+    "export no_proxy=localhost,127.0.0.1": "export no_proxy=localhost,127.0.0.1",
+    "/usr/lib/x86_64-linux-gnu/musa": "/usr/lib/x86_64-linux-gnu/musa",
+}
+
+
+@pytest.mark.parametrize("text", MASKED)
+def test_what_is_hidden_and_what_stays(text: str) -> None:
+    assert masked(text) == MASKED[text]
+
+
+def test_variables_are_hidden_by_their_names() -> None:
+    shown = masked_variables({"AWS_SECRET_ACCESS_KEY": "abc", "http_proxy": "http://u:p@h:1", "HCCL_IF_IP": "10.0.0.4"})
+    assert shown == {"AWS_SECRET_ACCESS_KEY": "***", "http_proxy": "http://***@h:1", "HCCL_IF_IP": "10.0.0.4"}
+
+
+@pytest.mark.parametrize("path", ORDINARY_NAMES)
+def test_an_ordinary_name_is_none_of_a_secret_file(path: str) -> None:
+    assert secret_name(path) is None
+
+
+@pytest.mark.parametrize("path", SECRET_NAMES)
+def test_a_secret_file_is_known_by_its_name(path: str) -> None:
+    assert secrets_of_file(path, b"x\n")[0].line == 0
+    assert secret_name(f"a/b c/{path}") is not None
+
+
+@pytest.mark.parametrize(("path", "template"), ORDINARY_TEXTS)
+def test_ordinary_text_has_no_secret(path: str, template: str) -> None:
+    for seed in range(3):
+        assert secrets_of_file(path, filled(template, seed)[0].encode()) == []
+
+
+@pytest.mark.parametrize(("path", "template"), SECRET_TEXTS)
+def test_a_secret_is_found_and_never_shown(path: str, template: str) -> None:
+    for seed in range(3):
+        text, values = filled(template, seed)
+        found = secrets_of_file(path, b"# first\n" + text.encode())
+        assert found, text
+        assert path == "a.bin" or found[0].line > 1
+        shown = " ".join(each.reason.render("en") + each.reason.render("zh") for each in found)
+        assert not [value for value in values if len(value) > 5 and value in shown]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "gb18030"])
+def test_the_encoding_hides_nothing(encoding: str) -> None:
+    text = filled("# 说明 é\nx = 1\npassword = '{p}'\n")[0]
+    assert 3 in [each.line for each in secrets_of_file("a.py", text.encode(encoding))]
+
+
+@given(st.sampled_from([text for _, text in SECRET_TEXTS]), st.text(max_size=40), st.text(max_size=40), st.integers())
+def test_what_is_found_is_masked_whatever_is_around(template: str, before: str, after: str, seed: int) -> None:
+    text, values = filled(template, seed)
+    once = masked(f"{before}\n{text}\n{after}")
+    if " login(" not in f" {template}":
+        assert not [value for value in values if len(value) > 24 and value in once and '"n"' not in template]
+    assert masked(once).count(MASK) >= 1
+
+
+@given(st.text())
+def test_text_without_a_word_of_secrets_stays(text: str) -> None:
+    words = "".join(letter for letter in text if letter not in "=:：＝@$`<|,( -\t\n\r\"'")
+    assert masked(words[:40]) == words[:40]
+
+
+def test_commands_and_values_are_masked_by_their_names() -> None:
+    words = ["curl", "-u", "mia:pw", "--api-key", "abc", "--password=pw", "-H", "Authorization: Bearer abcdefgh", "u"]
+    assert masked_command(words) == [
+        "curl", "-u", "mia:***", "--api-key", "***", "--password=***", "-H", "Authorization: Bearer ***", "u"
+    ]  # fmt: skip
+    assert masked_command(["sshpass", "-p", "pw", "ssh", "-p", "22"])[2] == "***"
+    document = {"hfToken": "abc", "steps": 3, "list": [{"wifi_psk": ["a", "b"]}], "note": "Bearer abcdefgh"}
+    assert masked_values(document) == {
+        "hfToken": "***", "steps": 3, "list": [{"wifi_psk": ["***", "***"]}], "note": "Bearer ***"
+    }  # fmt: skip
+
+
+def test_what_cannot_be_examined_counts_as_secret() -> None:
+    for data in (b"PK\x03\x04x", b"\x1f\x8bx", b"x" * (LARGEST_EXAMINED + 1)):
+        assert [each.line for each in secrets_of_file("a.bin", data)] == [0]
+    assert secrets_of_file("ca.pem", b"-----BEGIN CERTIFICATE-----\nMIIB\n") == []
+    assert secrets_of_file("ca.pem", b"-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n")
+
+
+@pytest.mark.parametrize(
+    "filler",
+    ["token", "token=", "passwordpassword", "sk-", "eyJ", "eyJ.", "a:b@", "://a:", "-----BEGIN PRIVATE KEY-----\n",
+     "key,", '"token":', "hf_", "curl -u ", "$1$", "machine login ", "Bearer ", "kind: Secret\n", "0a" * 16 + ".", "-",
+     'token = "', "token: \\", "= " * 4, "AKIA", "password ", "[", "--token default ", '"username"'],
+)  # fmt: skip
+def test_the_work_grows_with_the_size_alone(filler: str) -> None:
+    """Counts the steps of Python; the patterns have a limit for each repetition, which the next test asserts."""
+    counts = []
+    for size in (3_000, 6_000):
+        text = (filler * (size // len(filler) + 1))[:size]
+        counts.append(steps(lambda text=text: (masked(text), secrets_of_file("a.txt", text.encode()))))
+    assert counts[1] < 2.5 * counts[0] + 1_000
+
+
+def test_no_repetition_is_without_limit() -> None:
+    forms = [form.rest.pattern for form in TOKEN_FORMS] + [form.pattern.pattern for form in TEXT_FORMS]
+    forms += [form.pattern for form in SECRET_FILE_NAMES]
+    for pattern in forms:
+        assert not re.search(
+            r"(?<!\\)[*+](?![^\[]*\])",
+            re.sub(r"\[ \\t\][*]|\\[*+$]|\[\^?[^\]]*\](?=[{(])|\[[^\]]*\][*+]?", "", pattern),
+        ), pattern
