@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,3 +26,28 @@ def test_the_last_line_that_matches_decides(
             wanted = not negated
     text = "\n".join("!" * negated + body for negated, body in lines)
     assert is_ignored(path, is_folder, parse_gitignore(text, base)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "matches"),
+    [
+        ("*a" * 30 + "b", "a" * 200, False),
+        ("*a" * 30 + "*", "a" * 200, True),
+        ("*?" * 30 + "b", "a" * 200, False),
+        ("**/" * 30 + "b", "a/" * 100 + "a", False),
+        ("**/a/" * 30 + "b", "a/" * 100 + "b", True),
+        ("**/a/" * 30 + "c", "a/" * 100 + "b", False),
+        ("a/**", "a/b/c", True),
+        ("a/**", "a", False),
+        ("**/a", "a", True),
+        ("a/**/b", "a/b", True),
+        ("a/**/b", "a/c/d/b", True),
+        ("a[!b]c", "a/c", False),  # a slash is matched by a slash alone
+        ("a/*/c", "a/b/b/c", False),
+        ("?" * 5000, "a", False),
+        ("a\\ ", "a ", True),
+    ],
+)
+def test_matching_ends(body: str, path: str, matches: bool) -> None:
+    """With backtracking some of these would not end in the time of a person's life."""
+    assert is_ignored(path, False, parse_gitignore(body, "")) is matches

@@ -62,9 +62,10 @@ def unreported_mentions(context: Context, findings: Iterable[Finding]) -> Iterat
         parts = _PythonParts(context)
     elif context.kind in NATIVE_KINDS:
         parts = _NativeParts(context)
-    last = -1
+    start = end = last = -1
     for at, behind in _places(text):
-        start, end = _word_around(text, at, behind)
+        if at >= end:
+            start, end = _word_around(text, at, behind)
         if start <= last or covered.holds(at):
             continue
         last = start
@@ -147,19 +148,25 @@ class _PythonParts:
         documentation, texts = _string_spans(file)
         self._documentation = _Spans(documentation)
         self._texts = _Spans(texts)
+        self._comments = _Spans(self._comment_spans())
 
     def kind(self, offset: int) -> MentionKind:
         if self._documentation.holds(offset):
             return MentionKind.DOCUMENTATION
         if self._texts.holds(offset):
             return MentionKind.TEXT
-        line, _ = self._source.position(offset)
-        at = self._text.find("#", self._source.starts[line - 1], offset)
+        return MentionKind.COMMENT if self._comments.holds(offset) else MentionKind.NAME
+
+    def _comment_spans(self) -> Iterator[tuple[int, int]]:
+        starts = self._source.starts
+        at = self._text.find("#")
         while at >= 0:
-            if not self._documentation.holds(at) and not self._texts.holds(at):
-                return MentionKind.COMMENT
-            at = self._text.find("#", at + 1, offset)
-        return MentionKind.NAME
+            line, _ = self._source.position(at)
+            end = starts[line] if line < len(starts) else len(self._text)
+            is_comment = not self._documentation.holds(at) and not self._texts.holds(at)
+            if is_comment:
+                yield at, end
+            at = self._text.find("#", end if is_comment else at + 1)
 
 
 def _string_spans(file: PythonFile) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

@@ -11,7 +11,7 @@ from torchferry.source.shell import Command, Heredoc, Word, parts
 
 _KEYWORD = lazy_regex(r"[ \t]*(?P<keyword>[A-Za-z]+)(?:[ \t]+|(?=\\))")
 _CONTINUED = lazy_regex(r"\\[ \t]*\r?\Z")
-_EXEC_WORD = lazy_regex(r'"((?:[^"\\]|\\.)*)"')
+_EXEC_WORD = lazy_regex(r'"((?:[^"\\]|\\.)*)("?)')
 _FLAG = lazy_regex(r"[ \t]*--[\w-]+(?:=\S+)?(?=[ \t])")
 _HEREDOC = lazy_regex(r"<<-?(['\"]?)([A-Za-z_][\w.-]*)\1")
 _MISSES = 20
@@ -74,7 +74,9 @@ def docker_parts(text: str) -> Iterator[Command | Heredoc]:
             start = flag.end()
         if text[start:end].lstrip().startswith("["):
             words = tuple(
-                Word(match.group(1), match.start(1), match.end(1)) for match in _EXEC_WORD.finditer(text, start, end)
+                Word(match.group(1), match.start(1), match.end(1))
+                for match in _EXEC_WORD.finditer(text, start, end)
+                if match.group(2)
             )
             if words:
                 yield Command((), words)

@@ -1,15 +1,24 @@
 """`.gitignore` files for trees that are not git checkouts, such as an unpacked download.
 
-In a checkout git itself is asked. The pattern language is that of gitignore(5).
+In a checkout git itself is asked. The pattern language is that of gitignore(5). A pattern is matched without
+backtracking: behind each `*` or `**` the first place that fits is right, as the next one can reach whatever lies later.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Union
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
+
+_LONGEST_NAME = 4096
+"""Characters that a name of a file can have at most, on any system: a pattern that asks for more matches nothing."""
+
+
+_Segment = Union[str, "re.Pattern[str]", None]
 
 
 class _Glob(NamedTuple):
@@ -18,16 +27,38 @@ class _Glob(NamedTuple):
     Attributes:
         head: What a path that it matches begins with.
         tail: What a path that it matches ends with.
-        regex: The pattern, which is compiled for the first path with both.
+        segments: The names that a path consists of, or what they match; None for `**`, which is any number of names.
     """
 
     head: str
     tail: str
-    regex: re.Pattern[str]
+    segments: tuple[_Segment, ...]
 
     def matches(self, path: str) -> bool:
         """Whether it matches a path relative to the folder of the file."""
-        return path.startswith(self.head) and path.endswith(self.tail) and self.regex.match(path) is not None
+        return path.startswith(self.head) and path.endswith(self.tail) and _matches(self.segments, path.split("/"))
+
+
+def _matches(segments: Sequence[_Segment], names: Sequence[str]) -> bool:
+    """Whether the names of a path match; where one does not, the last `**` takes one name more."""
+    at = number = 0
+    wild = resume = -1  # the last `**`, and the first name that it has not taken
+    while at < len(names):
+        segment = segments[number] if number < len(segments) else None
+        if number < len(segments) and segment is None:
+            wild, resume = number, at
+            number += 1
+        elif segment is not None and (
+            names[at] == segment if isinstance(segment, str) else segment.match(names[at]) is not None
+        ):
+            at += 1
+            number += 1
+        elif wild >= 0:
+            resume += 1
+            at, number = resume, wild + 1
+        else:
+            return False
+    return all(segment is None for segment in segments[number:])
 
 
 class Patterns(NamedTuple):
@@ -82,31 +113,34 @@ class Patterns(NamedTuple):
 def parse_gitignore(text: str, base: str) -> list[Patterns]:
     """Return the patterns of a `.gitignore` file that lies in the folder `base`, relative to the root, in order."""
     groups: list[Patterns] = []
+    endings: list[list[str]] = []
     for line in text.splitlines():
-        stripped = re.sub(r"(?<!\\)[ \t]+$", "", line)
+        stripped = line.rstrip(" \t")
+        if stripped.endswith("\\"):
+            stripped = line[: len(stripped) + 1]  # a space that is escaped belongs to the pattern
         if not stripped or stripped.startswith("#"):
             continue
         negated = stripped.startswith("!")
         body = stripped[negated:]
         if not groups or groups[-1].negated != negated:
             groups.append(Patterns(base, negated, set(), (), set(), [], set(), set(), []))
-        groups[-1] = _with(groups[-1], body.rstrip("/"), folders_only=body.endswith("/"))
-    return groups
+            endings.append([])
+        _add(groups[-1], endings[-1], body.rstrip("/"), folders_only=body.endswith("/"))
+    return [group._replace(endings=tuple(ends)) for group, ends in zip(groups, endings, strict=True)]
 
 
-def _with(patterns: Patterns, body: str, folders_only: bool) -> Patterns:
-    """Return the patterns with one more."""
+def _add(patterns: Patterns, endings: list[str], body: str, folders_only: bool) -> None:
+    """Add a pattern to those that it belongs to; how names end is collected beside them."""
     if body and not _SPECIAL.search(body):
         (patterns.folder_names if folders_only else patterns.names).add(body)
     elif body[:1] == "*" and body[1:] and not folders_only and not _SPECIAL.search(body, 1):
-        return patterns._replace(endings=(*patterns.endings, body[1:]))
+        endings.append(body[1:])
     elif body.strip("/") and not _SPECIAL_BUT_SLASH.search(body):
         (patterns.folder_paths if folders_only else patterns.paths).add(body.lstrip("/"))
     else:
         pattern = _glob(body)
         if pattern is not None:
             (patterns.folder_others if folders_only else patterns.others).append(pattern)
-    return patterns
 
 
 _SPECIAL = lazy_regex(r"[*?\[\\/]")
@@ -126,46 +160,63 @@ def is_ignored(path: str, is_folder: bool, patterns: list[Patterns]) -> bool:
 def _glob(body: str) -> _Glob | None:
     """Return the pattern that a line is; None for one that matches nothing."""
     anchored = "/" in body
-    parts = body.lstrip("/").split("/")
-    pieces = [] if anchored else [r"(?:.*/)?"]
-    for index, part in enumerate(parts):
-        last = index == len(parts) - 1
-        if part == "**":
-            pieces.append(r".*" if last else r"(?:.*/)?")
-        else:
-            pieces.append(_segment(part) + ("" if last else "/"))
-    regex = lazy_regex("".join(pieces) + r"\Z", re.DOTALL)
+    segments: list[_Segment] = [] if anchored else [None]
+    for part in body.lstrip("/").split("/"):
+        if part != "**":
+            segment = _segment(part)
+            if segment is None:
+                return None
+            segments.append(segment)
+        elif not segments or segments[-1] is not None:
+            segments.append(None)
+    if segments[-1] is None:
+        segments.append(_ANY_NAME)
     if "[" in body or "\\" in body:
-        try:
-            regex.match("")
-        except re.error:
-            return None
-        return _Glob("", "", regex)
+        return _Glob("", "", tuple(segments))
     texts = _WILD.split(body.lstrip("/"))
-    return _Glob(texts[0] if anchored else "", texts[-1].lstrip("/") if len(texts) > 1 else "", regex)
+    head = texts[0] if anchored else ""
+    return _Glob(head, texts[-1].lstrip("/") if len(texts) > 1 else "", tuple(segments))
 
 
-def _segment(part: str) -> str:
-    pieces = []
+_ANY_NAME = lazy_regex("")
+
+
+def _segment(part: str) -> re.Pattern[str] | str | None:
+    """Return what a name must match for a part of a pattern between slashes; None where nothing can match it."""
+    if not _SPECIAL.search(part):
+        return part
+    chunks: list[list[str]] = [[]]  # what stands between stars, one expression for each character
     at = 0
     while at < len(part):
         char = part[at]
         at += 1
         if char == "*":
-            pieces.append("[^/]*")
+            if chunks[-1] or len(chunks) == 1:
+                chunks.append([])
         elif char == "?":
-            pieces.append("[^/]")
+            chunks[-1].append(".")
         elif char == "\\" and at < len(part):
-            pieces.append(re.escape(part[at]))
+            chunks[-1].append(re.escape(part[at]))
             at += 1
         elif char == "[":
             end = part.find("]", at + 1)
             if end < 0:
-                pieces.append(r"\[")
+                chunks[-1].append(r"\[")
             else:
                 inside = re.sub(r"[\\\[&~|]", r"\\\g<0>", part[at:end])
-                pieces.append("[" + ("^" + inside[1:] if inside[0] in "!^" else inside) + "]")
+                chunks[-1].append("[" + ("^" + inside[1:] if inside[0] in "!^" else inside) + "]")
                 at = end + 1
         else:
-            pieces.append(re.escape(char))
-    return "".join(pieces)
+            chunks[-1].append(re.escape(char))
+    if sum(map(len, chunks)) > _LONGEST_NAME:
+        return None
+    first, *others = map("".join, chunks)
+    # a group that is looked ahead and then repeated is not entered again: what fnmatch does, too
+    middle = "".join(f"(?=(?P<g{number}>.*?{chunk}))(?P=g{number})" for number, chunk in enumerate(others[:-1]))
+    regex = lazy_regex(first + middle + (f".*{others[-1]}" if others else "") + r"\Z", re.DOTALL)
+    if "[" in part:
+        try:
+            regex.match("")
+        except re.error:
+            return None
+    return regex

@@ -27,7 +27,7 @@ DEVICE_SPELLING = lazy_regex(r"cuda(?::(?:\d+|%[sd]|\{[^{}]*\}|\*)?)?\Z")
 COLLECTIVE_SPELLING = lazy_regex(r"nccl\Z", re.IGNORECASE)
 """A whole string that is spelt as NVIDIA's collective backend."""
 
-COMPOSITE_SPELLING = lazy_regex(r"(?:\w+:\w+,)*cuda:nccl(?:,\w+:\w+)*\Z")
+COMPOSITE_SPELLING = lazy_regex(r"(?=(?:\w+:\w+,)*\w+:\w+\Z)(?:\w+:\w+,)*cuda:nccl(?:,|\Z)")
 """A backend for each device type: `cpu:gloo,cuda:nccl`."""
 
 TENSOR_TYPE_SPELLING = lazy_regex(r"torch\.cuda\.(\w+Tensor)\Z")

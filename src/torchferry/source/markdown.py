@@ -14,7 +14,7 @@ _SESSION = frozenset({"console", "terminal", "shell-session"})
 _UNMARKED = frozenset({"", "text", "none", "cmd"})
 
 _DOLLAR = lazy_regex(r"^[ \t]{0,8}\$[ \t]+")
-_PROMPT = lazy_regex(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+[^\s$#%]*[$#%]|[$%>])[ \t]+")
+_PROMPT = lazy_regex(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-][^\s$#%]*[$#%]|[$%>])[ \t]+")
 _COMMAND = lazy_regex(
     r"^[ \t]*(?:[A-Z_]+=\S+[ \t]+)*(?:sudo[ \t]+)?"
     r"(?:python3?|pip3?|conda|mamba|torchrun|accelerate|deepspeed|docker|nvidia-smi|nvcc|export|git|bash|sh|cd|make|uv)\b"

@@ -28,7 +28,7 @@ _PYTHON_CELLS = frozenset({"capture", "prun", "python", "python3", "time", "time
 _SHELL_CELLS = frozenset({"bash", "script", "sh", "system", "!"})
 _MAGIC = lazy_regex(r"(?P<indent>[ \t]*)(?P<mark>%%?|!!?|\?\??|,|;|/)")
 _TIMED = lazy_regex(r"([ \t]*)%(?:time|timeit)[ \t]+(?=[A-Za-z_(])")
-_ASSIGNED = lazy_regex(r"([ \t]*)[\w, \t]+=[ \t]*(?P<mark>!|%)")
+_ASSIGNED = lazy_regex(r"([ \t]*)[\w,][\w, \t]*=[ \t]*(?P<mark>!|%)")
 _HELP = lazy_regex(r"[ \t]*[\w.*%]+\?\??[ \t]*\Z")
 
 
@@ -282,7 +282,7 @@ def _shell_view(text: str) -> str:
             shown.append(line)
             continued = line.rstrip().endswith("\\")
             continue
-        match = re.match(r"[ \t]*(?:[\w, \t]+=[ \t]*)?(?:!!?|%(?:env|set_env|system|sx|pip|conda)[ \t])", line)
+        match = re.match(r"(?:[\w, \t]+=)?[ \t]*(?:!!?|%(?:env|set_env|system|sx|pip|conda)[ \t])", line)
         if match is None:
             shown.append(_blank(line))
             continue

@@ -17,7 +17,9 @@ __all__ = ["Setting", "settings"]
 _OWN = ("tool", "torchferry")
 """The table of our own settings in a pyproject.toml, which speaks of a project and is no part of it."""
 
-_STRING = r"\"(?:[^\"\\\n]|\\[^\n])*\""
+_STRING = r"\"(?:[^\"\\\n]|\\[^\n])*\"?"
+"""A string, or what an unclosed one leaves of its line: none of that is read again, whatever it holds."""
+
 _COMMENT = lazy_regex(rf"{_STRING}|//[^\n]*|/\*(?:.*?\*/|.*)", re.DOTALL)
 _LAST_COMMA = lazy_regex(rf"{_STRING}|,(?=\s*[\]}}])")
 

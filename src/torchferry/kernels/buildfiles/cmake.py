@@ -28,8 +28,8 @@ from torchferry.source.text import SourceText, apply_edits
 KIND = "build-cmake"
 
 _CUDA_WORD = lazy_regex(
-    r"(?i)[\w.-]*cuda[\w.-]*|[\w.-]*nvcc[\w.-]*|\b(?:cublas|cudnn|cusparse|cusolver|curand|cufft|nvrtc|nccl|nvtx)\w*"
-    r"|[\w./*-]+\.cuh?\b|\bsm_[0-9]+"
+    r"(?i)(?<![\w.-])[\w.-]*(?:cuda|nvcc)[\w.-]*|\b(?:cublas|cudnn|cusparse|cusolver|curand|cufft|nvrtc|nccl|nvtx)\w*"
+    r"|(?<![\w./*-])[\w./*-]+\.cuh?\b|\bsm_[0-9]+"
 )
 _BLOCKS = frozenset(
     {"if", "elseif", "else", "endif", "while", "endwhile", "foreach", "endforeach"}
@@ -37,9 +37,9 @@ _BLOCKS = frozenset(
 )
 _TELLING = frozenset({"message", "option", "mark_as_advanced"})
 _IDENTIFIER = lazy_regex(r"[A-Za-z_]\w*")
-_TARGET_NAME = lazy_regex(r"([A-Za-z]\w*)::(\w+)")
+_TARGET_NAME = lazy_regex(r"(?<!\w)(\w+)::(\w+)")
 _REFERENCE = lazy_regex(r"\$\{(\w+)\}")
-_IN_EXPRESSION = lazy_regex(r"[^<>:;,\s]+(?=[>;])")
+_IN_EXPRESSION = lazy_regex(r"(?<![^<>:;,\s])[^<>:;,\s]+(?=[>;])")
 """What a generator expression such as `$<$<BOOL:${X}>:a.cu>` stands for; never a reference to a variable alone."""
 
 _LIBRARY_KINDS = frozenset({"OBJECT", "INTERFACE", "ALIAS", "IMPORTED"})

@@ -64,7 +64,7 @@ class CmakeCommand(NamedTuple):
         return any(argument.text in words for argument in self.arguments)
 
 
-_OUTSIDE = lazy_regex(r"#\[(=*)\[|#[^\n]*|[A-Za-z_]\w*(?=[ \t]*\()|\"")
+_OUTSIDE = lazy_regex(r"#\[(=*)\[|#[^\n]*|(?<!\w)\w+(?=[ \t]*\()|\"")
 _INSIDE = lazy_regex(r"#\[(=*)\[|#[^\n]*|\[(=*)\[|\"|[()]|\s+|(?:\\.|\$\([^()\s\"#]*\)|[^\s()#\"\\])+|.", re.DOTALL)
 _QUOTED_END = lazy_regex(r'(?:[^"\\]|\\.)*', re.DOTALL)
 

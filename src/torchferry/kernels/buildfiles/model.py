@@ -19,8 +19,7 @@ STYLES = ("branch", "replace")
 """How a build script is changed: `branch` adds what the target needs beside what CUDA needs, under a variable of the
 environment; `replace` writes the target's in place of CUDA's."""
 
-_BEFORE_FOLDER = lazy_regex(r"(?:\.{1,2}/)*\Z|[^\n]*[})]/\Z")
-"""What may stand before a folder's path: nothing, steps upwards, or a variable."""
+_STEPS = lazy_regex(r"(?:\.{1,2}/)*")
 
 _MOST_ITEMS = 500
 """Review items of one file; what is beyond is counted in the last one."""
@@ -125,11 +124,15 @@ class Renaming:
 
 def folder_in(name: str, folder: str) -> tuple[int, int] | None:
     """Return where a path holds a folder as a whole: at its beginning, or behind `./`, `../` or a variable."""
+    steps = _STEPS.match(name)
+    assert steps is not None
+    newline = name.find("\n")
     at = name.find(folder)
     while at >= 0:
         end = at + len(folder)
-        before, behind = name[:at], name[end : end + 1]
-        if _BEFORE_FOLDER.match(before) and behind in ("", "/"):
+        leads = at == 0 or (name[at - 1] == "/" and at <= steps.end())
+        behind_variable = name.endswith(("}/", ")/"), 0, at) and (newline < 0 or newline >= at)
+        if (leads or behind_variable) and name[end : end + 1] in ("", "/"):
             return at, end
         at = name.find(folder, at + 1)
     return None

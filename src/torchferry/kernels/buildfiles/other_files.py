@@ -15,7 +15,7 @@ _MANIFEST_LINE = lazy_regex(
     r"^[ \t]*(?:include|recursive-include|graft|global-include)[ \t]+(?P<rest>[^\n\r#]+)", re.MULTILINE
 )
 _WORDS = lazy_regex(r"\S+")
-_CUDA_WORD = lazy_regex(r"(?i)\w*(?:cuda|nvcc|cublas|cudnn|nccl)\w*|[\w./*-]+\.cuh?\b")
+_CUDA_WORD = lazy_regex(r"(?i)(?<!\w)\w*(?:cuda|nvcc|cublas|cudnn|nccl)\w*|(?<![\w./*-])[\w./*-]+\.cuh?\b")
 _NOT_CODE = lazy_regex(r"#[^\n]*")
 
 

@@ -21,7 +21,7 @@ from torchferry.rules.base import Context, Rule
 from torchferry.source.kinds import Kind
 from torchferry.source.native import BUILD_KINDS, code_of
 
-_WORD = lazy_regex(r"(?i)\w*(?:cuda|nvcc|cublas|cudnn|nccl)\w*|[\w./*-]*\.cuh?\b")
+_WORD = lazy_regex(r"(?i)(?<!\w)\w*(?:cuda|nvcc|cublas|cudnn|nccl)\w*|(?<![\w./*-])[\w./*-]*\.cuh?\b")
 _MOST_LINES = 8
 
 
