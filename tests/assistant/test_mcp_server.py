@@ -149,3 +149,18 @@ def test_a_client_that_may_write_and_run(project: Path) -> None:
         assert "greater than 0" in await refusal(client, "rehearse", command=["true"], target="npu", seconds=-1)
 
     ask(project, "--allow-write", "--allow-run", asked=asked)
+
+
+def test_no_effect_of_a_tool_leaves_the_roots(project: Path, tmp_path: Path) -> None:
+    """The folder is part of a repository that was migrated as a whole: its journal lies above the root."""
+    (tmp_path / "above.py").write_text('x.to("cuda")\n')
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    assert torchferry("migrate", tmp_path, "-t", "npu").returncode in (0, 1)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    async def asked(client: Client) -> None:
+        for path in (".", "digits", "train.py"):
+            assert "outside of what this request may change" in await refusal(client, "undo_fixes", path=path)
+
+    ask(project, "--allow-write", asked=asked)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

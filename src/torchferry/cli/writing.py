@@ -11,6 +11,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.files import require_creatable, require_writable, write_whole
 from torchferry.core.messages import say
 from torchferry.core.terminal import print_data, print_text, visible_text
+from torchferry.core.write_fence import require_in_roots
 
 
 def writable(ctx: click.Context, parameter: click.Parameter, file: Path | None) -> Path | None:
@@ -25,6 +26,7 @@ def creatable(ctx: click.Context, parameter: click.Parameter, path: Path | None)
 
 def _examined(path: Path | None, require: Callable[[Path], None]) -> Path | None:
     if path is not None:
+        require_in_roots(path)
         try:
             require(path)
         except OSError as error:

@@ -100,13 +100,7 @@ def require_in_roots(*paths: Path) -> None:
     Raises:
         OutsideRequestError: one is outside.
     """
-    WriteFence((), (), env.write_roots()).require_in_roots(map(real_path, paths))
-
-
-def real_path(path: Path) -> Path:
-    """Return the real path of a name that is to be written: links on the way to it are followed, its own is not."""
-    full = Path(os.path.abspath(path))
-    return Path(os.path.realpath(full.parent), full.name)
+    WriteFence((), (), env.write_roots()).require_in_roots(Path(os.path.realpath(path)) for path in paths)
 
 
 def named(names: Iterable[str]) -> str:

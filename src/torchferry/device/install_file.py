@@ -11,6 +11,7 @@ from pathlib import Path
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
+from torchferry.core.write_fence import require_in_roots
 from torchferry.device.one_file import untouched
 
 
@@ -33,6 +34,7 @@ def install_file(folder: Path, name: str, text: str, *, force: bool) -> bool:
     if not (dot and suffix == "py" and stem.isidentifier()):
         raise UsageError(say("`{name}` is not a valid module name; write one such as {example}", name=name,
                              example="device_utils.py"))  # fmt: skip
+    require_in_roots(folder / name)
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
