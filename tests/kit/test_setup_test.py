@@ -176,3 +176,17 @@ def test_the_command_writes_it_and_keeps_what_others_wrote(tmp_path: Path) -> No
     assert refused.returncode == 2
     assert file.read_text(encoding="utf-8") == "mine\n"
     assert torchferry("setup-test", tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize("python", dict.fromkeys((old_python(), sys.executable)))
+def test_nothing_of_its_folder_is_imported(tmp_path: Path, python: str) -> None:
+    """The test lies in the project, which may have modules with the names of Python's: they are not what is tested."""
+    file = setup_test(tmp_path)
+    wanted = asked(file, "--no-network", python=python)
+    for name in {*sys.stdlib_module_names, "torch", "torch_npu", "packaging"} - set(sys.builtin_module_names):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name} of the project has run')\n", encoding="utf-8")
+    ended = subprocess.run(
+        [python, "-S", str(file), "--no-network"], cwd=tmp_path, env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout, ended.stderr) == (*wanted, "")

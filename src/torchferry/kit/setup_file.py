@@ -25,6 +25,14 @@ _HEADER = """\
 # torchferry: ignore-file it asks for the device of one target
 """
 
+_LEAVE_THE_FOLDER = """
+import sys
+
+if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    del sys.path[0]  # the folder of this file: its modules are not tested, and may have the names of Python's
+
+"""
+
 _ASKED = ("is_available", "device_count", "get_device_name")
 """The names of `torch.cuda` that the test asks for."""
 
@@ -62,7 +70,7 @@ def setup_file(
         has_list: Whether the files that `required` names are for the target; the project's own are for CUDA.
     """
     source = (_HERE / "standalone.py").read_text(encoding="utf-8")
-    _, _, rest = source.partition('"""\n\nfrom __future__')
+    _, _, rest = source.partition('"""\n\nimport ')
     imports, _, rest = rest.partition("from torchferry.core.messages import say\n\n# --- tables ---\n")
     _, _, body = rest.partition("# --- the test ---\n")
     facts = next(facts for facts in vendors() if facts.name == target.name)
@@ -88,7 +96,8 @@ def setup_file(
     text = (
         _HEADER.format(version=__version__)
         + _documentation(project, target)
-        + "\nfrom __future__"
+        + _LEAVE_THE_FOLDER
+        + "import "
         + imports.rstrip("\n")
         + "\n\n# --- what this project needs ---\n\n"
         + "\n".join(f"{name} = {_literal(value)}" for name, value in tables.items())

@@ -1,10 +1,9 @@
 """The setup test of a project: six questions to a machine, each with its cause and remedy when the answer is no.
 
 What stands here is copied into the file that `torchferry setup-test` writes, where the tables below hold what the
-project needs. It runs on Python 3.8 with the standard library alone, and imports nothing of torchferry.
+project needs. It runs on Python 3.8 with the standard library alone, and imports nothing of torchferry. Annotations
+that Python 3.8 cannot compute are texts: `from __future__ import annotations` would import a project's `__future__.py`.
 """
-
-from __future__ import annotations
 
 import argparse
 import importlib
@@ -31,13 +30,13 @@ NAMESPACE = ""
 DEVICE = ""
 FACTORY = ""
 INSTALL = ""
-NAMES: dict[str, str] = {}
-PAIRS: tuple[tuple[str, str], ...] = ()
-REQUIREMENTS: tuple[tuple[str, str], ...] = ()
-MODULES: tuple[tuple[str, str, bool, str], ...] = ()
-DTYPES: tuple[tuple[str, bool, str, str], ...] = ()
+NAMES: "dict[str, str]" = {}
+PAIRS: "tuple[tuple[str, str], ...]" = ()
+REQUIREMENTS: "tuple[tuple[str, str], ...]" = ()
+MODULES: "tuple[tuple[str, str, bool, str], ...]" = ()
+DTYPES: "tuple[tuple[str, bool, str, str], ...]" = ()
 MANAGER = ""
-MODELS: tuple[tuple[str, str, str, str], ...] = ()
+MODELS: "tuple[tuple[str, str, str, str], ...]" = ()
 LIST_COMMAND = ""
 
 # --- the test ---
@@ -76,12 +75,12 @@ class SetupAnswer(NamedTuple):
 
     state: str
     said: object
-    causes: tuple[object, ...] = ()
-    remedies: tuple[object, ...] = ()
-    notes: tuple[object, ...] = ()
+    causes: "tuple[object, ...]" = ()
+    remedies: "tuple[object, ...]" = ()
+    notes: "tuple[object, ...]" = ()
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: "list[str] | None" = None) -> int:
     """Ask all questions, print the answers, and return 1 where one failed."""
     parser = argparse.ArgumentParser(
         description=str(
@@ -132,7 +131,7 @@ def show(number: int, count: int, name: object, answer: SetupAnswer) -> None:
     sys.stdout.flush()
 
 
-def torch_installed(found: dict[str, Any]) -> SetupAnswer:
+def torch_installed(found: "dict[str, Any]") -> SetupAnswer:
     """Whether torch and the plugin can be imported, and belong together."""
     for module in (PLUGIN, "torch") if BEFORE_TORCH else ("torch", PLUGIN):
         try:
@@ -174,7 +173,7 @@ def torch_installed(found: dict[str, Any]) -> SetupAnswer:
     return SetupAnswer(OK, said, notes=tuple(notes))
 
 
-def device_available(found: dict[str, Any]) -> SetupAnswer:
+def device_available(found: "dict[str, Any]") -> SetupAnswer:
     """Whether there is a card, and whether it adds two numbers."""
     if PLUGIN not in found:
         return SetupAnswer(SKIPPED, say("torch or {module} is missing", module=PLUGIN))
@@ -216,7 +215,7 @@ def device_available(found: dict[str, Any]) -> SetupAnswer:
     )
 
 
-def device_manager(found: dict[str, Any]) -> SetupAnswer:
+def device_manager(found: "dict[str, Any]") -> SetupAnswer:
     """Whether the project's device manager chooses this device."""
     if not MANAGER:
         return SetupAnswer(
@@ -313,7 +312,7 @@ def dependencies() -> SetupAnswer:
     return SetupAnswer(OK, said, notes=tuple(notes))
 
 
-def dtypes(found: dict[str, Any]) -> SetupAnswer:
+def dtypes(found: "dict[str, Any]") -> SetupAnswer:
     """Whether the device multiplies matrices in the dtypes, exactly: small whole numbers lose no bit in any of them."""
     if "device" not in found:
         return SetupAnswer(SKIPPED, say("there is no device"))
@@ -418,7 +417,7 @@ def _version(module: Any) -> str:
     return str(getattr(module, "__version__", ""))
 
 
-def _release(version: str) -> tuple[int, ...]:
+def _release(version: str) -> "tuple[int, ...]":
     """Return the numbers of a release: of 2.7.1.post2+cpu these are 2, 7 and 1."""
     match = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(map(int, match.group().split("."))) if match is not None else ()
@@ -501,7 +500,7 @@ told.flush()
 """
 
 
-def _import_failures(modules: list[str]) -> dict[str, str]:
+def _import_failures(modules: "list[str]") -> "dict[str, str]":
     """Import modules in processes of their own, since one may crash; return what is said of those that fail."""
     failures: dict[str, str] = {}
     rest = list(modules)
@@ -536,7 +535,7 @@ def _import_failures(modules: list[str]) -> dict[str, str]:
     return {module: why for module, why in failures.items() if module in modules}
 
 
-def _fetch_failure(hub: str, model: str, file: str) -> tuple[object, object] | None:
+def _fetch_failure(hub: str, model: str, file: str) -> "tuple[object, object] | None":
     """Return why no small file of a model can be had, and what to do; None where one can."""
     variable, usual, pattern = _ENDPOINTS[hub]
     endpoint = os.environ.get(variable, "").rstrip("/") or usual

@@ -11,7 +11,7 @@ import sys
 
 def main() -> None:
     """Take the folder of this file off the path, and run the module."""
-    if sys.path[:1] == [os.path.dirname(os.path.realpath(__file__))]:  # with PYTHONSAFEPATH it is not there
+    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):  # with PYTHONSAFEPATH it is not there
         del sys.path[0]
     sys.path[:] = [entry for entry in sys.path if os.path.isabs(entry)]
     home, module = sys.argv[1:3]

@@ -27,7 +27,7 @@ _INTERFACE_ADDRESS = 0x8915
 def main() -> None:
     """Be one rank, or start one for each card of this host."""
     ASKED.update(json.loads(sys.argv[1]))
-    if sys.path[:1] == [os.path.dirname(os.path.realpath(__file__))]:  # with PYTHONSAFEPATH it is not there
+    if not getattr(sys.flags, "safe_path", False):  # with PYTHONSAFEPATH the folder of this file is not there
         del sys.path[0]
     if "rank" in ASKED:
         be_rank()

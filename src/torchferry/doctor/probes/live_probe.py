@@ -85,7 +85,7 @@ def main() -> None:
     """Do all steps."""
     global STREAM  # noqa: PLW0603 - set once, before anything is printed
     ASKED.update(json.loads(sys.argv[1]))
-    if sys.path[:1] == [os.path.dirname(os.path.realpath(__file__))]:  # with PYTHONSAFEPATH it is not there
+    if not getattr(sys.flags, "safe_path", False):  # with PYTHONSAFEPATH the folder of this file is not there
         del sys.path[0]
     STREAM = os.dup(1)
     os.dup2(2, 1)

@@ -22,8 +22,8 @@ from typing import Any
 def main() -> None:
     """Look, and print."""
     question = json.loads(sys.argv[1])
-    if sys.path[:1] == [os.path.dirname(os.path.realpath(__file__))]:  # with PYTHONSAFEPATH it is not there
-        del sys.path[0]  # the user's programs have theirs there
+    if not getattr(sys.flags, "safe_path", False):  # with PYTHONSAFEPATH it is not there
+        del sys.path[0]  # the folder of this file; the user's programs have theirs there
     stream = os.dup(1)
     os.dup2(2, 1)  # a banner of the plugin's must not stand in our answer
     answer = {
