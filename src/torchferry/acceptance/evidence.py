@@ -10,7 +10,6 @@ import math
 import os
 import platform
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
@@ -26,6 +25,7 @@ from torchferry.acceptance.units import hidden
 from torchferry.core.abandoned import remove_abandoned
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST, open_regular, read_text
+from torchferry.core.folders import files_below, remove_tree
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import say
 from torchferry.doctor.masking import masked
@@ -223,7 +223,7 @@ def gathered(out: Path) -> Iterator[Path]:
         ) from None
     finally:
         if new is not None:
-            shutil.rmtree(new, ignore_errors=True)
+            remove_tree(new)
         if lock is not None:
             os.close(lock)
 
@@ -255,7 +255,7 @@ def is_link_or_other(out: Path) -> bool:
     listed = {entry.get("path") for entry in found.get("files", ()) if isinstance(entry, dict)} | {FILE}
     return any(
         path.is_symlink() or (not path.is_dir() and path.relative_to(out).as_posix() not in listed)
-        for path in out.rglob("*")
+        for path in files_below(out)
     )  # somebody put a file of their own there
 
 
@@ -273,7 +273,7 @@ def _replace(new: Path, out: Path) -> None:
             old.rmdir()
         raise
     if old is not None:
-        shutil.rmtree(old, ignore_errors=True)
+        remove_tree(old)
 
 
 def write(folder: Path, found: dict[str, Any], page: str, runs: Sequence[AcceptanceRun]) -> None:
@@ -294,11 +294,11 @@ def write(folder: Path, found: dict[str, Any], page: str, runs: Sequence[Accepta
     (folder / PAGE).write_bytes(page.encode("utf-8", "backslashreplace"))
     found["files"] = [
         {"path": path.relative_to(folder).as_posix(), "sha256": _digest(path), "bytes": path.stat().st_size}
-        for path in sorted(folder.rglob("*"))
+        for path in sorted(files_below(folder))
         if path.is_file()
     ]
     (folder / FILE).write_text(as_text(found), encoding="utf-8")
-    for path in (*folder.rglob("*"), folder):
+    for path in (*files_below(folder), folder):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)  # a full disk says so now, and not when the folder has its name

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import stat
 from pathlib import Path
+
+from torchferry.core.folders import remove_tree
 
 
 def remove_abandoned(folder: Path, lock: str = "") -> None:
@@ -31,4 +32,4 @@ def remove_abandoned(folder: Path, lock: str = "") -> None:
             held = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=held)
             opened.callback(os.close, held)
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)

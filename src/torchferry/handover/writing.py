@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
+from torchferry.core.folders import remove_tree, walk
 from torchferry.core.messages import Message, say
 from torchferry.handover.preparing import PreparedHandover
 from torchferry.handover.record import NAME, HandoverRecord, read_record
@@ -56,7 +56,7 @@ def write_handover(prepared: PreparedHandover, out: Path) -> None:
             out.rmdir()
         os.replace(partial, out)
     except BaseException as error:
-        shutil.rmtree(partial, ignore_errors=True)
+        remove_tree(partial)
         if isinstance(error, OSError):
             raise _unwritable(out, error) from None
         raise
@@ -113,9 +113,8 @@ def _earlier(out: Path) -> HandoverRecord | None:
 
 def _files(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield every file below a folder with its SHA-256; what is no regular file has none."""
-    for top, folders, names in os.walk(folder):
-        links = [name for name in folders if os.path.islink(os.path.join(top, name))]
-        for name in (*names, *links):
+    for top, _, names in walk(folder):
+        for name in names:
             full = os.path.join(top, name)
             path = os.path.relpath(full, folder).replace(os.sep, "/")
             is_file = stat.S_ISREG(os.lstat(full).st_mode)
@@ -128,7 +127,7 @@ def _remove(out: Path, record: HandoverRecord) -> None:
         for path in (*(file.path for file in record.files), NAME):
             with top.parent(path) as parent:
                 parent.remove(path.rpartition("/")[2])
-    for folder, _, _ in os.walk(out, topdown=False):
+    for folder in reversed([folder for folder, _, _ in walk(out)]):
         os.rmdir(folder)
 
 

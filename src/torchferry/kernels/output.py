@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
+from torchferry.core.folders import walk
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.kernels.buildfiles.joining import PortedNeighbour
@@ -297,12 +298,11 @@ def _refused(out: Path) -> TorchferryError:
 
 def _files(out: Path) -> Iterator[tuple[str, str]]:
     """Yield every file below a folder, without what a build wrote there; a link is one that no journal has."""
-    for folder, folders, names in os.walk(out):
+    for folder, folders, names in walk(out):
         if folder != os.fspath(out) and is_build_output(folder, {*folders, *names}):
             folders.clear()
             continue
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        for name in (*names, *links):
+        for name in names:
             full = os.path.join(folder, name)
             yield os.path.relpath(full, out).replace(os.sep, "/"), full
 

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
+from torchferry.core.folders import copy_tree, remove_tree
 from torchferry.core.messages import say
 from torchferry.migration.directory import Directory
 from torchferry.migration.transaction import Write
@@ -60,7 +61,7 @@ def write_copy(root: Path, out: Path, writes: Iterable[Write], without: Containe
         return unwanted
 
     try:
-        shutil.copytree(root, partial, symlinks=True, ignore=leave_out, dirs_exist_ok=True)
+        copy_tree(root, partial, leave_out)
         with Directory.open(partial) as top:
             for write in writes:
                 _write(top, write)
@@ -68,7 +69,7 @@ def write_copy(root: Path, out: Path, writes: Iterable[Write], without: Containe
             out.rmdir()
         os.replace(partial, out)
     except BaseException as error:
-        shutil.rmtree(partial, ignore_errors=True)
+        remove_tree(partial)
         if isinstance(error, (OSError, shutil.Error)):
             raise _unwritable(out, error) from None
         raise
