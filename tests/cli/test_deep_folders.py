@@ -14,7 +14,7 @@ from torchferry.core.folders import copy_tree, remove_tree, walk
 
 pytestmark = pytest.mark.pure
 
-LEVELS = 1500
+LEVELS = 1100
 LONG = 300
 """Folders with names of 20 bytes: 6 kB of path, which has 4 kB at most."""
 
@@ -51,8 +51,8 @@ def texts(root: Path) -> list[str]:
 
 def test_every_level_is_examined_migrated_copied_and_restored(place: Path) -> None:
     root = place / "deep"
-    nested(root, LEVELS, "d", 500, USES)
-    files = 4
+    nested(root, LEVELS, "d", LEVELS, USES)
+    files = 2
     found = torchferry("scan", root, "-t", "npu", "-f", "json")
     assert (found.returncode, found.stderr) == (1, "")
     report = json.loads(found.stdout)

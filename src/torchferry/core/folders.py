@@ -47,6 +47,18 @@ def walk(top: str | os.PathLike[str], *, lenient: bool = False) -> Iterator[tupl
         waiting += [os.path.join(folder, name) for name in reversed(folders)]
 
 
+def identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """Return what tells a folder from every other, under each of its names; None for one that is not there.
+
+    `os.path.realpath` does that too, with a question to the system for each folder above it.
+    """
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def files_below(top: Path) -> Iterator[Path]:
     """Yield everything below a folder, the folders too; raises what `walk` does."""
     for folder, folders, files in walk(top):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import read_regular
+from torchferry.core.folders import identity
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.migration.journal import DONE, readable_journals
@@ -97,7 +98,7 @@ def project_files(root: Path, exclude: tuple[str, ...] = (), skip: Iterable[Path
     left_out: list[LeftOut] = []
     effective: set[str] = set()
     size = 0
-    skipped = frozenset(map(os.path.realpath, skip))
+    skipped = frozenset(map(identity, skip)) - {None}
     media = _folders_of_media(root, skipped)
     for path, status in _walk(root, ignored_by_git(root), skipped, left_out):
         fitting = _fitting(path, exclude)
@@ -183,7 +184,7 @@ def without_secrets(url: str) -> str:
 
 
 def _walk(
-    root: Path, ignored: frozenset[str] | None, skipped: frozenset[str], left_out: list[LeftOut]
+    root: Path, ignored: frozenset[str] | None, skipped: frozenset[tuple[int, int] | None], left_out: list[LeftOut]
 ) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the regular files below a folder, in order; links and special files go to `left_out`."""
     todo = [""]
@@ -206,7 +207,7 @@ def _walk(
             elif stat.S_ISDIR(status.st_mode) and item.name in _FOREIGN:
                 left_out.append(LeftOut(path, say("settings of the project's own repository")))
             elif stat.S_ISDIR(status.st_mode):
-                if os.path.realpath(item.path) not in skipped and not os.path.exists(
+                if (status.st_dev, status.st_ino) not in skipped and not os.path.exists(
                     os.path.join(item.path, "pyvenv.cfg")
                 ):
                     inner.append(path)
@@ -217,7 +218,7 @@ def _walk(
         todo += reversed(inner)
 
 
-def _folders_of_media(root: Path, skipped: frozenset[str]) -> frozenset[str]:
+def _folders_of_media(root: Path, skipped: frozenset[tuple[int, int] | None]) -> frozenset[str]:
     counts: dict[str, int] = {}
     for path, _ in _walk(root, None, skipped, []):
         if path.lower().endswith(_MEDIA):

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
-from torchferry.core.folders import copy_tree, remove_tree
+from torchferry.core.folders import copy_tree, identity, remove_tree
 from torchferry.core.messages import say
 from torchferry.migration.directory import Directory
 from torchferry.migration.transaction import Write
@@ -44,14 +44,14 @@ def write_copy(root: Path, out: Path, writes: Iterable[Write], without: Containe
         partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".torchferry", dir=out.parent))
     except OSError as error:
         raise _unwritable(out, error) from None
-    skipped = {os.path.realpath(out), os.path.realpath(partial)}
+    skipped = {identity(folder) for folder in (out, partial)} - {None}
     special: list[str] = []
 
     def leave_out(folder: str, names: list[str]) -> set[str]:
         unwanted = {
             name
             for name in names
-            if is_control_name(name) or name in without or os.path.realpath(os.path.join(folder, name)) in skipped
+            if is_control_name(name) or name in without or identity(os.path.join(folder, name)) in skipped
         }
         for name in names:
             path = os.path.join(folder, name)
