@@ -21,11 +21,12 @@ from torchferry.acceptance.situation import Situation
 from torchferry.acceptance.units import hidden
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST, open_regular, read_text
+from torchferry.core.folders import files_below
 from torchferry.core.json_text import json_text, parsed_json
 from torchferry.core.messages import say
+from torchferry.core.secrets import masked
 from torchferry.core.staging import staged_folder
 from torchferry.core.write_fence import require_in_roots
-from torchferry.core.secrets import masked
 from torchferry.source.git import git, is_in_repository
 
 SCHEMA = 1
@@ -226,7 +227,7 @@ def is_link_or_other(out: Path) -> bool:
     listed = {entry.get("path") for entry in found.get("files", ()) if isinstance(entry, dict)} | {FILE}
     return any(
         path.is_symlink() or (not path.is_dir() and path.relative_to(out).as_posix() not in listed)
-        for path in out.rglob("*")
+        for path in files_below(out)
     )  # somebody put a file of their own there
 
 
@@ -248,11 +249,11 @@ def write(folder: Path, found: dict[str, Any], page: str, runs: Sequence[Accepta
     (folder / PAGE).write_bytes(page.encode("utf-8", "backslashreplace"))
     found["files"] = [
         {"path": path.relative_to(folder).as_posix(), "sha256": _digest(path), "bytes": path.stat().st_size}
-        for path in sorted(folder.rglob("*"))
+        for path in sorted(files_below(folder))
         if path.is_file()
     ]
     (folder / FILE).write_text(as_text(found), encoding="utf-8")
-    for path in (*folder.rglob("*"), folder):
+    for path in (*files_below(folder), folder):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)  # a full disk says so now, and not when the folder has its name

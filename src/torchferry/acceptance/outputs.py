@@ -14,6 +14,7 @@ from torchferry.acceptance.runs import AcceptanceRun
 from torchferry.acceptance.situation import Situation, UnjudgedError, is_fresh, needed_run
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_text
+from torchferry.core.folders import files_below
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
 
@@ -73,7 +74,10 @@ def _folder(situation: Situation, run: AcceptanceRun, terms: OutputTerms) -> Gat
         return judge.unjudged(
             terms.folder, say("the reference folder {path} is not there", path=terms.reference), wanted=wanted
         )
-    names = sorted(path.relative_to(reference) for path in reference.rglob(terms.pattern) if path.is_file())
+    found = (path for path in files_below(reference) if path.match(terms.pattern))
+    if "**" in terms.pattern:  # which `match` does not know before Python 3.13
+        found = reference.rglob(terms.pattern)
+    names = sorted(path.relative_to(reference) for path in found if path.is_file())
     if not names:
         reason = say("the reference folder has no file {pattern}", pattern=terms.pattern)
         return judge.unjudged(terms.folder, reason, wanted=wanted)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from torchferry.acceptance.gates import Gate, GateMaker
 from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.core import config, own_python
 from torchferry.core.files import read_regular
+from torchferry.core.folders import temporary_folder
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say, say_plural
 from torchferry.core.subprocesses import run as run_tool
@@ -202,7 +202,7 @@ def _own(situation: Situation, *words: str, inside: bool = False) -> dict[str, A
     Raises:
         UnjudgedError: it could not do its work.
     """
-    with tempfile.TemporaryDirectory(prefix="torchferry-accept-", ignore_cleanup_errors=True) as name:
+    with temporary_folder("torchferry-accept-") as name:
         environment = {**os.environ, "TORCHFERRY_LANG": "en"}
         output = Path(name, "report.json")
         command = own_python.module_command("torchferry", *words, "-f", "json")

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
 from pathlib import Path
 
 from torchferry.cli.settings import RunSettings
 from torchferry.cli.settling import mend_links, refuse_large
 from torchferry.core import supported_torch
 from torchferry.core.errors import UsageError
+from torchferry.core.folders import temporary_folder
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.terminal import print_notice
 from torchferry.migration.copy import write_copy
@@ -51,7 +51,7 @@ def device_test(setting: RunSettings, written: MigrationOutput, command: str, se
     rehearsal = prepare(str(setting.target), "", 0, None, ())
     note = say("rehearsing `{command}`, time limit {seconds} s", command=command, seconds=f"{seconds:g}")
     print_notice(f"torchferry: {note.render(lang)}")
-    with tempfile.TemporaryDirectory(prefix="torchferry-migrate-", ignore_cleanup_errors=True) as name:
+    with temporary_folder("torchferry-migrate-") as name:
         top = Path(os.path.realpath(name))
         folder = top / (written.place.resolve().name or "project")
         refuse_large(written.place, top)

@@ -17,6 +17,7 @@ from torchferry.cli.judging import Verdicts
 from torchferry.cli.settings import RunSettings
 from torchferry.core import supported_torch
 from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.folders import temporary_folder, walk
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import print_notice
@@ -113,7 +114,7 @@ def judged_by_runs(
     numbers = [_program_of(item, programs) for item in asked]
     rehearsal = prepare(str(setting.target), "", _devices(asked), None, ())
     done: list[Run] = []
-    with tempfile.TemporaryDirectory(prefix="torchferry-scan-", ignore_cleanup_errors=True) as name:
+    with temporary_folder("torchferry-scan-") as name:
         copied = _Copy(setting, Path(os.path.realpath(name)) / (setting.root.resolve().name or "project"))
         for item, number in zip(asked, numbers, strict=True):
             seconds = f"{runs.seconds:g}"
@@ -252,7 +253,7 @@ class _Copy:
         named = [word for word in words if word.endswith(".py")]
         if not where.is_dir() or any(not os.path.isabs(word) and not (where / word).exists() for word in named[:1]):
             where = self.folder
-        with tempfile.TemporaryDirectory(prefix="torchferry-rehearsal-", ignore_cleanup_errors=True) as name:
+        with temporary_folder("torchferry-rehearsal-") as name:
             session = Path(name)
             try:
                 code, printed = run_aside(words, rehearsal, session, where, seconds, self._variables(variables))
@@ -417,7 +418,7 @@ def _failure(end: End, place: str) -> Message:
 def refuse_large(root: Path, place: Path) -> None:
     """Refuse a tree whose copy would fill the disk."""
     size = 0
-    for folder, names, files in os.walk(root):
+    for folder, names, files in walk(root, lenient=True):
         names[:] = [name for name in names if name not in NEVER_ENTERED]
         for name in files:
             with contextlib.suppress(OSError):
@@ -437,7 +438,7 @@ def refuse_large(root: Path, place: Path) -> None:
 
 def mend_links(root: Path, folder: Path) -> None:
     """Let links of a copy that led out of the tree lead where they led, and those into the tree into the copy."""
-    for place, names, files in os.walk(folder):
+    for place, names, files in walk(folder, lenient=True):
         for name in (*names, *files):
             path = os.path.join(place, name)
             if not os.path.islink(path):

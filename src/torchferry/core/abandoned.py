@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from torchferry.core.folders import remove_tree
+
 
 @contextmanager
 def abandoned(path: Path, lock: str = "") -> Iterator[bool]:
@@ -53,9 +55,7 @@ def remove_abandoned(path: Path, lock: str = "") -> bool:
         if not ours:
             return False
         if path.is_dir():
-            import shutil  # imported late: little is left behind
-
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
         else:
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from torchferry.core.abandoned import abandoned
 from torchferry.core.errors import TorchferryError
+from torchferry.core.folders import remove_tree
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
@@ -40,14 +41,8 @@ class LeftOver(NamedTuple):
     restored: bool = False
 
 
-def _remove(folder: Path) -> None:
-    import shutil  # imported late: a scan asks only for names
-
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 @contextmanager
-def staged_folder(out: Path, check: Callable[[], None], remove: Callable[[Path], None] = _remove) -> Iterator[Path]:
+def staged_folder(out: Path, check: Callable[[], None], remove: Callable[[Path], None] = remove_tree) -> Iterator[Path]:
     """Yield a new folder that takes the place of `out` when the block ends; after an error nothing of it is left.
 
     Args:
@@ -75,7 +70,7 @@ def staged_folder(out: Path, check: Callable[[], None], remove: Callable[[Path],
         if (holder / _OLD).exists():
             _remove_old(holder, out, remove)
     finally:
-        _remove(holder)
+        remove_tree(holder)
         os.close(lock)
 
 
@@ -134,7 +129,7 @@ def clear(left: LeftOver) -> LeftOver | None:
         restored = old.is_dir() and not old.is_symlink() and not os.path.lexists(left.output)
         if restored:
             os.rename(old, left.output)
-        _remove(left.path)
+        remove_tree(left.path)
     return None if os.path.lexists(left.path) else left._replace(restored=restored)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST_SETTINGS, open_regular, read_text
+from torchferry.core.folders import files_below
 from torchferry.core.json_text import json_text, parsed_json
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
@@ -193,7 +194,7 @@ def _pack(source: Path, path: Path) -> None:
         UsageError: a link in it leads elsewhere.
     """
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
-        for file in sorted(source.rglob("*")):
+        for file in sorted(files_below(source)):
             if file.is_symlink() and not (file.is_file() and file.resolve().is_relative_to(source.resolve())):
                 # what it leads to would be missing on the hosts, and a link can lead to what nobody meant
                 raise UsageError(

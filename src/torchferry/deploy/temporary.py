@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from torchferry.core.abandoned import remove_abandoned
+from torchferry.core.folders import remove_tree
 
 _LOCK = "lock"
 
@@ -37,7 +37,7 @@ def own_folder(prefix: str) -> Iterator[Path]:
     finally:
         # what was started here may still be ending, and write
         for _ in range(50):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
             if not folder.exists():
                 break
             time.sleep(0.1)

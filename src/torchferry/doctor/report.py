@@ -11,8 +11,8 @@ from typing import Any
 from torchferry import __version__
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import Bilingual, Message, say, say_in, say_plural
-from torchferry.core.terminal import visible
 from torchferry.core.secrets import masked
+from torchferry.core.terminal import visible
 from torchferry.doctor.check import SIDES
 from torchferry.doctor.engine import Diagnosis
 from torchferry.doctor.grouping import CauseGroup, grouped

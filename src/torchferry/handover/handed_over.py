@@ -14,6 +14,7 @@ from pathlib import Path
 from torchferry.backends.handover_forms import HandoverForm, form_names, form_of
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import read_regular
+from torchferry.core.folders import walk
 from torchferry.core.messages import say
 from torchferry.handover.arguments import imported_paths
 from torchferry.handover.licences import decoded
@@ -104,7 +105,7 @@ class HandedOver:
     def _like_models(self) -> Iterator[str]:
         """Yield the folders that have what a model's folder has."""
         telling = {"README.md", "requirements.txt", "run_scripts", "test"}
-        for top, folders, names in os.walk(self.root):
+        for top, folders, names in walk(self.root):
             folders[:] = [name for name in folders if not is_control_name(name) and name not in NEVER_ENTERED]
             if len(telling.intersection((*names, *folders))) > 1:
                 yield os.path.relpath(top, self.root).replace(os.sep, "/")
@@ -169,7 +170,7 @@ class HandedOver:
 
 def _files(folder: Path) -> Iterator[tuple[str, int]]:
     count = 0
-    for top, folders, names in os.walk(folder):
+    for top, folders, names in walk(folder):
         folders[:] = sorted(name for name in folders if not is_control_name(name) and name not in NEVER_ENTERED)
         for name in sorted(names):
             full = os.path.join(top, name)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
+from torchferry.core.folders import identity
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.core.secrets import secret_name, secrets_of_file
@@ -129,7 +130,7 @@ def project_files(
     included: list[LeftOut] = []
     effective: set[str] = set()
     size = 0
-    skipped = frozenset(map(os.path.realpath, skip))
+    skipped = frozenset(map(identity, skip)) - {None}
     insisted = {_normal(root, path): path for path in include}
     unmet = dict(insisted)
     media = _folders_of_media(root, skipped)
@@ -302,7 +303,7 @@ def without_secrets(url: str) -> str:
 def _walk(
     root: Path,
     shared: SharedFiles | None,
-    skipped: frozenset[str],
+    skipped: frozenset[tuple[int, int] | None],
     left_out: list[LeftOut],
     insisted: frozenset[str] = frozenset(),
 ) -> Iterator[tuple[str, os.stat_result]]:
@@ -335,7 +336,7 @@ def _walk(
             elif is_folder and item.name in _FOREIGN:
                 left_out.append(LeftOut(path, say("settings of the project's own repository")))
             elif is_folder:
-                if os.path.realpath(item.path) in skipped or os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
+                if (status.st_dev, status.st_ino) in skipped or os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
                     continue
                 is_untracked = shared is not None and shared.tracked is not None and path not in shared.folders
                 if is_untracked and not is_insisted:
@@ -360,7 +361,7 @@ def _gitignore(root: Path, prefix: str) -> list[Patterns]:
         ) from None
 
 
-def _folders_of_media(root: Path, skipped: frozenset[str]) -> frozenset[str]:
+def _folders_of_media(root: Path, skipped: frozenset[tuple[int, int] | None]) -> frozenset[str]:
     counts: dict[str, int] = {}
     for path, _ in _walk(root, None, skipped, []):
         if path.lower().endswith(_MEDIA):

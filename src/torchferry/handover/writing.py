@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
+from torchferry.core.folders import walk
 from torchferry.core.messages import Message, say
 from torchferry.core.staging import staged_folder
 from torchferry.core.write_fence import require_in_roots
@@ -99,9 +100,8 @@ def _check(out: Path) -> None:
 
 def _files(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield every file below a folder with its SHA-256; what is no regular file has none."""
-    for top, folders, names in os.walk(folder):
-        links = [name for name in folders if os.path.islink(os.path.join(top, name))]
-        for name in (*names, *links):
+    for top, _, names in walk(folder):
+        for name in names:
             full = os.path.join(top, name)
             path = os.path.relpath(full, folder).replace(os.sep, "/")
             is_file = stat.S_ISREG(os.lstat(full).st_mode)
@@ -116,7 +116,7 @@ def _remove(old: Path) -> None:
         for path in (*(file.path for file in read[0].files), NAME):
             with top.parent(path) as parent:
                 parent.remove(path.rpartition("/")[2])
-    for folder, _, _ in os.walk(old, topdown=False):
+    for folder in reversed([folder for folder, _, _ in walk(old)]):
         os.rmdir(folder)
 
 

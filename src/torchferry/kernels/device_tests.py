@@ -19,6 +19,7 @@ from pathlib import Path
 from torchferry.backends.target import Target
 from torchferry.core.errors import UsageError
 from torchferry.core.finding import Edit
+from torchferry.core.folders import walk
 from torchferry.core.messages import say
 from torchferry.kernels.buildfiles.joining import PortedNeighbour, content_of
 from torchferry.kernels.buildfiles.model import ReviewList
@@ -71,7 +72,7 @@ def _python_files(named: Path, place: Path | None) -> Iterator[Path]:
         yield named
         return
     count = 0
-    for folder, folders, files in os.walk(named):
+    for folder, folders, files in walk(named):
         folders[:] = sorted(
             name
             for name in folders

@@ -14,6 +14,7 @@ from pathlib import Path
 from torchferry.core.config import project_root
 from torchferry.core.enclosing_folders import enclosing_folders
 from torchferry.core.errors import TorchferryError
+from torchferry.core.folders import walk
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.core.write_fence import WriteFence
@@ -389,14 +390,13 @@ def _refused(out: Path) -> TorchferryError:
 
 def _files(out: Path) -> Iterator[tuple[str, str]]:
     """Yield every file below a folder, without what a build wrote there; a link is one that no journal has."""
-    for folder, folders, names in os.walk(out):
+    for folder, folders, names in walk(out):
         if folder != os.fspath(out) and is_build_output(folder, {*folders, *names}):
             folders.clear()
             continue
         if folder == os.fspath(out) and FOLDER in folders:
             folders.remove(FOLDER)
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        for name in (*names, *links):
+        for name in names:
             full = os.path.join(folder, name)
             yield os.path.relpath(full, out).replace(os.sep, "/"), full
 

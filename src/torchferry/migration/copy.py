@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
+from torchferry.core.folders import copy_tree, identity
 from torchferry.core.messages import say
 from torchferry.core.staging import is_staging_name, staged_folder
 from torchferry.migration.directory import Directory
@@ -35,7 +36,7 @@ def write_copy(root: Path, out: Path, writes: Iterable[Write], without: Containe
         TorchferryError: `out` exists and is not an empty folder, or it cannot be written.
     """
     special: list[str] = []
-    skipped: set[str] = set()
+    skipped: set[tuple[int, int] | None] = set()
 
     def check() -> None:
         if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
@@ -45,7 +46,7 @@ def write_copy(root: Path, out: Path, writes: Iterable[Write], without: Containe
 
     def leave_out(folder: str, names: list[str]) -> set[str]:
         unwanted = {name for name in names if is_control_name(name) or is_staging_name(name) or name in without}
-        unwanted |= {name for name in names if os.path.realpath(os.path.join(folder, name)) in skipped}
+        unwanted |= {name for name in names if identity(os.path.join(folder, name)) in skipped}
         for name in names:
             path = os.path.join(folder, name)
             if name not in unwanted and _is_special(path):
@@ -55,8 +56,8 @@ def write_copy(root: Path, out: Path, writes: Iterable[Write], without: Containe
 
     try:
         with staged_folder(out, check) as new:
-            skipped |= {os.path.realpath(out), os.path.realpath(new.parent)}
-            shutil.copytree(root, new, symlinks=True, ignore=leave_out, dirs_exist_ok=True)
+            skipped |= {identity(out), identity(new.parent)} - {None}
+            copy_tree(root, new, leave_out)
             with Directory.open(new) as top:
                 for write in writes:
                     _write(top, write)

@@ -414,8 +414,13 @@ def _missing_folders(tree: Tree, paths: Iterable[str]) -> tuple[str, ...]:
     """Return the folders that files need and that are not there, an outer one before what it holds."""
     needed = {folder for path in paths for folder in _around(path)}
     missing: set[str] = set()
-    for folder in sorted(needed):
-        if folder.rpartition("/")[0] in missing or not _has_folder(tree, folder):
+    present: set[str] = set()
+    for folder in sorted(needed, key=lambda folder: folder.count("/"), reverse=True):
+        if folder in present:
+            continue
+        if _has_folder(tree, folder):
+            present.update(_around(f"{folder}/"))  # the folders above it are there, too
+        else:
             missing.add(folder)
     return tuple(sorted(missing))
 
@@ -427,8 +432,11 @@ def _around(path: str) -> Iterator[str]:
 
 
 def _has_folder(tree: Tree, folder: str) -> bool:
-    with _parent(tree, folder) as parent:
-        return parent.has(_base(folder))
+    try:
+        with _parent(tree, folder) as parent:
+            return parent.has(_base(folder))
+    except FileNotFoundError:  # the folder that holds it is missing
+        return False
 
 
 def _remove_folders(tree: Tree, journal: Journal) -> None:

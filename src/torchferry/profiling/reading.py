@@ -12,6 +12,7 @@ from typing import Any
 
 from torchferry.backends.trace_layout import TraceLayout, communication_names, trace_layouts
 from torchferry.core.errors import TorchferryError
+from torchferry.core.folders import walk
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.profiling.event_stream import EventStream
@@ -94,7 +95,7 @@ def _by_numbers(path: str) -> list[tuple[str, int]]:
 
 def _files(folder: Path) -> Iterator[Path]:
     count = 0
-    for root, folders, names in os.walk(folder):
+    for root, folders, names in walk(folder):
         if len(Path(root).relative_to(folder).parts) >= _DEPTH:
             folders.clear()
         folders.sort()

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from torchferry.core import env, supported_torch
 from torchferry.core.errors import TorchferryError
+from torchferry.core.folders import remove_tree
 from torchferry.core.messages import say
 from torchferry.core.tool_environment import find_tool, tool_environment
 
@@ -149,7 +150,7 @@ def folder_in_cache(key: str, make: Callable[[Path], None], file: str = "") -> P
             except OSError as error:
                 raise _unwritable(cache, error) from None
             finally:
-                shutil.rmtree(partial, ignore_errors=True)
+                remove_tree(partial)
     return folder
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from torchferry.backends.datafile import data_directory
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core import torch_start
 from torchferry.core.errors import TorchferryError
+from torchferry.core.folders import remove_tree
 from torchferry.rehearsal.config import VARIABLE, Rehearsal, keep_given, read
 from torchferry.rehearsal.driver.plugin import SUMMARY
 
@@ -54,7 +54,7 @@ def make(rehearsal: Rehearsal) -> Path:
 
     def remove() -> None:
         if os.getpid() == owner:  # a forked child that ends is not the owner
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
     atexit.register(remove)
     fill(folder, rehearsal)

@@ -167,7 +167,7 @@ class _Walk:
         return Listing(self.entries, self.skipped, *left_out)._replace(idle=idle)
 
     def _walk(self, folder: str, prefix: str) -> None:
-        """Enter a folder and those below it, in order; without recursion, since they may be nested without end."""
+        """Enter a folder and those below it, in order; without recursion, since they can be nested deeply."""
         entered = [self._enter(_Folder(folder, prefix, []), is_named=True)]
         while entered:
             deeper = next(entered[-1], None)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
+from torchferry.core.folders import walk
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.doctor.symbols.elf import SharedLibrary, architecture_of, read_library
@@ -159,7 +160,7 @@ def _has_body(text: str, at: int) -> bool | None:
 
 def _walk(folder: Path, deepest: int) -> Iterator[Path]:
     count = 0
-    for current, folders, files in os.walk(folder):
+    for current, folders, files in walk(folder, lenient=True):
         depth = len(Path(current).parts) - len(folder.parts)
         folders[:] = sorted(name for name in folders if not name.startswith(".")) if depth + 1 < deepest else []
         for name in sorted(files):

@@ -7,7 +7,6 @@ import errno
 import json
 import math
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor
 
 from torchferry.core.errors import TorchferryError
+from torchferry.core.folders import remove_tree
 from torchferry.core.messages import say
 from torchferry.numerics.callfile import capture, environment, reproduction
 from torchferry.numerics.callfile.reading import CALL, FORMAT, TENSORS, Call
@@ -231,7 +231,7 @@ def save(
         (part / f"test_{test}.py").write_text(reproduction.text(document, test), encoding="utf-8")
         return _named(part, folder, name)
     except BaseException as error:
-        shutil.rmtree(part, ignore_errors=True)
+        remove_tree(part)
         if isinstance(error, OSError):
             raise _unwritten(folder, error) from None
         raise

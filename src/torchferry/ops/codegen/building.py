@@ -11,6 +11,7 @@ from pathlib import Path
 
 from torchferry.core import env
 from torchferry.core.errors import TorchferryError
+from torchferry.core.folders import files_below
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.core.tool_environment import tool_environment
@@ -64,7 +65,7 @@ def _files(folder: Path) -> Iterator[Path]:
     if folder.is_file():
         yield folder
     else:
-        yield from sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+        yield from sorted(path for path in files_below(folder) if path.is_file() and not path.is_symlink())
 
 
 def build_library(build: Build, output: Path) -> None:

@@ -1,0 +1,175 @@
+"""Folders that nobody vouches for: walked, copied and removed without recursion, since they can be nested deeply.
+
+`os.walk`, `shutil.copytree`, `shutil.rmtree`, `Path.rglob` and `TemporaryDirectory` of older Pythons call themselves
+for each level, and end in a RecursionError at a thousand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | getattr(os, "O_CLOEXEC", 0)
+
+
+def walk(top: str | os.PathLike[str], *, lenient: bool = False) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield a folder, its folders and its other files, then the same for each of its folders; no link is followed.
+
+    Args:
+        top: The first folder.
+        lenient: Pass over a folder that cannot be read.
+
+    Raises:
+        TorchferryError: a folder cannot be read, or its path is longer than the system takes.
+    """
+    waiting = [os.fspath(top)]
+    while waiting:
+        folder = waiting.pop()
+        folders: list[str] = []
+        files: list[str] = []
+        try:
+            with os.scandir(folder) as scan:
+                for item in scan:
+                    (folders if item.is_dir(follow_symlinks=False) else files).append(item.name)
+        except OSError as error:
+            if lenient:
+                continue
+            raise TorchferryError(say("cannot read {path}: {error}", path=folder, error=error.strerror)) from None
+        yield folder, folders, files  # the receiver removes from `folders` what is not to be entered
+        waiting += [os.path.join(folder, name) for name in reversed(folders)]
+
+
+def identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """Return what tells a folder from every other, under each of its names; None for one that is not there.
+
+    `os.path.realpath` does that too, with a question to the system for each folder above it.
+    """
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def files_below(top: Path) -> Iterator[Path]:
+    """Yield everything below a folder, the folders too; raises what `walk` does."""
+    for folder, folders, files in walk(top):
+        for name in (*folders, *files):
+            yield Path(folder, name)
+
+
+def copy_tree(source: Path, goal: Path, leave_out: Callable[[str, list[str]], Collection[str]]) -> None:
+    """Copy a folder into one that is there; links are copied as links.
+
+    Args:
+        source: The folder.
+        goal: Where its files go.
+        leave_out: Gets a folder and the names in it, and returns those that are not copied.
+
+    Raises:
+        shutil.Error: something cannot be copied; its argument lists source, goal and reason of each.
+    """
+    failed: list[tuple[str, str, str]] = []
+    waiting = [(os.fspath(source), os.fspath(goal))]
+    copied = []
+    while waiting:
+        folder, into = waiting.pop()
+        try:
+            with os.scandir(folder) as scan:
+                items = list(scan)
+            os.makedirs(into, exist_ok=True)
+        except OSError as error:
+            failed.append((folder, into, error.strerror or str(error)))
+            continue
+        copied.append((folder, into))
+        unwanted = leave_out(folder, [item.name for item in items])
+        for item in items:
+            if item.name in unwanted:
+                continue
+            place = os.path.join(into, item.name)
+            try:
+                if item.is_dir(follow_symlinks=False):
+                    waiting.append((item.path, place))
+                else:
+                    shutil.copy2(item.path, place, follow_symlinks=False)
+            except OSError as error:
+                failed.append((item.path, place, error.strerror or str(error)))
+    for folder, into in reversed(copied):  # the modes last: one may forbid writing
+        with contextlib.suppress(OSError):
+            shutil.copystat(folder, into)
+    if failed:
+        raise shutil.Error(failed)
+
+
+def remove_tree(top: str | os.PathLike[str]) -> None:
+    """Remove a folder with all that is in it, as far as that is possible; no link is followed.
+
+    Folders that lie deeper are moved up before they are emptied, so neither the length of a path nor the number of
+    open files limits how deep they may lie.
+    """
+    with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+        descriptor = os.open(top, _FOLDER)
+        opened.callback(os.close, descriptor)
+        os.fchmod(descriptor, 0o700)
+        number = 0
+        while folders := _remove_files(descriptor):
+            removed = False
+            for name in folders:
+                with contextlib.suppress(OSError):
+                    number = _move_up(descriptor, name, number)
+                    os.rmdir(name, dir_fd=descriptor)
+                    removed = True
+            if not removed:
+                break
+    with contextlib.suppress(OSError):
+        os.rmdir(top)
+
+
+def _remove_files(descriptor: int) -> list[str]:
+    """Remove what is no folder; return the names of the folders."""
+    folders = []
+    with os.scandir(descriptor) as scan:
+        items = [(item.name, item.is_dir(follow_symlinks=False)) for item in scan]
+    for name, is_folder in items:
+        if is_folder:
+            folders.append(name)
+        else:
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=descriptor)
+    return folders
+
+
+def _move_up(top: int, name: str, number: int) -> int:
+    """Remove the files of a folder below `top`, and move its folders beside it under numbers above `number`."""
+    if stat.S_ISLNK(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
+        return number
+    with contextlib.suppress(OSError):
+        os.chmod(name, 0o700, dir_fd=top)
+    inside = os.open(name, _FOLDER, dir_fd=top)
+    try:
+        for inner in _remove_files(inside):
+            with contextlib.suppress(OSError):
+                os.chmod(inner, 0o700, dir_fd=inside)  # a folder that nobody may write cannot be moved
+            number += 1
+            os.rename(inner, f".{number}.{os.getpid()}.removed", src_dir_fd=inside, dst_dir_fd=top)
+    finally:
+        os.close(inside)
+    return number
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """Make a folder for the time of the context, which may be filled with copies of a project."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
