@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchferry.core.messages import Message, say
-from torchferry.core.terminal import print_notice
 
 
 class TorchferryError(Exception):
@@ -35,6 +34,8 @@ _MOST_NAMES = 40
 
 def print_error(error: TorchferryError) -> None:
     """Print an error to standard error: the message, and below it what to do."""
+    from torchferry.core.terminal import print_notice  # imported late: the single file of `device` has the errors alone
+
     lines = [line for text in error.lines() for line in text.strip().split("\n")]
     print_notice(f"torchferry: {lines[0]}", *(f"  {line}" for line in lines[1:]))
 
