@@ -74,6 +74,11 @@ def distribution(site: Path, backends: str, names: dict[str, str]) -> Path:
     return site
 
 
+def on_path(folder: Path) -> str:
+    """Return a PYTHONPATH with a folder and this repository, of which the imaginary plugins import the tests."""
+    return os.pathsep.join([str(folder), str(Path(__file__).parent.parent.parent)])
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A machine with four imaginary plugins, none of which finds a card, and the single file made there."""
@@ -81,14 +86,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     distribution(folder, BACKENDS, {"broken": "Broken", "early": "Early", "empty": "Empty", "other": "Other"})
     for name, source in PLUGINS.items():
         (folder / f"{name}.py").write_text(source, encoding="utf-8")
-    done = torchferry("device", "vendor", folder, env={"PYTHONPATH": str(folder)})
+    done = torchferry("device", "vendor", folder, env={"PYTHONPATH": on_path(folder)})
     assert done.returncode == 0, done.stderr
     return folder
 
 
 def python(site: Path, form: str, snippet: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a snippet that finds `DeviceManager`."""
-    own = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(site)}
+    own = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": on_path(site)}
     (done,) = warm.run(
         f"from {form} import *\n{textwrap.dedent(snippet)}", environments=[{**own, **environment}], timeout=120
     )
@@ -191,7 +196,7 @@ def acme(tmp_path_factory: pytest.TempPathFactory) -> Path:
         encoding="utf-8",
     )
     (folder / "device_utils.py").unlink(missing_ok=True)
-    done = torchferry("device", "vendor", folder, env={"PYTHONPATH": str(folder)})
+    done = torchferry("device", "vendor", folder, env={"PYTHONPATH": on_path(folder)})
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -214,7 +219,7 @@ for unknown in (manager.composite_backend, manager.profiler_sort_key):
         print(error)
 """
     command = ("rehearse", "-t", "acme", "--", warm_python.python(), "-c", program)
-    done = torchferry(*command, env={"PYTHONPATH": str(acme), "TORCHFERRY_CACHE": str(cache_folder())})
+    done = torchferry(*command, env={"PYTHONPATH": on_path(acme), "TORCHFERRY_CACHE": str(cache_folder())})
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:3] == [
         "acme:0 acme torch.bfloat16 accl",
@@ -303,7 +308,7 @@ def test_show(site: Path) -> None:
     told = json.loads(asked.stdout)
     assert (told["device"], told["dtype"], told["collective"]) == ("cpu", "float32", "gloo")
     assert torchferry("device", "show", "--lang", "zh", "--device", "cpu").stdout.startswith("设备：cpu")
-    refused = torchferry("device", "show", "--device", "broken", env={"PYTHONPATH": str(site)})
+    refused = torchferry("device", "show", "--device", "broken", env={"PYTHONPATH": on_path(site)})
     assert refused.returncode == 2
     assert "Traceback" not in refused.stderr
     assert "torch_broken fails: ImportError: no driver" in refused.stderr

@@ -11,7 +11,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.core.secret_forms import words_in
 
 BASE64_ENTROPY = 4.3
-"""Bits a character from which on a base64 text is random. truffleHog and detect-secrets take 4.5, which one in a hundred
+"""Bits a character from which on a base64 text is random. truffleHog and detect-secrets take 4.5, which 1 % of
 random texts of 40 characters does not reach; one of a thousand has less than 4.3. Text that people write has less; so
 have hexadecimal digits, which have 4 at most and are mostly digests."""
 
