@@ -239,7 +239,7 @@ TEXT_FORMS = (
         r"[ \t]+[\w.-]{1,80}:[ \t]*([^\s{$<][^\n]{2,4096})"
     )),
     TextForm("token", "accountkey=", lazy_regex(r"(?i)\bAccountKey=([A-Za-z0-9+/]{40,100}={0,2})")),
-    TextForm("token", ".", lazy_regex(r"(?<![\w.])([0-9a-f]{32}\.[A-Za-z0-9]{16})(?![\w.])")),
+    TextForm("token", ".", lazy_regex(r"([0-9a-f]{32}\.[A-Za-z0-9]{16})(?![\w.])")),
     TextForm("bearer", "bearer ", lazy_regex(r"(?i)\bbearer[ \t]{1,4}([A-Za-z0-9._~+/=-]{16,4096})")),
     TextForm("basic", "basic ", lazy_regex(r"\bBasic[ \t]{1,4}([A-Za-z0-9+/]{12,1024}={0,2})(?![\w+/-])")),
     TextForm("command", "sshpass ", lazy_regex(r"\bsshpass[ \t]{1,4}-p[ \t]{0,4}([^\s$]\S{0,200})")),

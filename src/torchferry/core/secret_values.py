@@ -11,7 +11,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.core.secret_forms import words_in
 
 BASE64_ENTROPY = 4.3
-"""Bits a character from which on a base64 text is random. truffleHog and detect-secrets take 4.5, which one of a hundred
+"""Bits a character from which on a base64 text is random. truffleHog and detect-secrets take 4.5, which one of fifty
 random texts of 40 characters does not reach; one of a thousand has less than 4.3. Text that people write has less; so
 have hexadecimal digits, which have 4 at most and are mostly digests."""
 
@@ -113,7 +113,7 @@ _PLACEHOLDER = lazy_regex(
 )
 _PLACEHOLDER_PARTS = (
     "your", "example", "sample", "placeholder", "changeme", "change-me", "change_me", "change me", "replace", "insert",
-    "dummy", "redacted", "todo", "fixme", "xxxx", "****", "...", "${", "{{", "$(", "%(", "_here", "-here", " here",
+    "dummy", "redacted", "密码", "用户", "您的", "你的", "示例", "todo", "fixme", "xxxx", "****", "...", "${", "{{", "$(", "%(", "_here", "-here", " here",
 )  # fmt: skip
 
 
@@ -144,9 +144,15 @@ _DIGIT = re.compile("[0-9]")
 
 ONE_WORD = lazy_regex(r"[A-Za-z0-9+/=_.:~!@#$%^&*-]+\Z")
 _NAME_LIKE = lazy_regex(
-    r"(?:[./~]{0,2}/|[a-zA-Z]:[\\/])|(?:[A-Za-z]*\d{0,4}(?:[-_./:]|\Z)){2,64}\Z|[A-Za-z]+\d{0,3}\Z(?<![A-Z].)|v?\d+(?:\.\d+)+\Z"
+    r"(?:[./~]{0,2}/|[a-zA-Z]:[\\/])|(?:[A-Za-z]*\d{0,4}(?:[-_./:]|\Z)){2,64}\Z|[A-Za-z]+\d{0,3}\Z(?<![A-Z].)|v?\d+(?:\.\d+)+(?:\Z|=)"
+    r"|[-+]?\d[\d._,]*(?:[eE][-+]?\d+)?[kKMGTB]?\Z"
 )
 """Paths, names such as `gpt2-medium` and `layer4.conv1`, a word with a number, versions."""
+
+
+_LONG_WORD = re.compile("[a-z]{7}")
+_CHANGE = re.compile(r"[a-z](?=[^a-z])|[A-Z](?=[^A-Z])|[0-9](?=[^0-9])")
+"""A letter before one of another case, or before a digit: half of a random text is such, and less of a name."""
 
 
 def _entropy(text: str) -> float:
@@ -164,6 +170,8 @@ def is_random_base64(value: str) -> bool:
         and _entropy(value) >= BASE64_ENTROPY
         and "abcdefgh" not in value.lower()
         and not _NAME_LIKE.match(value)
+        and not _LONG_WORD.search(value)
+        and len(_CHANGE.findall(value)) * 2 >= len(value)
     )
 
 
