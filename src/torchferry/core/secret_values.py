@@ -86,18 +86,16 @@ def rank_of(words: list[str]) -> int:
 def may_be_secret(words: list[str]) -> bool:
     """Whether a name may be one of a secret, when a text is masked."""
     joined = "".join(words)
-    return (
-        any(
-            word in joined
-            for word in ("secret", "passw", "passphrase", "apikey", "accesskey", "privatekey", "credential")
-        )
-        or any(
-            word.endswith(("token", "pwd", "psk", *_PASSWORDS)) or word in ("tokens", "auth", "sk") for word in words
-        )
-        or "authorization" in words
-        or "cookie" in words
-        or rank_of(words) > 0
-    )
+    if any(
+        part in joined for part in ("secret", "passw", "passphrase", "apikey", "accesskey", "privatekey", "credential")
+    ):
+        return True
+    return any(
+        word.endswith(("pwd", "psk", *_PASSWORDS))
+        or word in ("auth", "authorization", "cookie", "sk")
+        or (word.endswith(("token", "tokens")) and (words[at - 1] if at else "") not in _NOT_TOKENS)
+        for at, word in enumerate(words)
+    ) or bool(rank_of(words))
 
 
 # --- values ---
@@ -112,8 +110,9 @@ _PLACEHOLDER = lazy_regex(
     r"ask|auto|default|unknown|value|username|user|credentials?|n/a)\W{0,4}\Z"
 )
 _PLACEHOLDER_PARTS = (
-    "your", "example", "sample", "placeholder", "changeme", "change-me", "change_me", "change me", "replace", "insert",
-    "dummy", "redacted", "密码", "用户", "您的", "你的", "示例", "todo", "fixme", "xxxx", "****", "...", "${", "{{", "$(", "%(", "_here", "-here", " here",
+    "your", "example", "sample", "placeholder", "changeme", "change-me", "change_me", "change me", "replace",
+    "insert", "dummy", "redacted", "密码", "用户", "您的", "你的", "示例", "todo", "fixme", "xxxx", "****", "...", "${",
+    "{{", "$(", "%(", "_here", "-here", " here",
 )  # fmt: skip
 
 
@@ -205,6 +204,7 @@ _WHOLE_VALUE = lazy_regex(
 )
 """A value that is hidden, however long it is: names within it are not looked at again."""
 
+_NUMBER = lazy_regex(r"[\d.,_]{1,40}(?:[eE][-+]?\d{1,4})?[kKMB]?\Z")
 _SCHEME = lazy_regex(r"(?i)(?:Bearer|Basic|Token|Digest|ApiKey|Negotiate)[ \t]{1,4}")
 _IDENTIFIER_BACK = re.compile(r"[\w.-]{0,64}\Z")
 _IDENTIFIER_ON = re.compile(r"[\w-]{0,64}")
@@ -299,6 +299,8 @@ def assignments(text: str, lowered: str, is_eager: bool = False) -> Iterator[Ass
             continue
         if is_eager and way in ("call", "next", "spoken") and not is_random(text[start:end][:512], 6):
             continue
+        if is_eager and words[-1] == "tokens" and _NUMBER.match(text[start:end][:64]):
+            continue  # how many there are
         yield each
         if is_eager:
             done = max(done, end)

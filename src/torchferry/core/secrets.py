@@ -9,6 +9,7 @@ of a text and with nothing else.
 
 from __future__ import annotations
 
+import importlib
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -118,6 +119,7 @@ def secret_name(path: str) -> Message | None:
 
 
 _ZIP, _GZIP, _BZIP2, _XZ = b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"
+_UNPACKERS = {_GZIP: "gzip", _BZIP2: "bz2", _XZ: "lzma"}
 _PACKED = (_ZIP, _GZIP, _BZIP2, _XZ, b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x28\xb5\x2f\xfd")
 """How packed files begin: those that are unpacked, then 7z, rar and zstd."""
 
@@ -155,15 +157,10 @@ def _unpacked(data: bytes) -> Iterator[tuple[str, bytes]]:
                     raise ValueError("too large")
                 yield member.filename, part
         return
-    if data.startswith(_GZIP):
-        import gzip as unpacker
-    elif data.startswith(_BZIP2):
-        import bz2 as unpacker
-    elif data.startswith(_XZ):
-        import lzma as unpacker
-    else:
+    module = next((name for mark, name in _UNPACKERS.items() if data.startswith(mark)), "")
+    if not module:
         raise ValueError("unknown")
-    with unpacker.open(io.BytesIO(data)) as stream:
+    with importlib.import_module(module).open(io.BytesIO(data)) as stream:
         part = stream.read(left + 1)
     if len(part) > left:
         raise ValueError("too large")
@@ -239,10 +236,36 @@ def masked_command(words: Sequence[str]) -> list[str]:
 def masked_values(value: Any, name: str = "") -> Any:
     """Return what JSON can hold with its texts masked; what stands under the name of a secret is hidden."""
     if isinstance(value, str):
-        return MASK if value and name and is_secret_name(name) else masked(value)
+        return MASK if value and name and may_be_secret(words_of(name)) else masked(value)
     if isinstance(value, dict):
         return {masked(key): masked_values(inner, key) for key, inner in value.items()}
     return [masked_values(inner, name) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def masked_message(message: Message) -> Message:
+    """Return a message of which the values are masked."""
+    return message._replace(
+        values=tuple(
+            (
+                name,
+                masked(value)
+                if isinstance(value, str)
+                else masked_message(value)
+                if isinstance(value, Message)
+                else value,
+            )
+            for name, value in message.values
+        )
+    )
+
+
+def masked_text(data: bytes) -> bytes:
+    """Return the content of a file, such as a log, with its text masked; what is no text is returned as it is."""
+    for text, is_text in _texts(data):
+        if is_text:
+            shown = masked(text)
+            return data if shown == text else shown.encode("utf-8", "surrogatepass")
+    return data
 
 
 def is_secret_name(name: str) -> bool:
@@ -474,7 +497,7 @@ def _hidden_spans(text: str) -> Iterator[tuple[int, int]]:
             yield match.span(1)
     for each in assignments(text, lowered, is_eager=True):
         start, end = each.start, each.end
-        if each.is_quoted:  # with its quotes; to the end of the line where the last one is missing
-            start -= text[start - 1] in "\"'`"
-            end += text[end : end + 1] in ("'", '"', "`")
+        if each.is_quoted:  # with its quotes; to the end of the line where the last ones are missing
+            start -= len(text[max(0, start - 3) : start]) - len(text[max(0, start - 3) : start].rstrip("\"'`"))
+            end += len(text[end : end + 3]) - len(text[end : end + 3].lstrip("\"'`"))
         yield start, end
