@@ -9,6 +9,7 @@ import math
 import os
 import platform
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path, PurePosixPath
@@ -24,7 +25,7 @@ from torchferry.core.files import LARGEST, open_regular, read_text
 from torchferry.core.folders import files_below
 from torchferry.core.json_text import json_text, parsed_json
 from torchferry.core.messages import say
-from torchferry.core.secrets import masked
+from torchferry.core.secrets import masked, masked_message, masked_text
 from torchferry.core.staging import staged_folder
 from torchferry.core.write_fence import require_in_roots
 from torchferry.source.git import git, is_in_repository
@@ -46,6 +47,19 @@ def verdict(gates: Sequence[Gate], partial: bool) -> str:
     if partial or "runs" not in green or not green & {"numbers", "outputs"}:
         return "incomplete"
     return "accepted"
+
+
+def without_secrets(gates: Sequence[Gate]) -> list[Gate]:
+    """Return gates whose texts, which quote what programs printed, are masked."""
+    return [
+        replace(
+            gate,
+            measured=masked_message(gate.measured),
+            wanted=masked_message(gate.wanted),
+            reason=None if gate.reason is None else masked_message(gate.reason),
+        )
+        for gate in gates
+    ]
 
 
 def document(situation: Situation, gates: Sequence[Gate], stages: Sequence[str], partial: bool) -> dict[str, Any]:
@@ -246,6 +260,7 @@ def write(folder: Path, found: dict[str, Any], page: str, runs: Sequence[Accepta
             text = "".join(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows)
             assert SAMPLE_STEP == 0
             (steps / f"{run.name}.jsonl").write_text(text, encoding="utf-8")
+    found["masked"] = _mask_logs(folder / "logs")
     (folder / PAGE).write_bytes(page.encode("utf-8", "backslashreplace"))
     found["files"] = [
         {"path": path.relative_to(folder).as_posix(), "sha256": _digest(path), "bytes": path.stat().st_size}
@@ -259,6 +274,19 @@ def write(folder: Path, found: dict[str, Any], page: str, runs: Sequence[Accepta
             os.fsync(descriptor)  # a full disk says so now, and not when the folder has its name
         finally:
             os.close(descriptor)
+
+
+def _mask_logs(folder: Path) -> list[str]:
+    """Mask the logs, which have been judged, and return the names of those that held secrets."""
+    changed = []
+    for path in sorted(files_below(folder)) if folder.is_dir() else ():
+        if path.is_file() and not path.is_symlink():
+            before = path.read_bytes()
+            after = masked_text(before)
+            if after != before:
+                path.write_bytes(after)
+                changed.append(f"logs/{path.relative_to(folder).as_posix()}")
+    return changed
 
 
 def as_text(found: dict[str, Any]) -> str:

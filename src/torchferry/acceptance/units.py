@@ -6,9 +6,8 @@ import re
 import shlex
 from collections.abc import Iterable
 
-from torchferry.core.secrets import MASK, masked
+from torchferry.core.secrets import MASK, masked_command
 
-_SECRET = re.compile(r"(?i)--?[\w-]*(?:token|secret|passw|api[_-]?key|credential)[\w-]*\Z")
 _SHELL = re.compile(r"(?:[|&;<>]+|\d?[<>].*|\$\(.*|`.*)\Z", re.DOTALL)
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(s|m|min|h|d)?\Z")
 _SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -76,10 +75,7 @@ def shell_word(value: str) -> str | None:
 
 def hidden(command: Iterable[str]) -> list[str]:
     """Return the words of a command without what looks like a password or a token."""
-    shown: list[str] = []
-    for word in command:
-        shown.append(MASK if shown and _SECRET.match(shown[-1]) else masked(word))
-    return shown
+    return masked_command(list(command))
 
 
 def typed(command: Iterable[str]) -> str:

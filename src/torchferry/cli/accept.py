@@ -132,7 +132,7 @@ def command(
     partial = bool(only) or baseline or bool(fault)
     with evidence.gathered(out) as folder:
         situation.folder = folder
-        gates = stages.judge(situation, chosen)
+        gates = evidence.without_secrets(stages.judge(situation, chosen))
         document = evidence.document(situation, gates, chosen, partial=partial)
         page = html_page.page(situation, document, gates, partial, lang)
         evidence.write(folder, document, page, situation.made)

@@ -19,7 +19,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
-from torchferry.core.secrets import MASK, masked
+from torchferry.core.secrets import masked, masked_values, secrets_of_file
 from torchferry.programs.judging import reached_files
 from torchferry.report.json_format import program_object
 from torchferry.rules.analysis import Analysis
@@ -32,7 +32,6 @@ _LAST = 20_000
 """Characters of what a program printed last that are taken."""
 
 _WHEN = (1980, 1, 1, 0, 0, 0)
-_SECRET_OPTION = re.compile(r"(?i)--?[\w-]*(?:token|secret|passw|api[_-]?key|credential|auth)[\w-]*\Z")
 _COPY = re.compile(r"/[^\s\"']*?/torchferry-(?:scan|rehearsal)-\w+(?:/[^/\s\"']+)?")
 
 
@@ -46,12 +45,16 @@ def write_reproduction(file: Path, setting: RunSettings, analysis: Analysis, run
     programs = {run.judged.program.title: run.judged.program for run in runs}
     paths = reached_files(analysis, setting.target, programs.values())
     left_out: list[str] = []
+    reasons: dict[str, str] = {}
     try:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             for number, path in enumerate(paths):
                 data = _content(setting.root / path) if number < _MOST_FILES else None
-                if data is None:
+                secrets = secrets_of_file(path, data) if data is not None else []
+                if data is None or secrets:
                     left_out.append(path)
+                    if secrets:
+                        reasons[path] = f"line {secrets[0].line}: {secrets[0].reason.render('en')}"
                 else:
                     archive.writestr(zipfile.ZipInfo(f"files/{path}", _WHEN), data)
             document = {
@@ -63,6 +66,7 @@ def write_reproduction(file: Path, setting: RunSettings, analysis: Analysis, run
                 "distributions": dict(_versions(runs)),
                 "runs": [shown.run(run) for run in runs],
                 "left_out": left_out,
+                "reasons": reasons,
             }
             text = json.dumps(document, ensure_ascii=True, indent=1) + "\n"
             archive.writestr(zipfile.ZipInfo("reproduction.json", _WHEN), text)
@@ -83,25 +87,22 @@ class _Shown:
         text = _COPY.sub(".", text)
         for place, sign in self.places:
             text = text.replace(place, sign)
-        words, is_secret = text.split(" "), False
-        for number, word in enumerate(words):
-            if is_secret and not word.startswith("-"):
-                words[number] = MASK
-            is_secret = _SECRET_OPTION.match(word) is not None
-        return masked(" ".join(words))
+        return masked(text)
 
     def run(self, run: Run) -> dict[str, Any]:
         settled = run.judged.settled
         assert settled is not None
         summary: dict[str, Any] = parsed_json(run.summary) if run.summary else {}
         summary.pop("command", None)  # as it is in `program`, one text
-        document: dict[str, Any] = self.all(
-            {
-                "program": program_object(run.judged, "en"),
-                "static": program_object(settled.static, "en"),
-                "rehearsal": summary,
-                "printed": run.printed[-_LAST:],
-            }
+        document: dict[str, Any] = masked_values(
+            self.all(
+                {
+                    "program": program_object(run.judged, "en"),
+                    "static": program_object(settled.static, "en"),
+                    "rehearsal": summary,
+                    "printed": run.printed[-_LAST:],
+                }
+            )
         )
         return document
 

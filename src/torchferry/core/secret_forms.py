@@ -220,7 +220,7 @@ class TextForm(NamedTuple):
 
 KEY_HEADER = (
     r"(-{4,5} ?BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)? ?-{4,5}|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----)"
-    r"(?=[ \t]*(?:[\r\n]|\\[nr]|\Z))"
+    r"(?=[ \t]{0,40}(?:[\r\n]|\\[nr]|\Z))"
 )
 """The first line of a key. Code that looks for keys has the header, too, but goes on behind it in the same line."""
 
@@ -235,11 +235,11 @@ TEXT_FORMS = (
     TextForm("hash", "$", lazy_regex(r"(\$(?:apr1|1|5|6|y|7|gy)\$[^\s:\"'$]{1,64}\$[./A-Za-z0-9$]{20,200})")),
     TextForm("hash", "$2", lazy_regex(r"(\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53})")),
     TextForm("token", "kind: secret", lazy_regex(
-        r"(?m)^kind: Secret[ \t]*$[\s\S]{0,2000}?^(?:data|stringData):[ \t]*\n"
-        r"[ \t]+[\w.-]{1,80}:[ \t]*([^\s{$<][^\n]{2,4096})"
+        r"(?m)^kind: Secret[ \t]{0,40}$[\s\S]{0,2000}?^(?:data|stringData):[ \t]{0,40}\n"
+        r"[ \t]{1,40}[\w.-]{1,80}:[ \t]{0,40}([^\s{$<][^\n]{2,4096})"
     )),
     TextForm("token", "accountkey=", lazy_regex(r"(?i)\bAccountKey=([A-Za-z0-9+/]{40,100}={0,2})")),
-    TextForm("token", ".", lazy_regex(r"(?<![\w.])([0-9a-f]{32}\.[A-Za-z0-9]{16})(?![\w.])")),
+    TextForm("token", ".", lazy_regex(r"([0-9a-f]{32}\.[A-Za-z0-9]{16})(?![\w.])")),
     TextForm("bearer", "bearer ", lazy_regex(r"(?i)\bbearer[ \t]{1,4}([A-Za-z0-9._~+/=-]{16,4096})")),
     TextForm("basic", "basic ", lazy_regex(r"\bBasic[ \t]{1,4}([A-Za-z0-9+/]{12,1024}={0,2})(?![\w+/-])")),
     TextForm("command", "sshpass ", lazy_regex(r"\bsshpass[ \t]{1,4}-p[ \t]{0,4}([^\s$]\S{0,200})")),

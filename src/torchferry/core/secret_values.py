@@ -11,7 +11,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.core.secret_forms import words_in
 
 BASE64_ENTROPY = 4.3
-"""Bits a character from which on a base64 text is random. truffleHog and detect-secrets take 4.5, which 1 % of
+"""Bits a character from which on a base64 text is random. truffleHog and detect-secrets take 4.5, which 2 % of
 random texts of 40 characters does not reach; one of a thousand has less than 4.3. Text that people write has less; so
 have hexadecimal digits, which have 4 at most and are mostly digests."""
 
@@ -86,18 +86,16 @@ def rank_of(words: list[str]) -> int:
 def may_be_secret(words: list[str]) -> bool:
     """Whether a name may be one of a secret, when a text is masked."""
     joined = "".join(words)
-    return (
-        any(
-            word in joined
-            for word in ("secret", "passw", "passphrase", "apikey", "accesskey", "privatekey", "credential")
-        )
-        or any(
-            word.endswith(("token", "pwd", "psk", *_PASSWORDS)) or word in ("tokens", "auth", "sk") for word in words
-        )
-        or "authorization" in words
-        or "cookie" in words
-        or rank_of(words) > 0
-    )
+    if any(
+        part in joined for part in ("secret", "passw", "passphrase", "apikey", "accesskey", "privatekey", "credential")
+    ):
+        return True
+    return any(
+        word.endswith(("pwd", "psk", *_PASSWORDS))
+        or word in ("auth", "authorization", "cookie", "sk")
+        or (word.endswith(("token", "tokens")) and (words[at - 1] if at else "") not in _NOT_TOKENS)
+        for at, word in enumerate(words)
+    ) or bool(rank_of(words))
 
 
 # --- values ---
@@ -112,8 +110,9 @@ _PLACEHOLDER = lazy_regex(
     r"ask|auto|default|unknown|value|username|user|credentials?|n/a)\W{0,4}\Z"
 )
 _PLACEHOLDER_PARTS = (
-    "your", "example", "sample", "placeholder", "changeme", "change-me", "change_me", "change me", "replace", "insert",
-    "dummy", "redacted", "todo", "fixme", "xxxx", "****", "...", "${", "{{", "$(", "%(", "_here", "-here", " here",
+    "your", "example", "sample", "placeholder", "changeme", "change-me", "change_me", "change me", "replace",
+    "insert", "dummy", "redacted", "密码", "用户", "您的", "你的", "示例", "todo", "fixme", "xxxx", "****", "...", "${",
+    "{{", "$(", "%(", "_here", "-here", " here",
 )  # fmt: skip
 
 
@@ -144,9 +143,15 @@ _DIGIT = re.compile("[0-9]")
 
 ONE_WORD = lazy_regex(r"[A-Za-z0-9+/=_.:~!@#$%^&*-]+\Z")
 _NAME_LIKE = lazy_regex(
-    r"(?:[./~]{0,2}/|[a-zA-Z]:[\\/])|(?:[A-Za-z]*\d{0,4}(?:[-_./:]|\Z)){2,64}\Z|[A-Za-z]+\d{0,3}\Z(?<![A-Z].)|v?\d+(?:\.\d+)+\Z"
+    r"(?:[./~]{0,2}/|[a-zA-Z]:[\\/])|(?:[A-Za-z]*\d{0,4}(?:[-_./:]|\Z)){2,64}\Z|[A-Za-z]+\d{0,3}\Z(?<![A-Z].)|v?\d+(?:\.\d+)+(?:\Z|=)"
+    r"|[-+]?\d[\d._,]*(?:[eE][-+]?\d+)?[kKMGTB]?\Z"
 )
 """Paths, names such as `gpt2-medium` and `layer4.conv1`, a word with a number, versions."""
+
+
+_LONG_WORD = re.compile("[a-z]{7}")
+_CHANGE = re.compile(r"[a-z](?=[^a-z])|[A-Z](?=[^A-Z])|[0-9](?=[^0-9])")
+"""A letter before one of another case, or before a digit: half of a random text is such, and less of a name."""
 
 
 def _entropy(text: str) -> float:
@@ -164,6 +169,8 @@ def is_random_base64(value: str) -> bool:
         and _entropy(value) >= BASE64_ENTROPY
         and "abcdefgh" not in value.lower()
         and not _NAME_LIKE.match(value)
+        and not _LONG_WORD.search(value)
+        and len(_CHANGE.findall(value)) * 2 >= len(value)
     )
 
 
@@ -197,6 +204,7 @@ _WHOLE_VALUE = lazy_regex(
 )
 """A value that is hidden, however long it is: names within it are not looked at again."""
 
+_NUMBER = lazy_regex(r"[\d.,_]{1,40}(?:[eE][-+]?\d{1,4})?[kKMB]?\Z")
 _SCHEME = lazy_regex(r"(?i)(?:Bearer|Basic|Token|Digest|ApiKey|Negotiate)[ \t]{1,4}")
 _IDENTIFIER_BACK = re.compile(r"[\w.-]{0,64}\Z")
 _IDENTIFIER_ON = re.compile(r"[\w-]{0,64}")
@@ -291,6 +299,8 @@ def assignments(text: str, lowered: str, is_eager: bool = False) -> Iterator[Ass
             continue
         if is_eager and way in ("call", "next", "spoken") and not is_random(text[start:end][:512], 6):
             continue
+        if is_eager and words[-1] == "tokens" and _NUMBER.match(text[start:end][:64]):
+            continue  # how many there are
         yield each
         if is_eager:
             done = max(done, end)

@@ -9,6 +9,8 @@ of a text and with nothing else.
 
 from __future__ import annotations
 
+import importlib
+import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -76,7 +78,7 @@ class _Span(NamedTuple):
 # --- files ---
 
 
-def secrets_of_file(path: str, data: bytes) -> list[FoundSecret]:
+def secrets_of_file(path: str, data: bytes, _depth: int = 0) -> list[FoundSecret]:
     """Return the secrets of a file, by its path (with `/`) and its content; the first of each line, in order."""
     named = secret_name(path)
     if named is not None and not (path.lower().endswith(CERTIFICATE_SUFFIXES) and _is_public(data)):
@@ -85,7 +87,7 @@ def secrets_of_file(path: str, data: bytes) -> list[FoundSecret]:
         limit = LARGEST_EXAMINED >> 20
         return [FoundSecret(0, say("larger than {limit} MiB, so not examined for secrets", limit=limit))]
     if data.startswith(_PACKED):
-        return [FoundSecret(0, say("an archive, whose files are not examined for secrets"))]
+        return _in_archive(data, _depth) if _depth < _DEEPEST else [_UNEXAMINED_ARCHIVE]
     found: dict[int, FoundSecret] = {}
     for text, is_text in _texts(data):
         line, start = 1, 0
@@ -116,16 +118,53 @@ def secret_name(path: str) -> Message | None:
     return None
 
 
-_PACKED = (
-    b"PK\x03\x04",
-    b"\x1f\x8b",
-    b"BZh",
-    b"\xfd7zXZ\x00",
-    b"7z\xbc\xaf\x27\x1c",
-    b"Rar!\x1a\x07",
-    b"\x28\xb5\x2f\xfd",
-)
-"""How packed files begin: zip, gzip, bzip2, xz, 7z, rar, zstd."""
+_ZIP, _GZIP, _BZIP2, _XZ = b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"
+_UNPACKERS = {_GZIP: "gzip", _BZIP2: "bz2", _XZ: "lzma"}
+_PACKED = (_ZIP, _GZIP, _BZIP2, _XZ, b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x28\xb5\x2f\xfd")
+"""How packed files begin: those that are unpacked, then 7z, rar and zstd."""
+
+_DEEPEST = 2
+"""Archives in archives that are unpacked."""
+
+_UNEXAMINED_ARCHIVE = FoundSecret(0, say("an archive that was not examined for secrets to its end"))
+
+
+def _in_archive(data: bytes, depth: int) -> list[FoundSecret]:
+    """Return what is in a packed file, unpacked to a limit; what cannot be unpacked counts as secret."""
+    try:
+        found = [each for name, part in _unpacked(data) for each in secrets_of_file(name, part, depth + 1)]
+    except Exception:  # the unpackers of the standard library raise what they like on damaged files
+        return [_UNEXAMINED_ARCHIVE]
+    return [FoundSecret(0, say("in an archive: {reason}", reason=found[0].reason))] if found else []
+
+
+def _unpacked(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an archive, with their names.
+
+    Raises:
+        ValueError: together they have more bytes than are examined, or the form is unknown.
+    """
+    left = LARGEST_EXAMINED
+    if data.startswith(_ZIP):
+        import zipfile  # imported late, as the others: few projects hold archives
+
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for member in archive.infolist():
+                with archive.open(member) as opened:
+                    part = opened.read(left + 1)
+                left -= len(part)
+                if left < 0:
+                    raise ValueError("too large")
+                yield member.filename, part
+        return
+    module = next((name for mark, name in _UNPACKERS.items() if data.startswith(mark)), "")
+    if not module:
+        raise ValueError("unknown")
+    with importlib.import_module(module).open(io.BytesIO(data)) as stream:
+        part = stream.read(left + 1)
+    if len(part) > left:
+        raise ValueError("too large")
+    yield "", part
 
 
 def _is_public(data: bytes) -> bool:
@@ -197,10 +236,36 @@ def masked_command(words: Sequence[str]) -> list[str]:
 def masked_values(value: Any, name: str = "") -> Any:
     """Return what JSON can hold with its texts masked; what stands under the name of a secret is hidden."""
     if isinstance(value, str):
-        return MASK if value and name and is_secret_name(name) else masked(value)
+        return MASK if value and name and may_be_secret(words_of(name)) else masked(value)
     if isinstance(value, dict):
         return {masked(key): masked_values(inner, key) for key, inner in value.items()}
     return [masked_values(inner, name) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def masked_message(message: Message) -> Message:
+    """Return a message of which the values are masked."""
+    return message._replace(
+        values=tuple(
+            (
+                name,
+                masked(value)
+                if isinstance(value, str)
+                else masked_message(value)
+                if isinstance(value, Message)
+                else value,
+            )
+            for name, value in message.values
+        )
+    )
+
+
+def masked_text(data: bytes) -> bytes:
+    """Return the content of a file, such as a log, with its text masked; what is no text is returned as it is."""
+    for text, is_text in _texts(data):
+        if is_text:
+            shown = masked(text)
+            return data if shown == text else shown.encode("utf-8", "surrogatepass")
+    return data
 
 
 def is_secret_name(name: str) -> bool:
@@ -220,13 +285,12 @@ def _is_secret_option(word: str) -> bool:
 
 _KEY_END = lazy_regex(r"-----END[A-Z0-9 ]{0,48}-{0,5}")
 _KEY_REST = lazy_regex(r"(?:[A-Za-z0-9+/=\s:,]|-(?!-)|\\[nr]){0,16384}")
-_ADDRESS = lazy_regex(r"(?<=://)[^\s/@:\"'<>`]{0,256}:(?P<secret>[^\s/@\"'<>`]{1,512})@(?=[\w\[$])")
-_ADDRESS_TOKEN = lazy_regex(r"(?<=://)(?P<secret>[A-Za-z0-9_.-]{20,512})@(?=[\w\[])")
+_ADDRESS = lazy_regex(r"(?P<user>[^\s/@:\"'<>`]{0,256})(?::(?P<secret>[^\s/@\"'<>`]{1,512}))?@(?=[\w\[$])")
 _PAIR = lazy_regex(
     r"(?i)\bak\b[ \t]{0,4},[ \t]{0,4}sk[ \t]{0,4}=[ \t]{0,4}[\"'][^\"'\n]{1,80}[\"'][ \t]{0,4},[ \t]{0,4}"
     r"[\"']([^\"'\n]{16,80})[\"']"
 )
-_QUOTED_RUN = lazy_regex(r"(?<=[\"'`])[A-Za-z0-9+/=_-]{40,128}(?=[\"'`])")
+_QUOTED_RUN = lazy_regex(r"[\"'`]([A-Za-z0-9+/=_-]{40,128})(?=[\"'`])")
 _NO_RANDOM = frozenset(
     {".json", ".jsonl", ".ipynb", ".lock", ".sum", ".svg", ".html", ".htm", ".css", ".csv", ".tsv", ".bib"}
 )
@@ -242,6 +306,8 @@ def _spans(text: str, path: str, is_text: bool) -> Iterator[_Span]:
     for form in TEXT_FORMS:
         if (is_text or form.is_bare) and form.word in lowered:
             for match in form.pattern.finditer(text):
+                if form.kind == "basic" and not _is_basic(match[1]):
+                    continue
                 if form.kind in ("key", "hash") or not is_placeholder(match[1]):
                     yield _Span(match.start(1), _end_of(form.kind, text, match), _reason(form.kind))
     if not is_text:
@@ -255,8 +321,20 @@ def _spans(text: str, path: str, is_text: bool) -> Iterator[_Span]:
                 yield _Span(match.start(1), match.end(1), _named("sk"))
     if suffix not in _NO_RANDOM and (suffix in SOURCE_SUFFIXES or suffix not in PROSE_SUFFIXES):
         for match in _QUOTED_RUN.finditer(text):
-            if is_random_base64(match[0]) and not is_placeholder(match[0]) and not _is_digest(lowered, match.start()):
-                yield _Span(match.start(), match.end(), say("random characters, as many as a key has"))
+            if is_random_base64(match[1]) and not is_placeholder(match[1]) and not _is_digest(lowered, match.start()):
+                yield _Span(match.start(1), match.end(1), say("random characters, as many as a key has"))
+
+
+def _is_basic(value: str) -> bool:
+    """Whether a text is what `Basic` asks for: user and password in base64."""
+    import binascii  # imported late: the word is rare
+
+    try:
+        pair = binascii.a2b_base64(value + "=" * (-len(value) % 4)).decode("utf-8")
+    except ValueError:
+        return False
+    user, colon, secret = pair.partition(":")
+    return bool(colon) and pair.isprintable() and not _is_spoken_pair(user, secret)
 
 
 def _is_digest(lowered: str, at: int) -> bool:
@@ -331,14 +409,25 @@ def _begins(text: str, at: int, is_within: bool) -> bool:
 
 def _address_spans(text: str) -> Iterator[_Span]:
     """Yield passwords and tokens in addresses."""
-    for match in _ADDRESS.finditer(text):
-        secret = match["secret"]
-        user = match[0].partition(":")[0]
-        if not is_placeholder(secret, user) and not is_placeholder(secret, "password") and not secret.isdigit():
-            yield _Span(match.start("secret"), match.end("secret"), say("a password in an address"))
-    for match in _ADDRESS_TOKEN.finditer(text):
-        if is_random(match["secret"], 20) and not is_placeholder(match["secret"]):
-            yield _Span(match.start("secret"), match.end("secret"), say("a password in an address"))
+    at = text.find("://")
+    while at >= 0:
+        at += 3
+        match = _ADDRESS.match(text, at)
+        if match is not None:
+            user, secret = match["user"], match["secret"]
+            is_named = secret is not None and not secret.isdigit() and not _is_spoken_pair(user, secret)
+            if is_named if secret is not None else is_random(user, 20) and not is_placeholder(user):
+                group = "user" if secret is None else "secret"
+                yield _Span(match.start(group), match.end(group), say("a password in an address"))
+        at = text.find("://", at)
+
+
+def _is_spoken_pair(user: str, secret: str) -> bool:
+    """Whether a user and a password are placeholders, such as `user:pass`."""
+    return is_placeholder(secret, user) or (user.lower() in _SPOKEN_USERS and secret.lower().startswith("pass"))
+
+
+_SPOKEN_USERS = frozenset({"user", "username", "login", "name", "u"})
 
 
 def _named_spans(text: str, lowered: str, suffix: str) -> Iterator[_Span]:
@@ -374,7 +463,10 @@ def _is_secret_value(value: str, rank: int, each: Assignment, is_prose: bool) ->
 
 def _is_comment(text: str, at: int) -> bool:
     line = line_before(text, at)
-    return "#" in line or "//" in line or line.lstrip().startswith(("*", "--", ";", "<!--"))
+    return _COMMENT.search(line) is not None
+
+
+_COMMENT = lazy_regex(r"(?:^|\s)(?:#|//)[\s#/!]|^\s*(?:\*|--|;|<!--)\s")
 
 
 # --- masks ---
@@ -383,7 +475,7 @@ _USERINFO = lazy_regex(r"(?<=://)[^\s/@\"'<>]{1,512}@(?:[^\s/@\"'<>]{1,512}@){0,
 _BARE_USERINFO = lazy_regex(r"(?:(?<=\s)|^)[^\s/@:]{1,256}:[^\s/@]{1,256}@(?=[\w.-]{1,256}(?::\d+)?)")
 _BEARER = lazy_regex(r"(?i)\bbearer[ \t]{1,4}(?!tokens?\b|auth)([^\s\"'`,;]{4,8192})")
 _BASIC = lazy_regex(r"\bBasic[ \t]{1,4}([A-Za-z0-9+/]{8,4096}={0,2})")
-_RUN = lazy_regex(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/]{56,8192}={0,2}(?![A-Za-z0-9+/_-])")
+_RUN = lazy_regex(r"(?<![A-Za-z0-9+/_-])([A-Za-z0-9+/]{56,8192}={0,2})(?![A-Za-z0-9+/_-])")
 
 
 def _hidden_spans(text: str) -> Iterator[tuple[int, int]]:
@@ -401,11 +493,11 @@ def _hidden_spans(text: str) -> Iterator[tuple[int, int]]:
     for match in (*_BEARER.finditer(text), *_BASIC.finditer(text), *_PAIR.finditer(text)):
         yield match.span(1)
     for match in (*_RUN.finditer(text), *_QUOTED_RUN.finditer(text)):
-        if is_random_base64(match[0]):
-            yield match.span()
+        if is_random_base64(match[1]):
+            yield match.span(1)
     for each in assignments(text, lowered, is_eager=True):
         start, end = each.start, each.end
-        if each.is_quoted:  # with its quotes; to the end of the line where the last one is missing
-            start -= text[start - 1] in "\"'`"
-            end += text[end : end + 1] in ("'", '"', "`")
+        if each.is_quoted:  # with its quotes; to the end of the line where the last ones are missing
+            start -= len(text[max(0, start - 3) : start]) - len(text[max(0, start - 3) : start].rstrip("\"'`"))
+            end += len(text[end : end + 3]) - len(text[end : end + 3].lstrip("\"'`"))
         yield start, end

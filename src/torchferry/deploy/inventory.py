@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from torchferry.core import secrets
 from torchferry.core.errors import UsageError
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.json_text import parsed_json
@@ -205,8 +206,9 @@ def _opened(value: object, options: PlayOptions) -> str:
 
 
 def masked(text: str, hidden: Iterable[tuple[str, str]]) -> str:
-    """Return a text without addresses and passwords of the inventory, and without what steers a terminal."""
+    """Return a text without the inventory's addresses, without secrets, and without what steers a terminal."""
     for secret, shown in hidden:
         text = text.replace(secret, shown)
+    text = secrets.masked(text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)

@@ -244,8 +244,7 @@ def issue_block(host: Host, title: str, rows: Iterable[tuple[str, str]], text: I
         yield f"| {name} | {anonymous(value).replace('|', '/')} |"
     yield ""
     yield "```text"
-    for line in text:
-        yield anonymous(line)
+    yield from anonymous("\n".join(text)).split("\n")  # as one text: a key takes several lines
     yield "```"
     yield ""
     yield "</details>"

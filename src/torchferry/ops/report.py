@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchferry.core.messages import Message, say, say_plural, translatable
+from torchferry.core.secrets import masked_command
 from torchferry.numerics.report.pages import framed, heading, paragraphs, table
 from torchferry.ops.judging import COPIED, MISSING, SUPPORT, UNLISTED, JudgedOperator, consequence
 from torchferry.ops.kernels import GROUPS, MustHave, shares
@@ -85,7 +86,7 @@ def document(report: OperatorReport) -> dict[str, Any]:
         run = report.run
         result["run"] = {
             "how": run.how,
-            "command": list(run.command),
+            "command": masked_command(run.command),
             "torch": run.torch,
             "target": run.target,
             "device": run.device,

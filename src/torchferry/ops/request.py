@@ -9,6 +9,7 @@ from typing import Any
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say, translatable
 from torchferry.core.record import NamedTuple
+from torchferry.core.secrets import masked_command
 from torchferry.ops.call_code import call_code
 from torchferry.ops.judging import COPIED, JudgedOperator, consequence, judge
 from torchferry.ops.listfile import read_document
@@ -196,7 +197,7 @@ def _of_rehearsal(document: dict[str, Any], path: Path, known: OperatorList) -> 
             details[key] = str(event["detail"])
             if event["file"]:
                 places.setdefault(key, {})[f"{event['file']}:{event['line']}"] = None
-        command = " ".join(map(str, document["command"]))
+        command = " ".join(masked_command([str(word) for word in document["command"]]))
         torch = str(document.get("torch", "")).partition("+")[0]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TorchferryError(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchferry.core.ownwork import is_own
+from torchferry.core.secrets import masked_command
 from torchferry.core.userlines import UserLine, UserLines
 from torchferry.rehearsal.event_kinds import DTYPES, NATIVE
 
@@ -98,7 +99,11 @@ class EventRecorder:
         """Write the events with their counts; the process is about to end."""
         if self._folder is None or (self._is_child and not self._counts):
             return
-        document: dict[str, object] = {"pid": os.getpid(), "argv": sys.argv[:8], "rank": os.environ.get("RANK", "")}
+        document: dict[str, object] = {
+            "pid": os.getpid(),
+            "argv": masked_command(sys.argv[:8]),
+            "rank": os.environ.get("RANK", ""),
+        }
         for more in self._at_end:
             document.update(more())
         document["events"] = [_row(key, count.times, count.amount) for key, count in self.counts().items()]

@@ -13,6 +13,7 @@ from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core import exitcodes, supported_torch
 from torchferry.core.messages import Bilingual, Message, say, say_plural
+from torchferry.core.secrets import masked_command
 from torchferry.rehearsal.aggregate import Aggregate, EventSum
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver.description import load_driver
@@ -267,7 +268,7 @@ def document(
             "torch": aggregate.torch,
             "devices": profile.devices,
             "memory": profile.memory,
-            "command": command,
+            "command": masked_command(command),
             "exit_code": code,
             "verdict": verdict(rehearsal, aggregate, code, found_by).render("en"),
             "found_by": list(found_by),

@@ -15,6 +15,7 @@ from typing import Any
 from torchferry import __version__
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import Message
+from torchferry.core.secrets import masked
 from torchferry.numerics.callfile import environment
 from torchferry.numerics.callfile.judging import FAIL, ReplayVerdict
 from torchferry.numerics.callfile.reading import Call
@@ -73,7 +74,7 @@ def issue(
     if document.get("observed"):
         lines += ["", "<details><summary>Observed when it was met</summary>", "", "```json"]
         lines += [json_text(document["observed"]).rstrip(), "```", "", "</details>"]
-    return "\n".join(lines) + "\n"
+    return masked("\n".join(lines)) + "\n"
 
 
 def _name(call: Call) -> str:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchferry.backends import registry
+from torchferry.core.secrets import masked_command, masked_variables
 from torchferry.numerics.framework import torch_versions
 from torchferry.numerics.framework.attribution import ModulePaths
 
@@ -86,8 +87,10 @@ def facts(device: torch.device | None) -> dict[str, dict[str, Any]]:
         "device": _device(kind, device),
         "seeds": _seeds(kind),
         "switches": _switches(kind),
-        "environment": {name: value for name, value in os.environ.items() if _VARIABLES.fullmatch(name)},
-        "program": {"command": sys.argv, "folder": os.getcwd()},
+        "environment": masked_variables(
+            {name: value for name, value in os.environ.items() if _VARIABLES.fullmatch(name)}
+        ),
+        "program": {"command": masked_command(sys.argv), "folder": os.getcwd()},
     }
 
 
