@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import stat
-import tempfile
 from pathlib import Path
 
 from torchferry.acceptance.acceptfile import DocumentTerms, RunCommand
@@ -16,6 +15,7 @@ from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.acceptance.units import words
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import say
+from torchferry.core.temporary import temporary_folder
 from torchferry.doctor.masking import masked
 from torchferry.migration.copy import write_copy
 from torchferry.source.git import git, is_in_repository
@@ -77,7 +77,7 @@ def _commands(situation: Situation, terms: DocumentTerms, judge: GateMaker) -> l
     except OSError:
         return [judge.red("commands", say("there is no {path}", path=terms.readme), say("a README with the commands"))]
     gates: list[Gate] = []
-    with tempfile.TemporaryDirectory(prefix="torchferry-accept-", ignore_cleanup_errors=True) as name:
+    with temporary_folder("torchferry-accept-") as name:
         folder = Path(os.path.realpath(name)) / (root.resolve().name or "project")
         clean_copy(root, folder, situation.ignored)
         for number, command in enumerate(terms.commands, 1):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from torchferry.core import config
 from torchferry.core.files import read_regular
 from torchferry.core.messages import say, say_plural
 from torchferry.core.subprocesses import run as run_tool
+from torchferry.core.temporary import temporary_folder
 from torchferry.migration.beside import originals
 from torchferry.migration.journal import Journal, readable_journals
 from torchferry.rehearsal import site
@@ -205,7 +205,7 @@ def _own(situation: Situation, *words: str, inside: bool = False) -> dict[str, A
     Raises:
         UnjudgedError: it could not do its work.
     """
-    with tempfile.TemporaryDirectory(prefix="torchferry-accept-", ignore_cleanup_errors=True) as name:
+    with temporary_folder("torchferry-accept-") as name:
         environment = {**os.environ, "TORCHFERRY_LANG": "en"}
         output = Path(name, "report.json")
         command = [sys.executable, "-c", _START, *words, "-f", "json"]

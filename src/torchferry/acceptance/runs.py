@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from torchferry.acceptance.acceptfile import RunCommand
 from torchferry.core.command import run_logged
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say
+from torchferry.core.temporary import temporary_folder
 from torchferry.core.torch_start import SITE as TORCH_SITE
 from torchferry.core.torch_start import noting, python_without_torch
 from torchferry.numerics.framework import launcher
@@ -159,9 +159,9 @@ def run(
     """
     where = root / command.folder
     begun, clock = datetime.now(timezone.utc), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="torchferry-accept-", ignore_cleanup_errors=True) as temporary:
+    with temporary_folder("torchferry-accept-") as temporary:
         session, tool = Path(temporary, "rehearsal"), Path(temporary, "tool")
-        environment = {**_environment(session, tool, rehearsal, watched), **noting(Path(temporary))}
+        environment = {**_environment(session, tool, rehearsal, watched), **noting(temporary)}
         heard = _Log(log)
         problem: Message | None = None
         code: int | None = None

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import anyio
 import anyio.abc
@@ -19,6 +18,7 @@ import anyio.abc
 from torchferry.core import env, exitcodes, reaper
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.temporary import temporary_folder
 
 _MOST_BYTES = 64 << 20
 """Of a report. One of a million lines has 20 MB."""
@@ -71,7 +71,7 @@ async def run(
         raise TorchferryError(
             say("an argument is too long (bytes: {count}, at most: {most})", count=longest, most=_LONGEST),
         )
-    with TemporaryDirectory(prefix="torchferry-") as folder:
+    with temporary_folder("torchferry-") as folder:
         file = Path(folder, "report")
         command = [
             sys.executable,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
-from pathlib import Path
 
 import click
 
 from torchferry.cli.examination import command_argument, lang_option, rank_answer, rank_lines, ranks_differ
 from torchferry.core import exitcodes
 from torchferry.core.messages import language
+from torchferry.core.temporary import temporary_folder
 from torchferry.numerics.framework.launcher import RANK_TOOL, ToolSettings, require_examined, run
 
 
@@ -37,8 +36,8 @@ def command(every: int, timeout: float, output_format: str, lang: str | None, co
     """
     lang = lang or language()
     options = {"every": every, "timeout": timeout}
-    with tempfile.TemporaryDirectory(prefix="torchferry-ranks-", ignore_cleanup_errors=True) as name:
-        outcome = run(list(command), ToolSettings(RANK_TOOL, options), Path(name))
+    with temporary_folder("torchferry-ranks-") as temporary:
+        outcome = run(list(command), ToolSettings(RANK_TOOL, options), temporary)
     require_examined(outcome)
     if output_format == "json":
         click.echo(json.dumps(rank_answer(outcome), indent=2, ensure_ascii=False))

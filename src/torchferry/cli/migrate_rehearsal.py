@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
 from pathlib import Path
 
 from torchferry.cli.output import tell
@@ -16,6 +15,7 @@ from torchferry.cli.settling import mend_links, refuse_large
 from torchferry.core import supported_torch
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.temporary import temporary_folder
 from torchferry.migration.copy import write_copy
 from torchferry.rehearsal.aggregate import Aggregate, collect
 from torchferry.rehearsal.config import Rehearsal, prepare
@@ -52,7 +52,7 @@ def device_test(setting: RunSettings, written: MigrationOutput, command: str, se
     rehearsal = prepare(str(setting.target), "", 0, None, ())
     note = say("rehearsing `{command}`, time limit {seconds} s", command=command, seconds=f"{seconds:g}")
     tell(f"torchferry: {printable(note.render(lang))}")
-    with tempfile.TemporaryDirectory(prefix="torchferry-migrate-", ignore_cleanup_errors=True) as name:
+    with temporary_folder("torchferry-migrate-") as name:
         top = Path(os.path.realpath(name))
         folder = top / (written.place.resolve().name or "project")
         refuse_large(written.place, top)

@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -20,6 +19,7 @@ from torchferry.core import supported_torch
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.core.temporary import temporary_folder
 from torchferry.migration.copy import write_copy
 from torchferry.migration.plan import plan
 from torchferry.migration.transaction import Write
@@ -113,7 +113,7 @@ def judged_by_runs(
     numbers = [_program_of(item, programs) for item in asked]
     rehearsal = prepare(str(setting.target), "", _devices(asked), None, ())
     done: list[Run] = []
-    with tempfile.TemporaryDirectory(prefix="torchferry-scan-", ignore_cleanup_errors=True) as name:
+    with temporary_folder("torchferry-scan-") as name:
         copied = _Copy(setting, Path(os.path.realpath(name)) / (setting.root.resolve().name or "project"))
         for item, number in zip(asked, numbers, strict=True):
             seconds = f"{runs.seconds:g}"
@@ -252,8 +252,7 @@ class _Copy:
         named = [word for word in words if word.endswith(".py")]
         if not where.is_dir() or any(not os.path.isabs(word) and not (where / word).exists() for word in named[:1]):
             where = self.folder
-        with tempfile.TemporaryDirectory(prefix="torchferry-rehearsal-", ignore_cleanup_errors=True) as name:
-            session = Path(name)
+        with temporary_folder("torchferry-rehearsal-") as session:
             try:
                 code, printed = run_aside(words, rehearsal, session, where, seconds, self._variables(variables))
             except UsageError as error:  # no such command
@@ -268,8 +267,8 @@ class _Copy:
     def _migrated(self, asked: Asked) -> tuple[dict[str, str], list[str]]:
         """Return a command as it is in a migrated script: `--device cuda` is a name of CUDA too."""
         request = self.setting.request
-        with tempfile.TemporaryDirectory(prefix="torchferry-scan-") as name:
-            file = Path(name) / "command.sh"
+        with temporary_folder("torchferry-scan-") as name:
+            file = name / "command.sh"
             file.write_text(f"{asked.text}\n", encoding="utf-8")
             engine = Engine(file.parent, request.target, request.rules, options=request.options)
             after = engine.examine(Entry(file.name, Kind.SHELL), rewrite=True).after

@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from torchferry.core import reaper, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
+from torchferry.core.temporary import temporary_folder
 
 
 def result_of(module: str, settings: Mapping[str, Any], what: Message, python: str = "") -> dict[str, Any]:
@@ -34,8 +34,8 @@ def result_of(module: str, settings: Mapping[str, Any], what: Message, python: s
     Raises:
         TorchferryError: the work raised one, or left no result.
     """
-    with tempfile.TemporaryDirectory(prefix="torchferry-ops-", ignore_cleanup_errors=True) as name:
-        given, out = Path(name) / "settings.json", Path(name) / "result.json"
+    with temporary_folder("torchferry-ops-") as temporary:
+        given, out = temporary / "settings.json", temporary / "result.json"
         given.write_text(json.dumps(settings), encoding="utf-8")
         with subprocess.Popen(
             [python or sys.executable, "-m", __name__, module, str(given), str(out)],
