@@ -63,9 +63,7 @@ class World:
         sibling = outer / "sibling"
         for folder in (base, outer, self.inner, sibling):
             files(folder, {"train.py": PYTHON, "old.py": PYTHON, "csrc/a.cu": KERNEL, "setup.py": SETUP})
-        files(
-            self.inner, {"torchferry.accept.toml": ACCEPT.encode(), "sub/more.py": PYTHON, "LICENSE": b"MIT License\n"}
-        )
+        files(self.inner, {"torchferry.accept.toml": ACCEPT, "sub/more.py": PYTHON, "LICENSE": b"MIT License\n"})
         files(self.inner, {"functions.yaml": b"- func: relu\n"})
         for folder in (outer, self.inner, sibling):
             subprocess.run(["git", "init", "-q", folder], check=True)

@@ -14,9 +14,9 @@ from torchferry.acceptance.judging import end_of
 from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.acceptance.units import words
 from torchferry.core.files import LARGEST_SETTINGS, read_text
-from torchferry.core.folders import temporary_folder
 from torchferry.core.messages import say
 from torchferry.core.secrets import masked
+from torchferry.core.temporary import temporary_folder
 from torchferry.migration.copy import write_copy
 from torchferry.source.git import git, is_in_repository
 from torchferry.source.tree import NEVER_ENTERED

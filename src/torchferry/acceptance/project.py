@@ -12,10 +12,10 @@ from torchferry.acceptance.gates import Gate, GateMaker
 from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.core import config, own_python
 from torchferry.core.files import read_regular
-from torchferry.core.folders import temporary_folder
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say, say_plural
 from torchferry.core.subprocesses import run as run_tool
+from torchferry.core.temporary import temporary_folder
 from torchferry.migration.beside import originals
 from torchferry.migration.journal import Journal, readable_journals
 from torchferry.rehearsal import site

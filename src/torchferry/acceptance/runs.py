@@ -14,8 +14,8 @@ from typing import Any
 from torchferry.acceptance.acceptfile import RunCommand
 from torchferry.core.command import run_logged
 from torchferry.core.errors import UsageError
-from torchferry.core.folders import temporary_folder
 from torchferry.core.messages import Message, say
+from torchferry.core.temporary import temporary_folder
 from torchferry.core.torch_start import SITE as TORCH_SITE
 from torchferry.core.torch_start import noting, python_without_torch
 from torchferry.numerics.framework import launcher
@@ -161,7 +161,7 @@ def run(
     begun, clock = datetime.now(timezone.utc), time.monotonic()
     with temporary_folder("torchferry-accept-") as temporary:
         session, tool = Path(temporary, "rehearsal"), Path(temporary, "tool")
-        environment = {**_environment(session, tool, rehearsal, watched), **noting(Path(temporary))}
+        environment = {**_environment(session, tool, rehearsal, watched), **noting(temporary)}
         heard = _Log(log)
         problem: Message | None = None
         code: int | None = None

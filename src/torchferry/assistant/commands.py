@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import anyio
 import anyio.abc
@@ -18,6 +17,7 @@ import anyio.abc
 from torchferry.core import env, exitcodes, own_python, reaper
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.temporary import temporary_folder
 
 _MOST_BYTES = 64 << 20
 """Of a report. One of a million lines has 20 MB."""
@@ -70,7 +70,7 @@ async def run(
         raise TorchferryError(
             say("an argument is too long (bytes: {count}, at most: {most})", count=longest, most=_LONGEST),
         )
-    with TemporaryDirectory(prefix="torchferry-") as folder:
+    with temporary_folder("torchferry-") as folder:
         file = Path(folder, "report")
         command = own_python.module_command(
             "torchferry", *(str(file) if each == "{report}" else each for each in arguments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from torchferry.cli.examination import examination_options, tell_agreement
 from torchferry.cli.writing import creatable, write
 from torchferry.core import exitcodes
 from torchferry.core.json_text import json_text
+from torchferry.core.temporary import temporary_folder
 from torchferry.numerics.framework.launcher import ToolSettings, require_examined, run
 from torchferry.numerics.report import compare as summary
 from torchferry.numerics.report.compare import NAMES, SOURCES
@@ -112,8 +112,8 @@ def command(
         "quiet": output_dir is None and not verbose,
         "lang": lang,
     }
-    with tempfile.TemporaryDirectory(prefix="torchferry-compare-", ignore_cleanup_errors=True) as name:
-        outcome = run(list(command), ToolSettings(_TOOL, options, ranks, check_ranks), Path(name))
+    with temporary_folder("torchferry-compare-") as temporary:
+        outcome = run(list(command), ToolSettings(_TOOL, options, ranks, check_ranks), temporary)
     require_examined(outcome)
     ranks_differ = tell_agreement(outcome, lang)
     document = summary.document(outcome, standard, SOURCES.get(standard, ""), list(command))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-from pathlib import Path
 
 import click
 
@@ -12,6 +10,7 @@ from torchferry.cli.examination import command_argument, lang_option, rank_answe
 from torchferry.core import exitcodes
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import language
+from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_data, print_text
 from torchferry.numerics.framework.launcher import RANK_TOOL, ToolSettings, require_examined, run
 
@@ -38,8 +37,8 @@ def command(every: int, timeout: float, output_format: str, lang: str | None, co
     """
     lang = lang or language()
     options = {"every": every, "timeout": timeout}
-    with tempfile.TemporaryDirectory(prefix="torchferry-ranks-", ignore_cleanup_errors=True) as name:
-        outcome = run(list(command), ToolSettings(RANK_TOOL, options), Path(name))
+    with temporary_folder("torchferry-ranks-") as temporary:
+        outcome = run(list(command), ToolSettings(RANK_TOOL, options), temporary)
     require_examined(outcome)
     if output_format == "json":
         print_data(json_text(rank_answer(outcome), indent=2))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import tempfile
 from pathlib import Path
 
 import click
@@ -15,6 +14,7 @@ from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import make_writable_folder
 from torchferry.core.messages import Message, language, say, say_plural
+from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_notice
 from torchferry.numerics.framework.launcher import Outcome, ToolSettings, require_examined, run
 from torchferry.numerics.runlog import layout
@@ -100,9 +100,9 @@ def command(
         "form": form,
         "perturb": perturb,
     }
-    with tempfile.TemporaryDirectory(prefix="torchferry-record-", ignore_cleanup_errors=True) as session:
+    with temporary_folder("torchferry-record-") as session:
         settings = ToolSettings(_TOOL, options, (*ranks, *_ranks(rank_list)), check_ranks)
-        outcome = run(list(command), settings, Path(session))
+        outcome = run(list(command), settings, session)
         require_examined(outcome)
     ranks_differ = tell_agreement(outcome, lang)
     for line in _account(folder, outcome):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 
 import click
@@ -17,6 +16,7 @@ from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import Message, language, say, say_plural, translatable
+from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_notice, print_text
 from torchferry.deploy.bundle import CONTROLLER_FOLDER, damaged, read_bundle, write_bundle
 from torchferry.deploy.fetching import can_be_fetched, fetch, fetch_controller
@@ -84,7 +84,7 @@ def command(
         given = with_version(given, target_and_version(f"{name}@{plugin_version}")[1])
     check_given(facts, given)
     sources = {file: _existing(facts, file, path) for file, path in assignments(files, "--file").items()}
-    with tempfile.TemporaryDirectory(prefix="torchferry-bundle-") as folder:
+    with temporary_folder("torchferry-bundle-") as folder:
         if fetching:
             values = settled(facts, given)
             for file in facts.files:

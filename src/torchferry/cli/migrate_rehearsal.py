@@ -13,8 +13,8 @@ from torchferry.cli.settings import RunSettings
 from torchferry.cli.settling import mend_links, refuse_large
 from torchferry.core import supported_torch
 from torchferry.core.errors import UsageError
-from torchferry.core.folders import temporary_folder
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_notice
 from torchferry.migration.copy import write_copy
 from torchferry.rehearsal.aggregate import Aggregate, collect

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from torchferry.cli.examination import examination_options, tell_agreement
 from torchferry.cli.writing import write
 from torchferry.core import exitcodes
 from torchferry.core.json_text import json_text
+from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_notice
 from torchferry.numerics.framework.launcher import ToolSettings, require_examined, run
 from torchferry.numerics.report.nan import document, failed, lines, nothing_ran, table
@@ -67,8 +67,8 @@ def command(
         "enable_ranks": list(ranks) or None,
         "output_dir": str(dump.absolute()) if dump is not None else "",
     }
-    with tempfile.TemporaryDirectory(prefix="torchferry-nan-", ignore_cleanup_errors=True) as name:
-        outcome = run(list(command), ToolSettings(_TOOL, options, ranks, check_ranks), Path(name))
+    with temporary_folder("torchferry-nan-") as temporary:
+        outcome = run(list(command), ToolSettings(_TOOL, options, ranks, check_ranks), temporary)
     require_examined(outcome)
     ranks_differ = tell_agreement(outcome, lang)
     result = document(outcome, command, level)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 import click
@@ -17,6 +16,7 @@ from torchferry.core import exitcodes
 from torchferry.core.config import load
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
+from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_notice
 from torchferry.rehearsal.aggregate import collect
 from torchferry.rehearsal.config import prepare, verdicts
@@ -100,8 +100,7 @@ def command(
     hint = not_taken(rehearsal.resolved().backend, plugin, wanted.partition("@")[2])
     if hint is not None:
         print_notice(f"torchferry: {hint.render(lang)}")
-    with tempfile.TemporaryDirectory(prefix="torchferry-rehearsal-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+    with temporary_folder("torchferry-rehearsal-") as folder:
         code = run(list(command), rehearsal, folder)
         aggregate = collect(folder)
         found_by = verdicts(folder)

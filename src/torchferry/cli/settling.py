@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -17,9 +16,10 @@ from torchferry.cli.judging import Verdicts
 from torchferry.cli.settings import RunSettings
 from torchferry.core import supported_torch
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.folders import temporary_folder, walk
+from torchferry.core.folders import walk
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_notice
 from torchferry.migration.copy import write_copy
 from torchferry.migration.plan import plan
@@ -253,8 +253,7 @@ class _Copy:
         named = [word for word in words if word.endswith(".py")]
         if not where.is_dir() or any(not os.path.isabs(word) and not (where / word).exists() for word in named[:1]):
             where = self.folder
-        with temporary_folder("torchferry-rehearsal-") as name:
-            session = Path(name)
+        with temporary_folder("torchferry-rehearsal-") as session:
             try:
                 code, printed = run_aside(words, rehearsal, session, where, seconds, self._variables(variables))
             except UsageError as error:  # no such command
@@ -269,8 +268,8 @@ class _Copy:
     def _migrated(self, asked: Asked) -> tuple[dict[str, str], list[str]]:
         """Return a command as it is in a migrated script: `--device cuda` is a name of CUDA too."""
         request = self.setting.request
-        with tempfile.TemporaryDirectory(prefix="torchferry-scan-") as name:
-            file = Path(name) / "command.sh"
+        with temporary_folder("torchferry-scan-") as name:
+            file = name / "command.sh"
             file.write_text(f"{asked.text}\n", encoding="utf-8")
             engine = Engine(file.parent, request.target, request.rules, options=request.options)
             after = engine.examine(Entry(file.name, Kind.SHELL), rewrite=True).after

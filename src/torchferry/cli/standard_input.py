@@ -12,6 +12,7 @@ from pathlib import Path
 from torchferry.cli.choices import Choices
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.core.temporary import temporary_folder
 
 
 @contextmanager
@@ -34,7 +35,6 @@ def reading_standard_input(choices: Choices) -> Iterator[Choices]:
             say("the text on standard input has no file name, which determines its kind"),
             say("add --stdin-filename train.py"),
         )
-    from tempfile import TemporaryDirectory  # imported late: few runs read standard input
 
     working = Path.cwd()
     named = Path(os.path.abspath(choices.stdin_filename))
@@ -50,7 +50,7 @@ def reading_standard_input(choices: Choices) -> Iterator[Choices]:
         text = sys.stdin.buffer.read()
     except OSError as error:
         raise UsageError(say("standard input cannot be read: {error}", error=error.strerror)) from None
-    with TemporaryDirectory(prefix="torchferry-") as folder:
+    with temporary_folder("torchferry-") as folder:
         copy = Path(folder, named.relative_to(home))
         try:
             copy.parent.mkdir(parents=True, exist_ok=True)

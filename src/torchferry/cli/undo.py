@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
+from torchferry.core.abandoned import abandoned
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import language, say, say_plural
-from torchferry.core.staging import clear, is_left_over, left_over
+from torchferry.core.staging import clear, left_over
 from torchferry.core.terminal import print_notice, print_text
 from torchferry.core.write_fence import WriteFence, named, require_in_roots
 from torchferry.migration.journal import FOLDER
@@ -94,7 +95,11 @@ def _clear_left_over(path: Path, lang: str) -> bool:
             told = say("removed {path}, which a killed run left there", path=left.path)
         print_text(told.render(lang))
     for left in beside:
-        if left.output != place and is_left_over(left.path):
+        if left.output == place:
+            continue
+        with abandoned(left.path) as is_left:
+            pass
+        if is_left:
             told = say(
                 "{path} was left by a run that was killed; `torchferry undo {out}` removes it",
                 path=left.path,

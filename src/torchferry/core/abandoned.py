@@ -1,4 +1,4 @@
-"""Files and folders that a killed process left behind."""
+"""Folders that one process uses, and what is left of them when it was killed."""
 
 from __future__ import annotations
 
@@ -12,51 +12,72 @@ from pathlib import Path
 
 from torchferry.core.folders import remove_tree
 
+LOCK = ".torchferry-lock"
+
+
+def locked_folder(place: Path, prefix: str, suffix: str = "") -> tuple[Path, int]:
+    """Return a new folder that only this user may enter, and the descriptor that holds its lock until it is closed.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    import tempfile  # imported late: a scan asks only for what was left behind
+
+    folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=place))
+    new = folder / f"{LOCK}.new"
+    lock = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks, where nothing is taken for abandoned either
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        new.rename(folder / LOCK)  # one that nobody holds is never seen
+    except BaseException:
+        os.close(lock)
+        raise
+    return folder, lock
+
 
 @contextmanager
-def abandoned(path: Path, lock: str = "") -> Iterator[bool]:
-    """Yield whether a folder or file is one that a process of ours made and did not live to remove.
+def abandoned(path: Path) -> Iterator[bool]:
+    """Yield whether a folder is one of `locked_folder` whose process has ended.
 
-    Whoever uses one holds a lock, which ends with the process. A name says nothing in a folder that others write into:
-    it has to be this user's, closed to all others, with a lock that nobody holds; that lock is held during the block.
-    Anything else is somebody's, and so is everything on a file system without locks.
+    A name says nothing in a folder that others write into: it has to be this user's, closed to all others, with a lock
+    that nobody holds; that lock is held during the block. Anything else is somebody's, and so is everything on a file
+    system without locks.
 
     Args:
         path: It; a link is never ours.
-        lock: Name of the file in the folder that is locked; empty: it is locked itself.
     """
     with contextlib.ExitStack() as opened:
-        yield _is_abandoned(path, lock, opened)
+        yield is_ours(path) and _is_unlocked(path, opened)
 
 
-def _is_abandoned(path: Path, lock: str, opened: contextlib.ExitStack) -> bool:
+def is_ours(folder: str | Path) -> bool:
+    """Whether a folder is one of `locked_folder`, be its process alive or not."""
     try:
-        held = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        opened.callback(os.close, held)
-        status = os.fstat(held)
-        wanted = 0o700 if stat.S_ISDIR(status.st_mode) else 0o600
-        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) != wanted:
-            return False
-        if not (stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1)):
-            return False
-        if lock:
-            held = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=held)
-            opened.callback(os.close, held)
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        named = os.lstat(path)
+        status, lock = os.lstat(folder), os.lstat(os.path.join(folder, LOCK))
     except OSError:
         return False
-    return (named.st_dev, named.st_ino) == (status.st_dev, status.st_ino)  # not moved into place meanwhile
+    kinds = stat.S_ISDIR(status.st_mode) and stat.S_ISREG(lock.st_mode) and lock.st_nlink == 1
+    modes = stat.S_IMODE(status.st_mode) == 0o700 and stat.S_IMODE(lock.st_mode) == 0o600
+    return kinds and modes and status.st_uid == lock.st_uid == os.geteuid()
 
 
-def remove_abandoned(path: Path, lock: str = "") -> bool:
+def _is_unlocked(path: Path, opened: contextlib.ExitStack) -> bool:
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        opened.callback(os.close, folder)
+        lock = os.open(LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        opened.callback(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def remove_abandoned(path: Path) -> bool:
     """Remove what `abandoned` says is ours; return whether it is gone."""
-    with abandoned(path, lock) as ours:
+    with abandoned(path) as ours:
         if not ours:
             return False
-        if path.is_dir():
-            remove_tree(path)
-        else:
-            with contextlib.suppress(OSError):
-                path.unlink()
+        remove_tree(path)
     return not os.path.lexists(path)

@@ -10,7 +10,6 @@ import contextlib
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
@@ -163,13 +162,3 @@ def _move_up(top: int, name: str, number: int) -> int:
     finally:
         os.close(inside)
     return number
-
-
-@contextlib.contextmanager
-def temporary_folder(prefix: str) -> Iterator[Path]:
-    """Make a folder for the time of the context, which may be filled with copies of a project."""
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
-    try:
-        yield folder
-    finally:
-        remove_tree(folder)

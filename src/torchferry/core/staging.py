@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from torchferry.core.abandoned import abandoned
+from torchferry.core.abandoned import abandoned, locked_folder
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import remove_tree
 from torchferry.core.lazy_regex import lazy_regex
@@ -58,7 +57,7 @@ def staged_folder(out: Path, check: Callable[[], None], remove: Callable[[Path],
     out.parent.mkdir(parents=True, exist_ok=True)
     clear_left_over(out)
     check()
-    holder, lock = _held_folder(out)
+    holder, lock = locked_folder(out.parent, f".{out.name}.", _SUFFIX)
     try:
         new = holder / _NEW
         new.mkdir()
@@ -95,15 +94,6 @@ def is_staging_name(name: str) -> bool:
     return name.endswith(_SUFFIX) and _NAME.match(name) is not None
 
 
-def is_private(folder: str) -> bool:
-    """Whether a folder is this user's and closed to all others, as those are in which outputs are written."""
-    try:
-        status = os.lstat(folder)
-    except OSError:
-        return False
-    return stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) == 0o700 and status.st_uid == os.geteuid()
-
-
 def left_over(folder: Path) -> list[LeftOver]:
     """Return what by its name was left in a folder by runs that write outputs there; some of them may still run."""
     try:
@@ -114,16 +104,10 @@ def left_over(folder: Path) -> list[LeftOver]:
     return [LeftOver(folder / name, folder / match["output"]) for name, match in found if match is not None]
 
 
-def is_left_over(path: Path) -> bool:
-    """Whether such a folder is certainly ours, and whoever made it has ended."""
-    with abandoned(path) as ours:
-        return ours and path.is_dir()
-
-
 def clear(left: LeftOver) -> LeftOver | None:
     """Remove it where it is certainly ours and whoever made it has ended; None where it stays."""
     with _one_at_a_time(left.path.parent), abandoned(left.path) as ours:
-        if not ours or not left.path.is_dir():
+        if not ours:
             return None
         old = left.path / _OLD
         restored = old.is_dir() and not old.is_symlink() and not os.path.lexists(left.output)
@@ -131,20 +115,6 @@ def clear(left: LeftOver) -> LeftOver | None:
             os.rename(old, left.output)
         remove_tree(left.path)
     return None if os.path.lexists(left.path) else left._replace(restored=restored)
-
-
-def _held_folder(out: Path) -> tuple[Path, int]:
-    """Return a new folder beside an output, and the descriptor by which it is locked."""
-    import tempfile  # imported late, as above
-
-    while True:
-        holder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=_SUFFIX, dir=out.parent))
-        lock = os.open(holder, os.O_RDONLY | os.O_CLOEXEC)
-        with contextlib.suppress(OSError):  # a file system without locks, where nothing is cleared either
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        if holder.exists():
-            return holder, lock
-        os.close(lock)  # another run took it for one that was left, before it was locked
 
 
 @contextmanager

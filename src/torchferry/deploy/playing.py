@@ -23,11 +23,11 @@ from torchferry.core import own_python
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
+from torchferry.core.temporary import temporary_folder
 from torchferry.deploy.engine import ansible, environment
 from torchferry.deploy.inventory import PlayOptions, hidden_texts, inventory_hosts, masked
 from torchferry.deploy.plan import DeployPlan
 from torchferry.deploy.playbook import SURVEY, TYPED, TreePlace, samples_of, tree, write_project
-from torchferry.deploy.temporary import own_folder
 
 STATUSES = ("ok", "changed", "failed", "unreachable", "todo")
 
@@ -92,7 +92,7 @@ def play(plan: DeployPlan, options: PlayOptions, mode: str, on_outcome: OnOutcom
     """
     program = ansible("ansible-playbook")
     hosts = inventory_hosts(options)
-    with _room(), own_folder("torchferry-deploy-") as folder:
+    with _room(), temporary_folder("torchferry-deploy-") as folder:
         project = folder / "project"
         project.mkdir()
         write_project(plan, project, mode, places_of(hosts, options))
@@ -145,7 +145,7 @@ def run_tasks(
             on_result(TaskResult(data["host"], data.get("task", ""), kind, masked(_text_of(result), hidden)))
         return False
 
-    with _room(), own_folder("torchferry-deploy-") as folder:
+    with _room(), temporary_folder("torchferry-deploy-") as folder:
         project = folder / "project"
         project.mkdir()
         write(project)

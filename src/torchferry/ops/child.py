@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from torchferry.core import own_python, reaper, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say
+from torchferry.core.temporary import temporary_folder
 from torchferry.core.tool_environment import tool_environment
 
 
@@ -36,8 +36,8 @@ def result_of(module: str, settings: Mapping[str, Any], what: Message, python: s
     Raises:
         TorchferryError: the work raised one, or left no result.
     """
-    with tempfile.TemporaryDirectory(prefix="torchferry-ops-", ignore_cleanup_errors=True) as name:
-        given, out = Path(name) / "settings.json", Path(name) / "result.json"
+    with temporary_folder("torchferry-ops-") as temporary:
+        given, out = temporary / "settings.json", temporary / "result.json"
         given.write_text(json.dumps(settings), encoding="utf-8")
         variables = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}  # one device a process, and imported by us
         with subprocess.Popen(

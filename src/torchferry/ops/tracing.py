@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
+from torchferry.core.temporary import temporary_folder
 from torchferry.numerics.framework import launcher
 from torchferry.numerics.framework.launcher import Outcome, ToolSettings, require_examined
 from torchferry.ops.needs import TRACE, OperatorNeed, RunNeeds, merged, need_of
@@ -36,8 +36,7 @@ def traced(command: list[str], rehearsal: Rehearsal | None = None) -> RunNeeds:
         raise UsageError(
             say("TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from loading the tool"), say("unset it for this command")
         )
-    with tempfile.TemporaryDirectory(prefix="torchferry-ops-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+    with temporary_folder("torchferry-ops-") as folder:
         settings = ToolSettings(_TOOL)
         if rehearsal is None:
             outcome = launcher.run(command, settings, folder)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import make_writable_folder
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.temporary import temporary_folder
 from torchferry.numerics.framework import launcher
 from torchferry.numerics.framework.launcher import ToolSettings, require_examined
 from torchferry.ops.tracing import run_rehearsed
@@ -90,12 +90,12 @@ def record(
         "folder": str(folder.absolute()),
         "rehearsal": "" if simulated is None else str(simulated.resolved()),
     }
-    with tempfile.TemporaryDirectory(prefix="torchferry-profile-", ignore_cleanup_errors=True) as name:
+    with temporary_folder("torchferry-profile-") as temporary:
         settings = ToolSettings(_TOOL, described)
         if rehearsal is None:
-            outcome = launcher.run(command, settings, Path(name))
+            outcome = launcher.run(command, settings, temporary)
         else:
-            outcome = run_rehearsed(command, settings, Path(name), rehearsal)
+            outcome = run_rehearsed(command, settings, temporary, rehearsal)
     require_examined(outcome)
     traces: list[Path] = []
     notes: list[Message] = []

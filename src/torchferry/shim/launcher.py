@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 from torchferry.backends import cuda
@@ -15,6 +14,7 @@ from torchferry.core import env, exitcodes, supported_torch
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Bilingual, say, say_plural
+from torchferry.core.temporary import temporary_folder
 from torchferry.core.torch_start import noting, python_without_torch, search_path
 from torchferry.shim import failures, no_device
 from torchferry.shim.call_sites import collect
@@ -39,24 +39,24 @@ def run(command: list[str], target: str, report: Path | None = None, vendor_log:
     """
     if report is not None:
         _check_report(report)
-    with tempfile.TemporaryDirectory(prefix="torchferry-run-", ignore_cleanup_errors=True) as folder:
-        mark = Path(folder) / "begun"
+    with temporary_folder("torchferry-run-") as folder:
+        mark = folder / "begun"
         values = {
             env.SHIM: "1",
             "TORCHFERRY_SHIM_TARGET": target,
             no_device.MARK: str(mark),
-            **noting(Path(folder)),
+            **noting(folder),
             "PYTHONPATH": search_path(SITE),
         }
         if report is not None:
-            values[env.SITES] = folder
+            values[env.SITES] = str(folder)
         if vendor_log:
             values |= _vendor_log(target, vendor_log)
         code = run_command(command, {**os.environ, **values})
         if report is not None:
-            _report(Path(folder), target, report)
+            _report(folder, target, report)
         if target != cuda.DEVICE_TYPE and not mark.exists():
-            print("torchferry: " + "\n  ".join(_why_nothing(python_without_torch(Path(folder)))), file=sys.stderr)
+            print("torchferry: " + "\n  ".join(_why_nothing(python_without_torch(folder))), file=sys.stderr)
         for reason in failures.explanations_left(str(mark)):
             print(f"torchferry: {reason}", file=sys.stderr)
         if code == exitcodes.CLEAN and no_device.refused_somewhere(str(mark)):

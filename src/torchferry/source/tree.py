@@ -8,11 +8,12 @@ from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from torchferry.core.abandoned import abandoned, is_ours
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import LARGEST_SETTINGS, open_regular, read_text
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.core.staging import is_left_over, is_private, is_staging_name
+from torchferry.core.staging import is_staging_name
 from torchferry.source.git import git, is_in_repository
 from torchferry.source.gitignore import Patterns, is_ignored, parse_gitignore
 from torchferry.source.kinds import HEADER_HEAD, Kind, is_bare_header, kind_of, language_of
@@ -209,10 +210,11 @@ class _Walk:
             if link:
                 self._link(item.path, path)
             elif is_folder:
-                if is_staging_name(item.name) and is_private(item.path):
-                    if is_left_over(Path(item.path)):  # else a run writes there at this moment
-                        reason = say("left by a run that was killed; `torchferry undo` removes it")
-                        self.skipped.append(Skipped(path, reason))
+                if is_staging_name(item.name) and is_ours(item.path):
+                    with abandoned(Path(item.path)) as left:
+                        if left:  # else a run writes there at this moment
+                            reason = say("left by a run that was killed; `torchferry undo` removes it")
+                            self.skipped.append(Skipped(path, reason))
                 elif item.name in _OTHERS or os.path.exists(os.path.join(item.path, "pyvenv.cfg")):
                     self.left_alone.append(path)
                 elif not _is_left_alone(item.name):

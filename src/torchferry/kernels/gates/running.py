@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say
+from torchferry.core.temporary import temporary_folder
 from torchferry.kernels.gates.audit import Audit, TokenChange
 from torchferry.kernels.gates.compiling import FileCompiler, Sides, Toolchain, toolchain
 from torchferry.kernels.gates.result import LEVELS, FileGate, GateRequest, GateResult, GateState, result_of
@@ -48,8 +48,8 @@ def run_gates(
     if request.level == "tokens":
         return tuple(results)
     failed = {file.path for file in tokens.files if file.state is not GateState.PASSED}
-    with tempfile.TemporaryDirectory(prefix="torchferry-gate-") as name:
-        sides = _sides(ported, request, renamed, Path(name))
+    with temporary_folder("torchferry-gate-") as temporary:
+        sides = _sides(ported, request, renamed, temporary)
         compiler = FileCompiler(tools or toolchain(), sides, request.timeout)
         left = [path for path in chosen if path not in failed]
         for level in LEVELS[1 : LEVELS.index(request.level) + 1]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +13,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import files_below
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
+from torchferry.core.temporary import temporary_folder
 from torchferry.core.tool_environment import tool_environment
 from torchferry.rehearsal.build import compiler
 
@@ -78,8 +78,7 @@ def build_library(build: Build, output: Path) -> None:
         raise TorchferryError(
             say("there is no C++ file to build"), say("name the folder of the kernels with --kernels")
         )
-    with tempfile.TemporaryDirectory(prefix="torchferry-build-") as name:
-        folder = Path(name)
+    with temporary_folder("torchferry-build-") as folder:
         objects = [folder / f"{number}.o" for number in range(len(build.sources))]
         commands = [build.compile_command(*pair) for pair in zip(build.sources, objects, strict=True)]
         with ThreadPoolExecutor(env.jobs()) as pool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError, UsageError, unknown_name
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
+from torchferry.core.temporary import temporary_folder
 from torchferry.migration.journal import discard
 from torchferry.migration.transaction import Write, apply, exclusive
 from torchferry.ops.codegen.document import read_document
@@ -94,8 +94,8 @@ def begin(
 
 def _skeleton(added: str, namespace: str, key: str, library: str) -> tuple[bytes, str]:
     """Return the skeleton of the kernels, as a file of the user's, and what generated files are called after."""
-    with tempfile.TemporaryDirectory(prefix="torchferry-ops-") as name:
-        functions = Path(name) / FUNCTIONS
+    with temporary_folder("torchferry-ops-") as temporary:
+        functions = temporary / FUNCTIONS
         functions.write_text(added, encoding="utf-8")
         generated = generate(CodegenOptions(functions, key, namespace, library=library))
     begun = generated.files.get(SKELETONS, b"")
@@ -121,8 +121,8 @@ def _continued(path: Path, added: str, entries: list[NewEntry], kind: str, root:
             say("change its entry there"),
         )
     text = f"{before.rstrip()}\n# {root}: {kind}\n{added}"
-    with tempfile.TemporaryDirectory(prefix="torchferry-ops-") as name:
-        joined = Path(name) / FUNCTIONS
+    with temporary_folder("torchferry-ops-") as temporary:
+        joined = temporary / FUNCTIONS
         joined.write_text(text, encoding="utf-8")
         try:
             both = {entry.operator for entry in entries_of(read_document(joined), joined).entries}

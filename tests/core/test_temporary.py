@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from torchferry.deploy.temporary import own_folder
+from torchferry.core.temporary import temporary_folder
 
 PREFIX = "torchferry-deploy-"
 HOLDS = f"""
 import time
-from torchferry.deploy.temporary import own_folder
-with own_folder({PREFIX!r}) as folder:
+from torchferry.core.temporary import temporary_folder
+with temporary_folder({PREFIX!r}) as folder:
     (folder / "secret").write_text("x")
     print(folder, flush=True)
     time.sleep(600)
@@ -29,13 +29,13 @@ def test_what_a_killed_command_left_is_removed_and_nothing_else(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     other = tmp_path / "other"
     other.mkdir(0o700)
-    (other / "lock").touch()
+    (other / ".torchferry-lock").touch()
     os.symlink(other, tmp_path / f"{PREFIX}link")
     without_lock, open_to_all = tmp_path / f"{PREFIX}mine", tmp_path / f"{PREFIX}theirs"
     without_lock.mkdir(0o700)
     open_to_all.mkdir()
     open_to_all.chmod(0o755)
-    (open_to_all / "lock").touch()
+    (open_to_all / ".torchferry-lock").touch()
     (tmp_path / f"{PREFIX}file").touch()
     stays = sorted(tmp_path.iterdir())
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -48,7 +48,7 @@ def test_what_a_killed_command_left_is_removed_and_nothing_else(
         processes[0].send_signal(signal.SIGKILL)
         processes[0].wait()
         assert [(folder / "secret").exists() for folder in folders] == [True, True]
-        with own_folder(PREFIX) as folder:
+        with temporary_folder(PREFIX) as folder:
             assert folder.stat().st_mode & 0o777 == 0o700
             assert [each.exists() for each in folders] == [False, True], "the one in use stays"
         assert sorted(tmp_path.iterdir()) == sorted([*stays, folders[1]])

@@ -1,0 +1,38 @@
+"""Temporary folders that do not outlive their command for long: the next command removes what a killed one left."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from torchferry.core.abandoned import locked_folder, remove_abandoned
+from torchferry.core.folders import remove_tree
+
+_ATTEMPTS = 50
+"""How often a folder is removed into which something still writes that was started for it, every tenth of a second."""
+
+
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """Yield a new folder that is removed afterwards; those that killed commands left of the same prefix go first.
+
+    Args:
+        prefix: How its name begins: that of the folders of one kind alone.
+    """
+    place = Path(tempfile.gettempdir())
+    for left in place.glob(f"{prefix}*"):
+        remove_abandoned(left)
+    folder, lock = locked_folder(place, prefix)
+    try:
+        yield folder
+    finally:
+        for _ in range(_ATTEMPTS):
+            remove_tree(folder)
+            if not folder.exists():
+                break
+            time.sleep(0.1)
+        os.close(lock)
