@@ -28,6 +28,7 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST, open_regular, read_text
 from torchferry.core.json_text import as_utf8, parsed_json
 from torchferry.core.messages import say
+from torchferry.core.shape import ShapeError, checked
 from torchferry.doctor.masking import masked
 from torchferry.source.git import git, is_in_repository
 
@@ -252,7 +253,10 @@ def is_link_or_other(out: Path) -> bool:
         return True
     if not isinstance(found, dict) or found.get("kind") != KIND or (out / FILE).is_symlink():
         return True
-    listed = {entry.get("path") for entry in found.get("files", ()) if isinstance(entry, dict)} | {FILE}
+    try:
+        listed = {entry["path"] for entry in checked(found.get("files", []), [{"path": str}])} | {FILE}
+    except ShapeError:
+        return True
     return any(
         path.is_symlink() or (not path.is_dir() and path.relative_to(out).as_posix() not in listed)
         for path in out.rglob("*")

@@ -9,6 +9,7 @@ import click
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import require_creatable, require_writable, write_whole
+from torchferry.core.json_text import whole_characters
 from torchferry.core.messages import say
 
 
@@ -46,7 +47,7 @@ def write(text: str, file: Path | None) -> None:
     Raises:
         TorchferryError: the file cannot be written.
     """
-    text = text.rstrip("\n") + "\n"
+    text = whole_characters(text.rstrip("\n") + "\n")
     if file is None:
         click.echo(text, nl=False)
         return

@@ -40,6 +40,11 @@ def as_utf8(text: str) -> str:
     return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def whole_characters(text: str) -> str:
+    """Return a text with halves of characters, which no file and no terminal can hold, replaced."""
+    return _HALF_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def parsed_json(
     text: str | bytes,
     *,
