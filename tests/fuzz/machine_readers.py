@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import sysconfig
@@ -214,13 +215,11 @@ def _facts() -> bytes:
 
 @reader("package-cache", "json", "installed/cache.py", more=lambda: [_facts()])
 def _package_cache(folder: Path, data: bytes) -> None:
-    from torchferry.core.json_text import JSONError, parsed_json
+    from torchferry.core.json_text import parsed_json
     from torchferry.installed import cache as kept
 
-    try:
+    with contextlib.suppress(ValueError):  # as `Cache.load`, which then looks into the package again
         kept._facts(parsed_json(data))
-    except JSONError:
-        return
 
 
 # --- libraries and their sources ---
