@@ -9,7 +9,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-i
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start stories coverage sanitize clean
+.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start stories coverage sanitize fuzz clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -114,6 +114,17 @@ stories: $(VENV)/.ready-stories wheels
 # docs/*/coverage.md; about an hour on two cores. TORCHFERRY_TEST_DEPLOY=1 takes the fake servers along, which need root.
 coverage: $(VENV)/.ready-stories wheels
 	$(BIN)/python tools/coverage_table.py
+
+# Mutated inputs for every reader of what others wrote, guided by coverage where Atheris is to be had; an hour or more for all.
+# READERS names some of them, RUNS says how many inputs each gets: `make fuzz READERS="trace call" RUNS=100000`. MORE="--keep"
+# makes what finds a fault small and keeps it in tests/fuzz/corpus, which `make test` reads.
+READERS ?=
+RUNS ?= 10000
+MORE ?=
+fuzz: $(VENV)/.ready-dev
+	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install --quiet --group fuzz \
+	|| echo "no Atheris for this Python: inputs are made of the seeds alone"
+	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz.py --runs $(RUNS) $(MORE) $(READERS)
 
 # The rehearsal device under the address and undefined-behaviour sanitizers; takes some minutes, needs gcc's runtimes.
 sanitize: $(VENV)/.ready-dev

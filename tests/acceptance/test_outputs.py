@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ def hostile(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (hostile, "allow_pickle"),
+        (hostile, "Python objects"),
         (lambda path: path.write_bytes(b""), "cannot be read"),
         (lambda path: path.mkdir(), "missing"),
         (lambda path: path.symlink_to("/dev/zero"), "missing"),
@@ -131,6 +132,36 @@ def test_what_is_no_array(make: Callable[[Path], None], said: str, tmp_path: Pat
     (tmp_path / "out").mkdir()
     make(tmp_path / "out" / "a.npy")
     gate = judged(tmp_path, OutputTerms("array", "out", "reference", "*.npy"))
+    assert gate.status.value == "red"
+    assert said in gate.measured.render("en")
+
+
+DAMAGED = {
+    "an archive that is none": ("a.npz", b"PK\x05\x06", "BadZipFile"),
+    "a header that is no Python": ("a.npy", b"\x93NUMPY\x01\x00\x06\x00{'''\n\n", "TokenError"),
+    "more numbers than the file has": (
+        "a.npy",
+        b"\x93NUMPY\x01\x00\x46\x00"
+        + b"{'descr': '<f8', 'fortran_order': False, 'shape': (10**9,), }".replace(b"10**9", b"1000000000").ljust(69)
+        + b"\n",
+        "greater than file size",
+    ),
+    "a picture without end": (
+        "a.bmp",
+        b"BM" + bytes(12) + struct.pack("<IiiHH", 40, 1 << 16, 1 << 15, 1, 24) + bytes(24),
+        "pixels",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "data", "said"), DAMAGED.values(), ids=DAMAGED)
+def test_damage_is_told_whatever_a_library_says(name: str, data: bytes, said: str, tmp_path: Path) -> None:
+    kind = "image" if name.endswith(".bmp") else "array"
+    for folder in ("out", "reference"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_bytes(data)
+    (tmp_path / "reference" / name).write_bytes(data + b" ")
+    gate = judged(tmp_path, OutputTerms(kind, "out", "reference"))
     assert gate.status.value == "red"
     assert said in gate.measured.render("en")
 

@@ -26,6 +26,7 @@ from torchferry.core.folders import files_below
 from torchferry.core.json_text import json_text, parsed_json
 from torchferry.core.messages import say
 from torchferry.core.secrets import masked, masked_message, masked_text
+from torchferry.core.shape import ShapeError, checked
 from torchferry.core.staging import staged_folder
 from torchferry.core.write_fence import require_in_roots
 from torchferry.source.git import git, is_in_repository
@@ -238,7 +239,10 @@ def is_link_or_other(out: Path) -> bool:
         return True
     if not isinstance(found, dict) or found.get("kind") != KIND or (out / FILE).is_symlink():
         return True
-    listed = {entry.get("path") for entry in found.get("files", ()) if isinstance(entry, dict)} | {FILE}
+    try:
+        listed = {entry["path"] for entry in checked(found.get("files", []), [{"path": str}])} | {FILE}
+    except ShapeError:
+        return True
     return any(
         path.is_symlink() or (not path.is_dir() and path.relative_to(out).as_posix() not in listed)
         for path in files_below(out)

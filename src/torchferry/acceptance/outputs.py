@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +47,12 @@ DEFAULT_PSNR = 60.0
 
 Float32 that rounds otherwise stays above it, and 1 % of noise in the weights below (docs/en/accepting.md, Outputs).
 """
+
+_MOST_PIXELS = 1 << 26
+"""Pixels of a picture; each takes 32 bytes when two pictures are compared."""
+
+_LARGEST_ARCHIVE = 16 << 30
+"""Bytes that the contents of an archive of arrays may have."""
 
 _MARGIN = 6.0
 """What the target may be below the baseline's own rounding, in dB: twice the amplitude of the difference."""
@@ -234,13 +242,32 @@ def _psnr(first: NDArray[Any], second: NDArray[Any]) -> float:
 
 def _pixels(path: Path) -> NDArray[Any]:
     """Return a picture as height, width, channels between 0 and 1."""
-    numpy = needed("numpy", "numpy")
-    with needed("PIL.Image", "Pillow").open(path) as picture:
+    numpy, image = needed("numpy", "numpy"), needed("PIL.Image", "Pillow")
+    with _refused_as_damage(), image.open(path) as picture:
+        _refuse_wide(picture)
         deep = picture.mode.startswith(("I", "F"))
         array = numpy.asarray(picture if deep else picture.convert("RGBA"), dtype="float64")
     scale = 65535.0 if deep and array.max(initial=0) > 255 else 255.0
     pixels: NDArray[Any] = array.reshape(*array.shape[:2], -1) / scale
     return pixels
+
+
+def _refuse_wide(picture: Any) -> None:
+    """Refuse a picture whose pixels would fill the memory, before they are unpacked."""
+    width, height = picture.size
+    if width * height > _MOST_PIXELS:
+        raise ValueError(f"{width}x{height} pixels; more than {_MOST_PIXELS} are not read")
+
+
+@contextlib.contextmanager
+def _refused_as_damage() -> Iterator[None]:
+    """Raise ValueError for whatever a library says of a file that a run wrote: each has its own errors for damage."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, SyntaxError, EOFError, TorchferryError):
+        raise
+    except Exception as error:
+        raise ValueError(f"{type(error).__name__}: {error}"[:200]) from None
 
 
 def ssim(first: NDArray[Any], second: NDArray[Any]) -> float:
@@ -279,7 +306,8 @@ def perceptual_hash(path: Path) -> NDArray[Any]:
     """Return 64 bits of a picture: which of its lowest frequencies are above their median."""
     numpy = needed("numpy", "numpy")
     image = needed("PIL.Image", "Pillow")
-    with image.open(path) as picture:
+    with _refused_as_damage(), image.open(path) as picture:
+        _refuse_wide(picture)
         small = numpy.asarray(
             picture.convert("L").resize((_HASHED, _HASHED), image.Resampling.LANCZOS), dtype="float64"
         )
@@ -335,14 +363,26 @@ def _close(first: NDArray[Any], second: NDArray[Any], rtol: float, atol: float) 
 def _loaded(path: Path) -> dict[str, NDArray[Any]]:
     """Return the arrays of a file; nothing in it is run."""
     numpy = needed("numpy", "numpy")
-    if path.suffix == ".safetensors":
-        return dict(needed("safetensors.numpy", "safetensors").load_file(path))
-    if path.suffix == ".npz":
-        with numpy.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    if path.suffix != ".npy":
+    if path.suffix not in (".npy", ".npz", ".safetensors"):
         raise ValueError(f"{path.suffix or path.name} is not .npy, .npz or .safetensors")
-    return {"": numpy.load(path, allow_pickle=False)}
+    load_tensors = needed("safetensors.numpy", "safetensors").load_file if path.suffix == ".safetensors" else None
+    with _refused_as_damage():
+        if load_tensors is not None:
+            return dict(load_tensors(path))
+        if path.suffix == ".npz":
+            _refuse_large(path)
+            with numpy.load(path, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        # mapped: the memory that its header asks for is not taken before the file is known to have it
+        return {"": numpy.load(path, allow_pickle=False, mmap_mode="r")}
+
+
+def _refuse_large(path: Path) -> None:
+    """Refuse an archive whose contents would fill the memory."""
+    with zipfile.ZipFile(path) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    if size > _LARGEST_ARCHIVE:
+        raise ValueError(f"its contents have {size} bytes; more than {_LARGEST_ARCHIVE} are not read")
 
 
 def _texts(own: Path, reference: Path, terms: OutputTerms) -> PairVerdict:

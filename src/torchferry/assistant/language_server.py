@@ -141,8 +141,8 @@ class ClientInput(io.BufferedReader):
     input that ends within a message, it dies with a traceback. Here each of these ends the server with a message.
     """
 
-    def __init__(self) -> None:
-        super().__init__(io.FileIO(0, closefd=False))
+    def __init__(self, descriptor: int = 0) -> None:
+        super().__init__(io.FileIO(descriptor, closefd=False))
 
     def readline(self, size: int | None = -1) -> bytes:
         """Return the next line of a header, the length of the message as pygls reads it; empty at the end.

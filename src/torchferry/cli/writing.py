@@ -9,6 +9,7 @@ import click
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import require_creatable, require_writable, write_whole
+from torchferry.core.json_text import whole_characters
 from torchferry.core.messages import say
 from torchferry.core.terminal import print_data, print_text, visible_text
 from torchferry.core.write_fence import require_in_roots
@@ -54,7 +55,7 @@ def write(result: str | Iterable[str], file: Path | None) -> None:
     if file is None and not isinstance(result, str):
         print_text(*result)
         return
-    text = (result if isinstance(result, str) else visible_text(result)).rstrip("\n") + "\n"
+    text = whole_characters((result if isinstance(result, str) else visible_text(result)).rstrip("\n") + "\n")
     if file is None:
         print_data(text)
         return

@@ -48,6 +48,11 @@ def _escaped(character: str) -> str:
     return character if visible(character) == character else json.dumps(character)[1:-1]
 
 
+def whole_characters(text: str) -> str:
+    """Return a text with halves of characters, which no file and no terminal can hold, replaced."""
+    return _HALF_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def parsed_json(
     text: str | bytes,
     *,

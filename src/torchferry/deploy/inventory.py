@@ -67,18 +67,32 @@ def inventory_hosts(options: PlayOptions) -> dict[str, dict[str, Any]]:
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env=environment(), stdin=subprocess.DEVNULL
     )
+    return _usable(listed_hosts(done.stdout, done.stderr, options), done.stderr, options)
+
+
+def listed_hosts(text: str, problem: str, options: PlayOptions) -> dict[str, dict[str, Any]]:
+    """Return the variables of hosts by their names, from what `ansible-inventory --list` printed.
+
+    Raises:
+        UsageError: it printed something else; `problem` is what it said of it.
+    """
     try:
-        listed = parsed_json(done.stdout)
-    except ValueError:
-        raise _unreadable(options, done.stderr) from None
-    names: list[str] = []
-    for group in listed.values():
-        if isinstance(group, dict):
-            names += [name for name in group.get("hosts", []) if isinstance(name, str)]
-    variables = listed.get("_meta", {}).get("hostvars", {})
-    hosts = {name: variables.get(name, {}) for name in dict.fromkeys(names)}
-    if not hosts and done.stderr.strip():
-        raise _unreadable(options, done.stderr)
+        listed = parsed_json(text)
+        groups = [group["hosts"] for group in listed.values() if isinstance(group, dict) and "hosts" in group]
+        names = [name for hosts in groups for name in hosts if isinstance(name, str)]
+        variables = listed.get("_meta", {}).get("hostvars", {})
+        found = {name: variables.get(name, {}) for name in dict.fromkeys(names)}
+    except (ValueError, TypeError, AttributeError):
+        raise _unreadable(options, problem) from None
+    if not all(isinstance(values, dict) for values in found.values()):
+        raise _unreadable(options, problem)
+    return found
+
+
+def _usable(hosts: dict[str, dict[str, Any]], problem: str, options: PlayOptions) -> dict[str, dict[str, Any]]:
+    """Return the hosts; raises what `inventory_hosts` does."""
+    if not hosts and problem.strip():
+        raise _unreadable(options, problem)
     if not hosts:
         raise UsageError(
             say("the inventory {path} names no host", path=options.inventory),

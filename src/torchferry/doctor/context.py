@@ -21,6 +21,7 @@ from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import UsageError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Bilingual
+from torchferry.core.shape import checked
 from torchferry.core.subprocesses import ProcessResult
 from torchferry.doctor.host import Host
 
@@ -193,7 +194,7 @@ class CheckContext:
             "rehearsed": self.rehearsed,
         }
         process = self.host.run_python(INSIDE / "python_side.py", json.dumps(question), _LOOK_TIMEOUT)
-        answer = _answer(process)
+        answer = _answer(process, _PYTHON)
         if answer is None:
             return PythonSide(process)
         return PythonSide(
@@ -202,7 +203,7 @@ class CheckContext:
             answer["executable"],
             answer["bits"],
             answer["modules"],
-            answer["distributions"],
+            {name: version or "" for name, version in answer["distributions"].items()},
             answer["entry_points"],
             answer["torch"],
             answer["libraries"],
@@ -216,7 +217,7 @@ class CheckContext:
             return Imported()
         question = {"modules": [], "import": plugin, "libraries": [], "rehearsed": self.rehearsed}
         process = self.host.run_python(INSIDE / "python_side.py", json.dumps(question), _IMPORT_TIMEOUT)
-        answer = _answer(process)
+        answer = _answer(process, _IMPORTED)
         if answer is None:
             return Imported(
                 True,
@@ -350,13 +351,27 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
     return text
 
 
-def _answer(process: ProcessResult) -> dict[str, Any] | None:
-    """Return the JSON that a program of ours printed last; None when there is none."""
+_PYTHON = {
+    "version": str,
+    "executable": str,
+    "bits": int,
+    "modules": {str: (str, None)},
+    "distributions": {str: (str, None)},
+    "entry_points": {str: str},
+    "torch": (dict, None),
+    "libraries": {str: str},
+}
+_IMPORTED = {"import": {"error": str, "version": str, "numpy?": str}}
+"""What our program prints; another interpreter runs it, and what that loads can print too."""
+
+
+def _answer(process: ProcessResult, shape: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the JSON of a shape that a program of ours printed last; None when there is none."""
     lines = process.out.strip().splitlines()
     if not process.ok or not lines:
         return None
     try:
-        answer = parsed_json(lines[-1])
+        answer: dict[str, Any] = checked(parsed_json(lines[-1]), dict(shape))
     except ValueError:
         return None
-    return answer if isinstance(answer, dict) else None
+    return answer

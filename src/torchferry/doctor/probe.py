@@ -11,12 +11,27 @@ from torchferry.backends.target import Target
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.core.secrets import masked
+from torchferry.core.shape import checked
+from torchferry.core.subprocesses import ProcessResult
 from torchferry.doctor.context import INSIDE, CheckContext
 from torchferry.doctor.host import Host
 from torchferry.doctor.result import Result, failed
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool", "complex64")
 """Dtypes that are tried."""
+
+_STEP = {
+    "step": str,
+    "part?": str,
+    "error?": str,
+    "devices?": int,
+    "name?": str,
+    **dict.fromkeys(("mebibytes?", "up?", "down?", "limit?"), float),
+    "ranks?": int,
+    "lines?": [str],
+    "skipped?": bool,
+}
+"""A line of the program on something that it did."""
 
 _NAMES = ("device_count", "set_device", "synchronize", "get_device_name")
 
@@ -27,11 +42,16 @@ def run_probe(host: Host, target: Target, timeout: float, rehearsed: bool) -> di
     # In a rehearsal gloo carries the collectives, and needs an interface that is there on every machine.
     more = {"GLOO_SOCKET_IFNAME": "lo"} if rehearsed and host.entry("/sys/class/net/lo") else {}
     process = host.run_python(INSIDE / "live_probe.py", json.dumps(asked), timeout, **more)
+    return probe_of(process, timeout)
+
+
+def probe_of(process: ProcessResult, timeout: float) -> dict[str, Any]:
+    """Return what the program printed: a line for each step that it did, and one for what it did next."""
     probe: dict[str, Any] = {"steps": [], "doing": "", "stopped": "", "timeout": timeout}
     for line in process.out.splitlines():
         try:
-            entry = parsed_json(line)
-        except ValueError:
+            entry = checked(parsed_json(line), ({"doing": str}, _STEP))
+        except ValueError:  # a program of the vendor's prints into ours
             continue
         if "doing" in entry:
             probe["doing"] = entry["doing"]
@@ -69,8 +89,8 @@ def parts(context: CheckContext, name: str) -> tuple[list[str], dict[str, str]]:
     """Return the parts of a step that are right, and those that are not with the error."""
     steps = [entry for entry in (context.probe or {}).get("steps", ()) if entry.get("step") == name]
     return (
-        [entry["part"] for entry in steps if not entry["error"]],
-        {entry["part"]: masked(entry["error"]) for entry in steps if entry["error"]},
+        [entry.get("part", "") for entry in steps if not entry.get("error")],
+        {entry.get("part", ""): masked(entry["error"]) for entry in steps if entry.get("error")},
     )
 
 

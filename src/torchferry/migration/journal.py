@@ -139,8 +139,8 @@ class Journal(NamedTuple):
         Raises:
             TorchferryError: the journal is damaged.
         """
-        with os.fdopen(own_file(folder, _BEFORE), "rb") as file:
-            data = b""
+        data = b""
+        with contextlib.suppress(FileNotFoundError), os.fdopen(own_file(folder, _BEFORE), "rb") as file:
             if change.offset + change.size <= os.fstat(file.fileno()).st_size:
                 file.seek(change.offset)
                 data = file.read(change.size)

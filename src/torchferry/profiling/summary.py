@@ -22,6 +22,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.profiling.intervals import Interval, Intervals, cut, difference, intersection, length, union
 from torchferry.profiling.linking import Links, is_data_loading, is_step, link
@@ -251,7 +253,11 @@ class Summary:
 
 
 def summarise(trace: RankTrace) -> Summary:
-    """Return what a trace says."""
+    """Return what a trace says.
+
+    Raises:
+        TorchferryError: no time passes in it.
+    """
     links = link(trace)
     by_device: dict[int, int] = defaultdict(int)
     for work in trace.work:
@@ -259,6 +265,11 @@ def summarise(trace: RankTrace) -> Summary:
     devices = sorted(by_device, key=lambda number: -by_device[number])
     device = devices[0] if devices else -1
     steps, marked, window = _steps(trace, links, device)
+    if not steps:
+        raise TorchferryError(
+            say("{path} holds nothing that can be measured: no time passes in it", path=trace.path),
+            trace.faults[0] if trace.faults else None,
+        )
     unlinked = [work for number, work in enumerate(trace.work) if links.started_by[number] < 0]
     early = sum(
         1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.core.json_text import parsed_json
+from torchferry.core.shape import checked
 from torchferry.core.torch_start import python_without_torch, was_refused
 from torchferry.rehearsal.event_kinds import FAILS_ON_CARD
 
@@ -138,19 +140,32 @@ def collect(folder: Path) -> Aggregate:
     )
 
 
+_EVENT = {"kind": str, "subject": str, "detail": str, "file": str, "line": int, "times": int, "amount": int}
+_PROCESS = {
+    "events?": [_EVENT],
+    "operators?": {str: int},
+    "work?": int,
+    "unverified_operators?": [str],
+    "memory?": [{"peak_allocated": int}],
+    "imported?": [str],
+}
+"""What a process leaves. The program that ran in it could write there too, so nothing of it is taken as it is."""
+
+
 def _load(path: Path) -> dict[str, Any]:
     try:
-        document = parsed_json(path.read_text(encoding="utf-8"))
+        document: dict[str, Any] = checked(parsed_json(path.read_bytes()), _PROCESS)
     except (OSError, ValueError):
         return {}
-    return document if isinstance(document, dict) else {}
+    return document
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    text = path.read_text(encoding="utf-8")
-    complete = text[: text.rfind("\n") + 1]  # the process may have died while it wrote
-    for line in complete.splitlines():
-        yield parsed_json(line)
+    data = path.read_bytes()
+    complete = data[: data.rfind(b"\n") + 1]  # the process may have died while it wrote
+    for line in complete.split(b"\n"):
+        with contextlib.suppress(ValueError):
+            yield checked(parsed_json(line), ({"device": object}, _EVENT))
 
 
 def _merged(rows: Iterable[dict[str, Any]]) -> list[EventSum]:

@@ -156,7 +156,9 @@ class Engine:
                 exports=_exports(context),
             )
             if document.notebook is not None:
-                examined = examined._replace(outline=outline(entry.path, document.notebook.script.encode()))
+                examined = examined._replace(
+                    outline=outline(entry.path, document.notebook.script.encode("utf-8", "replace"))
+                )
         return self._rewrite(entry, data, document, context, reported, examined, rules) if rewrite else examined
 
     def _problem(self, entry: Entry, finding: Finding) -> FileResult:

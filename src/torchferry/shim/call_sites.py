@@ -21,6 +21,7 @@ from typing import Any
 
 from torchferry import __version__
 from torchferry.core.json_text import json_text, parsed_json
+from torchferry.core.shape import checked
 from torchferry.core.userlines import UserLine, UserLines
 
 SCHEMA = "1.0"
@@ -116,17 +117,17 @@ def collect(folder: Path, target: str, root: Path) -> tuple[str, int]:
 def _counted(path: Path) -> list[CountedUse] | None:
     """Return what a process wrote as it ended; None where it did not come to that, or not to the end of it."""
     try:
-        rows: list[CountedUse] = parsed_json(path.read_text(encoding="utf-8"))
+        rows = checked(parsed_json(path.read_bytes()), [[str, int, str, int]])
     except (OSError, ValueError):
         return None
-    return rows
+    return [(file, line, name, times) for file, line, name, times in rows]
 
 
 def _first_seen(path: Path) -> list[CountedUse]:
     """Return the places that a process wrote as it saw them, the last of which may be cut off."""
     rows: list[CountedUse] = []
-    for text in path.read_text(encoding="utf-8").splitlines():
+    for text in path.read_bytes().splitlines():
         with contextlib.suppress(ValueError):
-            file, line, name = parsed_json(text)
+            file, line, name = checked(parsed_json(text), [str, int, str])
             rows.append((file, line, name, 1))
     return rows

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import lzma
 import re
 import sys
 import zipfile
-import zlib
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
@@ -237,7 +235,7 @@ def unpacked(wheel: Path, backend: type[Backend]) -> Shipped:
             while block := file.read(1 << 20):
                 digest.update(block)
         folder = build.folder_in_cache(f"plugin-{digest.hexdigest()[:24]}", lambda empty: _unpack(wheel, empty / _LIKE))
-    except (OSError, zipfile.BadZipFile, EOFError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(
             say("{wheel} cannot be read as a wheel: {error}", wheel=wheel.name, error=error), say("download it again")
         ) from None
@@ -245,21 +243,31 @@ def unpacked(wheel: Path, backend: type[Backend]) -> Shipped:
 
 
 def _unpack(wheel: Path, folder: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        members = archive.infolist()
-        if sum(member.file_size for member in members) > _LARGEST:
-            raise ValueError("its contents are larger than any plugin's")
-        for member in members:
-            path = Path(member.filename)
-            if path.is_absolute() or ".." in path.parts:
-                raise ValueError(f"it has a file outside of itself: {member.filename[:80]}")
-        package = f"{wheel.name.partition('-')[0]}/__init__.py"
-        if package not in archive.namelist():
-            raise ValueError(f"it has no {package}")
-        try:
+    """Unpack a wheel.
+
+    Raises:
+        ValueError: it is damaged, too large, or has a file outside of itself.
+        OSError: the cache cannot be written.
+    """
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            members = archive.infolist()
+            _check_members(wheel, members)
             archive.extractall(folder)
-        except (zlib.error, lzma.LZMAError, EOFError, RuntimeError, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise  # the cache cannot be written
-            # damaged data, of which bz2 says so with an OSError; a password, or a way to compress that nobody knows
-            raise ValueError(str(error)) from None
+    except Exception as error:
+        if isinstance(error, ValueError) or (isinstance(error, OSError) and error.errno is not None):
+            raise
+        # damaged data, a password, a way to compress that nobody knows: each is an error of another kind
+        raise ValueError(str(error) or type(error).__name__) from None
+
+
+def _check_members(wheel: Path, members: list[zipfile.ZipInfo]) -> None:
+    if sum(member.file_size for member in members) > _LARGEST:
+        raise ValueError("its contents are larger than any plugin's")
+    for member in members:
+        path = Path(member.filename)
+        if not member.filename or path.is_absolute() or ".." in path.parts:
+            raise ValueError(f"it has a file outside of itself: {member.filename[:80]}")
+    package = f"{wheel.name.partition('-')[0]}/__init__.py"
+    if all(member.filename != package for member in members):
+        raise ValueError(f"it has no {package}")

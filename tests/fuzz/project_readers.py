@@ -1,0 +1,259 @@
+"""Readers of a project's files."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.table import SEEDS, examples, reader, run_command, text_of, written
+from torchferry.backends import registry
+from torchferry.backends.kernel_table import kernel_table
+from torchferry.backends.target import Target
+from torchferry.core import config
+from torchferry.core.pathmap import PathMap
+from torchferry.source.kinds import kind_of
+from torchferry.source.tree import Entry, list_files
+
+
+class EngineFailureError(Exception):
+    """What `Engine.examine` caught: it reports it as a fault of ours, and so do we."""
+
+
+@reader(
+    "settings", "text", "core/config.py", "core/toml.py", "core/pathmap.py", more=examples("torchferry.toml")
+)  # fmt: skip
+def _settings(folder: Path, data: bytes) -> None:
+    found = config.read(written(folder, "torchferry.toml", data))
+    for line in ("/data/cuda/a.pth", "x/y"):
+        list(PathMap.of(found.paths).replacements(line))
+
+
+@reader("pyproject", "text", "core/config.py")
+def _pyproject(folder: Path, data: bytes) -> None:
+    written(folder, "pyproject.toml", data)
+    if config.find(folder) is not None:
+        config.load(folder)
+
+
+# --- each kind of file, with every rule ---
+
+FILES = {
+    "python": ("train.py", ("*.py",)),
+    "notebook": ("a.ipynb", ("*.ipynb",)),
+    "shell": ("run.sh", ("*.sh",)),
+    "makefile": ("Makefile", ("Makefile",)),
+    "requirements": ("requirements.txt", ("requirements*.txt",)),
+    "setup.cfg": ("setup.cfg", ()),
+    "pyproject-of-project": ("pyproject.toml", ("pyproject.toml",)),
+    "conda": ("environment.yml", ("environment.y*ml",)),
+    "yaml": ("config.yaml", ("*.yaml", "*.yml")),
+    "json": ("config.json", ("*.json",)),
+    "toml": ("config.toml", ("*.toml",)),
+    "dockerfile": ("Dockerfile", ("Dockerfile*",)),
+    "compose": ("docker-compose.yml", ()),
+    "markdown": ("README.md", ("README.md",)),
+    "cmake": ("CMakeLists.txt", ("CMakeLists.txt",)),
+    "manifest": ("MANIFEST.in", ()),
+    "meson": ("meson.build", ()),
+    "bazel": ("BUILD", ()),
+    "kernel": ("a.cu", ("*.cu",)),
+    "cpp": ("a.cpp", ("*.cpp", "*.h")),
+}
+"""By the name of the reader: the file's name, and which of the examples' files are like it."""
+
+_IN_JSON = frozenset({"notebook", "json"})
+
+
+@cache
+def _engine() -> Any:
+    from torchferry.rules.engine import Engine
+    from torchferry.rules.registry import rules
+
+    return Engine(Path("/nowhere"), Target.named("npu"), rules(), account=True)
+
+
+def _add_files() -> None:
+    for name, (file, patterns) in FILES.items():
+
+        def read(folder: Path, data: bytes, file: str = file) -> None:
+            kind = kind_of(file)
+            assert kind is not None
+            found = _engine().examine(Entry(file, kind), rewrite=True, whole=True, data=data)
+            if found.failure is not None:
+                raise EngineFailureError(found.failure.what)
+
+        covers = (
+            "source/text.py", "source/notebook.py", "source/jsontext.py", "source/document.py", "source/project.py",
+            "source/python.py", "source/copied.py", "rules/engine.py", "rules/analysis.py", "source/reparse.py",
+            "source/fstrings.py", "source/insertion.py", "source/outline.py", "rules/device/cut_off.py",
+        )  # fmt: skip
+        reader(name, "json" if name in _IN_JSON else "text", *covers, more=examples(*patterns))(read)
+
+
+_add_files()
+
+
+# --- the port of C++ ---
+
+
+def _seed(name: str) -> list[bytes]:
+    return [path.read_bytes() for path in sorted((SEEDS / name).glob("*"))]
+
+
+@cache
+def _build_settings(style: str) -> Any:
+    from torchferry.kernels.buildfiles.model import BuildSettings
+
+    return BuildSettings(Target.named("musa"), style, {"pkg/csrc": "pkg/csrc_musa"}, (), {"WITH_CUDA": "WITH_MUSA"})
+
+
+def _add_build_files() -> None:
+    for name in ("cmake", "manifest", "meson", "bazel", "pyproject-of-project", "setup"):
+        file, patterns = FILES.get(name, ("setup.py", ("setup.py",)))
+
+        def read(folder: Path, data: bytes, file: str = file) -> None:
+            from torchferry.kernels.buildfiles import port_build_data
+            from torchferry.kernels.buildfiles.model import STYLES
+
+            for style in STYLES:
+                port_build_data(file, data, _build_settings(style))
+
+        def more(name: str = name, patterns: tuple[str, ...] = patterns) -> list[bytes]:
+            return [*_seed(name), *examples(*patterns)()]
+
+        covers = (
+            "kernels/buildfiles/other_files.py",
+            "kernels/buildfiles/joining.py",
+            "kernels/buildfiles/python_script.py",
+        )
+        reader(f"port-{name.partition('-')[0]}", "text", *covers, more=more)(read)
+
+
+_add_build_files()
+
+
+def _sources() -> list[bytes]:
+    return [*_seed("kernel"), *examples("*.cu", "*.cuh", "*.cpp", "*.h")()]
+
+
+@reader("port-kernel", "text", "kernels/ported_tree.py", "kernels/gates/compiling.py", more=_sources)
+def _port_kernel(folder: Path, data: bytes) -> None:
+    from torchferry.kernels import port
+
+    written(folder, "csrc/a.cu", data)
+    written(folder, "csrc/a.cuh", b"#pragma once\n#define OWN_CUDA 1\n")
+    port(folder / "csrc", "musa")
+
+
+@reader("native-survey", "text", "kernels/survey.py", more=lambda: _seed("kernel"))
+def _survey(folder: Path, data: bytes) -> None:
+    from torchferry.kernels.survey import survey
+
+    written(folder, "a.cu", data)
+    written(folder, "setup.py", _seed("port-setup")[0])
+    survey(folder, ["a.cu", "setup.py"], Target.named("npu"))
+
+
+def _ruled(rules: dict[str, str]) -> None:
+    from torchferry.kernels.rules import rule_set
+
+    table = kernel_table(registry.load("musa"))
+    assert table is not None
+    rule_set(rules, table, allow_unsafe=True)
+
+
+@reader("port-map", "text", "kernels/rules.py")
+def _port_map(folder: Path, data: bytes) -> None:
+    from torchferry.kernels.rules import read_rules
+
+    name = "map.json" if data.lstrip()[:1] == b"{" else "map.toml"
+    _ruled(read_rules(written(folder, name, data)))
+
+
+@reader("port-rules", "json", "kernels/simple_porting.py")
+def _port_rules(folder: Path, data: bytes) -> None:
+    from torchferry.kernels.simple_porting import SimplePorting
+
+    _ruled(SimplePorting(folder, "[]", text_of(data), target="musa").mapping_rule)
+
+
+# --- what a tree has beside its sources ---
+
+
+@reader("gitignore", "text", "source/tree.py")
+def _gitignore(folder: Path, data: bytes) -> None:
+    from torchferry.source.gitignore import is_ignored, parse_gitignore
+
+    patterns = parse_gitignore(text_of(data), "base")
+    for path in ("base/a.pyc", "base/build/x", "base/keep/a/b/x", "a" * 60):
+        is_ignored(path, path.endswith("x"), patterns)
+
+
+@reader("gitmodules", "text", "programs/absent.py")
+def _gitmodules(folder: Path, data: bytes) -> None:
+    from torchferry.programs.absent import absent_submodules
+
+    written(folder, ".gitmodules", data)
+    absent_submodules(folder)
+
+
+@reader("pins", "text", "rules/pins.py", more=lambda: _seed("requirements"))
+def _pins(folder: Path, data: bytes) -> None:
+    from torchferry.rules import pins
+
+    written(folder, "requirements.txt", data)
+    written(folder, "README.md", data)
+    pins._texts.cache_clear()
+    pins.is_older(pins.pinned(folder, "torch") or "1", "2.1")
+    pins.keeps_below(folder, "torch", "2.1")
+
+
+def _listing_files() -> list[bytes]:
+    names = ("requirements", "pyproject-of-project", "setup.cfg", "conda", "port-setup")
+    return [data for name in names for data in _seed(name)]
+
+
+@reader("lists-of-kit", "text", "kit/lists.py", "kit/needs.py", "kit/plan.py", more=_listing_files)
+def _lists(folder: Path, data: bytes) -> None:
+    from torchferry.kit.lists import lists_of
+
+    for name in ("requirements.txt", "pyproject.toml", "setup.cfg", "setup.py", "environment.yml"):
+        written(folder, name, data)
+    lists_of(folder, list_files(folder))
+
+
+# --- the verdict on programs ---
+
+
+def _scan(folder: Path) -> None:
+    run_command("scan", folder, "-t", "npu", "-f", "json", "--jobs", "1")
+
+
+@reader(
+    "programs", "text", "programs/discovery.py", "programs/unknown.py", "programs/commands.py", "programs/sources.py",
+    "programs/instantiated.py", "programs/modules.py", "programs/reach.py", "programs/conditions.py",
+    more=examples("train.py", most=4),
+)  # fmt: skip
+def _programs(folder: Path, data: bytes) -> None:
+    """The verdict on a project of few files, one of which is the input."""
+    written(folder, "train.py", data)
+    written(folder, "pkg/__init__.py", b"")
+    written(folder, "pkg/a.py", b"import torch\ndef helper(x):\n    return x.cuda()\n")
+    written(folder, "c.yaml", b"device: cuda\n")
+    written(folder, "run.sh", b"python train.py --device cuda\n")
+    _scan(folder)
+
+
+@reader("settings-of-programs", "text", "programs/instantiated.py", more=lambda: [*_seed("yaml"), *_seed("shell")])
+def _settings_of_programs(folder: Path, data: bytes) -> None:
+    written(folder, "train.py", _seed("programs")[0])
+    for name in ("c.yaml", "conf/config.yaml", "run.sh", "pyproject.toml", "setup.cfg", "Makefile"):
+        written(folder, name, data)
+    _scan(folder)
+
+
+@reader("notebook-program", "json", "programs/sources.py", more=lambda: _seed("notebook"))
+def _notebook_program(folder: Path, data: bytes) -> None:
+    written(folder, "a.ipynb", data)
+    _scan(folder)

@@ -1,0 +1,51 @@
+"""Every reader of what others wrote, and the modules that read nothing of others.
+
+A new reader gets a row in one of the modules below; `test_readers.py` fails where a module opens or parses files and
+neither a row covers it nor `NOT_OF_OTHERS` says why it needs none.
+"""
+
+from __future__ import annotations
+
+from tests.fuzz import (  # noqa: F401 - each adds its rows
+    machine_readers,
+    own_file_readers,
+    project_readers,
+    run_readers,
+)
+from tests.fuzz.table import READERS, Reader
+
+__all__ = ["NOT_OF_OTHERS", "READERS", "Reader"]
+
+_SHIPPED = """
+backends/handover_forms.py core/messages.py deploy/script.py device/one_file.py device/small_file.py kit/setup_file.py
+migration/overlay.py numerics/callfile/reproduction.py numerics/report/curves_plot.py numerics/report/pages.py
+ops/codegen/upstream.py profiling/page.py report/html_format.py rehearsal/build.py rehearsal/driver/building.py
+cli/backend.py
+"""
+_OWN_PROCESS = """
+acceptance/project.py assistant/mcp_server.py cli/reproduction.py core/torch_start.py deploy/fetching.py
+deploy/playing.py deploy/remote/cluster_probe.py deploy/remote/fetch.py deploy/remote/offer.py deploy/temporary.py
+doctor/probes/live_probe.py doctor/probes/python_side.py migration/overlay_runtime.py numerics/framework/launcher.py
+ops/child.py ops/kernels.py ops/prediction.py shim/failures.py
+"""
+_BYTES = """
+acceptance/situation.py acceptance/watch.py cli/device_module.py cli/kit.py cli/migrate.py core/abandoned.py
+core/files.py device/install_file.py doctor/fixing.py handover/project_files.py kit/standalone.py
+migration/directory.py migration/suffix.py ops/codegen/defined.py ops/codegen/new_operator.py ops/codegen/stubs.py
+rehearsal/cuda_leftovers.py
+"""
+_WRITES = """
+core/site/sitecustomize.py handover/writing.py kernels/output.py migration/lock.py numerics/recording/storing.py
+rehearsal/events.py shim/no_device.py
+"""
+
+NOT_OF_OTHERS = {
+    **dict.fromkeys(_SHIPPED.split(), "reads what torchferry ships"),
+    **dict.fromkeys(_OWN_PROCESS.split(), "reads what a process of torchferry wrote into a folder of its own"),
+    **dict.fromkeys(_BYTES.split(), "copies, compares or hashes bytes, or shows lines of them"),
+    **dict.fromkeys(_WRITES.split(), "opens files that it writes"),
+    "core/json_text.py": "every reader of JSON uses it",
+    "rehearsal/observers.py": "reads the source of a program that runs in its own process",
+    "numerics/framework/dispatch.py": "opens no file: the word is a method's",
+}
+"""Modules that open or parse files and read nothing that others wrote, and why."""
