@@ -12,6 +12,7 @@ from pathlib import Path
 
 from torchferry.core import env, exitcodes, supported_torch
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_notice
 from torchferry.core.torch_start import or_end
 
 _USAGE = "python -m torchferry.run [--target NAME[@VERSION]] (SCRIPT | -m MODULE) [ARGUMENTS]"
@@ -31,11 +32,11 @@ def main(arguments: list[str]) -> None:
     if as_module:
         del arguments[0]
     if not arguments or arguments[0] in {"-h", "--help"}:
-        print(_USAGE, file=sys.stderr)
+        print_notice(_USAGE)
         raise SystemExit(exitcodes.CLEAN if arguments else exitcodes.ERROR)
     script = Path(arguments[0])
     if not as_module and not script.is_file():
-        print(f"torchferry: {say('there is no file `{path}`', path=script)}", file=sys.stderr)
+        print_notice(f"torchferry: {say('there is no file `{path}`', path=script)}")
         raise SystemExit(exitcodes.ERROR)
     os.environ[env.SHIM] = "1"
     _redirect()

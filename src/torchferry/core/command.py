@@ -19,6 +19,7 @@ from torchferry.core.errors import UsageError
 from torchferry.core.importable import is_importable
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
+from torchferry.core.terminal import print_notice
 
 _MOMENT = 3.0
 """Seconds for helpers that end when they notice that their parent is gone, such as multiprocessing's."""
@@ -212,7 +213,7 @@ def _end_group(group: int, moment: float = _MOMENT) -> None:
     if _gone(group, moment):
         return
     if moment:
-        print("torchferry: the command left processes behind; ending them", file=sys.stderr)
+        print_notice("torchferry: the command left processes behind; ending them")
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, number)

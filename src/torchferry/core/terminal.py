@@ -13,27 +13,28 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
+from torchferry.core.lazy_regex import lazy_regex
+
 _SPACES = "\t\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 """What `str.isprintable` refuses though it only takes room."""
 
-_INVISIBLE = re.compile(
+_INVISIBLE = lazy_regex(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 """What `str.isprintable` takes for visible though nothing is drawn: fillers, and selectors that can carry data."""
 
 _NONCE = os.urandom(6).hex()
 
-_MARKS = re.compile(f"\ufdd0{_NONCE}([0-9;]+)\ufdd1")
+_MARKS = lazy_regex(f"\ufdd0{_NONCE}([0-9;]+)\ufdd1")
 """Where a style begins or ends: between two code points that are no characters, which `visible` escapes."""
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
-_LOG_COMMANDS = re.compile(r"^(\s*):(?=:)|#(?=#(?:\[|vso\[|teamcity\[))")
+_LOG_COMMANDS = lazy_regex(r"^(\s*):(?=:)|#(?=#(?:\[|vso\[|teamcity\[))")
 """What a CI service takes for an order in the output of a step: `::error::` at the start of a line, `##[error]`,
 `##vso[...]` and `##teamcity[...]` anywhere in it."""
 
@@ -85,7 +86,7 @@ def print_data(data: bytes | str) -> None:
     stream = _unprotected(sys.stdout)
     if stream is None:
         return
-    if stream.isatty():
+    if is_terminal(stream):
         text = data if isinstance(data, str) else data.decode("utf-8", "surrogateescape")
         _print(stream, [line.removesuffix("\r") for line in text.split("\n")], "")
         return
@@ -99,12 +100,15 @@ def print_data(data: bytes | str) -> None:
 
 def is_coloured(stream: TextIO | None) -> bool:
     """Whether colours are shown on a stream: it is a terminal, and `NO_COLOR` is not set."""
-    return stream is not None and stream.isatty() and not os.environ.get("NO_COLOR")
+    return is_terminal(stream) and not os.environ.get("NO_COLOR")
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a stream is a terminal; a stream that is closed is none."""
-    return stream is not None and stream.isatty()
+    """Whether a stream is a terminal; one that is closed, or that a program put there, may be none."""
+    try:
+        return stream is not None and stream.isatty()
+    except (AttributeError, ValueError):
+        return False
 
 
 def unescaped(stream: TextIO) -> TextIO:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from torchferry.core import exitcodes
-from torchferry.core.errors import TorchferryError
+from torchferry.core.errors import TorchferryError, print_error
 
 SITE = Path(__file__).with_name("site")
 """Holds a `sitecustomize` that calls our entry points for torch where torch does not do it itself: before 2.5."""
@@ -56,7 +55,7 @@ def or_end(step: Callable[[], object]) -> None:
     try:
         step()
     except TorchferryError as error:
-        print("torchferry: " + "\n  ".join(error.lines()), file=sys.stderr, flush=True)
+        print_error(error)
         for folder in filter(None, os.environ.get(NOTES, "").split(os.pathsep)):
             with contextlib.suppress(OSError):
                 Path(folder, _REFUSED).touch()

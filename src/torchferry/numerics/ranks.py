@@ -5,7 +5,6 @@ A number for each tensor is gathered, and no pickle.
 
 from __future__ import annotations
 
-import sys
 import weakref
 import zlib
 from collections import Counter
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.terminal import print_notice
 from torchferry.numerics.framework import torch_versions
 from torchferry.numerics.framework.attribution import ModulePaths
 from torchferry.numerics.framework.dispatch import WithoutDispatchModes
@@ -435,4 +435,4 @@ class RankWatch:
         if dist.get_rank() == agreement.ranks[0]:
             for line in agreement.lines()[:2]:
                 said = say("step {step}: {what}", step=agreement.step, what=line).render()
-                print(f"torchferry: {said}", file=sys.stderr, flush=True)
+                print_notice(f"torchferry: {said}")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import inspect
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from torch import Tensor
 
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import say, say_plural
+from torchferry.core.terminal import print_notice
 
 
 @dataclass
@@ -180,4 +180,4 @@ def summary() -> list[str]:
 
 def _tell() -> None:
     for line in summary():
-        print(f"torchferry: {line}", file=sys.stderr)
+        print_notice(f"torchferry: {line}")

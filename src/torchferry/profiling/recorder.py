@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch.nn import Module
 
+from torchferry.core.terminal import print_notice
 from torchferry.device.manager import DeviceManager
 from torchferry.numerics.framework.dispatch import untraced
 from torchferry.numerics.framework.launcher import ProcessTool, rank
@@ -150,7 +151,7 @@ class StepRecorder:
             self._problem = f"{type(error).__name__}: {error}"
             if self._modules is not None:
                 self._modules.stop()
-            print(f"torchferry: the profiler failed: {self._problem}", file=sys.stderr, flush=True)
+            print_notice(f"torchferry: the profiler failed: {self._problem}")
 
     def _begin(self) -> None:
         options = self._options

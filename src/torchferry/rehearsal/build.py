@@ -25,6 +25,7 @@ from torchferry.core import env, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import remove_tree
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_notice
 from torchferry.core.tool_environment import find_tool, tool_environment
 
 SOURCES = Path(__file__).with_name("csrc")
@@ -325,4 +326,4 @@ def run_compiler(command: list[str]) -> str:
 
 
 def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print_notice(text)

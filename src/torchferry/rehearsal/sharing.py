@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing.reduction
-import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -21,6 +20,7 @@ from torch.multiprocessing import reductions
 
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
+from torchferry.core.terminal import print_notice
 from torchferry.rehearsal import events
 from torchferry.rehearsal.config import read, session_folder
 from torchferry.rehearsal.native import Native
@@ -201,9 +201,7 @@ def _add_vendor_methods(state: _Sharing) -> None:
 def end(native: Native) -> None:
     """Say, as CUDA does, that this process ends before others have let go what it sent."""
     if native.end_sharing() > 0:
-        print(
+        print_notice(
             f"[W] Producer process has been terminated before all shared {native.title} tensors released. "
-            f"See Note [Sharing {native.title} tensors]",
-            file=sys.stderr,
-            flush=True,
+            f"See Note [Sharing {native.title} tensors]"
         )

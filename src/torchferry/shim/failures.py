@@ -28,6 +28,7 @@ from torchferry.backends import cuda
 from torchferry.backends.cards import default_card
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, noted, say
+from torchferry.core.terminal import print_notice
 from torchferry.shim import no_device
 from torchferry.shim.patches import Patches
 
@@ -181,7 +182,7 @@ def _tell(text: str) -> None:
             return
         except OSError:
             pass
-    print(f"torchferry: {text}", file=sys.stderr, flush=True)
+    print_notice(f"torchferry: {text}")
 
 
 def _find_missed_extension(error: BaseException) -> _MissedExtension | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 from torchferry.backends import cuda
@@ -15,6 +14,7 @@ from torchferry.core.command import run as run_command
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Bilingual, say, say_plural
 from torchferry.core.temporary import temporary_folder
+from torchferry.core.terminal import print_notice
 from torchferry.core.torch_start import noting, python_without_torch, search_path
 from torchferry.shim import failures, no_device
 from torchferry.shim.call_sites import collect
@@ -56,15 +56,16 @@ def run(command: list[str], target: str, report: Path | None = None, vendor_log:
         if report is not None:
             _report(folder, target, report)
         if target != cuda.DEVICE_TYPE and not mark.exists():
-            print("torchferry: " + "\n  ".join(_why_nothing(python_without_torch(folder))), file=sys.stderr)
+            first, *others = _why_nothing(python_without_torch(folder))
+            print_notice(f"torchferry: {first}", *(f"  {line}" for line in others))
         for reason in failures.explanations_left(str(mark)):
-            print(f"torchferry: {reason}", file=sys.stderr)
+            print_notice(f"torchferry: {reason}")
         if code == exitcodes.CLEAN and no_device.refused_somewhere(str(mark)):
             text = say(
                 "a process of the command was not redirected, for the reason above, but the command ended normally: "
                 "exit code 2"
             )
-            print(f"torchferry: {text}", file=sys.stderr)
+            print_notice(f"torchferry: {text}")
             code = exitcodes.ERROR
     return code
 
@@ -84,12 +85,10 @@ def _vendor_log(target: str, level: str) -> dict[str, str]:
     elif target == "auto" and len(plugins := installed()) == 1:
         backend = plugins[0]
     if backend is None:
-        print(
-            f"torchferry: {say('--vendor-log {level}: no vendor is known, torch alone', level=level)}", file=sys.stderr
-        )
+        print_notice(f"torchferry: {say('--vendor-log {level}: no vendor is known, torch alone', level=level)}")
     else:
         title = Bilingual(backend.TITLE, backend.TITLE_ZH)
-        print(f"torchferry: {say('--vendor-log {level} for {target}:', level=level, target=title)}", file=sys.stderr)
+        print_notice(f"torchferry: {say('--vendor-log {level} for {target}:', level=level, target=title)}")
     values = {}
     for variable in diagnostics(backend):
         value = variable.values.get(level)
@@ -98,7 +97,7 @@ def _vendor_log(target: str, level: str) -> dict[str, str]:
         before = os.environ.get(variable.name)
         if before is None or before == value:
             values[variable.name] = value
-            print(f"  {variable.name}={value}  {variable.note}", file=sys.stderr)
+            print_notice(f"  {variable.name}={value}  {variable.note}")
         else:
             text = say(
                 "{name}={before} is yours and stays; {level} would be {value}",
@@ -107,9 +106,9 @@ def _vendor_log(target: str, level: str) -> dict[str, str]:
                 level=level,
                 value=value,
             )
-            print(f"  {text}", file=sys.stderr)
+            print_notice(f"  {text}")
     if backend is not None and not any(level in variable.values for variable in diagnostics(backend, alone=True)):
-        print(f"  {say('no variable is known for the software of {target} itself', target=title)}", file=sys.stderr)
+        print_notice(f"  {say('no variable is known for the software of {target} itself', target=title)}")
     return values
 
 
@@ -137,7 +136,7 @@ def _report(folder: Path, target: str, report: Path) -> None:
             count=broken_off,
             path=report,
         )
-        print(f"torchferry: {text}", file=sys.stderr)
+        print_notice(f"torchferry: {text}")
 
 
 def begin() -> None:
@@ -153,7 +152,7 @@ def announce(redirect: Redirect) -> None:
     """Say what is redirected, and with a torch that was not tested, that too."""
     for text in (opening(redirect), untested(redirect)):
         if text:
-            print(f"torchferry: {text}", file=sys.stderr, flush=True)
+            print_notice(f"torchferry: {text}")
 
 
 def opening(redirect: Redirect) -> str:

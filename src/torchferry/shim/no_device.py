@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -22,6 +21,7 @@ from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
+from torchferry.core.terminal import print_notice
 from torchferry.shim.patches import Patches
 from torchferry.shim.visible_devices import hidden
 
@@ -88,7 +88,7 @@ def tell(error: TorchferryError) -> str:
         _reasons_shown.append(reason)
         first()
         _leave_mark(_SUFFIX)
-        print(f"torchferry: {reason}", file=sys.stderr, flush=True)
+        print_notice(f"torchferry: {reason}")
     return reason
 
 

@@ -7,7 +7,6 @@ that was meant for card 3 would otherwise take card 0, which may be somebody els
 from __future__ import annotations
 
 import os
-import sys
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +14,7 @@ from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_notice
 from torchferry.shim.patches import Patches
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -94,7 +94,7 @@ class _CardsOwnList:
                 use=self._row.use,
                 own=set_already,
             )
-            print(f"torchferry: {text}", file=sys.stderr)
+            print_notice(f"torchferry: {text}")
 
     def follow(self, wanted: str) -> None:
         """Set the card's own list to what a list of CUDA means."""
@@ -104,7 +104,7 @@ class _CardsOwnList:
                 target=self._target.title,
                 variable=VARIABLE,
             )
-            print(f"torchferry: {text}", file=sys.stderr)
+            print_notice(f"torchferry: {text}")
             return
         listed = self._listed(wanted)
         if self._ours is None:

@@ -7,7 +7,6 @@ a paragraph for each that fails, on standard output or in a file for each rank.
 from __future__ import annotations
 
 import math
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any, TextIO
 import torch
 
 from torchferry.core.messages import Message, say
+from torchferry.core.terminal import print_notice, print_text, visible
 from torchferry.numerics.compare.snapshot import Snapshot, StridedPlace, replaced
 from torchferry.numerics.compare.verdict import ErrorMeasures, ResultVerdict, Status
 from torchferry.numerics.framework.attribution import Where
@@ -331,7 +331,7 @@ class CallLog:
             return
         with self._lock:
             if self._place is None:
-                sys.stdout.write(text)
+                print_text(*text.split("\n"), end="")
                 return
             try:
                 if self._file is None:
@@ -340,11 +340,11 @@ class CallLog:
                     self._file = path.open("a" if path in _BEGUN else "w", encoding="utf-8", buffering=1)
                     _BEGUN.add(path)
                     self._file.write(f"{datetime.now().astimezone():%Y-%m-%d, %H:%M:%S}\n{self._head}\n")
-                self._file.write(text)
+                self._file.write("\n".join(map(visible, text.split("\n"))))
             except OSError as error:
                 self._quiet = True  # the program goes on, and so do the verdicts
                 said = say("cannot write {path}: {error}", path=self._path, error=error.strerror or error)
-                print(f"torchferry: {said}", file=sys.stderr, flush=True)
+                print_notice(f"torchferry: {said}")
 
 
 def log_name(where: Where, operator: str) -> str:

@@ -23,6 +23,7 @@ from torchferry.core.command import run as run_command
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_notice
 from torchferry.core.torch_start import noting, or_end, python_without_torch, search_path, was_refused
 
 SITE = Path(__file__).with_name("site")
@@ -215,7 +216,7 @@ def autoload() -> None:
         _note(begun, {"rank": rank(), "process": os.getpid()})
         tool = _begin(settings.tool, settings.options, folder)
     except BaseException as error:
-        print(f"torchferry: the examination did not begin: {error!r}", file=sys.stderr, flush=True)
+        print_notice(f"torchferry: the examination did not begin: {error!r}")
         _leave(folder, {"error": traceback.format_exc()})
         return
     process = os.getpid()

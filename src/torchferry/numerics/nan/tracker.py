@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +13,7 @@ from torch.optim.optimizer import Optimizer
 
 from torchferry.core.errors import TorchferryError, UsageError, unknown_name
 from torchferry.core.messages import say, say_plural
+from torchferry.core.terminal import print_notice, visible_text
 from torchferry.numerics.framework.attribution import BACKWARD, SCALING, Attribution
 from torchferry.numerics.framework.dispatch import capturing, without_dispatch_modes
 from torchferry.numerics.framework.launcher import is_selected_rank, known_rank, rank
@@ -53,7 +53,10 @@ class FindingLog:
         if file is None:
             number = known_rank()
             text = text if number is None else f"rank {number}: {text}"
-        print(text, file=file or sys.stderr, flush=True)
+            print_notice(*text.split("\n"))
+        else:
+            file.write(visible_text(text.split("\n")))
+            file.flush()
 
     def close(self) -> None:
         """Close the file."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torchferry import __version__
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_notice
 from torchferry.numerics.framework.attribution import Attribution, Where
 from torchferry.numerics.framework.dispatch import WithoutDispatchModes, capturing
 from torchferry.numerics.framework.operators import Operator, tensors
@@ -271,7 +271,7 @@ class Recorder:
     def _end_untold(self) -> None:
         """A model is called after an optimizer's step, and nobody ever called `step`: let the optimizer end steps."""
         text = say("`step()` was not called: a step ends with each step of an optimizer")
-        print(f"torchferry: {text}", file=sys.stderr, flush=True)
+        print_notice(f"torchferry: {text}")
         self._steps.by_hand, self._how = False, "optimizer"
         self._notes.add("untold")
         self._steps.end()
@@ -352,7 +352,7 @@ class Recorder:
         text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
         if not self._failures:
             what = say("a part of the run cannot be recorded; the rest is: {error}", error=text)
-            print(f"torchferry: {what}", file=sys.stderr, flush=True)
+            print_notice(f"torchferry: {what}")
         self._failures[text] = self._failures.get(text, 0) + 1
         if sum(self._failures.values()) >= _PATIENCE and self._store is not None:
             self._mode.on = False

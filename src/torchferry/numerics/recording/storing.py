@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from torchferry.core.messages import Message, say
+from torchferry.core.terminal import print_notice
 from torchferry.numerics.runlog import layout as names
 
 DTYPES = {
@@ -133,7 +133,7 @@ class RecordStore:
             return
         self.ended, self.failed = why, failed
         text = say("the recording ends here; the program continues: {why}", why=why).render()
-        print(f"torchferry: {text}", file=sys.stderr, flush=True)
+        print_notice(f"torchferry: {text}")
 
 
 def _written(path: Path, data: bytes) -> None:
