@@ -5,11 +5,13 @@ BIN := $(VENV)/bin
 TARGET ?= npu
 # Where torch comes from. PyPI's build for Linux brings CUDA, some gigabytes; https://download.pytorch.org/whl/cpu has one without.
 TORCH_INDEX ?=
-PIP_INSTALL = $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+# Everything else comes from requirements/*.txt, each file by its hash; torch by its version alone, since its builds differ.
+LOCKED = $(BIN)/python -m pip install --quiet --no-deps --only-binary=:all: --require-hashes
+TORCH = $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==2.13.0
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start stories coverage sanitize fuzz clean
+.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated locks aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start stories coverage sanitize fuzz clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -18,10 +20,9 @@ test: $(VENV)/.ready-dev wheels
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=15
 
 # A vendor's own plugin, for the demo and the tests that rehearse with it; where it cannot be had, they say so.
-WHEELS := torch-npu==2.13.0
 wheels: $(VENV)/.ready-rehearsal
-	@test -e $(VENV)/.wheels || ($(BIN)/python -m pip download --quiet --no-deps --retries 1 --dest $(VENV)/wheels $(WHEELS) \
-	&& touch $(VENV)/.wheels) || echo "no $(WHEELS): the demo takes the simulated plugin, the tests that need the vendor's own are skipped"
+	@test -e $(VENV)/.wheels || ($(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --require-hashes --retries 1 \
+	--dest $(VENV)/wheels -r requirements/plugin.txt && touch $(VENV)/.wheels) || echo "no wheel of requirements/plugin.txt: the demo takes the simulated plugin, the tests that need the vendor's own are skipped"
 
 # Deployments on fake servers: systems of their own in network namespaces, with sshd and Docker. Needs root, and the systems
 # that `make lab-roots` makes once from Ubuntu's archive (TORCHFERRY_LAB: their folder); skips with the reason without them.
@@ -63,6 +64,13 @@ messages: $(VENV)/.ready-dev
 check-generated: $(VENV)/.ready-dev
 	$(BIN)/python tools/messages.py --check
 	$(BIN)/python tools/generate_docs.py --check
+	$(BIN)/python tools/lock.py --check
+
+# Resolves requirements/*.txt again, with today's versions; one of them alone: make locks LOCKS=docs
+LOCKS ?=
+locks: $(VENV)/.ready-dev
+	$(LOCKED) -r requirements/lock.txt
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/lock.py $(LOCKS)
 
 # Both devices and the drivers for Arm hosts: compiled by a cross compiler, and run under emulation as far as that goes
 # without torch; with TORCH_AARCH64, the folder of an unpacked torch for aarch64, linked as well.
@@ -72,7 +80,7 @@ aarch64: $(VENV)/.ready-dev
 
 # The documentation site, in site/; a link or an anchor that leads nowhere is an error.
 docs: $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --group docs
+	$(LOCKED) --no-binary=jieba --no-build-isolation -r requirements/docs.txt
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # These need repositories that are not part of this one; they say so and skip what is not there.
@@ -136,27 +144,31 @@ sanitize: $(VENV)/.ready-dev
 clean:
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .demo
 
-$(VENV)/.made:
+$(VENV)/.made: requirements/build.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(LOCKED) -r requirements/build.txt
 	touch $@
 
-$(VENV)/.ready: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+# built with what .made installed: an isolated build would fetch its tools without hashes
+$(VENV)/.ready: $(VENV)/.made pyproject.toml requirements/action.txt
+	$(LOCKED) -r requirements/action.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(VENV)/.ready-rehearsal: $(VENV)/.ready
-	$(PIP_INSTALL) --group rehearsal
+$(VENV)/.ready-rehearsal: $(VENV)/.ready requirements/rehearsal.txt
+	$(LOCKED) -r requirements/rehearsal.txt
+	$(TORCH)
 	touch $@
 
-$(VENV)/.ready-deploy: $(VENV)/.ready-dev
-	$(BIN)/python -m pip install --quiet --editable '.[deploy]' kubernetes-validate
+$(VENV)/.ready-deploy: $(VENV)/.ready-dev requirements/deploy.txt
+	$(LOCKED) -r requirements/deploy.txt
 	touch $@
 
-$(VENV)/.ready-dev: $(VENV)/.ready
-	$(PIP_INSTALL) --group dev
+$(VENV)/.ready-dev: $(VENV)/.ready requirements/dev.txt
+	$(LOCKED) -r requirements/dev.txt
+	$(TORCH)
 	touch $@
 
-$(VENV)/.ready-stories: $(VENV)/.ready-dev
-	$(BIN)/python -m pip install --quiet --group stories
+$(VENV)/.ready-stories: $(VENV)/.ready-dev requirements/stories.txt
+	$(LOCKED) -r requirements/stories.txt
 	touch $@

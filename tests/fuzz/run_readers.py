@@ -38,6 +38,7 @@ def _traces() -> list[bytes]:
 
 def _shown(path: Path, data: bytes) -> None:
     from torchferry.cli.writing import write
+    from torchferry.core.json_text import json_text
     from torchferry.profiling import flame, report
     from torchferry.profiling.comparison import open_run
     from torchferry.profiling.page import summary_page
@@ -48,7 +49,7 @@ def _shown(path: Path, data: bytes) -> None:
         "\n".join(report.show_lines(run, by, 15, "en"))
     if is_chosen(data):
         write(report.summary_csv(run, "shape"), path.with_name("x.csv"))
-        write(report.json_text(report.summary_document(run)), path.with_name("x.json"))
+        write(json_text(report.summary_document(run)), path.with_name("x.json"))
         write(summary_page(run, "zh"), path.with_name("x.html"))
         write(flame.draw(run.first, "en"), path.with_name("x.svg"))
 
