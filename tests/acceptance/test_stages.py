@@ -115,6 +115,21 @@ def test_show_runs_nothing_and_hides_secrets(project: Path) -> None:
     assert not (project / "evidence").exists()
 
 
+def test_a_secret_that_a_run_prints_is_not_kept(project: Path) -> None:
+    token = "ghp_" + "k7" * 18
+    printed = [f"login with {token}", "Authorization: Bearer abcdef123456", "db password=hunter2x", "epoch 1 loss 0.5"]
+    (project / "train.py").write_text(f"print({chr(10).join(printed)!r})\nraise RuntimeError('bad {token}')\n")
+    gates, said, _ = accept(project, ("1",), "--only", "runs", "--only", "logs")
+    assert (gates["runs"], gates["logs.loss"]) == ("red", "green"), said
+    kept = {path: path.read_text(encoding="utf-8") for path in (project / "evidence").rglob("*") if path.is_file()}
+    found = evidence.read(project / "evidence")
+    assert found["masked"] == [run["log"] for run in found["runs"]]
+    for secret in (token, "abcdef123456", "hunter2x"):
+        assert secret not in said
+        assert not [path for path, text in kept.items() if secret in text]
+    assert any("epoch 1 loss 0.5" in text for text in kept.values())
+
+
 def test_nothing_of_the_project_is_imported(project: Path) -> None:
     for name in ("json.py", "click.py", "torchferry.py"):
         (project / name).write_text("raise SystemExit('imported')\n")

@@ -102,6 +102,23 @@ def test_a_verdict_that_the_run_contradicts_is_our_fault(project: Path) -> None:
 
 
 @pytest.mark.rehearsal
+def test_no_file_with_a_secret_is_in_a_reproduction(project: Path) -> None:
+    archive = project.parent / "shown.zip"
+    token = "ghp_" + "k7" * 18
+    (project / "own.py").write_text(f"import torch\n\nTOKEN = '{token}'\nprint('Authorization: Bearer', TOKEN)\n")
+    (project / "train.py").write_text("import own\n" + TRAIN)
+    _, done = scan(project, "--rehearse", "python train.py --spmm", "--reproduction", archive)
+    with zipfile.ZipFile(archive) as opened:
+        assert "files/own.py" not in opened.namelist(), done.stderr
+        assert "files/train.py" in opened.namelist()
+        texts = [opened.read(name).decode() for name in opened.namelist()]
+        document = json.loads(opened.read("reproduction.json"))
+    assert document["left_out"] == ["own.py"]
+    assert document["reasons"] == {"own.py": "line 3: a token of GitHub"}
+    assert not [text for text in texts if token in text]
+
+
+@pytest.mark.rehearsal
 def test_what_is_not_the_cards_settles_nothing(project: Path) -> None:
     (project / "apexed.py").write_text(APEX)
     report, done = scan(
