@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchferry.core.messages import Message, say
-from torchferry.core.terminal import print_notice
 
 
 class TorchferryError(Exception):
@@ -31,12 +30,6 @@ class UsageError(TorchferryError):
 
 _MOST_NAMES = 40
 """Names that an error lists; torch has more operators than anybody reads."""
-
-
-def print_error(error: TorchferryError) -> None:
-    """Print an error to standard error: the message, and below it what to do."""
-    lines = [line for text in error.lines() for line in text.strip().split("\n")]
-    print_notice(f"torchferry: {lines[0]}", *(f"  {line}" for line in lines[1:]))
 
 
 def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UsageError:
