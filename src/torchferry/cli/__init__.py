@@ -16,9 +16,9 @@ import click
 from torchferry import __version__
 from torchferry.core import exitcodes, internal_error
 from torchferry.core.env import VARIABLES, check_language
-from torchferry.core.errors import TorchferryError, print_error
+from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say
-from torchferry.core.terminal import OutputError, abandon_output, print_notice, protect_streams
+from torchferry.core.terminal import OutputError, abandon_output, print_error, print_notice, protect_streams
 
 _COMMANDS = {
     "scan": "Report what a CUDA project needs to run on another accelerator.",
@@ -171,7 +171,7 @@ def _status() -> Any:
             error.show()
         return exitcodes.ERROR
     except TorchferryError as error:
-        print_error(error)
+        print_error(error.lines())
         return exitcodes.ERROR
     except OutputError as error:
         abandon_output()

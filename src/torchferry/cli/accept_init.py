@@ -12,7 +12,7 @@ from torchferry.acceptance.acceptfile import NAME
 from torchferry.cli.writing import writable
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import language, say
-from torchferry.core.terminal import print_text
+from torchferry.core.terminal import print_text, visible_text
 
 
 @click.command("init")
@@ -51,7 +51,7 @@ def command(log: Path | None, file: Path, lang: str | None) -> None:
     facts = initial.facts(root)
     try:
         with file.open("x", encoding="utf-8") as written:
-            written.write(initial.text(facts, logged))
+            written.write(visible_text(initial.text(facts, logged).rstrip("\n").split("\n")))
     except OSError as error:
         raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
     print_text(say("wrote {path}", path=file).render(lang))

@@ -12,9 +12,9 @@ import click
 from torchferry.backends import base, registry
 from torchferry.backends.base import Backend
 from torchferry.core import exitcodes
-from torchferry.core.errors import UsageError, print_error
+from torchferry.core.errors import UsageError
 from torchferry.core.messages import Bilingual, language
-from torchferry.core.terminal import print_text
+from torchferry.core.terminal import print_error, print_text
 
 _IDENTITY = frozenset({"NAME", "TITLE", "TITLE_ZH", "SOURCES", "DATA_DIRECTORY"})
 
@@ -33,7 +33,7 @@ def list_backends() -> None:
         try:
             backend = registry.load(name)
         except UsageError as error:  # the others are listed all the same
-            print_error(error)
+            print_error(error.lines())
             broken = True
             continue
         title = Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)

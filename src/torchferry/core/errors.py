@@ -32,14 +32,6 @@ _MOST_NAMES = 40
 """Names that an error lists; torch has more operators than anybody reads."""
 
 
-def print_error(error: TorchferryError) -> None:
-    """Print an error to standard error: the message, and below it what to do."""
-    from torchferry.core.terminal import print_notice  # imported late: the single file of `device` has the errors alone
-
-    lines = [line for text in error.lines() for line in text.strip().split("\n")]
-    print_notice(f"torchferry: {lines[0]}", *(f"  {line}" for line in lines[1:]))
-
-
 def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UsageError:
     """Build the error for an unknown name, with the nearest known one: ``unknown target `nppu```."""
     import difflib  # imported late: most runs have no wrong name

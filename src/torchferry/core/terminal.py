@@ -73,6 +73,12 @@ def print_notice(*lines: str, end: str = "\n") -> None:
     _print(sys.stderr, lines, end)
 
 
+def print_error(lines: Iterable[str]) -> None:
+    """Print the lines of a `TorchferryError` to standard error: what is wrong, and below it what to do."""
+    first, *others = [line for text in lines for line in text.strip().split("\n")]
+    print_notice(f"torchferry: {first}", *(f"  {line}" for line in others))
+
+
 def visible_text(lines: Iterable[str]) -> str:
     """Return lines as a text for a file that people read, escaped as `print_text` does."""
     return "".join(f"{_styled(line, False)}\n" for line in lines)
@@ -135,7 +141,7 @@ class ProtectedStream:
         """Write text, escaped."""
         coloured = is_coloured(self.unprotected)
         with _writing():
-            self.unprotected.write("\n".join(_harmless(_styled(line, coloured)) for line in text.split("\n")))
+            _write(self.unprotected, "\n".join(_harmless(_styled(line, coloured)) for line in text.split("\n")))
         return len(text)
 
     def flush(self) -> None:
@@ -153,13 +159,11 @@ class ProtectedStream:
 
 
 def protect_streams() -> None:
-    """Escape whatever this process prints as text; characters that the encoding lacks become escapes, not errors."""
+    """Escape whatever this process prints as text, characters that the encoding lacks, too."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None or isinstance(stream, ProtectedStream):
             continue
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
         setattr(sys, name, ProtectedStream(stream))
 
 
@@ -196,12 +200,16 @@ def _print(stream: TextIO | None, lines: Sequence[str], end: str) -> None:
     coloured = is_coloured(stream)
     text = "\n".join(_harmless(_styled(line, coloured)) for line in lines) + end
     with _writing():
-        try:
-            stream.write(text)
-        except UnicodeEncodeError:  # inside of a user's program, whose streams are left as they are
-            encoding = stream.encoding or "ascii"
-            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        _write(stream, text)
         stream.flush()
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:  # inside of a user's program, whose streams are left as they are
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _styled(line: str, coloured: bool) -> str:

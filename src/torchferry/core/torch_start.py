@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torchferry.core import exitcodes
-from torchferry.core.errors import TorchferryError, print_error
+from torchferry.core.errors import TorchferryError
+from torchferry.core.terminal import print_error
 
 SITE = Path(__file__).with_name("site")
 """Holds a `sitecustomize` that calls our entry points for torch where torch does not do it itself: before 2.5."""
@@ -55,7 +56,7 @@ def or_end(step: Callable[[], object]) -> None:
     try:
         step()
     except TorchferryError as error:
-        print_error(error)
+        print_error(error.lines())
         for folder in filter(None, os.environ.get(NOTES, "").split(os.pathsep)):
             with contextlib.suppress(OSError):
                 Path(folder, _REFUSED).touch()

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from torchferry.backends import registry
 from torchferry.backends.kernel_table import kernel_table
-from torchferry.core.errors import TorchferryError, UsageError, print_error
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
-from torchferry.core.terminal import print_notice
+from torchferry.core.terminal import print_error, print_notice
 from torchferry.kernels import port
 from torchferry.kernels.ported_tree import PortedTree
 from torchferry.kernels.rules import RuleVerdict, read_rules
@@ -111,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         SimplePorting(**vars(chosen)).run()
     except TorchferryError as error:
-        print_error(error)
+        print_error(error.lines())
         return 2
     return 0
 
