@@ -10,7 +10,7 @@ from torchferry.installed.facts import Reader
 from torchferry.installed.model import module_of
 
 _IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+(?P<module>[.\w]+)[ \t]+import[ \t]*(?P<names>\([^)]*\)|[^\n(]*)"
+    rb"^[ \t]*(?:from[ \t]+(?P<module>[.\w]+)[ \t]+import[ \t]*(?P<names>\([^()]*\)|[^\n(]*)"
     rb"|import[ \t]+(?P<modules>[\w., \t]+))",
     re.MULTILINE,
 )

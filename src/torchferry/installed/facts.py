@@ -47,7 +47,7 @@ _FOREIGN = (".pyd", ".dll", ".dylib")
 
 _TORCH = re.compile(rb"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
 _IMPORT = re.compile(
-    rb"^(?:from[ \t]+(?P<module>\.*[\w.]*)[ \t]+import[ \t]+(?:\((?P<many>[^)]*)\)|(?P<names>[^\r\n#;]+))"
+    rb"^(?:from[ \t]+(?P<module>[\w.]+)[ \t]+import[ \t]+(?:\((?P<many>[^()]*)\)|(?P<names>[^\r\n#;]+))"
     rb"|import[ \t]+(?P<modules>[\w., \t]+))",
     re.MULTILINE,
 )

@@ -32,7 +32,6 @@ _ARGUMENTS = lazy_regex(r"<[^<>(){};]*>\Z")
 """The arguments of a template, behind its name."""
 
 _BRACE = lazy_regex(r"[{};]")
-_SHARED = lazy_regex(r"([\w:\s]*?)\b(\w+)\s*((?:\[[^\]\n]*\]\s*)*)(?=[;=,])")
 _SIZES = {
     **dict.fromkeys(("char", "bool", "int8_t", "uint8_t", "uchar"), 1),
     **dict.fromkeys(("short", "int16_t", "uint16_t", "half", "__half", "__nv_bfloat16"), 2),
@@ -42,7 +41,7 @@ _SIZES = {
     **dict.fromkeys(("float4", "int4", "double2", "uint4"), 16),
 }
 _INTEGER = lazy_regex(r"(?:0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*\Z")
-_SIZEOF = lazy_regex(r"sizeof\s*\(\s*([\w\s]+)\Z")
+_SIZEOF = lazy_regex(r"sizeof\s*\(\s*(\w[\w\s]*)\Z")
 _INTEGERS = r"(?:int|unsigned(?:\s+int)?|size_t|u?int(?:32|64)_t|auto)"
 _CONSTANT = lazy_regex(
     r"(?:^[ \t]*\#[ \t]*define[ \t]+(\w+)[ \t]+\(?([0-9]+(?:[ \t]*\*[ \t]*[0-9]+)*)\)?[ \t]*$)"

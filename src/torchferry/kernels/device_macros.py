@@ -14,7 +14,7 @@ from torchferry.kernels.tokens import Directive, SourceTokens, last_word
 _DEFINED = lazy_regex(r"\s*(\w+)(?:\(([^()]*)\))?")
 _SPLICE = lazy_regex(r"\\\r?\n")
 _ATTRIBUTE = lazy_regex(r"\b(?:__launch_bounds__|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)")
-_PASTED = lazy_regex(r"(\w+(?:\s*\#\#\s*\w+)*)\s*(?:<[^<>()]*>\s*)?\(")
+_PASTED = lazy_regex(r"(?<!\w)(\w+(?:\s*\#\#\s*\w+)*)\s*(?:<[^<>()]*>\s*)?\(")
 """A name in a macro, which `##` may join of pieces, before its parameters."""
 
 _LONGEST = 20_000

@@ -19,16 +19,18 @@ from torchferry.kernels.device_macros import arguments_at
 from torchferry.kernels.ported_tree import PortedTree
 from torchferry.kernels.tokens import SourceTokens, decode
 
-_CALL = lazy_regex(r"\b([A-Za-z_]\w*)\s*(?:<[^;{}()]{0,200}>)?\s*\(")
+_CALL = lazy_regex(r"\b([A-Za-z_]\w*)\s*(?:<[^;{}()]{0,200}>\s*)?\(")
 _ATOMIC = lazy_regex(r"\batomic(?:Sub|Min|Max|Exch|Inc|Dec|And|Or|Xor)\w*(?=\s*\()")
-_DISPATCH = lazy_regex(r"\b(?!NV_)(?:\w+_)?DISPATCH_[A-Z0-9_]+(?=\s*\()")
+_DISPATCH = lazy_regex(r"\b(?!NV_)(?:\w{1,200}_)?DISPATCH_[A-Z0-9_]+(?=\s*\()")
 _SCALAR_TYPE = lazy_regex(r"(?:(?:at|c10|torch)::)?(?:ScalarType::|k)?([A-Z]\w*)")
 _TEMPLATE_TYPE = lazy_regex(r"\b(?:typename|class)\s+(\w+)")
 _QUALIFIER = lazy_regex(r"\b(?:const|volatile|__restrict__|__restrict|RESTRICT|struct|typename)\b")
 _BRACE = lazy_regex(r"[{}]")
 _WORD = lazy_regex(r"[A-Za-z_]\w*")
 _INCLUDE = lazy_regex(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
-_ON_CPU = lazy_regex(r"\b(?:\w*_)?(?:cpu|CPU|Cpu)(?:_\w*)?(?=\s*(?:<[^<>;{}()]*>\s*)?\()|\b\w+(?:CPU|Cpu)\b(?=\s*\()")
+_ON_CPU = lazy_regex(
+    r"\b(?:\w{0,200}_)?(?:cpu|CPU|Cpu)(?:_\w*)?(?=\s*(?:<[^<>;{}()]*>\s*)?\()|\b\w{1,200}(?:CPU|Cpu)\b(?=\s*\()"
+)
 
 _NUMBERS = frozenset({"int", "float", "double", "bool", "char", "short", "long", "unsigned", "half", "__half", "dim3"})
 

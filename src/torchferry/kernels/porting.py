@@ -30,12 +30,12 @@ _LIBTORCH = ("at", "c10")
 
 _KEY_OWNERS = ("DispatchKey", "DeviceType", "Backend")
 _CALL = lazy_regex(r"\s*\(")
-_COMPARED = lazy_regex(r"__CUDA_ARCH__\s*\)?\s*[<>=!]|[<>=]\s*\(?\s*__CUDA_ARCH__|__CUDA_ARCH__\s*[/*%+-]")
+_COMPARED = lazy_regex(r"__CUDA_ARCH__\s*(?:\)\s*)?[<>=!]|[<>=]\s*(?:\(\s*)?__CUDA_ARCH__|__CUDA_ARCH__\s*[/*%+-]")
 _CUDA_STRING = lazy_regex(r'"cuda(?::\d+)?"')
 _MODEL_LOAD = lazy_regex(r"\bjit\s*::\s*load\s*\(")
 _SPLIT = lazy_regex(r"\\\r?\n")
 _TRIGRAPH = lazy_regex(r"\?\?/(?=\r?\n)|^[ \t]*\?\?=", 8)
-_PASTE = lazy_regex(r"\b\w*(?:cuda|CUDA|cublas|cudnn)\w*\s*##|##\s*\w*(?:cuda|CUDA|Cuda)\w*")
+_PASTE = lazy_regex(r"\b(?=\w+\s*##)\w*(?:cuda|CUDA|cublas|cudnn)\w*\s*##|##\s*\w*(?:cuda|CUDA|Cuda)\w*")
 _OF_THE_DEVICE = ("device-runtime", "float64")
 """Kinds that are of no consequence on the host."""
 

@@ -31,7 +31,7 @@ from torchferry.core.record import NamedTuple
 _NAME = lazy_regex(r"[A-Za-z_]\w*\Z")
 _INCLUDE = lazy_regex(r'\s*#\s*include\s*[<"]([^<>"]+)[>"]\s*\Z')
 _HEADER = lazy_regex(r"[\w./+-]+\.(?:h|hpp|hh|cuh|muh|inl)\Z")
-_VERSIONS = lazy_regex(r"\w*(?:VERSION|_VER_M|CUDA_ARCH)\w*\Z")
+_VERSIONS = lazy_regex(r"(?=\w+\Z)\w*(?:VERSION|_VER_M|CUDA_ARCH)")
 _DISPATCH = lazy_regex(r"(?:AT|TORCH)_DISPATCH_\w+\Z")
 _TOO_SHORT = frozenset({"cu", "nv", "cuda", "CU", "NV", "CUDA", "Cuda", "cub", "half", "double"})
 

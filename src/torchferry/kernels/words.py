@@ -114,7 +114,7 @@ _API = lazy_regex(
 )
 """What looks like a name of CUDA, of its libraries or of libtorch's CUDA side."""
 
-_OWN = lazy_regex(r"\w*(?:cuda|CUDA|Cuda|NVCC|nvcc)\w*\Z")
+_OWN = lazy_regex(r"(?=\w+\Z)\w*(?:cuda|CUDA|Cuda|NVCC|nvcc)")
 """What a project calls after CUDA."""
 
 _BEGINNINGS = (

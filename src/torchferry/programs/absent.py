@@ -26,8 +26,8 @@ _LONGEST_NAME = 200
 _LARGEST = 1 << 26
 """Bytes of a file whose words are counted."""
 
-_SECTION = re.compile(r"^\s*\[submodule [^\]\n]*\]\s*$", re.MULTILINE)
-_SETTING = re.compile(r"^\s*(path|url)\s*=\s*(.+?)\s*$", re.MULTILINE)
+_SECTION = re.compile(r"^[ \t]*\[submodule [^\]\n]*\][ \t\r]*$", re.MULTILINE)
+_SETTING = re.compile(r"^[ \t]*(path|url)[ \t]*=([^\n]*)", re.MULTILINE)
 _SEPARATORS = re.compile(r"[-_.]+")
 _ONLY_A_VERSION = re.compile(r"_{0,2}(?:version|commit|build_info|git_version|about)(?:_info)?_{0,2}\Z")
 """Modules that a build writes and that hold a version, by their names."""
@@ -57,7 +57,7 @@ def absent_submodules(root: Path) -> tuple[Submodule, ...]:
         return ()
     found = []
     for section in _SECTION.split(text)[1 : _MOST_SUBMODULES + 1]:
-        values = dict(_SETTING.findall(section))
+        values = {name: value.strip() for name, value in _SETTING.findall(section)}
         path = values.get("path", "").strip('"').strip("/")
         parts = path.split("/")
         if not path or len(path) > _LONGEST_NAME or {"", ".", ".."} & set(parts) or "\0" in path:

@@ -20,6 +20,7 @@ from torchferry.report.programs import work_of
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
+from torchferry.rules.file.too_costly_file import TooCostlyFile
 from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from torchferry.kernels.survey import NativeSurvey
 
 _NOT_EXAMINED = frozenset(
-    rule.CODE for rule in (UnreadableFile, UndecodableFile, OversizedFile, UnparsableFile, InvalidNotebook)
+    rule.CODE
+    for rule in (UnreadableFile, UndecodableFile, OversizedFile, UnparsableFile, InvalidNotebook, TooCostlyFile)
 )
 """Rules that say of a file that nothing is known of what it holds."""
 
@@ -186,10 +188,11 @@ class Report(NamedTuple):
     def _why_incomplete(self) -> Message | None:
         """Why the project is not known whole; None where it is.
 
-        A file that cannot be read says nothing of itself, and may hold anything. One that can be read and is broken is
+        A file that cannot be read, or takes more than its budget, says nothing of itself, and may hold anything. One that can be read and is broken is
         work that is named, and leaves the verdict to the others, where there are any.
         """
         unread = {finding.location.path for finding in self.findings if finding.code == UnreadableFile.CODE}
+        costly = {finding.location.path for finding in self.findings if finding.code == TooCostlyFile.CODE}
         if self.failures:
             return say("torchferry failed on {files}", files=_files(len(self.failures)))
         if self.files == 0:
@@ -198,6 +201,8 @@ class Report(NamedTuple):
             return say("{files} could not be examined", files=_files(self.files))
         if unread:
             return say("{files} could not be read", files=_files(len(unread)))
+        if costly:
+            return say("{files} could not be examined", files=_files(len(costly)))
         return None
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from torchferry.backends.target import Target
+from torchferry.core.budget import TooCostlyError, budget_for_file
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Edit, Finding
 from torchferry.core.lazy_regex import lazy_regex
@@ -16,6 +17,7 @@ from torchferry.core.messages import say, say_plural
 from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
+from torchferry.rules.file.too_costly_file import TooCostlyFile
 from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
@@ -93,8 +95,14 @@ class Engine:
             data: Its bytes as they are to be, such as in an editor; None for those on the disk.
         """
         try:
-            examined = self._examine(entry, rewrite, whole, data)
-            return examined if self._finish is None else self._finish(examined)
+            with budget_for_file():
+                examined = self._examine(entry, rewrite, whole, data)
+                return examined if self._finish is None else self._finish(examined)
+        except TooCostlyError as error:
+            return self._problem(entry, TooCostlyFile.at(entry.path, error.message))
+        except RecursionError:
+            message = say("too costly, not examined: it is nested more deeply than Python can follow")
+            return self._problem(entry, TooCostlyFile.at(entry.path, message))
         except Exception:
             # A fault of one rule on one file must not end the run; it is reported and exits with 2.
             import traceback  # imported late: our faults are rare

@@ -27,7 +27,9 @@ _STEPS = (ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.Tuple, ast.Form
 _NUMBERS = frozenset({"float", "int", "list", "max", "min", "range", "round", "sum", "tuple"})
 _CONVERSIONS = _NUMBERS | {"str", "parse", "parse_version", "Version", "LooseVersion", "StrictVersion"}
 """Functions whose result says the same as their argument: `version.parse(f"{major}.{minor}")`."""
-_CONVERSION = lazy_regex(r"%(?P<key>\([^()]*\))?[-#0 +]*(?P<width>\*|\d*)(?:\.(?:\*|\d*))?[hlL]?(?P<kind>[a-zA-Z%])")
+_CONVERSION = lazy_regex(
+    r"%(?P<key>\([^()]*\))?[-#0 +]*(?P<width>\*|(?!0)\d*)(?:\.(?:\*|\d*))?[hlL]?(?P<kind>[a-zA-Z%])"
+)
 _OF_NUMBERS = frozenset("diouxXeEfFgGc")
 """Conversions of `%` that refuse None."""
 

@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator
 from json import JSONDecodeError
 from json.decoder import scanstring  # type: ignore[attr-defined]
 
+from torchferry.core.budget import DEEPEST, refuse_nesting, spend
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 
 _scan = json.JSONDecoder(strict=False, parse_int=str, parse_float=str).scan_once  # type: ignore[attr-defined]
 _OPENING = frozenset({"{", "["})
 _SPACE = lazy_regex(r"[ \t\r\n]*")
-_DEEPEST = 500
-"""Levels of nesting that are read; no document made by a person or a tool has as many."""
 _SCALAR = lazy_regex(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|NaN|-?Infinity")
 
 
@@ -73,19 +72,22 @@ def values(text: str, wanted: Callable[[list[str | int]], bool] | None = None) -
             closing = "}" if char == "{" else "]"
             if not text.startswith(closing, at):
                 keys.append("" if char == "{" else 0)
-                if len(keys) > _DEEPEST:
+                if len(keys) > DEEPEST:
+                    refuse_nesting()
                     raise NotJsonError("nested too deeply", at)
                 at = _key(text, at, keys)
                 continue
             at += 1
         elif char == '"':
             value, end = _string(text, at)
+            spend(len(keys))
             yield JsonValue(tuple(keys), value, at, end, True)
             at = end
         else:
             match = _SCALAR.match(text, at)
             if match is None:
                 raise NotJsonError("a value was expected", at)
+            spend(len(keys))
             yield JsonValue(tuple(keys), match.group(), at, match.end(), False)
             at = match.end()
         # a value has ended: close what ends with it
@@ -117,7 +119,7 @@ def _behind(text: str, at: int, depth: int) -> int:
         _, end = _scan(text, at)
     except (StopIteration, ValueError, RecursionError):
         return -1
-    return end if depth + text.count("{", at, end) + text.count("[", at, end) <= _DEEPEST else -1
+    return end if depth + text.count("{", at, end) + text.count("[", at, end) <= DEEPEST else -1
 
 
 def _key(text: str, at: int, keys: list[str | int]) -> int:

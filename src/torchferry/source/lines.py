@@ -19,13 +19,11 @@ def line_matches(pattern: re.Pattern[AnyStr], word: AnyStr, text: AnyStr) -> Ite
         text: The text.
     """
     newline = text[:0] + ("\n" if isinstance(text, str) else b"\n")
-    end = 0  # of what was read: matches do not overlap, and no line is tried twice
     at = text.find(word)
     while at >= 0:
-        start = text.rfind(newline, 0, at) + 1
-        if start >= end:
-            match = pattern.match(text, start)
-            if match is not None:
-                yield match
-            end = start + 1 if match is None else match.end()
-        at = text.find(word, max(at + 1, end))
+        match = pattern.match(text, text.rfind(newline, 0, at) + 1)
+        if match is not None:
+            yield match
+        # no line is tried twice, and matches do not overlap
+        line_end = text.find(newline, at if match is None else max(match.end() - 1, match.start()))
+        at = text.find(word, line_end + 1) if line_end >= 0 else -1

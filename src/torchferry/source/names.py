@@ -14,6 +14,7 @@ import ast
 from collections.abc import Set
 from typing import Protocol
 
+from torchferry.core.budget import spend
 from torchferry.core.record import NamedTuple
 from torchferry.source.python import PythonFile
 
@@ -84,6 +85,7 @@ class Names:
         scope = self.file.scope(name)
         if len(bindings) < 2 or any(self.file.scope(binding) is not scope for binding in bindings):
             return bindings  # a use in an inner function, and what `global` binds, may run at any time
+        spend(len(bindings))
         use = self.file.statement(name)
         blocks = self._blocks(use)
         ending = [

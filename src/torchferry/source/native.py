@@ -91,16 +91,21 @@ def _changes(kind: Kind, code: str) -> Iterator[tuple[int, bool]]:
     """Yield where optional code begins and ends."""
     pattern = _CMAKE_CONDITION if kind is Kind.CMAKE else _DIRECTIVE
     stack: list[list[bool]] = []  # for each open condition: is the part optional, is the `else` part
+    optional = 0  # open conditions whose part is
     for match in pattern.finditer(code):
         word, rest = match["word"].lower(), match["rest"]
         if word in ("if", "ifdef", "ifndef"):
             named = _SWITCH.search(rest) is not None
             negated = word == "ifndef" or _NEGATED.match(rest) is not None
             stack.append([named and not negated, named and negated and word != "ifndef"])
-        elif stack and word in ("elif", "elseif"):
-            stack[-1][0] = _SWITCH.search(rest) is not None and _NEGATED.match(rest) is None
-        elif stack and word == "else":
-            stack[-1][0] = stack[-1][1]
-        elif stack and word == "endif":
-            stack.pop()
-        yield match.start(), any(part for part, _ in stack)
+            optional += stack[-1][0]
+        elif stack:
+            optional -= stack[-1][0]
+            if word in ("elif", "elseif"):
+                stack[-1][0] = _SWITCH.search(rest) is not None and _NEGATED.match(rest) is None
+            elif word == "else":
+                stack[-1][0] = stack[-1][1]
+            else:
+                stack.pop()
+            optional += word != "endif" and stack[-1][0]
+        yield match.start(), optional > 0

@@ -16,11 +16,11 @@ from torchferry.core.record import NamedTuple
 from torchferry.source.lines import line_matches
 
 _STATEMENT = (
-    rb"(?:from[ \t]+(?P<module>\.*[\w.]*)(?:[ \t]+|(?<=\.))import\b[ \t]*(?:\\\r?\n[ \t]*)?"
-    rb"(?:\((?P<many>[^)#]*(?:#[^\n]*\n[^)#]*)*)\)|(?P<names>(?=[\w*])(?:[^\r\n#;(\\]+|\\\r?\n)+))"
+    rb"(?:from[ \t]+(?P<module>[\w.]+)(?:[ \t]+|(?<=\.))import\b[ \t]*(?:\\\r?\n[ \t]*)?"
+    rb"(?:\((?P<many>[^()#]*(?:#[^\n]*\n[^()#]*)*)\)|(?P<names>(?=[\w*])(?:[^\r\n#;(\\]+|\\\r?\n)+))"
     rb"|import[ \t]+(?P<modules>(?:[\w., \t]+|\\\r?\n)+))"
 )
-_BEFORE = rb"(?:(?=[tefiw])(?:try|else|finally|(?:if|elif|except|with)\b[^\n:#]*)[ \t]*:[ \t]*)?"
+_BEFORE = rb"(?:(?=[tefiw])(?:(?:try|else|finally)[ \t]*|(?:if|elif|except|with)\b[^\n:#]*):[ \t]*)?"
 _IMPORT = lazy_regex(rb"^(?P<indent>[ \t]*" + _BEFORE + rb")" + _STATEMENT, re.MULTILINE)
 _BEHIND = lazy_regex(rb"[ \t]*;(?P<indent>[ \t]*)" + _STATEMENT)
 _LINE_ENDS = (b"\n", b"\r", b"")

@@ -285,10 +285,10 @@ _IMPORTED_WORD = lazy_regex(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import\b", re.MULT
 
 
 _FROM_IMPORT = lazy_regex(
-    r"^[ \t]*from[ \t]+(?P<module>[.\w]+)[ \t]+import[ \t]+(?:\((?P<many>[^)]*)\)|(?P<names>[^\r\n#;]+))",
+    r"^[ \t]*from[ \t]+(?P<module>[.\w]+)[ \t]+import[ \t]+(?:\((?P<many>[^()]*)\)|(?P<names>[^\r\n#;]+))",
     re.MULTILINE,
 )
-_BOUND_NAME = lazy_regex(r"([\w*]+)(?:\s+as\s+(\w+))?\s*(?:,|\Z)")
+_BOUND_NAME = lazy_regex(r"(?<![\w*])([\w*]+)(?:\s+as\s+(\w+))?\s*(?:,|\Z)")
 _ALIAS = lazy_regex(r"^(\w+)[ \t]*=[ \t]*(torch\.[\w.]+)[ \t]*(?:#.*)?$", re.MULTILINE)
 _COMMENT = lazy_regex(r"#[^\r\n]*")
 _BUILD_SCRIPT = lazy_regex(r"(?:^|/)(?:setup|build|make)\w*\.py\Z")

@@ -35,7 +35,7 @@ _LINE = lazy_regex(r"[^\r\n]+")
 _KEYWORDS = ("args", "cmd", "command")
 _LITERAL = lazy_regex(r"[rRuUbBfF]{0,2}(?P<quote>'''|\"\"\"|'|\")")
 _BETWEEN = lazy_regex(r"(?:\s|\\\r?\n|#[^\r\n]*)*")
-_PUT_IN = lazy_regex(r"%(?:\(\w+\))?[-+0#]*\d*(?:\.\d+)?[sdirf]")
+_PUT_IN = lazy_regex(r"%(?:\(\w+\))?[-+0#]*(?:(?!0)\d+)?(?:\.\d+)?[sdirf]")
 _LONGEST = 100_000
 """Characters of one expression that are read."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from torchferry.core.budget import DEEPEST, refuse_nesting, spend
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.jsontext import JsonValue, NotJsonError, values
 from torchferry.source.kinds import Kind
@@ -26,6 +27,14 @@ _LAST_COMMA = lazy_regex(rf"{_STRING}|,(?=\s*[\]}}])")
 
 def settings(kind: Kind, text: str) -> Iterator[Setting]:
     """Yield the settings of a configuration file; of a damaged JSON file those before the damage."""
+    for setting in _settings(kind, text):
+        spend(len(setting.path))
+        if len(setting.path) > DEEPEST:
+            refuse_nesting()
+        yield setting
+
+
+def _settings(kind: Kind, text: str) -> Iterator[Setting]:
     if kind is Kind.JSON:
         yield from _json(text)
     elif kind in (Kind.TOML, Kind.PYPROJECT):

@@ -14,7 +14,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.source.text import SourceText
 
 _COMMENT = lazy_regex(
-    r"(?:#|//|<!--)[ \t]*torchferry:[ \t]*(?P<what>ignore(?:-file)?)[ \t]*(?:\[(?P<codes>[^\]\r\n]*)\])?"
+    r"(?:#|//|<!--)[ \t]*torchferry:[ \t]*(?P<what>ignore(?:-file)?)[ \t]*(?:\[(?P<codes>[^\[\]\r\n]*)\])?"
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from torchferry.core.budget import DEEPEST, refuse_nesting
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.setting import Setting
 
@@ -99,6 +100,9 @@ def _mark(text: str, at: int, levels: list[_OpenTable]) -> int:
             return header.end()
     elif char in "[{" and level.reads_value:
         levels.append(_OpenTable(level.path, char == "["))
+        if len(levels) > DEEPEST:
+            refuse_nesting()
+            return len(text)
     elif char in "]}" and len(levels) > 1:
         levels.pop()
     return at + 1

@@ -20,7 +20,7 @@ COMMAND_KEYS = frozenset(
 )
 """Keys whose values are command lines in compose files, job descriptions and continuous integration."""
 
-_MAY_COMMAND = lazy_regex(rf"\b(?:{'|'.join(sorted(COMMAND_KEYS))})\s*[\"']?\s*:")
+_MAY_COMMAND = lazy_regex(rf"\b(?:{'|'.join(sorted(COMMAND_KEYS))})\s*(?:[\"']\s*)?:")
 """A text without it has no such key, and is not read."""
 
 _BLOCK = lazy_regex(
@@ -42,11 +42,12 @@ def yaml_parts(kind: Kind, text: str) -> Iterator[Command | Heredoc]:
         else:
             for setting in items:
                 yield from parts(text, setting.start, setting.end)
-    for match in _BLOCK.finditer(text):
-        if match["key"] in COMMAND_KEYS:
-            yield from parts(text, match.end(), _block_end(text, match.end(), len(match["indent"])))
-    for match in _ITEM_BLOCK.finditer(text):
-        yield from parts(text, match.end(), _block_end(text, match.end(), len(match["indent"])))
+    for pattern in (_BLOCK, _ITEM_BLOCK):
+        end = 0
+        for match in pattern.finditer(text):
+            if match.start() >= end and match.groupdict().get("key", "run") in COMMAND_KEYS:  # a block holds no blocks
+                end = _block_end(text, match.end(), len(match["indent"]))
+                yield from parts(text, match.end(), end)
 
 
 def _block_end(text: str, at: int, indent: int) -> int:

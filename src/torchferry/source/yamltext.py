@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator
 
+from torchferry.core.budget import DEEPEST, refuse_nesting
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.setting import Setting
 
@@ -158,6 +159,9 @@ class _YamlReader:
             char = text[at]
             if char in "{[":
                 keys.append("")
+                if len(keys) > DEEPEST:
+                    refuse_nesting()
+                    return len(text)
                 at += 1
             elif char in "}]":
                 keys.pop()

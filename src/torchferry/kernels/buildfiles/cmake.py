@@ -16,7 +16,7 @@ of the same file, and every word of CUDA that has no counterpart in the vendor's
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
@@ -70,9 +70,10 @@ def port_cmake(path: str, text: str, settings: BuildSettings) -> PortedBuildFile
 
 @dataclass
 class _CmakeArm:
-    """An arm of a condition: its commands, and whether one of them compiles CUDA."""
+    """An arm of a condition: its first command, the one behind its last, and whether one of them compiles CUDA."""
 
-    commands: list[int] = field(default_factory=list)
+    start: int
+    end: int = 0
     compiles: bool = False
 
 
@@ -125,26 +126,28 @@ class _Porter:
 
         They build for the CPU or for other makers' cards, from the sources that stay beside the port.
         """
-        others: set[int] = set()
+        spans: list[tuple[int, int]] = []
         opened: list[list[_CmakeArm]] = []
         compiling = self.facts.uses("command")
         for number, command in enumerate(self.commands):
             if command.name == "endif" and opened:
                 arms = opened.pop()
+                arms[-1].end = number
                 if any(arm.compiles for arm in arms):
-                    others.update(inside for arm in arms if not arm.compiles for inside in arm.commands)
+                    spans += [(arm.start, arm.end) for arm in arms if not arm.compiles]
+                    if opened:
+                        opened[-1][-1].compiles = True
             elif command.name in ("elseif", "else") and opened:
-                opened[-1].append(_CmakeArm())
+                opened[-1][-1].end = number
+                opened[-1].append(_CmakeArm(number + 1))
             else:
-                compiles = command.name in compiling or any(
-                    self.renaming.is_source(argument.text) for argument in command.arguments
-                )
-                for arms in opened:
-                    arms[-1].commands.append(number)
-                    arms[-1].compiles |= compiles
+                if opened and not opened[-1][-1].compiles:
+                    opened[-1][-1].compiles = command.name in compiling or any(
+                        self.renaming.is_source(argument.text) for argument in command.arguments
+                    )
                 if command.name == "if":
-                    opened.append([_CmakeArm()])
-        return others
+                    opened.append([_CmakeArm(number + 1)])
+        return _numbers_in(spans)
 
     # one command
 
@@ -391,6 +394,16 @@ class _Porter:
         while self.text[at - 1 : at].isspace():
             at -= 1
         return at
+
+
+def _numbers_in(spans: list[tuple[int, int]]) -> set[int]:
+    """Return the numbers in spans that may lie in each other, each looked at once."""
+    numbers: set[int] = set()
+    done = 0
+    for start, end in sorted(spans):
+        numbers.update(range(max(start, done), end))
+        done = max(done, end)
+    return numbers
 
 
 def _is_names(text: str) -> bool:

@@ -25,7 +25,7 @@ _ERROR = lazy_regex(
     r"(?P<path>[^\s:()][^:()\n]*?)[:(](?P<line>\d+)\)?:?(?:\d+:)?\s*(?:fatal |catastrophic )?error\b[^:\n]*:"
     r"\s*(?P<text>.*)"
 )
-_NOT_FOUND = lazy_regex(r"([^\s:]+): No such file or directory|could not open source file \"([^\"]+)\"")
+_NOT_FOUND = lazy_regex(r"(?<![^\s:])([^\s:]+): No such file or directory|could not open source file \"([^\"]+)\"")
 _IDENTIFIER = lazy_regex(r"[A-Za-z_]\w*")
 _INCLUDE = lazy_regex(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 _KERNELS = (".cu", ".cuh")

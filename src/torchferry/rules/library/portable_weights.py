@@ -26,7 +26,7 @@ from torchferry.rules.random.portable_generator import writes_manager
 
 _FUNCTION = "safetensors.torch.load_file"
 
-_ENDING = lazy_regex(r"\s*,\s*(?:device\s*=\s*)?(['\"])cuda\1\s*,?\s*\)")
+_ENDING = lazy_regex(r"\s*,\s*(?:device\s*=\s*)?(['\"])cuda\1\s*(?:,\s*)?\)")
 """What stands behind the path: no comment, and no parenthesis that was opened before it."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
+from torchferry.core.budget import spend
 from torchferry.core.messages import Message
 from torchferry.source.flow.trace import Path, Trace, TraceResult, undecided
 from torchferry.source.flow.values import HeldValues
@@ -73,6 +74,7 @@ class Tracer:
 
     def follow(self, node: ast.AST, path: Path) -> Trace:
         """Judge a value by its context: one step outwards, and on from there."""
+        spend()
         parent = self.file.parents.get(node)
         if parent is None or not path.enter(self.file, node):
             return undecided()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from torchferry.core.budget import spend
 from torchferry.source.flow.syntax import LOOKUPS, PASSING_METHODS, STRING_METHODS, last_name, string_value
 from torchferry.source.lexicon import Lexicon
 from torchferry.source.names import Names, assigned_value
@@ -26,6 +27,7 @@ class HeldValues:
 
     def holds(self, node: ast.AST, depth: int = 0) -> bool:
         """Whether an expression holds a value of the kind: `args.device`, `str(device)`, `x.device.type`."""
+        spend()
         if depth > _DEPTH:
             return False
         if isinstance(node, ast.Constant):

@@ -1,0 +1,21 @@
+"""A file that would take more than its budget of steps.
+
+What is counted is the same on every machine: steps in following values and keys, and levels of nesting. No source that
+people write comes near the limits; generated files and files that are made to stop a reader do. Nothing else of the
+file is reported. Divide the file or leave it out, and look at it by hand.
+
+Why: CUDA in the file would stay, and nobody would know: the project is not called ready.
+
+References:
+- page verdict
+"""
+
+from __future__ import annotations
+
+from torchferry.rules.file.problems import FileProblem
+
+
+class TooCostlyFile(FileProblem):
+    """Reports a file that was not examined to its end."""
+
+    CODE = "FIL108"
