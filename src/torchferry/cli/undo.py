@@ -81,31 +81,31 @@ def _clear_left_over(path: Path, lang: str) -> bool:
     """Remove what killed runs left of outputs in a folder, or for it, and name it; name what they left beside it."""
     place = Path(os.path.realpath(path))
     inside = [left for left in left_over(place) if place.is_dir()]
-    beside = left_over(place.parent)
+    siblings = left_over(place.parent)
     removed = False
-    for left in [*inside, *(each for each in beside if each.output == place)]:
+    for left in [*inside, *(each for each in siblings if each.output == place)]:
         require_in_roots(left.path, left.output)
         gone = clear(left)
         if gone is None:
             continue
         removed = True
         if gone.restored:
-            told = say("restored {out}, which a killed run had moved away", out=left.output)
+            message = say("restored {out}, which a killed run had moved away", out=left.output)
         else:
-            told = say("removed {path}, which a killed run left there", path=left.path)
-        print_text(told.render(lang))
-    for left in beside:
+            message = say("removed {path}, which a killed run left there", path=left.path)
+        print_text(message.render(lang))
+    for left in siblings:
         if left.output == place:
             continue
         with abandoned(left.path) as is_left:
             pass
         if is_left:
-            told = say(
+            message = say(
                 "{path} was left by a run that was killed; `torchferry undo {out}` removes it",
                 path=left.path,
                 out=left.output,
             )
-            print_notice(told.render(lang))
+            print_notice(message.render(lang))
     return removed
 
 

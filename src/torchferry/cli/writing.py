@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
 
+from torchferry.core.config import project_root
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import require_creatable, require_writable, write_whole
 from torchferry.core.json_text import whole_characters
@@ -28,6 +30,7 @@ def creatable(ctx: click.Context, parameter: click.Parameter, path: Path | None)
 def _examined(path: Path | None, require: Callable[[Path], None]) -> Path | None:
     if path is not None:
         require_in_roots(path)
+        _refuse_link_out_of_project(path)
         try:
             require(path)
         except OSError as error:
@@ -64,7 +67,24 @@ def write(result: str | Iterable[str], file: Path | None) -> None:
 
 def write_data(data: bytes, file: Path) -> None:
     """As `write`, for bytes and a file."""
+    _refuse_link_out_of_project(file)
     try:
         write_whole(file, data)
     except OSError as error:
         raise TorchferryError(say("cannot write {path}: {error}", path=file, error=error.strerror)) from None
+
+
+def _refuse_link_out_of_project(path: Path) -> None:
+    """Refuse a link that leads out of its project: a clone can bring one along, with the name of a usual output.
+
+    Raises:
+        TorchferryError: it is one.
+    """
+    if not path.is_symlink():
+        return
+    top, real = project_root(path.parent), Path(os.path.realpath(path))
+    if top is not None and not real.is_relative_to(top):
+        raise TorchferryError(
+            say("{path} is a link that leads out of the project, to {real}", path=path, real=real),
+            say("name that file itself, or remove the link"),
+        )

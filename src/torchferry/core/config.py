@@ -76,9 +76,9 @@ def find(folder: Path) -> Path | None:
         UsageError: a folder on the way, or a pyproject.toml, cannot be read; it may hold settings.
     """
     for place in enclosing_folders(folder):
-        found = _settings_in(place)
-        if found is not None and not is_planted(found, folder):
-            return found
+        settings = _settings_in(place)
+        if settings is not None and not is_planted(settings, folder):
+            return settings
     return None
 
 
@@ -90,8 +90,8 @@ def project_root(folder: Path) -> Path | None:
     for place in enclosing_folders(folder):
         if is_work_tree(place):
             return place
-        found = _settings_in(place)
-        if found is not None and not is_planted(found, folder):
+        settings = _settings_in(place)
+        if settings is not None and not is_planted(settings, folder):
             return place
     return None
 

@@ -108,14 +108,12 @@ def write_whole(path: Path, data: bytes) -> None:
     written in place.
 
     Raises:
-        OSError: it cannot be written, or is a link out of its project.
+        OSError: it cannot be written.
         OutsideRequestError: who started torchferry does not allow it.
     """
     from torchferry.core.write_fence import require_in_roots  # imported late: what reads files needs no fence
 
     require_in_roots(path)
-    if path.is_symlink():
-        _refuse_link_out_of_project(path)
     mode = None
     with contextlib.suppress(FileNotFoundError):
         status = os.stat(path)
@@ -135,19 +133,6 @@ def write_whole(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             new.unlink()
         raise
-
-
-def _refuse_link_out_of_project(path: Path) -> None:
-    """Refuse a link that leads out of its project: a clone can bring one along, with the name of a usual output.
-
-    Raises:
-        OSError: it is one.
-    """
-    from torchferry.core.config import project_root  # imported late, as above
-
-    top, real = project_root(path.parent), Path(os.path.realpath(path))
-    if top is not None and not real.is_relative_to(top):
-        raise OSError(errno.ELOOP, f"is a link that leads out of the project, to {real}", os.fspath(path))
 
 
 def make_writable_folder(folder: Path) -> None:

@@ -100,8 +100,8 @@ def left_over(folder: Path) -> list[LeftOver]:
         names = sorted(os.listdir(folder))
     except OSError:
         return []
-    found = ((name, _NAME.match(name)) for name in names if name.endswith(_SUFFIX))
-    return [LeftOver(folder / name, folder / match["output"]) for name, match in found if match is not None]
+    matches = ((name, _NAME.match(name)) for name in names if name.endswith(_SUFFIX))
+    return [LeftOver(folder / name, folder / match["output"]) for name, match in matches if match is not None]
 
 
 def clear(left: LeftOver) -> LeftOver | None:

@@ -116,6 +116,14 @@ class Directory:
         status = os.fstat(self.descriptor)
         return status.st_dev, status.st_ino
 
+    def is_at(self, path: Path) -> bool:
+        """Whether this folder is at a path."""
+        try:
+            status = os.stat(path)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self.identity()
+
     def is_still(self, name: str, descriptor: int) -> bool:
         """Whether a name in this folder is what was opened as `descriptor`."""
         try:

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from torchferry import __version__
-from torchferry.core.enclosing_folders import enclosing_folders
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.write_fence import WriteFence
 from torchferry.migration.directory import Directory, WrongKindError
 from torchferry.migration.durable import Durable
+from torchferry.migration.interrupted_above import refuse_interrupted_above
 from torchferry.migration.journal import (
     APPLYING,
     DONE,
@@ -39,7 +39,6 @@ from torchferry.migration.journal import (
     end,
     is_tracked,
     journals,
-    known_journals,
     left_over,
     next_number,
     own_folder,
@@ -171,10 +170,12 @@ def exclusive(root: Path, trust: bool = False, fence: WriteFence | None = None) 
     except OSError as error:
         raise TorchferryError(say("cannot read {path}: {error}", path=root, error=error.strerror)) from None
     with top:
-        real = _real_root(root, top)
+        real = Path(os.path.realpath(root))
+        if not top.is_at(real):
+            raise TorchferryError(say("{path} has just been replaced; nothing was touched", path=root))
         fence = fence or WriteFence.around(root)
         fence.require_in_roots([real / FOLDER])
-        _refuse_interrupted_above(real)
+        refuse_interrupted_above(real)
         is_new = not top.has(FOLDER)
         with locked(top) as control:
             if not is_new and is_tracked(root):
@@ -191,44 +192,6 @@ def exclusive(root: Path, trust: bool = False, fence: WriteFence | None = None) 
                     if any(journal.made_root for journal in tree.taken_back):
                         with contextlib.suppress(OSError):  # something of the user's is in it
                             os.rmdir(real)
-
-
-def _real_root(root: Path, top: Directory) -> Path:
-    """Return the real path of an open tree.
-
-    Raises:
-        TorchferryError: another folder has taken its place.
-    """
-    real = Path(os.path.realpath(root))
-    try:
-        status = os.stat(real)
-    except OSError:
-        status = None
-    if status is None or (status.st_dev, status.st_ino) != top.identity():
-        raise TorchferryError(say("{path} has just been replaced by another folder; nothing was touched", path=root))
-    return real
-
-
-def _refuse_interrupted_above(real: Path) -> None:
-    """Refuse a tree in which a migration of a folder above was interrupted: it is another request's to restore.
-
-    Raises:
-        TorchferryError: there is one.
-    """
-    above = enclosing_folders(real)
-    next(above)
-    for folder in above:
-        if not os.path.lexists(folder / FOLDER):
-            continue
-        try:
-            unfinished = [journal for journal in known_journals(folder) if journal.state != DONE]
-        except TorchferryError:
-            continue  # no journal of this user's, and so none that will be acted on
-        if any(journal.touches(folder, real) for journal in unfinished):
-            raise TorchferryError(
-                say("a migration of {root} was interrupted, and it changed files of {path}", root=folder, path=real),
-                say("take it back first: `torchferry undo {root}`", root=folder),
-            )
 
 
 def interrupted(root: Path) -> list[Journal]:

@@ -114,9 +114,9 @@ def _folders_in(place: Path) -> list[Path]:
     """Return the folders in a folder, such as the outputs of ports in it or beside it; none where there are many."""
     try:
         with os.scandir(place) as entries:
-            found = list(islice(entries, _MOST_ENTRIES + 1))
+            listed = list(islice(entries, _MOST_ENTRIES + 1))
     except OSError:
         return []
-    if len(found) > _MOST_ENTRIES:
+    if len(listed) > _MOST_ENTRIES:
         return []
-    return sorted(Path(entry.path) for entry in found if entry.is_dir(follow_symlinks=False))
+    return sorted(Path(entry.path) for entry in listed if entry.is_dir(follow_symlinks=False))
