@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import shutil
+import subprocess
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.fuzz.run_readers import _seen, _traces
 from tests.fuzz.table import SEEDS, run_command, written
 from torchferry.core.errors import TorchferryError
 
-TREES = 24
+TREES = 12
 """Trees; each is given to every command."""
 
 FILES = {
@@ -156,3 +157,88 @@ def test_every_command_answers_for_a_broken_tree(number: int, tmp_path: Path, mo
     written_there = {path.name for path in root.rglob("*") if path not in before}
     assert written_there <= {"x.html", ".torchferry", ".gitignore", "lock"}, written_there
     shutil.rmtree(tmp_path / "home", ignore_errors=True)
+
+
+def repository(root: Path) -> Path:
+    """Make a small tree that git knows."""
+    written(root, "train.py", (SEEDS / "programs" / "1").read_bytes())
+    command = ["git", "-c", "user.name=x", "-c", "user.email=x@x", "-c", "commit.gpgsign=false"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run([*command, *words], cwd=root, check=True, capture_output=True)
+    return root / ".git"
+
+
+def replaced(text: str) -> Callable[[Path], None]:
+    """Replace the folder of git by a file."""
+
+    def change(git: Path) -> None:
+        shutil.rmtree(git)
+        git.write_text(text, encoding="utf-8")
+
+    return change
+
+
+def with_file(name: str, data: bytes) -> Callable[[Path], object]:
+    return lambda git: written(git, name, data)
+
+
+def without_objects(git: Path) -> None:
+    for path in (git / "objects").rglob("*"):
+        if path.is_file():
+            path.chmod(0o600)
+            path.write_bytes(b"x" * 10)
+
+
+def a_pipe(git: Path) -> None:
+    shutil.rmtree(git)
+    os.mkfifo(git)
+
+
+def a_link_to_itself(git: Path) -> None:
+    shutil.rmtree(git)
+    git.symlink_to(git)
+
+
+SETTINGS = b"[core]\n\trepositoryformatversion = 0\n"
+REPOSITORIES: dict[str, Callable[[Path], object]] = {
+    "the settings of another": replaced("gitdir: /etc\n"),
+    "itself as its folder": replaced("gitdir: .git\n"),
+    "a folder upwards": replaced("gitdir: ../../../../../..\n"),
+    "a long line": replaced("gitdir: " + "a" * 100_000),
+    "no text": replaced("\x00\ud7ff\x00"),
+    "a pipe": a_pipe,
+    "a link to itself": a_link_to_itself,
+    "a broken index": with_file("index", b"DIRC" + b"\xff" * 200),
+    "a broken head": with_file("HEAD", b"ref: ../../../etc/passwd\n"),
+    "objects of nothing": without_objects,
+    "objects elsewhere": with_file("objects/info/alternates", b"/\n../../..\n/dev/zero\n"),
+    "settings that include themselves": with_file("config", SETTINGS + b"[include]\n\tpath = config\n"),
+    "settings that include a device": with_file("config", SETTINGS + b"[include]\n\tpath = /dev/zero\n"),
+    "patterns from a device": with_file(
+        "config", SETTINGS + b"\texcludesFile = /dev/zero\n\tattributesFile = /dev/zero\n"
+    ),
+    "another tree": with_file("config", SETTINGS + b"\tworktree = /\n"),
+    "a format of tomorrow": with_file("config", b"[core]\n\trepositoryformatversion = 99\n[extensions]\n\tx = y\n"),
+    "broken settings": with_file("config", b"[core\n\t= = \x00"),
+    "a submodule that is the tree": with_file("../.gitmodules", b'[submodule "a"]\n\tpath = .\n\turl = ./.\n' * 50),
+    "a submodule elsewhere": with_file(
+        "../.gitmodules", b'[submodule "a"]\n\tpath = ../../etc\n\turl = ext::sh -c id\n'
+    ),
+}
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("change", REPOSITORIES.values(), ids=REPOSITORIES)
+def test_a_repository_that_is_none_is_answered_and_left_alone(
+    change: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / "home"))
+    root = tmp_path / "project"
+    change(repository(root))
+    before = (root / "train.py").read_bytes()
+    for words in (("scan", root, "-t", "npu", "--jobs", "1"), ("migrate", root, "-t", "npu", "--diff")):
+        out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        with contextlib.redirect_stdout(out), contextlib.suppress(TorchferryError):
+            assert run_command(*words) in (0, 1)
+    assert (root / "train.py").read_bytes() == before
