@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MEMORY = 6 << 30
 """Bytes that a reader's process may have."""
 
-SECONDS = 120
+SECONDS = 300
 """Seconds after which an input is taken to hang, on the slowest machine."""
 
 _DONE = re.compile(r"DONE\s+cov: (\d+) ft: (\d+)")
@@ -150,7 +150,7 @@ def work(name: str, runs: int, number: int, out: Path) -> int:
     limits = [
         f"-runs={runs}",
         f"-timeout={SECONDS}",
-        f"-report_slow_units={SECONDS}",
+        f"-report_slow_units={10 * SECONDS}",
         f"-rss_limit_mb={MEMORY >> 20}",
         f"-max_len={MOST_BYTES}",
     ]

@@ -21,6 +21,7 @@ from torchferry.core import reaper, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say
+from torchferry.core.shape import checked
 
 
 def result_of(module: str, settings: Mapping[str, Any], what: Message, python: str = "") -> dict[str, Any]:
@@ -52,10 +53,10 @@ def result_of(module: str, settings: Mapping[str, Any], what: Message, python: s
             finally:
                 reaper.release(process.pid)
         try:
-            result: dict[str, Any] = parsed_json(out.read_text(encoding="utf-8"))
+            result: dict[str, Any] = checked(parsed_json(out.read_bytes()), {"error?": [str]})
         except (OSError, ValueError):
             raise _left_nothing(what, code) from None
-    if "error" in result:
+    if result.get("error"):
         message, *advice = result["error"]
         raise TorchferryError(say("{text}", text=message), say("{text}", text=advice[0]) if advice else None)
     return result
