@@ -22,7 +22,8 @@ import sys
 import tempfile
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 MEMORY = 6 << 30
 """Bytes that a reader's process may have."""
 
-SECONDS = 120
+SECONDS = 300
 """Seconds after which an input is taken to hang, on the slowest machine."""
 
 _DONE = re.compile(r"DONE\s+cov: (\d+) ft: (\d+)")
@@ -121,8 +122,7 @@ def work(name: str, runs: int, number: int, out: Path) -> int:
         import atheris
     except ImportError:
         return work_without_coverage(name, runs, number, out)
-    instrumented = atheris.instrument_imports(include=["torchferry"])
-    instrumented.__enter__()  # readers import what they use when they use it
+    _instrument_readers(atheris)
     from tests.fuzz.faults import fault_of
     from tests.fuzz.mutations import MOST_BYTES, mutated
     from tests.fuzz.readers import READERS
@@ -147,7 +147,13 @@ def work(name: str, runs: int, number: int, out: Path) -> int:
             return bytes(atheris.Mutate(data, most))
         return mutated(data, reader.form, seeds, Random(seed))[:most]  # noqa: S311 - the same inputs in each round
 
-    limits = [f"-runs={runs}", f"-timeout={SECONDS}", f"-rss_limit_mb={MEMORY >> 20}", f"-max_len={MOST_BYTES}"]
+    limits = [
+        f"-runs={runs}",
+        f"-timeout={SECONDS}",
+        f"-report_slow_units={10 * SECONDS}",
+        f"-rss_limit_mb={MEMORY >> 20}",
+        f"-max_len={MOST_BYTES}",
+    ]
     words = [sys.argv[0], *limits, f"-seed={number}", f"-artifact_prefix={out}/", "-print_final_stats=0", str(corpus)]
     os.chdir(folder)
     atheris.Setup(words, one_input, custom_mutator=mutate)
@@ -156,6 +162,21 @@ def work(name: str, runs: int, number: int, out: Path) -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0
+
+
+def _instrument_readers(atheris: Any) -> None:
+    """Let every module of ours that is imported from now on count what it reaches: readers import late."""
+    patch = atheris.import_hook.patch_code
+
+    def patched(code: CodeType, *arguments: object, **more: object) -> CodeType:
+        try:
+            changed: CodeType = patch(code, *arguments, **more)
+        except RuntimeError:  # Atheris does not know some instructions: such a module is read without counting
+            return code
+        return changed
+
+    atheris.import_hook.patch_code = patched
+    atheris.instrument_imports(include=["torchferry"]).__enter__()
 
 
 def work_without_coverage(name: str, runs: int, number: int, out: Path) -> int:

@@ -78,7 +78,7 @@ def fault_of(reader: Reader, data: bytes, folder: Path) -> Fault | None:
     _keep_at_home(folder)
     _effects.begin(folder)
     try:
-        with contextlib.redirect_stdout(_strict_text()), contextlib.redirect_stderr(_strict_text()):
+        with contextlib.redirect_stdout(_stream("strict")), contextlib.redirect_stderr(_stream("backslashreplace")):
             reader.read(here, data)
     except TorchferryError as error:
         return _unspeakable(reader, error, data)
@@ -109,8 +109,9 @@ def _unspeakable(reader: Reader, error: TorchferryError, data: bytes) -> Fault |
     return None
 
 
-def _strict_text() -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape")
+def _stream(errors: str) -> io.TextIOWrapper:
+    """Return a stream as Python opens it for a terminal in UTF-8."""
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors=errors)
 
 
 def _place(error: BaseException) -> str:

@@ -19,6 +19,7 @@ from torchferry.rehearsal import build
 from torchferry.rehearsal.config import prepare
 from torchferry.rehearsal.driver import building, matching
 from torchferry.rehearsal.driver.description import load_driver
+from torchferry.rehearsal.driver.plugin import unpacked
 
 pytestmark = pytest.mark.rehearsal
 
@@ -105,6 +106,49 @@ def test_a_damaged_wheel_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(UsageError, match="cannot be read as a wheel"):
         prepare("npu", "", 0, None, (), str(path))
     assert not [folder for folder in (tmp_path / "cache" / "rehearsal").glob("*") if folder.is_dir()]
+
+
+_LINK, _SETUID, _DEVICE = (mode << 16 for mode in (0o120777, 0o104755, 0o020666))
+_ENTRY_POINTS = b"[torch.backends]\na b = x y : z ; touch started\n"
+
+BOMBS: dict[str, tuple[dict[str, tuple[bytes, int]], str]] = {
+    "what is harmless": ({"torch_npu/a.py": (b"x = 1\n", 0)}, ""),
+    "names that differ in their case": ({"torch_npu/A": (b"1", 0), "torch_npu/a": (b"2", 0)}, ""),
+    "a link is a file": ({"torch_npu/l": (b"/etc/passwd", _LINK)}, ""),
+    "a program for others, and a device": ({"torch_npu/s": (b"1", _SETUID), "torch_npu/d": (b"1", _DEVICE)}, ""),
+    "entry points are not read": ({"torch_npu-2.1.0.dist-info/entry_points.txt": (_ENTRY_POINTS, 0)}, ""),
+    "an absolute path": ({"/etc/x": (b"1", 0)}, "outside of itself: /etc/x"),
+    "a path upwards": ({"torch_npu/../../x": (b"1", 0)}, "outside of itself"),
+    "no name": ({"": (b"1", 0)}, "outside of itself"),
+    "a way through a link": ({"torch_npu/l": (b"/tmp", _LINK), "torch_npu/l/x": (b"1", 0)}, "Not a directory"),
+    "a long name": ({"torch_npu/" + "a" * 300: (b"1", 0)}, "name too long"),
+    "many folders": ({"torch_npu/" + "a/" * 2000 + "x": (b"1", 0)}, "cannot be read as a wheel"),
+    "zeros without end": ({"torch_npu/b": (bytes((1 << 28) + 1), 0)}, "no plugin of its size"),
+}
+
+
+@pytest.mark.parametrize(("files", "refusal"), BOMBS.values(), ids=BOMBS)
+def test_a_wheel_that_means_harm_is_refused_or_becomes_plain_files(
+    files: dict[str, tuple[bytes, int]], refusal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHFERRY_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "torch_npu-2.1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, (content, attributes) in {"torch_npu/__init__.py": (b"", 0), **files}.items():
+            entry = zipfile.ZipInfo(name)
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, attributes
+            archive.writestr(entry, content)
+    if refusal:
+        with pytest.raises(UsageError, match=refusal):
+            unpacked(path, BACKEND)
+    else:
+        unpacked(path, BACKEND)
+    left = [file for file in tmp_path.rglob("*") if not file.is_dir() and file != path]
+    assert {
+        file.name for file in left if file.is_symlink() or file.stat().st_mode & 0o7111 or not file.is_file()
+    } == set()
+    assert {file.relative_to(tmp_path).parts[0] for file in left} <= {"cache"}
+    assert bool(refusal) != any(file.name == "__init__.py" for file in left)
 
 
 def test_two_versions_in_one_folder_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from torchferry.core import own_python, reaper, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say
+from torchferry.core.shape import checked
 from torchferry.core.temporary import temporary_folder
 from torchferry.core.tool_environment import tool_environment
 
@@ -54,10 +55,10 @@ def result_of(module: str, settings: Mapping[str, Any], what: Message, python: s
             finally:
                 reaper.release(process.pid)
         try:
-            result: dict[str, Any] = parsed_json(out.read_text(encoding="utf-8"))
+            result: dict[str, Any] = checked(parsed_json(out.read_bytes()), {"error?": [str]})
         except (OSError, ValueError):
             raise _left_nothing(what, code) from None
-    if "error" in result:
+    if result.get("error"):
         message, *advice = result["error"]
         raise TorchferryError(say("{text}", text=message), say("{text}", text=advice[0]) if advice else None)
     return result

@@ -7,13 +7,14 @@ standard error, and the run counts as not examined.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from torchferry.core.command import run as run_command
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
+from torchferry.core.shape import checked
 from torchferry.core.terminal import print_notice
 from torchferry.core.torch_start import noting, or_end, python_without_torch, search_path, was_refused
 
@@ -119,18 +121,22 @@ def outcome(code: int, folder: Path) -> Outcome:
 
 
 def _collected(folder: Path) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
-    results = [parsed_json(path.read_text(encoding="utf-8")) for path in folder.glob("process-*.json")]
+    results = list(_notes(folder, "process-*.json"))
     ended = {result["process"] for result in results}
-    begun = [parsed_json(path.read_text(encoding="utf-8")) for path in folder.glob("begun-*.json")]
-    results += [  # what was found before it was lost
-        parsed_json(path.read_text(encoding="utf-8"))
-        for process in begun
-        if process["process"] not in ended and (path := folder / f"found-{process['process']}.json").exists()
-    ]
+    begun = list(_notes(folder, "begun-*.json"))
+    lost = {process["process"] for process in begun} - ended
+    results += [found for found in _notes(folder, "found-*.json") if found["process"] in lost]  # before it was lost
     broken = [
         f"rank {process['rank']} (process {process['process']})" for process in begun if process["process"] not in ended
     ]
     return tuple(sorted(results, key=lambda result: (result["rank"], result["process"]))), tuple(sorted(broken))
+
+
+def _notes(folder: Path, pattern: str) -> Iterator[dict[str, Any]]:
+    """Yield what processes noted; a note that the program itself spoiled is none, so its process counts as broken."""
+    for path in sorted(folder.glob(pattern)):
+        with contextlib.suppress(OSError, ValueError):
+            yield checked(parsed_json(path.read_bytes()), {"process": int, "rank": int})
 
 
 def require_examined(outcome: Outcome) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib.metadata
 import re
@@ -29,6 +30,15 @@ SUMMARY = "simulated by torchferry"
 
 _LARGEST = 8 << 30
 """Bytes of a wheel's contents: what says more is no plugin."""
+
+_SMALL = 1 << 28
+_MOST_TIMES = 50
+"""Contents of a wheel may have so many bytes, or so many times its own: plugins are compressed to a tenth at best."""
+
+_NAMES_THAT_CLASH = frozenset(
+    {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.EILSEQ}
+)
+"""What a file system says of names that cannot stand beside each other, or of one that it cannot have."""
 
 _LIKE = "site-packages"
 """What a folder is called whose files are no user's own."""
@@ -255,15 +265,17 @@ def _unpack(wheel: Path, folder: Path) -> None:
             _check_members(wheel, members)
             archive.extractall(folder)
     except Exception as error:
-        if isinstance(error, ValueError) or (isinstance(error, OSError) and error.errno is not None):
+        of_cache = isinstance(error, OSError) and error.errno is not None and error.errno not in _NAMES_THAT_CLASH
+        if isinstance(error, ValueError) or of_cache:
             raise
         # damaged data, a password, a way to compress that nobody knows: each is an error of another kind
         raise ValueError(str(error) or type(error).__name__) from None
 
 
 def _check_members(wheel: Path, members: list[zipfile.ZipInfo]) -> None:
-    if sum(member.file_size for member in members) > _LARGEST:
-        raise ValueError("its contents are larger than any plugin's")
+    size = sum(member.file_size for member in members)
+    if size > _LARGEST or size > max(_SMALL, _MOST_TIMES * wheel.stat().st_size):
+        raise ValueError(f"its contents have {size} bytes, which no plugin of its size has")
     for member in members:
         path = Path(member.filename)
         if not member.filename or path.is_absolute() or ".." in path.parts:
