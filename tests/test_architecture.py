@@ -335,6 +335,63 @@ def test_one_module_makes_the_commands_that_start_our_python() -> None:
     assert wrong == []
 
 
+PRINTS_OTHERWISE = {
+    # the module itself
+    "core/terminal.py": {"sys.stdout", "sys.stderr"},
+    # programs that run by themselves: generated files, on hosts, in the examined Python, in a child of ours
+    "deploy/remote/cluster_probe.py": {"print", "sys.stdout"},
+    "deploy/remote/fetch.py": {"print"},
+    "deploy/remote/offer.py": {"print"},
+    "device/portable.py": {"print", "sys.stderr"},
+    "kit/standalone.py": {"print", "sys.stdout", "sys.stderr"},
+    # a stream of the program's own is flushed, or given to a child
+    "ops/child.py": {"sys.stdout", "sys.stderr"},
+    "ops/predicting.py": {"sys.stdout", "sys.stderr", "traceback.print_exc"},
+    # tracebacks of a user's program
+    "numerics/framework/launcher.py": {"traceback.print_exc"},
+    "shim/no_device.py": {"traceback.print_exception"},
+    # whether there is a terminal, and the console of a progress bar, whose texts are `visible`
+    "cli/output.py": {"sys.stderr", "Console"},
+    "cli/packages.py": {"sys.stderr", "Console"},
+    "cli/profile_options.py": {"sys.stderr", "Console"},
+    "deploy/progress.py": {"sys.stderr", "Console"},
+    # questions, whose texts are `visible`
+    "cli/deploy_options.py": {"click.prompt"},
+}
+"""What prints, or has a stream, besides `core/terminal.py`: by module, and why."""
+
+_PRINTS = re.compile(
+    r"print|pprint|Console|sys\.(__)?std(out|err)(__)?|traceback\.print_\w+"
+    r"|click\.(echo|secho|echo_via_pager|style|prompt|confirm|pause|progressbar|get_\w+_stream|open_file)"
+)
+
+
+def printing(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = set()
+    for node in ast.walk(tree):
+        name = ""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            name = node.func.id
+        elif isinstance(node, ast.Attribute):
+            name = ast.unparse(node)
+        elif isinstance(node, ast.ImportFrom) and node.module in ("click", "sys", "builtins"):
+            assert not any(_PRINTS.fullmatch(f"{node.module}.{alias.name}") for alias in node.names), path
+        if _PRINTS.fullmatch(name):
+            found.add(name)
+    return found
+
+
+def test_there_is_one_way_to_print() -> None:
+    aside = (VENDORS, SOURCE / "doctor" / "probes", SOURCE / "core" / "site")
+    found = {
+        path.relative_to(SOURCE).as_posix(): names
+        for path in MODULES
+        if not any(folder in path.parents for folder in aside) and (names := printing(path))
+    }
+    assert found == PRINTS_OTHERWISE
+
+
 REUSED = {
     # `english.py` stands in for `failures.py` in the small file
     *("DeviceError", "DeviceNotAvailableError", "DeviceWarning", "NotOnThisDeviceError"),

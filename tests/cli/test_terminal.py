@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -15,6 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.in_terminal import in_terminal
+from tests.cli.process import torchferry
+from torchferry.core.json_text import json_text
+from torchferry.core.terminal import print_text, style, visible
 
 pytestmark = pytest.mark.pure
 
@@ -216,7 +220,15 @@ def test_what_is_visible_gives_no_order_and_json_is_the_same_value(text: str) ->
         assert shown == text
 
 
-@pytest.mark.parametrize("style_of", ["bold", "red"])
-def test_a_style_encloses_a_text_and_no_text_makes_one(style_of: str, capsys: pytest.CaptureFixture[str]) -> None:
-    print_text(style(f"a{HOSTILE}", style_of), f"\ufdd0{style(HOSTILE, style_of)[1:13]}31\ufdd1")
-    assert orders(capsys.readouterr().out.encode()) == set()
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@given(st.text(), st.text())
+def test_a_style_encloses_a_text_and_no_text_makes_one(styled: str, beside: str) -> None:
+    terminal = Terminal()
+    with contextlib.redirect_stdout(terminal), pytest.MonkeyPatch.context() as patch:
+        patch.delenv("NO_COLOR", raising=False)
+        print_text(style(styled, "bold") + beside + f"\ufdd0{'0' * 12}31\ufdd1")
+    assert terminal.getvalue() == (f"\x1b[1m{visible(styled)}\x1b[0m{visible(beside)}\\ufdd000000000000031\\ufdd1\n")

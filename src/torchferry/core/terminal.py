@@ -119,9 +119,9 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 def unescaped(stream: TextIO) -> TextIO:
     """Return the stream below a protected one, for a progress bar, which moves the cursor; its texts are `visible`."""
-    found = _unprotected(stream)
-    assert found is not None
-    return found
+    below = _unprotected(stream)
+    assert below is not None
+    return below
 
 
 class OutputError(OSError):
