@@ -11,7 +11,7 @@ TORCH = $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-u
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated locks aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start stories coverage sanitize clean
+.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated locks dist aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start stories coverage sanitize clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -122,6 +122,12 @@ stories: $(VENV)/.ready-stories wheels
 # docs/*/coverage.md; about an hour on two cores. TORCHFERRY_TEST_DEPLOY=1 takes the fake servers along, which need root.
 coverage: $(VENV)/.ready-stories wheels
 	$(BIN)/python tools/coverage_table.py
+
+# What is published, from what is committed and nothing else: the same commit gives the same bytes, so anybody can compare.
+dist: $(VENV)/.made
+	@test -z "$$(git status --porcelain)" || { echo "commit or remove what git status lists: a release is a commit"; exit 1; }
+	SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct)" $(BIN)/python -I -m hatchling build --clean -d dist
+	cd dist && sha256sum *
 
 # The rehearsal device under the address and undefined-behaviour sanitizers; takes some minutes, needs gcc's runtimes.
 sanitize: $(VENV)/.ready-dev
