@@ -11,7 +11,7 @@ TORCH = $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-u
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated locks aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start stories coverage sanitize fuzz clean
+.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated locks dist aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start stories coverage sanitize fuzz clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -133,6 +133,12 @@ fuzz: $(VENV)/.ready-dev
 	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install --quiet --group fuzz \
 	|| echo "no Atheris for this Python: inputs are made of the seeds alone"
 	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz.py --runs $(RUNS) $(MORE) $(READERS)
+
+# What is published, from what is committed and nothing else: the same commit gives the same bytes, so anybody can compare.
+dist: $(VENV)/.made
+	@test -z "$$(git status --porcelain)" || { echo "commit or remove what git status lists: a release is a commit"; exit 1; }
+	SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct)" $(BIN)/python -I -m hatchling build --clean -d dist
+	cd dist && sha256sum *
 
 # The rehearsal device under the address and undefined-behaviour sanitizers; takes some minutes, needs gcc's runtimes.
 sanitize: $(VENV)/.ready-dev

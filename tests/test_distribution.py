@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import os
 import re
+import shutil
+import subprocess
 import sys
+import tarfile
+import zipfile
 from collections.abc import Callable
 from fnmatch import fnmatch
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -65,3 +72,55 @@ def test_a_lock_that_does_not_fit_is_named(
     (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
     monkeypatch.setattr(lock, "FOLDER", tmp_path)
     assert any(said.replace("0.13.9", "") in problem.replace("0.13.9", "") for problem in lock.problems(name))
+
+
+def copied(folder: Path, mode: int) -> Path:
+    """Copy what a distribution is built from, with other times and permissions, in another order."""
+    settings = toml.load(ROOT / "pyproject.toml")
+    included = [*settings["tool"]["hatch"]["build"]["targets"]["sdist"]["include"], "pyproject.toml", ".gitignore"]
+    leave = shutil.ignore_patterns("__pycache__", "*.egg-info", ".torchferry")
+    folder.mkdir(mode=0o755)
+    for path in sorted((path for name in included for path in ROOT.glob(name)), reverse=bool(mode & 0o1)):
+        if path.is_dir():
+            shutil.copytree(path, folder / path.name, symlinks=True, ignore=leave)
+        else:
+            shutil.copy(path, folder / path.name)
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            executable = os.access(path, os.X_OK)
+            path.chmod((0o755 if executable else 0o644) & mode)
+            os.utime(path, (mode, mode))
+    return folder
+
+
+def built(source: Path, form: str, umask: str, **variables: str) -> bytes:
+    """Build a distribution and return it."""
+    out = source.parent / f"{source.name}-{form}"
+    environment = {"PATH": os.environ["PATH"], "SOURCE_DATE_EPOCH": "1700000000", **variables}
+    command = f'umask {umask}; exec "$0" -I -m hatchling build -t {form} -d "$1"'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, str(out)],
+        cwd=source, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (file,) = out.iterdir()
+    return file.read_bytes()
+
+
+@pytest.mark.skipif(find_spec("hatchling") is None, reason="needs hatchling: `make` installs it")
+def test_a_distribution_can_be_built_again(tmp_path: Path) -> None:
+    """The same bytes in another folder, with other times, permissions and settings, and a wheel from the sources."""
+    first = copied(tmp_path / "first", 0o755)
+    second = copied(tmp_path / "elsewhere", 0o700)
+    sources = built(first, "sdist", "022", TZ="UTC", LC_ALL="C", PYTHONHASHSEED="1")
+    assert built(second, "sdist", "077", TZ="Asia/Shanghai", LC_ALL="C.UTF-8", PYTHONHASHSEED="2") == sources
+    wheel = built(first, "wheel", "022", PYTHONHASHSEED="3")
+    with tarfile.open(fileobj=io.BytesIO(sources)) as archive:
+        archive.extractall(tmp_path / "unpacked")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    assert built(unpacked, "wheel", "077", PYTHONHASHSEED="4") == wheel
+    with zipfile.ZipFile(io.BytesIO(wheel)) as packed:
+        names = packed.namelist()
+        assert {item.date_time for item in packed.infolist()} == {(2023, 11, 14, 22, 13, 20)}
+    assert "torchferry/core/start/own_program.py" in names
+    assert [name for name in names if name.endswith(".pyc") or name.startswith(("tests/", "requirements/"))] == []

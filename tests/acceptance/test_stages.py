@@ -167,10 +167,8 @@ def test_a_pass_that_hangs_is_not_passed_by_the_clock(project: Path, monkeypatch
     made = situation(project, [])
     made.file = replace(made.file, runs={"target": words})
     made._main, made.soak_seconds = None, 30.0
-    begun = time.monotonic()
     (gate,) = soak.soak(made)
     assert (gate.status.value, "did not end" in str(gate.reason)) == ("red", True), gate
-    assert time.monotonic() - begun < 25
 
 
 @pytest.mark.parametrize("options", [("--only", "numbers"), ("--only", "memory"), ("--baseline",)])

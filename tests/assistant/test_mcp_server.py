@@ -143,7 +143,11 @@ def test_a_client_that_may_write_and_run(project: Path) -> None:
         assert "NOTHING WAS REHEARSED" in run["summary"]["verdict"]
         assert "from the program" in run["output"]
         slow = ["python", "-c", STUBBORN, str(project / "pid")]
-        assert "was ended after 4 s" in await refusal(client, "rehearse", command=slow, target="npu", seconds=4)
+        for seconds in (4, 20, 100):  # until the machine is fast enough to start it in that time
+            said = await refusal(client, "rehearse", command=slow, target="npu", seconds=seconds)
+            assert f"was ended after {seconds} s" in said
+            if (project / "pid").exists():
+                break
         assert [gone(int(each)) for each in (project / "pid").read_text().split()] == [True, True]
         assert "name a command" in await refusal(client, "rehearse", command=[])
         assert "greater than 0" in await refusal(client, "rehearse", command=["true"], target="npu", seconds=-1)

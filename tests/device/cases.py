@@ -275,7 +275,7 @@ def timing() -> Any:
     with timing:
         torch.ones(64, 64, device=manager.device).sum()
     manager.synchronize()
-    return [early, 0 < timing.seconds < 60]
+    return [early, timing.seconds > 0]
 
 
 @case

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gzip
 import math
 import struct
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.counted_calls import grows_linearly
 from torchferry.core import toml
 from torchferry.core.errors import TorchferryError
 from torchferry.numerics.curves.curve import Curve, Habits, curve_of, shown
@@ -191,11 +191,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=[text[:12] for text in HOSTILE])
 def test_no_line_takes_more_than_linear_time(tmp_path: Path, text: str) -> None:
-    def seconds(share: int) -> float:
-        path = written(tmp_path, f"loss {text[: len(text) // share]} loss\n")
-        start = time.process_time()
-        read(path, Wanted(every=True, form="text"))
-        return time.process_time() - start
+    def work(part: str) -> None:
+        read(written(tmp_path, f"loss {part} loss\n"), Wanted(every=True, form="text"))
 
-    taken = [min(seconds(share) for _ in range(3)) for share in (4, 1)]  # collecting garbage may fall into one
-    assert taken[1] < max(0.5, 10 * taken[0]), taken
+    assert grows_linearly(work, text)

@@ -65,7 +65,7 @@ def test_calls_that_raise_or_take_long() -> None:
             print(error)
         begin = time.perf_counter()
         values.sinh()
-        print(0.2 <= time.perf_counter() - begin < 2)
+        print(time.perf_counter() - begin >= 0.2)
         """,
         enable=faults("op=aten.tanh,kind=raise", "op=aten.sinh,kind=slow,scale=0.2"),
     )

@@ -95,7 +95,7 @@ def test_events_measure_time(device: str, namespace: Any, kind: str) -> None:
     time.sleep(0.02)
     second.record()
     second.synchronize()
-    assert 15 < first.elapsed_time(second) < 2000
+    assert first.elapsed_time(second) > 15
     unrecorded, untimed = event(enable_timing=True), event()
     untimed.record()
     with pytest.raises((RuntimeError, ValueError), match="recorded"):

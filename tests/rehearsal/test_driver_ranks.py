@@ -213,11 +213,15 @@ def test_a_rank_whose_process_has_ended_is_not_waited_for(folder: Path) -> None:
     assert "the process of rank 1" in ended[0][1]
 
 
-def test_a_rank_that_does_not_come_is_waited_for_so_long(folder: Path) -> None:
-    body = """
-    import time
+def test_a_rank_that_does_not_come_is_waited_for_so_long(folder: Path, tmp_path: Path) -> None:
+    body = f"""
+    import os, time
     core.ferry_set_number(b"timeout", 1)
-    print(all_reduce(floats(1)) if rank == 0 else time.sleep(4))
+    if rank == 0:
+        print(all_reduce(floats(1)), flush=True)
+        open({str(tmp_path / "done")!r}, "w").close()
+    while not os.path.exists({str(tmp_path / "done")!r}):
+        time.sleep(0.05)
     """
     ended = on_ranks(folder, body)
     assert ended[0][0].strip() == str(TIMEOUT)
