@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from regex_steps import StepCounter, constants, parse
 
 import torchferry
-from regex_steps import StepCounter, constants, parse
 from torchferry.core.lazy_regex import LazyRegex
 
 ROOT = Path(torchferry.__file__).parent

@@ -25,10 +25,8 @@ from torchferry.cli import cli, speaking
 from torchferry.cli.backend import specification
 from torchferry.cli.chinese_help import click_in_chinese
 from torchferry.core.messages import Bilingual
-from torchferry.report.families import TITLES
-from torchferry.report.model import family
 from torchferry.report.pages import page
-from torchferry.rules.registry import rules
+from torchferry.rules.registry import family_name, family_title, rules
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -128,9 +126,9 @@ def rule_index(lang: str) -> Iterator[str]:
     yield f"# {words['rules']}\n\n{words['made']}"
     last = ""
     for rule in rules():
-        if family(rule.CODE) != last:
-            last = family(rule.CODE)
-            yield f"\n## {last} {TITLES[last].render(lang)}\n"
+        if family_name(rule.CODE) != last:
+            last = family_name(rule.CODE)
+            yield f"\n## {last} {family_title(last).render(lang)}\n"
         found = page(rule.CODE, lang)
         yield f"- [{found.code}](rules/{found.code}.md) `{found.name}`: {found.title}"
 

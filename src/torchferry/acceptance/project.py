@@ -104,7 +104,7 @@ def migration(situation: Situation) -> list[Gate]:
             )
         )
     if config.load(situation.file.root).paths:
-        paths = [finding for finding in left if finding["code"].startswith("PTH")]
+        paths = [finding for finding in left if finding["about"] == "path"]
         gates.append(
             judge.held(
                 not paths,

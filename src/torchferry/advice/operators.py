@@ -13,6 +13,8 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.profiling.report import milliseconds, printable
 from torchferry.rules.attention.attention_package import ATTENTION_PACKAGES
+from torchferry.rules.family import Subject
+from torchferry.rules.registry import rule_facts
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.python import PythonFile
 
@@ -198,7 +200,9 @@ def _has_another_way(program: TrainingProgram, found: Iterable[Finding]) -> bool
 def _is_about_flash(finding: Finding) -> bool:
     if finding.lacks:
         return finding.lacks in ATTENTION_PACKAGES
-    return finding.code.startswith("DEP") and any(name in finding.snippet for name in ATTENTION_PACKAGES)
+    return rule_facts(finding.code).about is Subject.REQUIREMENT and any(
+        name in finding.snippet for name in ATTENTION_PACKAGES
+    )
 
 
 def _belongs(program: TrainingProgram, finding: Finding) -> bool:

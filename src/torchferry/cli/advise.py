@@ -23,12 +23,12 @@ from torchferry.core import env, exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import language, say
 from torchferry.rules.analysis import analyse
+from torchferry.rules.attention.attention_package import AttentionPackage
+from torchferry.rules.base import Rule
+from torchferry.rules.family import Subject
 from torchferry.rules.file_result import Selection
-from torchferry.rules.registry import rules
+from torchferry.rules.registry import rule_facts, rules
 from torchferry.source.kinds import Kind
-
-_ABOUT_ATTENTION = ("ATT101", "DEP")
-"""Rules whose findings say that a package of attention kernels does not come along."""
 
 
 @click.command("advise")
@@ -78,7 +78,7 @@ def command(
     choices = Choices(paths or (Path("."),), target, (), (), exclude, lang, jobs or env.jobs(), None, None, False, None)
     choices = within_project(choices)
     setting = settle(choices._replace(paths=(choices.root,), around=None), rewrite=False)
-    attention = [rule for rule in rules() if rule.CODE.startswith(_ABOUT_ATTENTION)]
+    attention = [rule for rule in rules() if _says_what_does_not_come_along(rule)]
     request = setting.request._replace(rules=attention, selection=Selection())
     with progress(len(request.listing.entries)) as advance:
         analysis = analyse(request, advance)
@@ -109,3 +109,8 @@ def command(
     for failure in analysis.failures:
         raise TorchferryError(say("{path}: internal error", path=failure.path))
     sys.exit(exitcodes.FINDINGS if check and counsel.advice else exitcodes.CLEAN)
+
+
+def _says_what_does_not_come_along(rule: Rule) -> bool:
+    """Whether the findings of a rule say that a package of attention kernels is not there on the target."""
+    return isinstance(rule, AttentionPackage) or rule_facts(rule.CODE).about is Subject.REQUIREMENT

@@ -11,18 +11,16 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade, Stage, Stays
 from torchferry.core.messages import say, say_plural
 from torchferry.rules.analysis import Analysis
+from torchferry.rules.family import WhenPorted
+from torchferry.rules.registry import rule_facts
 
 if TYPE_CHECKING:
     from torchferry.kernels.survey import NativeSurvey, SurveyedFile
 
-_SOURCES = ("EXT102", "EXT103", "EXT104")
-_BUILDS = ("EXT101", "EXT105", "EXT108")
-
 
 def with_survey(analysis: Analysis, root: Path, target: Target) -> tuple[Analysis, NativeSurvey | None]:
     """Return an analysis whose findings know what is ported, and what there is to port; None where there is nothing."""
-    codes = frozenset((*_SOURCES, *_BUILDS))
-    paths = [item.path for item in analysis.examined if any(finding.code in codes for finding in item.findings)]
+    paths = [item.path for item in analysis.examined if any(map(_is_for_a_port, item.findings))]
     if not paths or kernel_table(target.backend) is None:
         return analysis, None
     from torchferry.kernels.survey import survey  # imported late: most projects have no C++
@@ -41,6 +39,10 @@ def with_survey(analysis: Analysis, root: Path, target: Target) -> tuple[Analysi
     return analysis._replace(examined=examined), native
 
 
+def _is_for_a_port(finding: Finding) -> bool:
+    return rule_facts(finding.code).when_ported is not WhenPorted.STAYS
+
+
 def _judged_anew(finding: Finding, ported: Mapping[str, SurveyedFile], target: Target) -> Finding:
     """Return a finding about a file as it is where the file is ported, or the kernels that it chooses are."""
     if finding.stays is Stays.KERNEL:
@@ -56,10 +58,11 @@ def _judged_anew(finding: Finding, ported: Mapping[str, SurveyedFile], target: T
     file = ported.get(finding.location.path)
     if file is None or finding.lacks or finding.grade is Grade.NOTE:
         return finding
-    if finding.code in _BUILDS:
+    when_ported = rule_facts(finding.code).when_ported
+    if when_ported is WhenPorted.BUILDS_TOO:
         message = say("builds for {target} too: {message}", target=target.title, message=finding.message)
         return finding.regraded(Stage.PORT, Grade.NOTE, message)._replace(blocker=False)
-    if finding.code not in _SOURCES:
+    if when_ported is WhenPorted.STAYS:
         return finding
     if file.blocking:
         message = say_plural(

@@ -7,9 +7,8 @@ import click
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say
 from torchferry.core.terminal import print_data, print_text
-from torchferry.report.families import TITLES
 from torchferry.report.pages import Page, page
-from torchferry.rules.registry import rules, unknown_rule
+from torchferry.rules.registry import family_name, family_title, rules, unknown_rule
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -43,12 +42,12 @@ def command(code: str | None, output_format: str, lang: str | None) -> None:
 
 
 def _object(rule_page: Page, lang: str) -> dict[str, object]:
-    family = rule_page.code[:3]
+    family = family_name(rule_page.code)
     return {
         "code": rule_page.code,
         "name": rule_page.name,
         "family": family,
-        "family_title": TITLES[family].render(lang),
+        "family_title": family_title(family).render(lang),
         "title": rule_page.title,
         "explanation": rule_page.body,
         "why": rule_page.why,

@@ -21,6 +21,9 @@ from torchferry.core.finding import Edit, Finding
 from torchferry.core.messages import say
 from torchferry.migration.transaction import Write
 from torchferry.rules.analysis import Analysis
+from torchferry.rules.dependencies.cuda_requirement import CudaRequirement
+from torchferry.rules.family import Subject
+from torchferry.rules.registry import rule_facts
 from torchferry.source.document import Document
 from torchferry.source.import_graph import ImportGraph
 from torchferry.source.jsontext import NotJsonError
@@ -39,8 +42,6 @@ _CUDA_BUILD = re.compile(r"(torch(?:vision|audio)?[ \t]*==[ \t]*[\d.]+)\+cu\d+")
 _CUDA_INDEX = re.compile(r"https?://download\.pytorch\.org/whl/(?:nightly/)?cu\d+")
 
 _CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-
-_FAMILY = "DEP"
 
 _SHELL = (".sh", ".bash", ".slurm", ".sbatch")
 
@@ -297,7 +298,7 @@ def requirements_for(path: str, text: str, findings: Iterable[Finding], target: 
     """
     by_line: dict[int, list[Finding]] = {}
     for finding in findings:
-        if finding.location.path == path and finding.code.startswith(_FAMILY):
+        if finding.location.path == path and rule_facts(finding.code).about is Subject.REQUIREMENT:
             by_line.setdefault(finding.location.line, []).append(finding)
     if not by_line:
         return None
@@ -315,7 +316,7 @@ def requirements_for(path: str, text: str, findings: Iterable[Finding], target: 
     for number, line in enumerate(lines, 1):
         changed = _CUDA_INDEX.sub(_CPU_INDEX, _CUDA_BUILD.sub(r"\1", line))
         names = {requirement.name for requirement in in_lines(line)}
-        if changed == line and any(finding.code == "DEP101" for finding in by_line.get(number, ())):
+        if changed == line and any(finding.code == CudaRequirement.CODE for finding in by_line.get(number, ())):
             reasons = "; ".join(finding.message.render("en") for finding in by_line[number])
             written += [f"# {reasons}".replace("\n", " "), f"# {line}"]
             continue

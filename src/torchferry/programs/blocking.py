@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.programs.model import Judged, Need, Verdict
+from torchferry.rules.family import Subject
+from torchferry.rules.registry import rule_facts
 
 _Key = tuple[str, str, str, int]
 
@@ -26,16 +28,16 @@ def blocking(
             that the programs come to are counted in the old ones.
     """
     findings = list(findings)
-    without = [item.way.need for judged in programs for item in judged.optional if item.code.startswith("EXT")]
+    without = [item.way.need for judged in programs for item in judged.optional if _is_compiled(item.code)]
     places = {obstacle.place for judged in programs for obstacle in judged.blockers}
     spared = {obstacle.place: obstacle.way.need for judged in programs for obstacle in judged.optional}
     lacking = {obstacle.what for judged in programs for obstacle in judged.blockers}
-    compiled = any(obstacle.code.startswith("EXT") for judged in programs for obstacle in judged.blockers)
+    compiled = any(_is_compiled(obstacle.code) for judged in programs for obstacle in judged.blockers)
     numbered = dict(zip(_numbers(findings), findings, strict=True))
     old = numbered if before is None else _by_number(before)
     for number, finding in numbered.items():
         place = old.get(number, finding).location
-        needed = place in places or (finding.code.startswith("EXT") and compiled and not finding.lacks)
+        needed = place in places or (_is_compiled(finding.code) and compiled and not finding.lacks)
         if finding.lacks and place in places:
             yield finding._replace(blocker=True)
         elif finding.blocker and programs and not needed:
@@ -47,9 +49,13 @@ def blocking(
             yield finding
 
 
+def _is_compiled(code: str) -> bool:
+    return rule_facts(code).about is Subject.COMPILED
+
+
 def _of_compiled(finding: Finding, without: Sequence[Need]) -> Need | None:
     """Return how surely a program comes to what a build script compiles, where one does at all."""
-    return min(without, default=None) if finding.code.startswith("EXT") and not finding.lacks else None
+    return min(without, default=None) if _is_compiled(finding.code) and not finding.lacks else None
 
 
 def _reason(finding: Finding, need: Need | None) -> Message:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from torchferry.core.finding import Finding, Location
 from torchferry.core.record import NamedTuple
@@ -11,8 +11,10 @@ from torchferry.programs.live import Lead, Leads, Live
 from torchferry.programs.sources import Sources, current
 from torchferry.programs.stored import held_for_ever
 from torchferry.programs.surroundings import Surroundings
+from torchferry.rules.imports.plugin_import import PluginImport
+from torchferry.rules.registry import rule_facts
 
-PLUGIN_IMPORT = "IMP101"
+PLUGIN_IMPORT = PluginImport.CODE
 """The rule that adds the import of the target's plugin."""
 
 
@@ -62,7 +64,7 @@ class Fixes:
         live: Live,
         closure: Iterable[str],
         fixes: Callable[[str], Sequence[Fix]],
-        beside: Collection[str],
+        without_torch: bool,
     ) -> frozenset[int]:
         """Return the numbers of those in the code that a program comes to, also behind an option.
 
@@ -70,7 +72,7 @@ class Fixes:
             live: What the program comes to.
             closure: The files that it reaches by imports.
             fixes: Returns the fixes of a file.
-            beside: Rules whose findings are not about this program.
+            without_torch: Whether the program uses no torch, and so keeps the versions that it has.
         """
         reached: set[int] = set()
         imports: list[Fix] = []
@@ -79,7 +81,7 @@ class Fixes:
             runs: bool | None = None
             for fix in fixes(path):
                 code = fix.finding.code
-                if code in beside:
+                if without_torch and rule_facts(code).only_with_torch:
                     continue
                 if code == PLUGIN_IMPORT:
                     imports.append(fix)

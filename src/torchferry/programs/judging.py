@@ -35,17 +35,15 @@ from torchferry.programs.switches import Settings, Switchboard, Switches, said
 from torchferry.programs.unknown import UnreadParts
 from torchferry.programs.uses import Uses, derived_class
 from torchferry.rules.analysis import Analysis
+from torchferry.rules.family import Subject
 from torchferry.rules.file_result import InternalFailure
+from torchferry.rules.registry import rule_facts
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
 
 MOST_PROGRAMS = 400
 """Programs that are judged; a folder of examples may hold thousands, and further ones are left out."""
-
-_OF_OTHERS = frozenset({"TCH103", "TCH104"})
-"""Rules of what newer versions of NumPy, SciPy, Pillow and Python refuse. These come with the torch of a plugin: to a
-program without torch nothing happens when it is carried to another card."""
 
 _MOST_DECISIONS = 80
 """Findings of one program whose way is looked for; the rest counts as reached."""
@@ -273,12 +271,12 @@ class _Judge:
         builds = tuple(_sorted([build for build in installs if build.way.may_be_taken]))
         doubts = _sorted([*self._package_doubts(reach, closure)])
         spared: list[Finding] = []
-        beside = frozenset[str]() if self.unknown.may_use_torch(closure) else _OF_OTHERS
-        own = self._decisions(reach, closure, beside, spared)
+        without_torch = not self.unknown.may_use_torch(closure)
+        own = self._decisions(reach, closure, without_torch, spared)
         decisions = (*own, *(obstacle.place for obstacle in (*builds, *doubts)))
         live = Live(program, closure, self.leads, reach.imported_plainly())
         running = [path for path in closure if live.runs(path)]
-        fixes = self.fixes.reached(live, closure, lambda path: self._grouped_findings(path).fixes, beside)
+        fixes = self.fixes.reached(live, closure, lambda path: self._grouped_findings(path).fixes, without_torch)
         unread = tuple(self.unknown.of(reach, running))
         unfollowed = tuple(
             Unread(
@@ -441,21 +439,21 @@ class _Judge:
                     yield obstacle
 
     def _decisions(
-        self, reach: Reach, closure: dict[str, Edge | None], beside: Collection[str], spared: list[Finding]
+        self, reach: Reach, closure: dict[str, Edge | None], without_torch: bool, spared: list[Finding]
     ) -> Iterator[Location]:
         """Yield where a person must decide.
 
         Args:
             reach: Finds the ways.
             closure: The files that the program reaches by imports.
-            beside: Rules whose findings are not about this program.
+            without_torch: Whether the program uses no torch, and so keeps the versions that it has.
             spared: Takes what the program does not come to as it is started.
         """
         looked = 0
         met: set[str] = set()
         for path in closure:
             for finding in self._grouped_findings(path).asking:
-                if finding.code in beside:
+                if without_torch and rule_facts(finding.code).only_with_torch:
                     continue
                 looked += 1
                 if looked > _MOST_DECISIONS or self._comes_to(reach, finding):
@@ -494,7 +492,7 @@ class _Judge:
 
 def _asks_a_person(finding: Finding) -> bool:
     """Whether a person must decide; files that could not be read are told apart."""
-    return finding.grade is Grade.MANUAL and not finding.code.startswith("FIL")
+    return finding.grade is Grade.MANUAL and rule_facts(finding.code).about is not Subject.FILE
 
 
 def _is_fix(finding: Finding) -> bool:

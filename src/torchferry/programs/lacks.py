@@ -18,6 +18,8 @@ from torchferry.programs.installed_needs import InstalledNeeds, PackageNeed
 from torchferry.programs.model import Source, Step
 from torchferry.programs.modules import External, Modules
 from torchferry.programs.sources import Sources, import_at
+from torchferry.rules.extension.extension_build import ExtensionBuild
+from torchferry.rules.library.cuda_package import CudaPackage
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, bound_name
 from torchferry.source.outline import Import
@@ -118,7 +120,7 @@ class Lacks:
 
     def is_settled(self, finding: Finding) -> bool:
         """Whether a finding asks about a package of which the environment shows that it needs no CUDA."""
-        if not self.installed or finding.code != "LIB101":
+        if not self.installed or finding.code != CudaPackage.CODE:
             return False
         place = finding.location
         return any(
@@ -170,7 +172,9 @@ class Lacks:
             if not guarded and self._is_built_for_the_host(self.compiled[name]):  # it is there, and fails when called
                 places = _calls_below(*loaded, statement, name)
             for node in places:
-                yield Lack(name, "EXT101", loaded[0].location(*loaded[0].span(node)), message, source=Source.CODE)
+                yield Lack(
+                    name, ExtensionBuild.CODE, loaded[0].location(*loaded[0].span(node)), message, source=Source.CODE
+                )
 
     def _advice(self) -> Message:
         """Say what is done about kernels of CUDA for the target."""
@@ -203,7 +207,7 @@ class Lacks:
             if loaded is not None and statement is not None
             else Location(external.importer, external.line, 1, external.line, 2)
         )
-        return Lack(need.what, "LIB101", place, need.message, source=need.source, beyond=need.steps)
+        return Lack(need.what, CudaPackage.CODE, place, need.message, source=need.source, beyond=need.steps)
 
     def _loaded_libraries(self, path: str) -> Iterator[Lack]:
         """Yield where a file loads a library by its path that is called as a CUDA source of the project."""
@@ -227,7 +231,7 @@ class Lacks:
                         target=self.target.title,
                     )
                     place = file.location(*file.span(call))
-                    yield Lack(_stem(source), "EXT101", place, message, source=Source.CODE)
+                    yield Lack(_stem(source), ExtensionBuild.CODE, place, message, source=Source.CODE)
 
     def _built_when_run(self, path: str) -> Iterator[Lack]:
         """Yield the calls by which a file has CUDA compiled that a function of the project builds and loads."""
@@ -250,7 +254,7 @@ class Lacks:
                 )
                 self.built.add(name)
                 place = loaded[0].location(*loaded[0].span(call))
-                yield Lack(name, "EXT101", place, message, source=Source.CODE)
+                yield Lack(name, ExtensionBuild.CODE, place, message, source=Source.CODE)
 
     def _builder(self, file: PythonFile, names: Names, call: ast.Call) -> str | None:
         """Return the file of the function of the project that a call has compile something; None where it is none."""

@@ -18,7 +18,9 @@ from torchferry.programs.model import Unread
 from torchferry.programs.modules import External, Modules
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import LONGEST, Sources, import_at
+from torchferry.rules.family import Subject
 from torchferry.rules.file_result import FileResult
+from torchferry.rules.registry import rule_facts
 from torchferry.source.parsing import parse_fault
 
 _BESIDE = ("torch.utils.tensorboard", "torch.utils.data")
@@ -130,7 +132,7 @@ class UnreadParts:
             return None
         if item.failure is not None:
             return say("torchferry failed on it")
-        broken = [f for f in item.findings if f.code.startswith("FIL") and f.grade is Grade.MANUAL]
+        broken = [f for f in item.findings if f.grade is Grade.MANUAL and rule_facts(f.code).about is Subject.FILE]
         if broken:
             return broken[0].message
         if path not in self._faults:

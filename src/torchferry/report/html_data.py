@@ -7,11 +7,12 @@ from typing import Any
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say, say_plural
 from torchferry.core.terminal import visible
-from torchferry.report.families import TITLES
+from torchferry.report.escape import visible
 from torchferry.report.html_words import FOR_SCRIPT
 from torchferry.report.model import FileDiff, Report
 from torchferry.report.side_by_side import DiffRow, LinePart, lines_of
 from torchferry.report.text_format import GRADE_TITLES
+from torchferry.rules.registry import family_title
 
 LONGEST = 1_000
 """Characters of a line that are shown; minified files have lines of a megabyte."""
@@ -41,7 +42,7 @@ def data(report: Report, compared: list[tuple[FileDiff, list[DiffRow]]], lang: s
             "foldedOne": _FOLDED.render(lang),
         },
         "grades": {grade.value: say(GRADE_TITLES[grade]).render(lang) for grade in Grade},
-        "families": {name: TITLES[name].render(lang) for name in report.by_family},
+        "families": {name: family_title(name).render(lang) for name in report.by_family},
         "strings": strings.all,
         "findings": findings,
         "diffs": diffs,

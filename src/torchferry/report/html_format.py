@@ -19,14 +19,14 @@ from torchferry.core.messages import Message, say, say_plural
 from torchferry.installed.describing import package_message, state_message
 from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.report import html_words as words
-from torchferry.report.families import TITLES
 from torchferry.report.html_data import LONGEST, data
 from torchferry.report.html_escape import json_in_html, lines, marked, paragraphs, text
-from torchferry.report.model import FileDiff, ProjectVerdict, Report, family
+from torchferry.report.model import FileDiff, ProjectVerdict, Report
 from torchferry.report.pages import page
 from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
 from torchferry.report.side_by_side import DiffRow, rows
 from torchferry.report.text_format import GRADE_TITLES
+from torchferry.rules.registry import family_name, family_title
 
 _FOLDER = Path(__file__).with_name("html")
 _CLASSES = {
@@ -249,7 +249,7 @@ def _counts(report: Report, lang: str) -> Iterator[str]:
     most = max(counts.total() for counts in report.by_family.values())
     for name, counts in report.by_family.items():
         yield f'<tr><th scope="row"><code>{text(name)}</code> <span data-grade="" data-family="{text(name)}">'
-        yield f"{text(TITLES[name].render(lang))}</span></th>"
+        yield f"{text(family_title(name).render(lang))}</span></th>"
         for grade in Grade:
             yield f'<td data-grade="{grade.value}" data-family="{text(name)}">{counts[grade] or ""}</td>'
         yield f"<td>{_bar([(grade.value, counts[grade]) for grade in Grade], most)}</td></tr>"
@@ -307,7 +307,7 @@ def _filters(report: Report, lang: str) -> Iterator[str]:
         yield f"{_word(words.ONLY_BLOCKING, lang)} <span>{len(report.blockers)}</span></button>"
     yield f'</div><select aria-label="{_say("Family", lang)}"><option value="">{_say("all families", lang)}</option>'
     for name in report.by_family:
-        yield f'<option value="{text(name)}">{text(name)} {text(TITLES[name].render(lang))}</option>'
+        yield f'<option value="{text(name)}">{text(name)} {text(family_title(name).render(lang))}</option>'
     yield f'</select><input class="path" list="paths" aria-label="{_say("File", lang)}"'
     yield f' placeholder="{_say("all files", lang)}" spellcheck="false" autocomplete="off"><datalist id="paths">'
     looked = _say("words to look for", lang)
@@ -360,7 +360,7 @@ def _rules(report: Report, lang: str) -> Iterator[str]:
     yield f'<section class="rules" aria-labelledby="rules"><h2 id="rules">{title}</h2>'
     for code in codes:
         rule_page = page(code, lang)
-        yield f'<details id="{text(code)}" data-family="{text(family(code))}"><summary><code>{text(code)}</code> '
+        yield f'<details id="{text(code)}" data-family="{text(family_name(code))}"><summary><code>{text(code)}</code> '
         yield f'{marked(rule_page.title)} <span class="faint">{text(rule_page.name)}</span></summary>'
         yield f"<div>{paragraphs(rule_page.body)}{paragraphs(rule_page.why)}</div></details>"
     yield "</section>"

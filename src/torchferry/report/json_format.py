@@ -9,9 +9,9 @@ from torchferry.core.json_text import json_text
 from torchferry.installed.describing import package_message
 from torchferry.installed.model import Inspected
 from torchferry.programs.model import Judged, Need, Obstacle, Settled, Unlooked
-from torchferry.report.families import TITLES
-from torchferry.report.model import Report, family
+from torchferry.report.model import Report
 from torchferry.report.programs import verdict_of
+from torchferry.rules.registry import family_name, family_title, rule_facts
 
 SCHEMA_VERSION = "2.3"
 
@@ -37,7 +37,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "counts": {grade.value: count for grade, count in sorted(report.by_grade.items())},
         "families": {
             name: {
-                "title": TITLES[name].render(lang),
+                "title": family_title(name).render(lang),
                 **{grade.value: count for grade, count in sorted(counts.items())},
             }
             for name, counts in report.by_family.items()
@@ -189,7 +189,8 @@ def finding_object(finding: Finding, lang: str) -> dict[str, Any]:
     place = finding.location
     entry: dict[str, Any] = {
         "code": finding.code,
-        "family": family(finding.code),
+        "family": family_name(finding.code),
+        "about": rule_facts(finding.code).about.value,
         "grade": finding.grade.value,
         "blocker": finding.blocker,
         "path": place.path,

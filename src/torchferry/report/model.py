@@ -26,6 +26,7 @@ from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
 from torchferry.rules.file_result import InternalFailure
 from torchferry.rules.mentions import CudaMention, MentionKind
+from torchferry.rules.registry import family_name
 from torchferry.source.kinds import Kind
 from torchferry.source.text import UndecodableError, decode_python, decode_text
 
@@ -334,17 +335,12 @@ class Report(NamedTuple):
         """How many findings of each grade each family of rules has."""
         counts: dict[str, Counter[Grade]] = {}
         for finding in self.findings:
-            counts.setdefault(family(finding.code), Counter())[finding.grade] += 1
+            counts.setdefault(family_name(finding.code), Counter())[finding.grade] += 1
         return dict(sorted(counts.items()))
 
 
 def _files(count: int) -> Message:
     return say_plural("one file", "{count} files", count=count)
-
-
-def family(code: str) -> str:
-    """Return the family of a rule: the letters of its code."""
-    return code.rstrip("0123456789")
 
 
 def diffs_of(analysis: Analysis) -> Iterator[FileDiff]:

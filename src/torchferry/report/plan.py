@@ -18,15 +18,14 @@ from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
 from torchferry.programs.model import Form
-from torchferry.report.model import Report, family
+from torchferry.report.model import Report
 from torchferry.report.programs import verdict_of
 from torchferry.rules.attention.attention_package import plain_attention_speed
+from torchferry.rules.family import Subject
+from torchferry.rules.registry import families, rule_facts
 
 PLAN_SCHEMA = 1
 PLAN_KIND = "torchferry plan"
-
-_LIBRARIES = frozenset({"ATT", "CMP", "DEP", "LIB", "TCH"})
-"""Families of rules about packages of others."""
 
 _MOST_PROGRAMS = 12
 _MOST_FILES = 5
@@ -120,12 +119,13 @@ def _by_file(findings: list[Finding]) -> Iterator[Message]:
 
 
 def _libraries(report: Report, place: str, target: str) -> Iterator[PlanStep]:
-    places = [finding for finding in report.work if family(finding.code) in _LIBRARIES]
+    places = [finding for finding in report.work if rule_facts(finding.code).about.is_of_others]
     if places:
+        families_of_others = ",".join(name for name, family in families().items() if family.about.is_of_others)
         text = say_plural("{count} place is about a package of others", "{count} places are about packages of others",
                           count=len(places))  # fmt: skip
-        yield PlanStep(text, f"torchferry scan {place} --target {target} --select DEP,LIB,ATT,CMP,TCH", len(places))
-    attention = sum(family(finding.code) == "ATT" for finding in report.findings)
+        yield PlanStep(text, f"torchferry scan {place} --target {target} --select {families_of_others}", len(places))
+    attention = sum(rule_facts(finding.code).about is Subject.ATTENTION for finding in report.findings)
     if attention:
         speed = plain_attention_speed(Target.named(target))
         text = say_plural("{count} place asks for attention kernels of CUDA",

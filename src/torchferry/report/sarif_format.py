@@ -14,10 +14,11 @@ from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.json_text import json_text
 from torchferry.core.terminal import visible
 from torchferry.installed.describing import package_message
-from torchferry.report.families import TITLES
-from torchferry.report.model import Report, family
+from torchferry.report.escape import visible
+from torchferry.report.model import Report
 from torchferry.report.pages import page
 from torchferry.report.programs import chain_of, unlooked_message, unread_chain, verdict_of
+from torchferry.rules.registry import family_name, family_title
 
 MAX_RESULTS = 25_000
 
@@ -108,7 +109,7 @@ def _rule(code: str, lang: str) -> dict[str, Any]:
         "shortDescription": {"text": _clipped(text.title)},
         "fullDescription": {"text": _clipped(text.body or text.title)},
         "help": {"text": explanation, "markdown": explanation},
-        "properties": {"tags": [TITLES[family(code)].render("en")]},
+        "properties": {"tags": [family_title(family_name(code)).render("en")]},
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,8 @@ from torchferry.core.terminal import visible
 from torchferry.migration.transaction import Write
 from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.text_format import blocker_lines, by_file, failure_lines
+from torchferry.rules.family import Subject
+from torchferry.rules.registry import rule_facts
 
 _MOST = 40
 """Findings that are listed; the rest is counted, and `torchferry scan` lists it."""
@@ -144,7 +145,7 @@ def _table(
 ) -> Iterator[str]:
     """Yield what is known to hold now, and what is not."""
     plugin = target.backend.PLUGIN
-    counts = Counter(finding.code[:3] for finding in fixed)
+    paths = sum(rule_facts(finding.code).about is Subject.PATH for finding in fixed)
     python = sum(write.path.endswith(".py") for write in writes)
     installed = is_importable(plugin)
     environment = (
@@ -155,7 +156,7 @@ def _table(
     rows = [
         (say_in("row", "environment"), installed, environment),
         (say_in("row", "files"), written.way != "nothing", _files(len(writes), written)),
-        (say_in("row", "paths"), True, say("{count} rewritten from your `paths` table", count=counts["PTH"])),
+        (say_in("row", "paths"), True, say("{count} rewritten from your `paths` table", count=paths)),
         (
             say_in("row", "syntax"),
             True,

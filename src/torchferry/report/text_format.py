@@ -9,9 +9,9 @@ from torchferry.core.finding import Finding, Grade, Stage
 from torchferry.core.messages import say, say_plural, translatable
 from torchferry.core.terminal import visible
 from torchferry.installed.describing import package_message, state_message
-from torchferry.report.families import TITLES
 from torchferry.report.model import Report
 from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
+from torchferry.rules.registry import family_title
 
 GRADE_TITLES = {
     # translators: grade of a finding
@@ -205,7 +205,7 @@ def _table(report: Report, lang: str) -> Iterator[str]:
     yield " ".join(f"{head:>10}" for head in heads)
     for name, counts in report.by_family.items():
         row = " ".join(f"{counts[grade] or '':>10}" for grade in grades)
-        yield f"{row}  {name} {TITLES[name].render(lang)}"
+        yield f"{row}  {name} {family_title(name).render(lang)}"
 
 
 def finding_line(finding: Finding, lang: str, paint: Paint = _plain) -> str:

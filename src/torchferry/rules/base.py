@@ -12,6 +12,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade, Location, Stays
 from torchferry.core.messages import Message
 from torchferry.core.record import NamedTuple
+from torchferry.rules.family import Portability, UnderRedirect, WhenPorted
 from torchferry.rules.kernel_reach import KernelReach
 from torchferry.rules.target_words import names_target
 from torchferry.source.flow import Flow
@@ -193,7 +194,7 @@ class Rule:
     """
 
     CODE: ClassVar[str]
-    """Family and number, such as `DEV101`; never reused."""
+    """RuleFamily and number, such as `DEV101`; never reused."""
 
     WORDS: ClassVar[tuple[str, ...]] = ()
     """A file that holds none of these words cannot interest the rule, and is not shown to it; see `words`."""
@@ -206,6 +207,24 @@ class Rule:
 
     BINDS: ClassVar[bool] = False
     """Whether what the rule finds fails, or answers no, where there is no CUDA: conditions around it go with it."""
+
+    UNDER_REDIRECT: ClassVar[UnderRedirect | None] = None
+    """What the redirect leaves of its findings; None: as its family has it."""
+
+    PORTABILITY: ClassVar[Portability | None] = None
+    """What its edits are worth in code for every device; None: as its family has it."""
+
+    WITH_TORCH_ALONE: ClassVar[bool] = True
+    """Whether it applies where portable code has torch's own words alone (`--device-module torch`)."""
+
+    RUNS_ON_DEVICE: ClassVar[bool] = True
+    """Whether code at its places runs something on the device, where its family uses the device, or only names it."""
+
+    ONLY_WITH_TORCH: ClassVar[bool] = False
+    """Whether it finds what versions refuse that come with a plugin's torch: a program without torch keeps its own."""
+
+    WHEN_PORTED: ClassVar[WhenPorted] = WhenPorted.STAYS
+    """What becomes of a finding about a file that `torchferry port` has ported."""
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """Return the words without which a file cannot interest the rule; none when it has nothing to do."""

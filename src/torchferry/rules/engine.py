@@ -27,6 +27,7 @@ from torchferry.rules.imports.plugin_import import device_findings, needs_plugin
 from torchferry.rules.mentions import speaks_of_cuda, unreported_mentions
 from torchferry.rules.pipeline import Circumstances, run_pipeline
 from torchferry.rules.references import api_means_cuda
+from torchferry.rules.registry import rule_facts
 from torchferry.rules.words import BETWEEN_NAMES, RuleWords, names_in
 from torchferry.source.document import Document
 from torchferry.source.insertion import behind_path_changes, binds_by, binds_module, import_edit
@@ -356,7 +357,7 @@ def _main_uses_device(context: PythonContext, findings: list[Finding]) -> bool:
     ]
     if not mains:
         return True
-    lines = {finding.location.line for finding in findings if finding.code not in _QUESTIONS}
+    lines = {finding.location.line for finding in findings if rule_facts(finding.code).runs_on_device}
     defined = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     todo: list[ast.stmt] = [*mains]
     seen: set[str] = set()
@@ -377,10 +378,6 @@ def _main_uses_device(context: PythonContext, findings: list[Finding]) -> bool:
                 seen.add(name.id)
                 todo.append(defined[name.id])
     return False
-
-
-_QUESTIONS = frozenset({"DEV104", "IMP102"})
-"""Rules whose findings ask about a device, or name it, and use none."""
 
 
 def _is_script(tree: ast.Module) -> bool:

@@ -19,32 +19,14 @@ from torchferry.core.finding import LINK, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context, PythonContext
-from torchferry.rules.file.unused_suppression import UnusedSuppression
+from torchferry.rules.family import Subject, UnderRedirect
 from torchferry.rules.file_result import Selection
 from torchferry.rules.groups import resolve_groups
 from torchferry.rules.guards import bind
-from torchferry.rules.imports.plugin_import import DEVICE_FAMILIES
 from torchferry.rules.portable import below_path_changes, by_torch_alone, without_vendor
+from torchferry.rules.registry import rule_facts
+from torchferry.rules.suppression.unused_suppression import UnusedSuppression
 from torchferry.source.suppress import Suppression, Suppressions, suppressions
-
-_REDIRECTED = (
-    "DEV",
-    "CFG101",
-    "CFG102",
-    "SHL101",
-    "AMP101",
-    "AMP102",
-    "AMP103",
-    "RNG103",
-    "DST101",
-    "DST102",
-    "DST103",
-    "LIB112",
-)
-"""Devices and collective backends wherever they are named: the program goes on speaking of CUDA, and is understood."""
-
-_NOT_REDIRECTED = ("DEV112",)
-"""Sparse tensors: what the card does not have, it does not have under the redirect either."""
 
 
 class Circumstances(NamedTuple):
@@ -105,7 +87,7 @@ def _unused(context: Context, findings: Sequence[Finding], comments: Suppression
 
 def _is_of_run(comment: Suppression) -> bool:
     """Whether a comment speaks of nothing but what runs see, which is not known here."""
-    return bool(comment.codes) and all(code.startswith("RUN") for code in comment.codes)
+    return bool(comment.codes) and all(rule_facts(code).about is Subject.RUN for code in comment.codes)
 
 
 def _order(finding: Finding) -> tuple[tuple[str, int, int, int, int, int], str]:
@@ -118,14 +100,9 @@ def covered(finding: Finding) -> Finding:
     A name of torch that would be rewritten is redirected. One that the card lacks raises under the redirect as well, so
     such a finding stays; so do other languages, environment variables, libraries, kernels and packages of them.
     """
-    rewritten = bool(finding.edits) and finding.code[:3] in DEVICE_FAMILIES
-    if (
-        finding.message is LINK
-        or finding.grade is Grade.NOTE
-        or not (rewritten or finding.code.startswith(_REDIRECTED))
-    ):
-        return finding
-    if finding.code.startswith(_NOT_REDIRECTED):
+    left = rule_facts(finding.code).under_redirect
+    stays = left is UnderRedirect.ALL or (left is UnderRedirect.WHAT_IS_NOT_RENAMED and not finding.edits)
+    if finding.message is LINK or finding.grade is Grade.NOTE or stays:
         return finding
     message = say("{message} (the redirect does this when the program runs)", message=finding.message)
     return finding.regraded(Stage.REDIRECT, Grade.NOTE, message)._replace(group="", needs=(), blocker=False)

@@ -8,16 +8,9 @@ from torchferry.backends.accelerator import DEVICE_TYPE, KEPT, NAMESPACE, RENAME
 from torchferry.core.finding import LINK, Finding, Grade, Stage
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
+from torchferry.rules.family import Portability
+from torchferry.rules.registry import rule_facts
 from torchferry.source.insertion import behind_path_changes, first_use_when_imported
-
-_SERVED = (
-    "AMP", "CUD", "DEV", "DST101", "DST102", "DST103", "DST106", "DST107", "ENV101", "IMP102", "MEM", "PRF", "PTH",
-    "RNG", "STR", "TCH",
-)  # fmt: skip
-"""The rules whose rewriting is portable where the target is; a user's own paths are as he wrote them."""
-
-_DECIDING = ("CFG", "SHL101", "SHL105", "LIB", "ATT", "BKD")
-"""What decides on the device of a run: left as it is, the run would take CUDA."""
 
 
 def without_vendor(finding: Finding, python: bool, module: str) -> Finding:
@@ -28,13 +21,14 @@ def without_vendor(finding: Finding, python: bool, module: str) -> Finding:
         python: Whether the file is Python, or a notebook.
         module: The module with the portable names.
     """
-    if not finding.edits or finding.message is LINK or (python and finding.code.startswith(_SERVED)):
+    portability = rule_facts(finding.code).portability
+    if not finding.edits or finding.message is LINK or portability is Portability.EVERYWHERE:
+        return finding
+    if python and portability is Portability.IN_PYTHON:
         return finding
     if python and module in finding.imports:  # a portable name stands in the place of a switch of CUDA's libraries
         return finding
-    if finding.code.startswith(("PTH", "DEP106")):
-        return finding
-    if finding.code.startswith(_DECIDING):
+    if portability is Portability.DECIDES:
         grade = Grade.MANUAL
         message = say(
             "{message}; it names one device, but portable code uses the machine's device: leave "
@@ -87,7 +81,7 @@ def by_torch_alone(findings: list[Finding]) -> list[Finding]:
     """
     settled = []
     for finding in findings:
-        if finding.code == "DST107":  # without an accelerator such a program ends as it did before
+        if not rule_facts(finding.code).with_torch_alone:
             continue
         finding = finding._replace(message=_in_words_of_torch(finding.message))
         if not finding.edits or not any(NAMESPACE in edit.text for edit in finding.edits):

@@ -19,6 +19,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.device.expressions import device_type, portable_imports
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.family import UnderRedirect
 from torchferry.rules.references import ReferenceRule, attribute_span
 from torchferry.source.names import Reference
 
@@ -35,6 +36,7 @@ class AutocastState(ReferenceRule):
     """Finds autocast state functions that mean CUDA."""
 
     CODE = "AMP103"
+    UNDER_REDIRECT = UnderRedirect.NOTHING
     BINDS = False
     WORDS = ("autocast_gpu_dtype", "is_autocast_enabled", "set_autocast_enabled")
     GROUPS = ("autocast",)

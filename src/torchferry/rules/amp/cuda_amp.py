@@ -11,6 +11,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.rules.family import UnderRedirect
 from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
@@ -18,5 +19,6 @@ class CudaAmp(ReferenceRule):
     """Finds uses of `torch.cuda.amp`."""
 
     CODE = "AMP101"
+    UNDER_REDIRECT = UnderRedirect.NOTHING
     WORDS = CUDA_NAMES
     GROUPS = ("amp",)

@@ -18,6 +18,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import device_type, portable_imports
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.family import UnderRedirect
 
 _SCALERS = frozenset({"torch.amp.GradScaler", "torch.GradScaler", "torch.amp.grad_scaler.GradScaler"})
 
@@ -26,6 +27,7 @@ class ScalerWithoutDevice(Rule):
     """Finds `torch.amp.GradScaler` without a device."""
 
     CODE = "AMP102"
+    UNDER_REDIRECT = UnderRedirect.NOTHING
     WORDS = ("GradScaler",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -20,6 +20,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
 from torchferry.rules.distributed.composite_backend import one_backend_alone
+from torchferry.rules.family import UnderRedirect
 from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING, lexicon
 
 _DISTRIBUTED = lazy_regex(r"dist|collective|nccl", re.IGNORECASE)
@@ -30,6 +31,7 @@ class CollectiveSetting(Rule):
     """Finds NCCL in configuration files."""
 
     CODE = "CFG102"
+    UNDER_REDIRECT = UnderRedirect.NOTHING
     WORDS = ("nccl", "NCCL")
     KINDS = CONFIG_KINDS
 

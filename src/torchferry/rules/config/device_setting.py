@@ -17,6 +17,7 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
+from torchferry.rules.family import UnderRedirect
 from torchferry.source.kinds import Kind
 from torchferry.source.lexicon import DEVICE_SPELLING, lexicon
 from torchferry.source.settings import Setting, settings
@@ -40,6 +41,7 @@ class DeviceSetting(Rule):
     """Finds CUDA devices in configuration files."""
 
     CODE = "CFG101"
+    UNDER_REDIRECT = UnderRedirect.NOTHING
     WORDS = ("cuda",)
     KINDS = CONFIG_KINDS
 

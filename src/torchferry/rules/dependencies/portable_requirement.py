@@ -19,6 +19,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Options, Rule
 from torchferry.rules.dependencies.listed import requirements_of
+from torchferry.rules.family import Portability
 from torchferry.source.kinds import Kind
 
 
@@ -26,6 +27,7 @@ class PortableRequirement(Rule):
     """Finds lists of requirements without torchferry."""
 
     CODE = "DEP106"
+    PORTABILITY = Portability.EVERYWHERE
     WORDS = ("torch",)
     KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.SETUP_CFG, Kind.CONDA)
 

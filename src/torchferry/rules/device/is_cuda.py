@@ -35,6 +35,7 @@ class IsCuda(Rule):
     """Finds reads of `.is_cuda`."""
 
     CODE = "DEV104"
+    RUNS_ON_DEVICE = False
     BINDS = True
     WORDS = ("is_cuda",)
 

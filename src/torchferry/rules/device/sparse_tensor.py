@@ -24,6 +24,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.conditions import stored_uses
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.family import UnderRedirect
 from torchferry.source.flow.syntax import last_name, string_value
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class SparseTensor(Rule):
     """Finds sparse tensors where the target has none."""
 
     CODE = "DEV112"
+    UNDER_REDIRECT = UnderRedirect.ALL
     WORDS = (*_LAYOUTS, "sparse=True", "sparse = True", "SparseAdam", "sparse.", "spmm", "dsmm")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -1,1 +1,11 @@
 """Process groups, collectives and data parallelism."""
+
+from torchferry.core.messages import say_in
+from torchferry.rules.family import Portability, RuleFamily, UnderRedirect
+
+FAMILY = RuleFamily(
+    say_in("family of rules", "distributed"),
+    uses_device=True,
+    under_redirect=UnderRedirect.WHAT_IS_NOT_RENAMED,
+    portability=Portability.ONE_MACHINE,
+)

@@ -22,6 +22,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.family import Portability
 from torchferry.source.flow.syntax import last_name
 
 _ARGUMENTS: dict[str, dict[str, int | None]] = {
@@ -40,6 +41,8 @@ class AcceleratorArguments(Rule):
     """Finds arguments that take a card, in code for every device."""
 
     CODE = "DST107"
+    PORTABILITY = Portability.IN_PYTHON
+    WITH_TORCH_ALONE = False  # without an accelerator such a program ends as it did before
     WORDS = ("device_id", "DistributedDataParallel", "DDP")
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.family import Portability, UnderRedirect
 from torchferry.source.lexicon import COMPOSITE_SPELLING
 
 _WHOLE = frozenset({"cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo"})
@@ -31,6 +32,8 @@ class CompositeBackend(Rule):
     """Finds composite backends with a part for CUDA."""
 
     CODE = "DST103"
+    UNDER_REDIRECT = UnderRedirect.NOTHING
+    PORTABILITY = Portability.IN_PYTHON
     WORDS = ("cuda:nccl",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

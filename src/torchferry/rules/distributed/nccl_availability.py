@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from torchferry.core.finding import Finding
 from torchferry.rules.base import PythonContext
+from torchferry.rules.family import Portability, UnderRedirect
 from torchferry.rules.references import ReferenceRule
 from torchferry.source.names import Reference
 
@@ -27,6 +28,8 @@ class NcclAvailability(ReferenceRule):
     """Finds availability tests and classes of NCCL in torch.distributed."""
 
     CODE = "DST102"
+    UNDER_REDIRECT = UnderRedirect.NOTHING
+    PORTABILITY = Portability.IN_PYTHON
     WORDS = ("nccl_available", "ProcessGroupNCCL")
     GROUPS = ("distributed",)
 

@@ -21,6 +21,7 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.strings import call_edits, literal_span, word_edits
 from torchferry.rules.exemptions import exemption_for
+from torchferry.rules.family import Portability, UnderRedirect
 from torchferry.source.flow import Trace, TraceResult
 from torchferry.source.lexicon import COLLECTIVE_SPELLING
 
@@ -29,6 +30,8 @@ class NcclBackendString(Rule):
     """Finds strings that name NCCL as the backend."""
 
     CODE = "DST101"
+    UNDER_REDIRECT = UnderRedirect.NOTHING
+    PORTABILITY = Portability.IN_PYTHON
     BINDS = True
     WORDS = ('"nccl"', "'nccl'", '"NCCL"', "'NCCL'")
 

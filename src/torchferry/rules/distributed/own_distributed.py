@@ -20,6 +20,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding
 from torchferry.rules.base import Options, PythonContext
 from torchferry.rules.distributed.nccl_availability import AVAILABILITY
+from torchferry.rules.family import Portability
 from torchferry.rules.references import ReferenceRule, concerned
 
 
@@ -27,6 +28,7 @@ class OwnDistributed(ReferenceRule):
     """Finds uses of torch names, other than CUDA's, that have another name on the target."""
 
     CODE = "DST106"
+    PORTABILITY = Portability.IN_PYTHON
     BINDS = False
     WORDS = ("distributed", "DistributedDataParallel", "DistributedSampler", "profiler", "optim")
     GROUPS = ()

@@ -1,1 +1,9 @@
 """Environment variables."""
+
+from torchferry.core.messages import say_in
+from torchferry.rules.family import Portability, RuleFamily
+
+FAMILY = RuleFamily(
+    say_in("family of rules", "environment variables"),
+    portability=Portability.ONE_MACHINE,
+)

@@ -21,6 +21,7 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
 from torchferry.rules.environment.variables import VARIABLE, replacement
 from torchferry.rules.exemptions import exemption_for
+from torchferry.rules.family import Portability
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import last_name
 
@@ -31,6 +32,7 @@ class CudaEnvironment(Rule):
     """Finds environment variables of CUDA in Python."""
 
     CODE = "ENV101"
+    PORTABILITY = Portability.IN_PYTHON
     WORDS = ("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_", "DIFFUSERS_ATT")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

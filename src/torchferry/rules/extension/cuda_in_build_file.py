@@ -18,6 +18,7 @@ from torchferry.core.finding import Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
+from torchferry.rules.family import WhenPorted
 from torchferry.source.kinds import Kind
 from torchferry.source.native import BUILD_KINDS, code_of
 
@@ -29,6 +30,7 @@ class CudaInBuildFile(Rule):
     """Finds build files that name CUDA."""
 
     CODE = "EXT108"
+    WHEN_PORTED = WhenPorted.BUILDS_TOO
     WORDS = ("cuda", "CUDA", "Cuda", "nvcc", "NVCC", "cublas", "cudnn", "CUDNN", "nccl", "NCCL", ".cu")
     KINDS = BUILD_KINDS
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
 from torchferry.rules.extension.uses import NativeRule, NativeUses, port_advice
+from torchferry.rules.family import WhenPorted
 from torchferry.source.kinds import Kind
 
 
@@ -22,6 +23,7 @@ class CudaInCmake(NativeRule):
     """Finds CMake files that ask for CUDA."""
 
     CODE = "EXT105"
+    WHEN_PORTED = WhenPorted.BUILDS_TOO
     KINDS = (Kind.CMAKE,)
     ROLE = "build"
 

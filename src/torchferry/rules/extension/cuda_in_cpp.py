@@ -16,6 +16,7 @@ from __future__ import annotations
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, say
 from torchferry.rules.extension.uses import NativeRule, NativeUses, port_advice
+from torchferry.rules.family import WhenPorted
 from torchferry.source.kinds import Kind
 
 
@@ -23,6 +24,7 @@ class CudaInCpp(NativeRule):
     """Finds C and C++ files that call CUDA itself."""
 
     CODE = "EXT103"
+    WHEN_PORTED = WhenPorted.PORTED
     KINDS = (Kind.CPP,)
     ROLE = "device"
 

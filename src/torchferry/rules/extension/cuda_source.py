@@ -19,6 +19,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say, say_plural
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.extension.uses import port_advice
+from torchferry.rules.family import WhenPorted
 from torchferry.source.kinds import Kind
 from torchferry.source.native import code_of
 
@@ -30,6 +31,7 @@ class CudaSource(Rule):
     """Finds CUDA source files."""
 
     CODE = "EXT102"
+    WHEN_PORTED = WhenPorted.PORTED
     WORDS = ("",)
     KINDS = (Kind.KERNEL,)
 

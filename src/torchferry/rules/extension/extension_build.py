@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.family import WhenPorted
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.source.flow.syntax import string_value
 
@@ -34,6 +35,7 @@ class ExtensionBuild(Rule):
     """Finds builders of CUDA extensions."""
 
     CODE = "EXT101"
+    WHEN_PORTED = WhenPorted.BUILDS_TOO
     WORDS = ("cpp_extension",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

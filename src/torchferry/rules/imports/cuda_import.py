@@ -24,6 +24,7 @@ from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.exemptions import exemption_for
+from torchferry.rules.family import Portability
 from torchferry.rules.references import api_means_cuda, concerned, guess, import_group, missing, row_here
 from torchferry.source.insertion import behind_path_changes
 
@@ -43,6 +44,8 @@ class CudaImport(Rule):
     """Finds imports of `torch.cuda`."""
 
     CODE = "IMP102"
+    PORTABILITY = Portability.IN_PYTHON
+    RUNS_ON_DEVICE = False
     WORDS = ("torch.cuda", "import cuda", ", cuda", "cuda,")
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

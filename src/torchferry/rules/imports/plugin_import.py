@@ -20,6 +20,7 @@ from torchferry.core.finding import Edit, Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.rules.base import Rule
 from torchferry.rules.device.load_onto_device import ON_CPU
+from torchferry.rules.registry import rule_facts
 from torchferry.source.insertion import has_torch_import, import_edit, imports_module
 from torchferry.source.text import SourceText
 
@@ -55,7 +56,7 @@ class PluginImport(Rule):
 
 def device_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings that change how a file uses the device, rather than paths or commands in it."""
-    return [finding for finding in findings if finding.edits and finding.code[:3] in DEVICE_FAMILIES]
+    return [finding for finding in findings if finding.edits and rule_facts(finding.code).uses_device]
 
 
 def needs_plugin(findings: Iterable[Finding]) -> bool:
@@ -74,6 +75,3 @@ def needs_plugin(findings: Iterable[Finding]) -> bool:
         not any(part.start <= edit.start and edit.end <= part.end for edit in finding.edits for part in replaced)
         for finding in using
     )
-
-
-DEVICE_FAMILIES = frozenset({"AMP", "BKD", "CUD", "DEV", "DST", "IMP", "MEM", "PRF", "RNG", "STR"})

@@ -22,6 +22,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.family import UnderRedirect
 from torchferry.rules.pins import is_older, pinned
 
 _MOVES = frozenset({"to", "cuda"})
@@ -31,6 +32,7 @@ class ChosenDevice(Rule):
     """Finds calls that leave the choice between CUDA and the CPU to a library."""
 
     CODE = "LIB112"
+    UNDER_REDIRECT = UnderRedirect.NOTHING
 
     def modules(self, target: Target) -> tuple[str, ...]:
         """The libraries of the table that do not know the target."""

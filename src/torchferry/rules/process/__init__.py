@@ -1,1 +1,9 @@
 """Programs that are started: nvidia-smi, nvcc."""
+
+from torchferry.core.messages import say_in
+from torchferry.rules.family import Portability, RuleFamily
+
+FAMILY = RuleFamily(
+    say_in("family of rules", "programs"),
+    portability=Portability.ONE_MACHINE,
+)

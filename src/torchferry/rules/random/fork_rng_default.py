@@ -19,12 +19,14 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import device_type, portable_imports
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.family import UnderRedirect
 
 
 class ForkRngDefault(Rule):
     """Finds `fork_rng` without a device type."""
 
     CODE = "RNG103"
+    UNDER_REDIRECT = UnderRedirect.NOTHING
     WORDS = ("fork_rng",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

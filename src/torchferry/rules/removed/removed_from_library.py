@@ -20,6 +20,7 @@ class RemovedFromLibrary(RemovedNamesRule):
     """Finds names that newer versions of Python, SciPy and Pillow no longer have."""
 
     CODE = "TCH104"
+    ONLY_WITH_TORCH = True
     PACKAGES = ("python", "scipy", "pillow")
     WORDS = (
         "collections.", "from collections import", "getargspec", "scipy.misc", "from scipy import", "ANTIALIAS",

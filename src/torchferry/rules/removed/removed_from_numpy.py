@@ -20,6 +20,7 @@ class RemovedFromNumpy(RemovedNamesRule):
     """Finds names that NumPy no longer has."""
 
     CODE = "TCH103"
+    ONLY_WITH_TORCH = True
     PACKAGES = ("numpy",)
     WORDS = (
         *(f"np.{name}" for name in ("float", "int", "bool", "object", "str", "complex", "unicode", "cfloat")),

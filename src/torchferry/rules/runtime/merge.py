@@ -14,7 +14,9 @@ from torchferry.core.finding import Finding, Location
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.rules.engine import Engine
+from torchferry.rules.family import Subject
 from torchferry.rules.file_result import FileResult, Selection
+from torchferry.rules.registry import rule_facts
 from torchferry.rules.runtime.device_origins import DeviceOrigins, ReportedFile, devices_asked
 from torchferry.rules.runtime.only_seen_at_run_time import OnlySeenAtRunTime
 from torchferry.rules.runtime.report import RuntimeReport, RuntimeUse
@@ -24,8 +26,8 @@ from torchferry.source.suppress import Suppression, suppressions
 from torchferry.source.text import SourceText, UndecodableError, decode_python
 from torchferry.source.tree import Entry
 
-_OTHER_MATTERS = ("DEP", "DTY", "FIL", "PTH", "SUP")
-"""Families whose findings say nothing of the device of a line."""
+_OTHER_MATTERS = frozenset({Subject.REQUIREMENT, Subject.DTYPE, Subject.FILE, Subject.PATH, Subject.COMMENT})
+"""What says nothing of the device of a line."""
 
 
 class MergedResults(NamedTuple):
@@ -150,7 +152,7 @@ def _findings(
 
 def _lines(findings: Iterable[Finding]) -> Iterator[int]:
     for finding in findings:
-        if not finding.code.startswith(_OTHER_MATTERS):
+        if rule_facts(finding.code).about not in _OTHER_MATTERS:
             yield from range(finding.location.line, finding.location.end_line + 1)
 
 

@@ -1,1 +1,9 @@
 """Shell scripts and Makefiles."""
+
+from torchferry.core.messages import say_in
+from torchferry.rules.family import Portability, RuleFamily
+
+FAMILY = RuleFamily(
+    say_in("family of rules", "shell scripts"),
+    portability=Portability.ONE_MACHINE,
+)

@@ -27,6 +27,7 @@ from torchferry.rules.dependencies.cuda_build import CudaBuild
 from torchferry.rules.dependencies.install_command import InstallCommand
 from torchferry.rules.environment.shell_environment import ShellEnvironment
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.family import Portability
 from torchferry.rules.library.bitsandbytes_settings import BitsandbytesSettings
 from torchferry.rules.shell.device_option import DeviceOption
 from torchferry.rules.shell.embedded_python import EmbeddedPython
@@ -56,6 +57,7 @@ class CommandInPython(Rule):
     """Finds command lines in Python that mean CUDA."""
 
     CODE = "SHL105"
+    PORTABILITY = Portability.DECIDES
     WORDS = ("os.system", "os.popen", "subprocess", "create_subprocess", "import system", "import popen")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -21,6 +21,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS
 from torchferry.rules.distributed.composite_backend import one_backend_alone
+from torchferry.rules.family import Portability, UnderRedirect
 from torchferry.rules.shell.places import COMPARED, OPTION, ShellValue, places
 from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING, lexicon
 
@@ -32,6 +33,8 @@ class DeviceOption(Rule):
     """Finds options and variables of command lines whose value is a CUDA device or NCCL."""
 
     CODE = "SHL101"
+    UNDER_REDIRECT = UnderRedirect.NOTHING
+    PORTABILITY = Portability.DECIDES
     WORDS = ("cuda", "nccl", "NCCL")
     KINDS = JOB_KINDS
 

@@ -1,1 +1,11 @@
 """Streams, events and graph capture."""
+
+from torchferry.core.messages import say_in
+from torchferry.rules.family import Portability, RuleFamily, UnderRedirect
+
+FAMILY = RuleFamily(
+    say_in("family of rules", "streams and graphs"),
+    uses_device=True,
+    under_redirect=UnderRedirect.WHAT_IS_NOT_RENAMED,
+    portability=Portability.IN_PYTHON,
+)
