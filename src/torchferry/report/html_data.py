@@ -7,7 +7,6 @@ from typing import Any
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say, say_plural
 from torchferry.core.terminal import visible
-from torchferry.report.escape import visible
 from torchferry.report.html_words import FOR_SCRIPT
 from torchferry.report.model import FileDiff, Report
 from torchferry.report.side_by_side import DiffRow, LinePart, lines_of

@@ -14,7 +14,6 @@ from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.json_text import json_text
 from torchferry.core.terminal import visible
 from torchferry.installed.describing import package_message
-from torchferry.report.escape import visible
 from torchferry.report.model import Report
 from torchferry.report.pages import page
 from torchferry.report.programs import chain_of, unlooked_message, unread_chain, verdict_of
