@@ -110,6 +110,10 @@ def test_a_secret_is_found_and_never_shown(path: str, template: str) -> None:
         found = secrets_of_file(path, b"# first\n" + text.encode())
         assert found, text
         assert path == "a.bin" or found[0].line > 1
+        padding = "x = some.ordinary_words_of_a_program(1, 2)\n" * 100
+        assert len(secrets_of_file(path, f"{padding}{text}\n{padding}".encode())) >= len(
+            secrets_of_file(path, text.encode())
+        )
         shown = " ".join(each.reason.render("en") + each.reason.render("zh") for each in found)
         assert not [value for value in values if len(value) > 5 and value in shown]
 

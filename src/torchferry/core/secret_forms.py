@@ -210,12 +210,14 @@ class TextForm(NamedTuple):
         word: Contained in each such text, in small letters; searched before the pattern.
         pattern: The pattern.
         is_bare: Whether it is looked for in binary files, too.
+        least: Characters that it has at least, without a space in them; 0 where it has spaces.
     """
 
     kind: str
     word: str
     pattern: re.Pattern[str]
     is_bare: bool = False
+    least: int = 0
 
 
 KEY_HEADER = (
@@ -232,14 +234,14 @@ TEXT_FORMS = (
     TextForm("key", "$ansible_vault;", lazy_regex(
         r"(\$ANSIBLE_VAULT;[\d.]{1,8};AES[^\n]{0,80}(?:\r?\n[ \t]{0,40}[0-9a-f]{1,128}){0,400})")),
     TextForm("key", '"kty"', lazy_regex(r"\"d\"\s{0,8}:\s{0,8}\"([\w-]{20,2048})\"")),
-    TextForm("hash", "$", lazy_regex(r"(\$(?:apr1|1|5|6|y|7|gy)\$[^\s:\"'$]{1,64}\$[./A-Za-z0-9$]{20,200})")),
-    TextForm("hash", "$2", lazy_regex(r"(\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53})")),
+    TextForm("hash", "$", lazy_regex(r"(\$(?:apr1|1|5|6|y|7|gy)\$[^\s:\"'$]{1,64}\$[./A-Za-z0-9$]{20,200})"), least=24),
+    TextForm("hash", "$2", lazy_regex(r"(\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53})"), least=60),
     TextForm("token", "kind: secret", lazy_regex(
         r"(?m)^kind: Secret[ \t]{0,40}$[\s\S]{0,2000}?^(?:data|stringData):[ \t]{0,40}\n"
         r"[ \t]{1,40}[\w.-]{1,80}:[ \t]{0,40}([^\s{$<][^\n]{2,4096})"
     )),
     TextForm("token", "accountkey=", lazy_regex(r"(?i)\bAccountKey=([A-Za-z0-9+/]{40,100}={0,2})")),
-    TextForm("token", ".", lazy_regex(r"([0-9a-f]{32}\.[A-Za-z0-9]{16})(?![\w.])")),
+    TextForm("token", ".", lazy_regex(r"([0-9a-f]{32}\.[A-Za-z0-9]{16})(?![\w.])"), least=49),
     TextForm("bearer", "bearer ", lazy_regex(r"(?i)\bbearer[ \t]{1,4}([A-Za-z0-9._~+/=-]{16,4096})")),
     TextForm("basic", "basic ", lazy_regex(r"\bBasic[ \t]{1,4}([A-Za-z0-9+/]{12,1024}={0,2})(?![\w+/-])")),
     TextForm("command", "sshpass ", lazy_regex(r"\bsshpass[ \t]{1,4}-p[ \t]{0,4}([^\s$]\S{0,200})")),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import string
 from collections.abc import Iterator
+from functools import lru_cache
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
@@ -54,12 +56,14 @@ _TAIL_WORDS = words_in("""
 """Words behind the word that tells, as in `DB_PASSWORD_PROD`."""
 
 
-def words_of(name: str) -> list[str]:
+@lru_cache(4096)
+def words_of(name: str) -> tuple[str, ...]:
     """Return the words of a name, in small letters: `hfToken` and `HF_TOKEN` have the same."""
-    return [word.lower() for word in _WORD.findall(name)]
+    return tuple(word.lower() for word in _WORD.findall(name))
 
 
-def rank_of(words: list[str]) -> int:
+@lru_cache(4096)
+def rank_of(words: tuple[str, ...]) -> int:
     """Return 3 for the name of a password, 2 for the one of a token or key, 1 for one that may be, 0 for others."""
     while words and (words[-1].isdigit() or (words[-1] in _TAIL_WORDS and len(words) > 1 and words[-1] != "key")):
         words = words[:-1]
@@ -83,7 +87,8 @@ def rank_of(words: list[str]) -> int:
     return 2 if last in ("sk", "aksk") else 0
 
 
-def may_be_secret(words: list[str]) -> bool:
+@lru_cache(4096)
+def may_be_secret(words: tuple[str, ...]) -> bool:
     """Whether a name may be one of a secret, when a text is masked."""
     joined = "".join(words)
     if any(
@@ -206,9 +211,9 @@ _WHOLE_VALUE = lazy_regex(
 
 _NUMBER = lazy_regex(r"[\d.,_]{1,40}(?:[eE][-+]?\d{1,4})?[kKMB]?\Z")
 _SCHEME = lazy_regex(r"(?i)(?:Bearer|Basic|Token|Digest|ApiKey|Negotiate)[ \t]{1,4}")
-_IDENTIFIER_BACK = re.compile(r"[\w.-]{0,64}\Z")
+_IDENTIFIER = f"{string.ascii_letters}{string.digits}_.-"
 _IDENTIFIER_ON = re.compile(r"[\w-]{0,64}")
-_SK = lazy_regex(r"(?<![A-Za-z0-9.])(?:[A-Za-z0-9]{1,20}_)?[sS][kK](?=[\"']?[ \t]{0,4}[=:])")
+_SK = ("sk=", "sk =", "sk:", "sk :", "sk'", 'sk"')
 
 
 def line_before(text: str, at: int, most: int = 200) -> str:
@@ -240,7 +245,7 @@ class Assignment(NamedTuple):
     """
 
     name: str
-    words: list[str]
+    words: tuple[str, ...]
     before: str
     way: str
     is_quoted: bool
@@ -263,24 +268,28 @@ def assignments(text: str, lowered: str, is_eager: bool = False) -> Iterator[Ass
         while at >= 0:
             places.add(at)
             at = lowered.find(keyword, at + len(keyword))
-    if "sk" in lowered:
-        places |= {match.start() for match in _SK.finditer(text)}
+    for keyword in _SK:
+        at = lowered.find(keyword)
+        while at >= 0:
+            if not at or not lowered[at - 1].isalnum():
+                places.add(at)
+            at = lowered.find(keyword, at + 2)
     form = _WHOLE_VALUE if is_eager else _VALUE
     done = -1
     for place in sorted(places):
         if place < done:
             continue
-        back = _IDENTIFIER_BACK.search(text, max(0, place - 64), place)
         on = _IDENTIFIER_ON.match(text, place)
-        assert back is not None
         assert on is not None
-        first, done = back.start(), on.end()
+        first, done = len(text[max(0, place - 64) : place].rstrip(_IDENTIFIER)) + max(0, place - 64), on.end()
         if text[first] in "nrt" and text[first - 1 : first] == "\\":
             first += 1  # a new line within quotes
         name = text[first:done]
-        tail = _TAIL.match(text, done)
         words = words_of(name)
-        if tail is None or not (may_be_secret(words) if is_eager else rank_of(words)):
+        if not (may_be_secret(words) if is_eager else rank_of(words)):
+            continue
+        tail = _TAIL.match(text, done)
+        if tail is None:
             continue
         value = form.match(text, tail.end())
         if value is None:

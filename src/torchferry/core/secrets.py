@@ -302,8 +302,11 @@ def _spans(text: str, path: str, is_text: bool) -> Iterator[_Span]:
     if suffix in (".ipynb", ".json", ".jsonl"):
         text = text.replace('\\"', ' "')  # quotes in texts in JSON
     lowered = in_small_letters(text)
-    yield from _token_spans(text, is_eager=False)
+    long_words, longest = _long_words(text)
+    yield from _token_spans(text, long_words)
     for form in TEXT_FORMS:
+        if longest < form.least or (form.least and not form.pattern.search(long_words)):
+            continue
         if (is_text or form.is_bare) and form.word in lowered:
             for match in form.pattern.finditer(text):
                 if form.kind == "basic" and not _is_basic(match[1]):
@@ -319,7 +322,7 @@ def _spans(text: str, path: str, is_text: bool) -> Iterator[_Span]:
         for match in _PAIR.finditer(text):
             if is_random(match[1], 20):
                 yield _Span(match.start(1), match.end(1), _named("sk"))
-    if suffix not in _NO_RANDOM and (suffix in SOURCE_SUFFIXES or suffix not in PROSE_SUFFIXES):
+    if longest >= 40 and suffix not in _NO_RANDOM and (suffix in SOURCE_SUFFIXES or suffix not in PROSE_SUFFIXES):
         for match in _QUOTED_RUN.finditer(text):
             if is_random_base64(match[1]) and not is_placeholder(match[1]) and not _is_digest(lowered, match.start()):
                 yield _Span(match.start(1), match.end(1), say("random characters, as many as a key has"))
@@ -375,10 +378,16 @@ def _end_of(kind: str, text: str, match: re.Match[str]) -> int:
     return end if line is None else line.end()
 
 
-def _token_spans(text: str, is_eager: bool) -> Iterator[_Span]:
-    """Yield tokens with a form of their own."""
+def _token_spans(text: str, long_words: str = "") -> Iterator[_Span]:
+    """Yield tokens with a form of their own.
+
+    Args:
+        text: The text.
+        long_words: Its words that are as long as tokens are; empty where shorter texts and placeholders count, too.
+    """
+    is_eager = not long_words
     for form in TOKEN_FORMS:
-        at = text.find(form.start)
+        at = text.find(form.start) if is_eager or form.start in long_words else -1
         while at >= 0:
             behind = at + len(form.start)
             match = form.rest.match(text, behind) if _begins(text, at, form.reaches_back) else None
@@ -388,6 +397,17 @@ def _token_spans(text: str, is_eager: bool) -> Iterator[_Span]:
                 start = at if not form.reaches_back else at - len(_BACK.search(text[max(0, at - 40) : at])[0])  # type: ignore[index]
                 yield _Span(start, match.end(), say("a token of {service}", service=form.service))
             at = text.find(form.start, behind if match is None else max(match.end(), behind))
+
+
+_SHORTEST_TOKEN = 16
+_OF_TOKENS = bytes(letter if chr(letter).isalnum() or chr(letter) in "_-.+/=%:?&@~$\\" else 32 for letter in range(128))
+
+
+def _long_words(text: str) -> tuple[str, int]:
+    """Return the words of a text that are as long as tokens are, with spaces around, and the length of the longest."""
+    words = text.encode("ascii", "replace").translate(_OF_TOKENS + bytes([32]) * 128).split()
+    taken = [word for word in words if len(word) >= _SHORTEST_TOKEN]
+    return f" {b' '.join(taken).decode('ascii')} ", max(map(len, taken), default=0)
 
 
 _LOOSE = lazy_regex(r"[A-Za-z0-9][\w-]{7,512}")
@@ -481,7 +501,7 @@ _RUN = lazy_regex(r"(?<![A-Za-z0-9+/_-])([A-Za-z0-9+/]{56,8192}={0,2})(?![A-Za-z
 def _hidden_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the places of a text that are not shown, with a bias towards too many."""
     lowered = in_small_letters(text)
-    for span in _token_spans(text, is_eager=True):
+    for span in _token_spans(text):
         yield span.start, span.end
     for form in TEXT_FORMS:
         if form.word in lowered:
