@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-_SEARCH_PATHS = (
+SEARCH_PATHS = (
     "PATH", "PYTHONPATH", "LD_LIBRARY_PATH",
     "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH",
 )  # fmt: skip
@@ -31,7 +31,7 @@ def tool_environment(environment: Mapping[str, str] | None = None) -> dict[str, 
         environment: The variables; None for those of this process.
     """
     cleaned = dict(os.environ if environment is None else environment)
-    for name in _SEARCH_PATHS:
+    for name in SEARCH_PATHS:
         if name in cleaned:
             separated = cleaned[name].replace(";", os.pathsep) if name == "LD_LIBRARY_PATH" else cleaned[name]
             cleaned[name] = absolute_entries(separated)

@@ -299,6 +299,17 @@ CASES = [
         INSIDE,
         machine={**variables(ASCEND_RT_VISIBLE_DEVICES="4"), "nodes": {"/dev/davinci4": node("/dev/davinci4")}},
     ),
+    Case("environment.search-paths", "npu", (("ok", "no variable"),), machine=variables(PATH="/usr/bin:/bin")),
+    Case(
+        "environment.search-paths",
+        "npu",
+        (
+            ("warning", "PATH names the current folder: :/usr/bin"),
+            ("warning", "LD_LIBRARY_PATH names"),
+            ("warning", "CPATH"),
+        ),
+        machine=variables(PATH=":/usr/bin", PYTHONPATH="/opt/site", LD_LIBRARY_PATH="/opt/lib:", CPATH="."),
+    ),
     Case("environment.proxy", "npu", (("ok", "no proxy"),)),
     Case(
         "environment.proxy",
