@@ -5,11 +5,12 @@ As a program it prints the version of torch and `must_have`, as JSON.
 
 from __future__ import annotations
 
-import json
-import sys
 from functools import lru_cache
 
 import torch
+
+from torchferry.core.json_text import json_text
+from torchferry.core.terminal import print_data
 
 IMPLICIT, EXPLICIT, DERIVED, NOTHING = "implicit", "explicit", "derived", ""
 """How an operator runs on a device without a kernel for it.
@@ -99,4 +100,4 @@ def must_have() -> list[str]:
 
 
 if __name__ == "__main__":
-    json.dump({"torch": str(torch.__version__).partition("+")[0], "names": must_have()}, sys.stdout)
+    print_data(json_text({"torch": str(torch.__version__).partition("+")[0], "names": must_have()}))
