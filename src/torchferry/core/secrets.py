@@ -88,16 +88,16 @@ def secrets_of_file(path: str, data: bytes, _depth: int = 0) -> list[FoundSecret
         return [FoundSecret(0, say("larger than {limit} MiB, so not examined for secrets", limit=limit))]
     if data.startswith(_PACKED):
         return _in_archive(data, _depth) if _depth < _DEEPEST else [_UNEXAMINED_ARCHIVE]
-    found: dict[int, FoundSecret] = {}
+    by_line: dict[int, FoundSecret] = {}
     for text, is_text in _texts(data):
         line, start = 1, 0
         for span in sorted(_spans(text, path, is_text)):
             line += text.count("\n", start, span.start)
             start = span.start
-            found.setdefault(line if is_text else 1, FoundSecret(line if is_text else 0, span.reason))
-            if len(found) >= MOST_FOUND:
+            by_line.setdefault(line if is_text else 1, FoundSecret(line if is_text else 0, span.reason))
+            if len(by_line) >= MOST_FOUND:
                 break
-    return sorted(found.values(), key=lambda each: each.line)
+    return sorted(by_line.values(), key=lambda each: each.line)
 
 
 def secret_name(path: str) -> Message | None:
@@ -132,10 +132,10 @@ _UNEXAMINED_ARCHIVE = FoundSecret(0, say("an archive that was not examined for s
 def _in_archive(data: bytes, depth: int) -> list[FoundSecret]:
     """Return what is in a packed file, unpacked to a limit; what cannot be unpacked counts as secret."""
     try:
-        found = [each for name, part in _unpacked(data) for each in secrets_of_file(name, part, depth + 1)]
+        inside = [each for name, part in _unpacked(data) for each in secrets_of_file(name, part, depth + 1)]
     except Exception:  # the unpackers of the standard library raise what they like on damaged files
         return [_UNEXAMINED_ARCHIVE]
-    return [FoundSecret(0, say("in an archive: {reason}", reason=found[0].reason))] if found else []
+    return [FoundSecret(0, say("in an archive: {reason}", reason=inside[0].reason))] if inside else []
 
 
 def _unpacked(data: bytes) -> Iterator[tuple[str, bytes]]:
