@@ -363,7 +363,7 @@ def _reason(kind: str) -> Message:
 
 
 def _named(name: str) -> Message:
-    return say("a value of the name `{name}`", name=name[-64:])
+    return say("a value of the name `{name}`", name=masked(name[-64:]))
 
 
 def _end_of(kind: str, text: str, match: re.Match[str]) -> int:
