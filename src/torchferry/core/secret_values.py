@@ -128,8 +128,10 @@ def is_placeholder(value: str, name: str = "") -> bool:
         return True
     if any(part in lowered for part in _PLACEHOLDER_PARTS) or (len(lowered) < 6 and len(set(lowered)) < 2):
         return True
-    plain = re.sub(r"[\W_]", "", lowered)
-    return plain == re.sub(r"[\W_]", "", name.lower()) or plain in ("apikey", "accesstoken", "authtoken", "secretkey")
+    plain, own = re.sub(r"[\W_]", "", lowered), re.sub(r"[\W_]", "", name.lower())
+    if own and plain.startswith(own) and not _DIGIT.search(plain):
+        return True  # `password: "PasswordFlow"`
+    return plain in ("apikey", "accesstoken", "authtoken", "secretkey")
 
 
 def is_random(value: str, least: int) -> bool:
@@ -302,6 +304,8 @@ def assignments(text: str, lowered: str, is_eager: bool = False) -> Iterator[Ass
             if group == "bare":
                 end = start if rest is None else rest.end()
         way = next(way for way in _WAYS if tail[way] is not None)
+        if way == "sign" and not tail["closed"] and value["quote"] and text[first - 1 : first] == value["quote"]:
+            continue  # a label, `"Password:"`, of which the quote ends
         before = "-" if name.startswith("-") else text[max(0, first - 1) : first]
         each = Assignment(name.lstrip("-."), words, before, way, group == "quoted", start, max(start, end), first)
         if (way == "space" and not _is_told_by_space(text, each)) or (way == "element" and before != "<"):

@@ -88,16 +88,16 @@ def secrets_of_file(path: str, data: bytes, _depth: int = 0) -> list[FoundSecret
         return [FoundSecret(0, say("larger than {limit} MiB, so not examined for secrets", limit=limit))]
     if data.startswith(_PACKED):
         return _in_archive(data, _depth) if _depth < _DEEPEST else [_UNEXAMINED_ARCHIVE]
-    of_lines: dict[int, FoundSecret] = {}
+    by_line: dict[int, FoundSecret] = {}
     for text, is_text in _texts(data):
         line, start = 1, 0
         for span in sorted(_spans(text, path, is_text)):
             line += text.count("\n", start, span.start)
             start = span.start
-            of_lines.setdefault(line if is_text else 1, FoundSecret(line if is_text else 0, span.reason))
-            if len(of_lines) >= MOST_FOUND:
+            by_line.setdefault(line if is_text else 1, FoundSecret(line if is_text else 0, span.reason))
+            if len(by_line) >= MOST_FOUND:
                 break
-    return sorted(of_lines.values(), key=lambda each: each.line)
+    return sorted(by_line.values(), key=lambda each: each.line)
 
 
 def secret_name(path: str) -> Message | None:
@@ -363,7 +363,7 @@ def _reason(kind: str) -> Message:
 
 
 def _named(name: str) -> Message:
-    return say("a value of the name `{name}`", name=name[-64:])
+    return say("a value of the name `{name}`", name=masked(name[-64:]))
 
 
 def _end_of(kind: str, text: str, match: re.Match[str]) -> int:
