@@ -18,17 +18,15 @@ from torchferry.core.tool_environment import find_tool, tool_environment
 
 def pythons() -> dict[tuple[int, int], str]:
     """Return an interpreter of each version from 3.8 on that this machine has, ours among them."""
-    folders = [Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")]
-    found = [str(path) for folder in folders for path in sorted(folder.glob("3.*/bin/python"))]
-    found += [path for minor in range(8, 16) if (path := shutil.which(f"python3.{minor}"))]
     versions = {sys.version_info[:2]: sys.executable}
-    for path in found:
-        asked = subprocess.run(
-            [path, "-I", "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, check=False
-        )
-        if asked.returncode == 0:
-            major, minor = map(int, asked.stdout.split())
-            versions.setdefault((major, minor), path)
+    folder = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    for path in folder.glob("3.*/bin/python"):
+        name = path.parts[-3].split(".")[1]
+        if name.isdecimal():
+            versions.setdefault((3, int(name)), str(path))
+    for minor in range(8, 16):
+        if found := shutil.which(f"python3.{minor}"):
+            versions.setdefault((3, minor), found)
     return {version: path for version, path in sorted(versions.items()) if version >= (3, 8)}
 
 
