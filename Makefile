@@ -11,7 +11,7 @@ TORCH = $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-u
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated locks dist aarch64 docs bench realworld verdicts rehearsed-verdicts matrix judges quick-start stories coverage sanitize fuzz clean
+.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated locks dist aarch64 docs bench growth realworld verdicts rehearsed-verdicts matrix judges quick-start stories coverage sanitize fuzz clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -86,6 +86,12 @@ docs: $(VENV)/.made
 # These need repositories that are not part of this one; they say so and skip what is not there.
 bench: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/run.py
+
+# How processor time grows with the length of a file: kinds of files, full of what readers dread; some hours on two cores.
+# GROWTH chooses (`make growth GROWTH="--command scan --kind yaml --sizes 20,80"`).
+GROWTH ?=
+growth: $(VENV)/.ready-dev
+	$(BIN)/python benchmarks/growth.py $(GROWTH)
 
 realworld: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/realworld.py

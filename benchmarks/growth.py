@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables
 """How the processor time of commands grows with the length of a file: kinds of files, full of what readers dread.
 
 `make growth` measures user and system time of a process that examines files of 20, 40 and 80 kB and 1 MB, one after the

@@ -1,7 +1,7 @@
 """Counts the steps that Python's regular expressions take on a text, as their backtracking matcher takes them.
 
-`re` says nothing of its work, and time is no measure for a test. This matcher walks the tree that `re` itself parses and
-tries the same things in the same order, so that its count grows as the time of `re` does.
+`re` says nothing of its work, and time is no measure for a test. This matcher walks the tree that `re` itself parses
+and tries the same things in the same order, so that its count grows as the time of `re` does.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 if sys.version_info >= (3, 11):
@@ -66,10 +68,8 @@ class StepCounter:
     def match(self, text: str) -> int:
         """Return the steps that a match at the beginning of a text takes."""
         self._text, self._steps = text, 0
-        try:
+        with suppress(_EnoughError):
             self._match(0, {})
-        except _EnoughError:
-            pass
         return self._steps
 
     def _step(self) -> None:
@@ -103,6 +103,11 @@ class StepCounter:
             return self._assertion(name == "ASSERT", argument[0], list(argument[1]), then)
         if name == "ATOMIC_GROUP":
             return self._atomic(list(argument), then)
+        if name == "GROUPREF_EXISTS":
+            number, present, absent = argument
+            first = self._sequence(list(present), then)
+            second = self._sequence(list(absent or ()), then)
+            return lambda at, groups: (first if number in groups else second)(at, groups)
         if name == "GROUPREF":
             return self._reference(argument, then)
         raise NotImplementedError(name)
@@ -127,7 +132,7 @@ class StepCounter:
             if operator is constants.NEGATE:
                 negated = True
             elif operator is constants.LITERAL:
-                tests.append(lambda char, wanted=fold(chr(argument)): fold(char) == wanted)  # type: ignore[misc]
+                tests.append(partial(lambda wanted, char: fold(char) == wanted, fold(chr(argument))))
             elif operator is constants.RANGE:
                 low, high = argument
                 tests.append(

@@ -47,32 +47,31 @@ def methods(paths: Iterable[Path]) -> dict[str, set[str]]:
     return found
 
 
-def patterns() -> Iterator[Used]:
-    """Yield the patterns of all modules: those that they hold, and those that are written in a call."""
+def patterns(package: str) -> Iterator[Used]:
+    """Yield the patterns of the modules of a package: those that they hold, and those that are written in a call."""
     everywhere = methods(ROOT.rglob("*.py"))
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            parts = path.relative_to(ROOT).with_suffix("").parts
-            module = importlib.import_module(".".join(("torchferry", *(part for part in parts if part != "__init__"))))
-            held = dict(vars(module))
-            here = methods([path])
-            for name, value in vars(module).items():
-                if isinstance(value, type) and value.__module__ == module.__name__:
-                    held.update({attribute: each for attribute, each in vars(value).items()})
-            for name, value in held.items():
-                each: Any
-                for each in value if isinstance(value, (tuple, list)) else (value,):
-                    searched = bool((here.get(name) or everywhere.get(name) or SEARCHING) & SEARCHING)
-                    if isinstance(each, LazyRegex):
-                        yield Used(each.pattern, each.compiled().flags, f"{'/'.join(parts)}:{name}", searched)
-                    elif isinstance(each, re.Pattern):
-                        yield Used(each.pattern, each.flags, f"{'/'.join(parts)}:{name}", searched)
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-                    name, pattern = node.func.attr, written(node.args[0])
-                    if ast.unparse(node.func.value) == "re" and name in SEARCHING | ANCHORED and pattern is not None:
-                        flags = re.MULTILINE if "re.M" in ast.unparse(node) else 0
-                        yield Used(pattern, flags, f"{'/'.join(parts)}:{node.lineno}", name in SEARCHING)
+    for path in sorted((ROOT / package).rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        module = importlib.import_module(".".join(("torchferry", *(part for part in parts if part != "__init__"))))
+        held = dict(vars(module))
+        here = methods([path])
+        for value in vars(module).values():
+            if isinstance(value, type) and value.__module__ == module.__name__:
+                held.update(vars(value))
+        for name, value in held.items():
+            each: Any
+            for each in value if isinstance(value, (tuple, list)) else (value,):
+                searched = bool((here.get(name) or everywhere.get(name) or SEARCHING) & SEARCHING)
+                if isinstance(each, LazyRegex):
+                    yield Used(each.pattern, each.compiled().flags, f"{'/'.join(parts)}:{name}", searched)
+                elif isinstance(each, re.Pattern):
+                    yield Used(each.pattern, each.flags, f"{'/'.join(parts)}:{name}", searched)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+                name, pattern = node.func.attr, written(node.args[0])
+                if ast.unparse(node.func.value) == "re" and name in SEARCHING | ANCHORED and pattern is not None:
+                    flags = re.MULTILINE if "re.M" in ast.unparse(node) else 0
+                    yield Used(pattern, flags, f"{'/'.join(parts)}:{node.lineno}", name in SEARCHING)
 
 
 def written(node: ast.expr) -> str | bytes | None:
@@ -182,12 +181,40 @@ def repeats(pattern: str | bytes, flags: int) -> bool:
     return any(True for _ in pumps(parse(pattern, flags), 0))
 
 
+BOUNDED = {
+    # what a pattern is asked of, where it is no text of any length
+    "source/kinds:_NAMED": "names of files",
+    "kernels/requests:_ON_CPU": "paths of files",
+    "rules/runtime/report:_NAME": "names of 200 characters",
+    "kernels/device_macros:_PASTED": "1,000 characters of a macro",
+    "kernels/gates/compiling:_ERROR": "lines that a compiler prints",
+    "kernels/gates/compiling:_NOT_FOUND": "lines that a compiler prints",
+}
+
+
 @pytest.mark.parametrize("package", PACKAGES)
-def test_no_pattern_backtracks(package: str) -> None:
+def test_no_pattern_takes_steps_that_grow_with_the_square(package: str) -> None:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(20_000)
     try:
-        for used in patterns():
-            pass
+        for used in {each for each in patterns(package) if each.where not in BOUNDED}:
+            if repeats(used.pattern, used.flags):
+                times, text = growth(used)
+                assert times < 7, f"{used.where}: {used.pattern!r} takes {times:.0f} times the steps on {text}"
     finally:
         sys.setrecursionlimit(limit)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "grows"),
+    [
+        (r"\w*cuda", "a", True),
+        (r"(?<!\w)\w*cuda", "a", False),
+        (r'"(?:[^"\\]|\\.)*"', '\\"', True),
+        (r'"(?:[^"\\]|\\.)*"?', '\\"', False),
+        (r"\s*,?\s*\)", " ", True),
+    ],
+)
+def test_steps_are_counted_as_re_takes_them(pattern: str, text: str, grows: bool) -> None:
+    few, many = (StepCounter(pattern).search(text * count) for count in (50, 200))
+    assert (many > 8 * few) is grows

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from torchferry.source.flow.syntax import last_name, string_value
 
-_BEFORE = re.compile(r"_*(?:(?:is|has|have)_)+")
-_BEHIND = re.compile(r"(?:(?:_is)?_(?:available|installed|availble)|_\d+)+\Z")
+_BEFORE = re.compile(r"(?<!_)_*(?:(?:is|has|have)_)+")
+_BEHIND = re.compile(r"(?:(?:_is)?_(?:available|installed|availble)|_\d{1,20}){1,20}\Z")
 
 _CUDA_WORD = re.compile(
     r"cuda|cudnn|nccl|triton|tensorrt|cublas|cutlass|nvidia|kernel|fused|ext(?:ension)?s?\b|_c\b|ops?\b"

@@ -178,8 +178,10 @@ def _first(found: list[Started]) -> tuple[Start, ...]:
 _CFG_SECTION = re.compile(r"^\[options\.entry_points\]\s*$(?P<body>.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
 _CFG_SCRIPTS = re.compile(r"^(?:console_scripts|gui_scripts)\s*=\s*(?P<body>(?:\n?[ \t]+[^\n]*)+)", re.MULTILINE)
 _SCRIPT_GROUPS = frozenset({"console_scripts", "gui_scripts"})
-_SETUP_SECTION = re.compile(r"^\s*\[(?:console|gui)_scripts\]\s*$(?P<body>.*?)(?=^\s*\[|\Z)", re.MULTILINE | re.DOTALL)
-_ENTRY = re.compile(r"^\s*([\w.-]+)\s*=\s*([\w.]+(?::[\w.]+)?(?:\s*\[[^\]]*\])?)\s*$", re.MULTILINE)
+_SETUP_SECTION = re.compile(
+    r"^[ \t]*\[(?:console|gui)_scripts\][ \t\r]*$(?P<body>.*?)(?=^[ \t]*\[|\Z)", re.MULTILINE | re.DOTALL
+)
+_ENTRY = re.compile(r"^[ \t]*([\w.-]+)[ \t]*=[ \t]*([\w.]+(?::[\w.]+)?(?:[ \t]*\[[^\]\n]*\])?)[ \t\r]*$", re.MULTILINE)
 
 
 def _entry_points(name: str, text: str) -> Iterator[tuple[str, str]]:

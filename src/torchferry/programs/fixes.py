@@ -54,6 +54,7 @@ class Fixes:
         self._surroundings = surroundings
         self._numbers: dict[tuple[str, Location], int] = {}
         self._parts: dict[int, _FixedPlace | None] = {}
+        self._with_global: dict[str, bool] = {}
 
     def of(self, finding: Finding) -> Fix:
         """Return a finding that a migration changes with its number."""
@@ -107,7 +108,9 @@ class Fixes:
         node = self._sources.node(fix.finding.location)
         if node is None:
             return None
-        return _FixedPlace(node, self._leads.of(path, node), "global " in self._sources.text(path))
+        if path not in self._with_global:
+            self._with_global[path] = "global " in self._sources.text(path)
+        return _FixedPlace(node, self._leads.of(path, node), self._with_global[path])
 
     def _is_dead(self, live: Live, path: str, node: ast.AST) -> bool:
         """Whether a condition around a place never holds in a program: nothing in it changes what is asked."""

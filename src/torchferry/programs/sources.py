@@ -14,10 +14,10 @@ from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names
-from torchferry.source.notebook import Cell
+from torchferry.source.notebook import Cell, cell_source
 from torchferry.source.project import KEPT, Project
 from torchferry.source.python import PythonFile, UnparsableError
-from torchferry.source.text import SourceText, UndecodableError
+from torchferry.source.text import UndecodableError
 
 _ROOM = KEPT
 """Nodes of the parsed files that are kept: the ways of all programs go through the same ones."""
@@ -108,7 +108,7 @@ class Sources:
         cell = self._cells[place.path].get(place.cell) if place.cell and place.path in self._cells else None
         if place.cell and cell is None:
             return None
-        starts = file.source.starts if cell is None else SourceText(cell.text).starts
+        starts = file.source.starts if cell is None else cell_source(cell.text).starts
         base = 0 if cell is None else cell.start
         if not 0 < place.line <= len(starts):
             return None

@@ -290,6 +290,7 @@ class Names:
         for alias, name, origin in self._imports_by_package().get(package, ()):
             references.append(Reference(name, alias, "", origin))
             bound.append(alias)
+        scopes_of: dict[str, dict[ast.AST, ast.AST]] = {}  # for each identifier, which scope has which binding
         seen: set[ast.AST] = set()
         while bound:
             binding = bound.pop()
@@ -297,10 +298,16 @@ class Names:
                 continue
             seen.add(binding)
             identifier = bound_name(binding)
-            scope = next(scope for scope, binders in self._scopes(identifier).items() if binding in binders)
+            if identifier not in scopes_of:
+                scopes_of[identifier] = {
+                    binder: scope for scope, binders in self._scopes(identifier).items() for binder in binders
+                }
+            scope = scopes_of[identifier][binding]
             stands_for = self.binding_origin(binding)
             assert stands_for is not None
-            for use in self.uses(identifier, scope):
+            uses = self.uses(identifier, scope)
+            spend(len(uses))
+            for use in uses:
                 top: ast.expr = use
                 name = stands_for
                 while isinstance(parent := self.file.parents.get(top), ast.Attribute):

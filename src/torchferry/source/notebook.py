@@ -59,6 +59,12 @@ class Cell(NamedTuple):
     pieces: tuple[Piece, ...]
 
 
+@lru_cache(maxsize=16)
+def cell_source(text: str) -> SourceText:
+    """Return the text of a cell with its lines, which each place in it is asked for."""
+    return SourceText(text)
+
+
 class Notebook:
     """The code cells of a notebook.
 
@@ -93,7 +99,7 @@ class Notebook:
     def location(self, path: str, start: int, end: int) -> Location:
         """Return the location of a span of the script: the cell's number, lines and columns in the cell."""
         cell = self._cell(start)
-        source = SourceText(cell.text)
+        source = cell_source(cell.text)
         first, last = start - cell.start, min(end - cell.start, len(cell.text))
         return Location(path, *source.position(first), *source.position(max(first, last)), cell.number)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
+from torchferry.core.budget import spend
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.source.text import SourceText
@@ -51,6 +52,7 @@ class Suppressions:
         """Return the comments that speak for a finding of `code` on lines `first` to `last`."""
         of_file = self.all[: bisect_right(self._lines, 0)]
         of_lines = self.all[bisect_left(self._lines, max(first, 1)) : bisect_right(self._lines, last)]
+        spend(len(of_file) + len(of_lines))
         return [comment for comment in (*of_file, *of_lines) if comment.covers(code, first, last)]
 
 
