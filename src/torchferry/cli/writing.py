@@ -49,7 +49,7 @@ def write(text: str, file: Path | None) -> None:
     """
     text = whole_characters(text.rstrip("\n") + "\n")
     if file is None:
-        click.echo(text, nl=False)
+        click.echo(text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"), nl=False)
         return
     write_data(text.encode("utf-8", "surrogateescape"), file)
 
