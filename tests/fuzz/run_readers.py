@@ -213,6 +213,7 @@ def _add_runs() -> None:
             _read_run(folder, path_of(), _sealed(data) if form == "lines" else data)
 
         def more(path_of: Any = path_of) -> list[bytes]:
+            _good_run()  # made before the round, which counts what is written
             return [_recorded()[path_of()]]
 
         reader(name, form, "numerics/runlog/container.py", more=more, needs=_OF_RUNS)(read)

@@ -203,7 +203,7 @@ class _EventReader:
         elif phase in _INSTANT:
             if event.get("name") == _MEMORY:
                 self._memory(event)
-        elif phase in _ARROW and event.get("cat") in self._links:
+        elif phase in _ARROW and _hashable(event.get("cat")) in self._links:
             self._arrows.append(event)
 
     def _complete(self, event: dict[str, Any], category: str) -> None:

@@ -66,6 +66,10 @@ _STATES = frozenset({"torch state", "random state", "numpy state", "device state
 _USUAL = (None, False, "off", "highest", "0")
 
 
+def _device_type(rank: Rank) -> Any:
+    return rank.facts.get("device", {}).get("type")
+
+
 def causes_in_settings(a: Rank, b: Rank) -> Iterator[Cause]:
     """Yield what was set in another way; whether it changed the numbers is for the comparison to say."""
     for group in ("seeds", "switches", "environment", "device", "versions"):
@@ -74,7 +78,7 @@ def causes_in_settings(a: Rank, b: Rank) -> Iterator[Cause]:
             value_a, value_b = of_a.get(name), of_b.get(name)
             if value_a == value_b:
                 continue
-            setting_cause = _setting(group, name, a.facts["device"].get("type") == b.facts["device"].get("type"))
+            setting_cause = _setting(group, name, _device_type(a) == _device_type(b))
             if setting_cause is None:
                 continue
             cause, grade, text, advice = setting_cause
