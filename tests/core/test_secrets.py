@@ -18,6 +18,7 @@ from torchferry.core.secret_forms import TEXT_FORMS, TOKEN_FORMS
 from torchferry.core.secrets import (
     LARGEST_EXAMINED,
     MASK,
+    MOST_ASSIGNMENTS,
     masked,
     masked_command,
     masked_values,
@@ -154,6 +155,9 @@ def test_commands_and_values_are_masked_by_their_names() -> None:
 def test_what_cannot_be_examined_counts_as_secret() -> None:
     for data in (b"PK\x03\x04x", b"\x1f\x8bx", b"x" * (LARGEST_EXAMINED + 1)):
         assert [each.line for each in secrets_of_file("a.bin", data)] == [0]
+    many = b"password: ${P}\n" * (MOST_ASSIGNMENTS + 1)
+    assert [each.line for each in secrets_of_file("a.yaml", many)] == [MOST_ASSIGNMENTS + 1]
+    assert secrets_of_file("a.yaml", many[: len(many) // 2]) == []
     assert secrets_of_file("ca.pem", b"-----BEGIN CERTIFICATE-----\nMIIB\n") == []
     assert secrets_of_file("ca.pem", b"-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n")
 

@@ -252,7 +252,7 @@ TEXT_FORMS = (
     TextForm("hash", "$", lazy_regex(r"(\$(?:apr1|1|5|6|y|7|gy)\$[^\s:\"'$]{1,64}\$[./A-Za-z0-9$]{20,200})"), least=24),
     TextForm("hash", "$2", lazy_regex(r"(\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53})"), least=60),
     TextForm("token", "kind: secret", lazy_regex(
-        r"(?m)^kind: Secret[ \t]{0,40}$[\s\S]{0,2000}?^(?:data|stringData):[ \t]{0,40}\n"
+        r"(?m)^kind: Secret[ \t]{0,40}$[\s\S]{0,400}?^(?:data|stringData):[ \t]{0,40}\n"
         r"[ \t]{1,40}[\w.-]{1,80}:[ \t]{0,40}([^\s{$<][^\n]{2,4096})"
     )),
     TextForm("token", "pat", lazy_regex(r"\b(pat[A-Za-z0-9]{14}\.[0-9a-f]{64})\b"), least=82),

@@ -51,6 +51,9 @@ MASK = "***"
 LARGEST_EXAMINED = 32 << 20
 """Bytes of a file that is examined; a larger one counts as one with secrets, since nobody knows."""
 
+MOST_ASSIGNMENTS = 100_000
+"""Values with the name of a secret that are examined in one text; the same limit on every machine."""
+
 MOST_FOUND = 50
 """Secrets of one file that are named."""
 
@@ -453,7 +456,10 @@ _SPOKEN_USERS = frozenset({"user", "username", "login", "name", "u"})
 def _named_spans(text: str, lowered: str, suffix: str) -> Iterator[_Span]:
     """Yield values that are secret by their name, and no placeholders."""
     is_code = suffix in SOURCE_SUFFIXES
-    for each in assignments(text, lowered):
+    for count, each in enumerate(assignments(text, lowered)):
+        if count == MOST_ASSIGNMENTS:
+            yield _Span(each.start, each.start + 1, say("too many names of secrets: not examined from here on"))
+            return
         rank = rank_of(each.words)
         value = text[each.start : each.end].strip()
         is_prose = suffix in PROSE_SUFFIXES or (is_code and _is_comment(text, each.at))
