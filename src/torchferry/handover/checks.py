@@ -345,10 +345,6 @@ def _levels(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
         number, line = lines[key]
         stated = line.partition(":")[2]
         value = stated if GAP.search(line) else re.sub(r"(?<!\s)\s*[(（-].*", "", stated)
-            re.sub(r"(?<!\s)\s*[(（-].*", "", line.partition(":")[2])
-            if not GAP.search(line)
-            else line.partition(":")[2]
-        )
         if value not in allowed:
             yield BrokenRule(
                 say("{name} is `{value}`, none of {names}", name=key, value=value, names=", ".join(allowed)),
