@@ -26,7 +26,7 @@ _ENDS = frozenset("\"'`<>|;,():\n\r\t ")
 _UNKNOWN = re.compile(
     r"\{[^{}\n]*(?:\{[^{}\n]*\}[^{}\n]*)*\}"  # {name} of an f-string or of str.format, with a format that is computed
     r"|\$(?:\{[^}\n]*\}|\([^)\n]*\)|\w+)"  # ${name}, $(command) and $name of a shell
-    r"|%[-+ #0]*\d*(?:\.\d+)?[a-zA-Z]"  # %s and %05d
+    r"|%[-+ #0]*(?:(?!0)\d+)?(?:\.\d+)?[a-zA-Z]"  # %s and %05d
 )
 """A part of a path that is filled in when the program runs, which a name holds as `*`."""
 

@@ -10,7 +10,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.handover.licences import C, language_of_comments
 
 _URL = re.compile(r"(?:https?|ftp)://[^\s\"'<>()\[\]{}|\\`,;]+")
-_MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[a-zA-Z]{2,}\b")
+_MAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[a-zA-Z]{2,}\b")
 _MACHINE = re.compile(r"(?<![\w.=-])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
 _LICENCE = re.compile(r"licen[cs]e|copyright|opensource\.org|apache\.org/licenses|creativecommons", re.IGNORECASE)
 

@@ -292,7 +292,7 @@ def _results(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
     for offset, missing in gaps:
         yield BrokenRule(say("missing: {what}", what=missing), path, line + offset)
     rows = [row for row in body.split("\n") if row.count("|") >= 3 and re.search(r"\d", row)]
-    has_curve = re.search(r"!\[[^\]]*\]\([^)]+\)", body) is not None
+    has_curve = re.search(r"!\[[^\[\]]*\]\([^()]+\)", body) is not None
     if not gaps and not rows and not has_curve:
         yield BrokenRule(say("it has no table with figures, and no curve"), path, line)
 
@@ -343,7 +343,8 @@ def _levels(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
             yield BrokenRule(say("{name} is missing", name=key), handed.path_of(name))
             continue
         number, line = lines[key]
-        value = re.sub(r"\s*[(（-].*", "", line.partition(":")[2]) if not GAP.search(line) else line.partition(":")[2]
+        stated = line.partition(":")[2]
+        value = stated if GAP.search(line) else re.sub(r"(?<!\s)\s*[(（-].*", "", stated)
         if value not in allowed:
             yield BrokenRule(
                 say("{name} is `{value}`, none of {names}", name=key, value=value, names=", ".join(allowed)),

@@ -14,7 +14,7 @@ from torchferry.core.messages import Message
 _NAME = re.compile(r"\{\{(\w+)\}\}")
 _CONTROL = re.compile(r"[ \t]*\{% (?:(if|unless) (\w+)|(else|end)) %\}[ \t]*\Z")
 
-GAP = re.compile(r"\[(?:missing|缺失): ?([^\]\n]*)\]")
+GAP = re.compile(r"\[(?:missing|缺失): ?([^\[\]\n]*)\]")
 """What stands where something is missing."""
 
 _WORDS = {"en": "missing", "zh": "缺失"}

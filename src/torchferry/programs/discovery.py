@@ -25,7 +25,7 @@ ASIDE = re.compile(
 """Files that are no programs of the project's users: tests, measurements, documentation, build scripts."""
 
 _BUILDS = re.compile(r"(?:^|/)(?:conftest|setup|versioneer)\.py\Z")
-_TESTS = re.compile(r"^\s*(?:async )?def test_|^\s*(?:import|from) (?:pytest|unittest)\b", re.MULTILINE)
+_TESTS = re.compile(r"^[ \t]*(?:async )?def test_|^[ \t]*(?:import|from) (?:pytest|unittest)\b", re.MULTILINE)
 
 _LARGEST = 1_000_000
 """Bytes of a packaging file that is read."""

@@ -16,7 +16,7 @@ _LETTERS = frozenset(b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST
 _BLANKED = bytes(byte if byte in _LETTERS or byte >= 0x80 else 0x20 for byte in range(256))
 """What the bytes of a text become so that only its words are left; what is not ASCII is looked at by itself."""
 
-_HEAD = re.compile(r"class(?<!\wclass)\s+\w+\s*(?:\[[^\]]*\])?[\s\\]*\(([^:]*)")
+_HEAD = re.compile(r"class(?<!\wclass)\s+\w+(?:\s*\[[^\[\]]*\])?[\s\\]*\(([^:]*)")
 _ENDS = frozenset("\"'{\\")
 
 _OWN_CONSTANT = re.compile(r"self\.(?<=\bself\.)(\w+)\s*=\s*(?:True|False|None|[\d\"'-])")
