@@ -21,6 +21,8 @@ else:
     import sre_constants as constants
     import sre_parse as parser
 
+__all__ = ["StepCounter", "constants", "parse"]
+
 Tree = Sequence[tuple[Any, Any]]
 State = tuple[int, dict[int, tuple[int, int]]]
 Next = Callable[[int, "dict[int, tuple[int, int]]"], "int | None"]

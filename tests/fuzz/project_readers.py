@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import zipfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.target import Target
 from torchferry.core import config
 from torchferry.core.pathmap import PathMap
+from torchferry.core.secrets import masked, masked_text, secrets_of_file
 from torchferry.source.kinds import kind_of
 from torchferry.source.tree import Entry, list_files
 
@@ -29,11 +33,31 @@ def _settings(folder: Path, data: bytes) -> None:
         list(PathMap.of(found.paths).replacements(line))
 
 
+def _with_secrets() -> list[bytes]:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("inner/.env", "TOKEN=abc")
+    return [
+        b'password = "correct horse"\nAuthorization: Bearer abcdef\nurl: https://user:word@host/x?token=1\n',
+        b"-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----\n",
+        gzip.compress(b"AWS_SECRET_ACCESS_KEY=x\n"),
+        archive.getvalue(),
+    ]
+
+
 @reader("pyproject", "text", "core/config.py")
 def _pyproject(folder: Path, data: bytes) -> None:
     written(folder, "pyproject.toml", data)
     if config.find(folder) is not None:
         config.load(folder)
+
+
+@reader("secrets", "text", "core/secrets.py", "handover/secret_check.py", more=_with_secrets)
+def _secrets(folder: Path, data: bytes) -> None:
+    for name in ("a.py", ".env", "config.yaml", "b.zip"):
+        secrets_of_file(name, data)
+    masked(data.decode("utf-8", "replace"))
+    masked_text(data)
 
 
 # --- each kind of file, with every rule ---

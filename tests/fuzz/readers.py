@@ -23,8 +23,8 @@ ops/codegen/upstream.py profiling/page.py report/html_format.py rehearsal/build.
 cli/backend.py
 """
 _OWN_PROCESS = """
-acceptance/project.py assistant/mcp_server.py cli/reproduction.py core/torch_start.py deploy/fetching.py
-deploy/playing.py deploy/remote/cluster_probe.py deploy/remote/fetch.py deploy/remote/offer.py deploy/temporary.py
+acceptance/project.py assistant/mcp_server.py cli/reproduction.py core/env.py core/torch_start.py deploy/fetching.py
+deploy/playing.py deploy/remote/cluster_probe.py deploy/remote/fetch.py deploy/remote/offer.py
 doctor/probes/live_probe.py doctor/probes/python_side.py migration/overlay_runtime.py numerics/framework/launcher.py
 ops/child.py ops/kernels.py ops/prediction.py shim/failures.py
 """
@@ -35,7 +35,8 @@ migration/directory.py migration/suffix.py ops/codegen/defined.py ops/codegen/ne
 rehearsal/cuda_leftovers.py
 """
 _WRITES = """
-core/site/sitecustomize.py handover/writing.py kernels/output.py migration/lock.py numerics/recording/storing.py
+core/folders.py core/internal_error.py core/site/sitecustomize.py core/staging.py core/terminal.py handover/writing.py
+kernels/output.py migration/lock.py numerics/recording/storing.py
 rehearsal/events.py shim/no_device.py
 """
 

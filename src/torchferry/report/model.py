@@ -190,9 +190,9 @@ class Report(NamedTuple):
         """Why the project is not known whole; None where it is.
 
                         A file that cannot be read, or that takes more than its budget, says nothing of itself, and may hold anything.
-                One that can be read and is broken is work that is named, and leaves the verdict to the others, where there are
-                any.
-                """
+        One that can be read and is broken is work that is named, and leaves the verdict to the others, where there are
+        any.
+        """
         unread = {finding.location.path for finding in self.findings if finding.code == UnreadableFile.CODE}
         costly = {finding.location.path for finding in self.findings if finding.code == TooCostlyFile.CODE}
         if self.failures:
