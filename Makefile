@@ -136,7 +136,7 @@ READERS ?=
 RUNS ?= 10000
 MORE ?=
 fuzz: $(VENV)/.ready-dev
-	@$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install --quiet --group fuzz \
+	@$(BIN)/python -c "import atheris" 2>/dev/null || $(LOCKED) -r requirements/fuzz.txt \
 	|| echo "no Atheris for this Python: inputs are made of the seeds alone"
 	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz.py --runs $(RUNS) $(MORE) $(READERS)
 

@@ -55,6 +55,7 @@ LOCKS = {
     "docs": Lock("docs"),
     "stories": Lock("stories", project=True),
     "lock": Lock("lock"),
+    "fuzz": Lock("fuzz"),
     "plugin": Lock("plugin", alone=True),
 }
 """The files by their names; what the first one has, the others have in the same version."""

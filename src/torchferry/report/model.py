@@ -189,7 +189,7 @@ class Report(NamedTuple):
     def _why_incomplete(self) -> Message | None:
         """Why the project is not known whole; None where it is.
 
-                        A file that cannot be read, or that takes more than its budget, says nothing of itself, and may hold anything.
+        A file that cannot be read, or that takes more than its budget, says nothing of itself, and may hold anything.
         One that can be read and is broken is work that is named, and leaves the verdict to the others, where there are
         any.
         """
