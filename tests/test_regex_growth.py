@@ -184,6 +184,7 @@ def repeats(pattern: str | bytes, flags: int) -> bool:
 BOUNDED = {
     # what a pattern is asked of, where it is no text of any length
     "source/kinds:_NAMED": "names of files",
+    "rules/container/base_image:_DEFAULT": "one place, where it is matched",
     "kernels/requests:_ON_CPU": "paths of files",
     "rules/runtime/report:_NAME": "names of 200 characters",
     "kernels/device_macros:_PASTED": "1,000 characters of a macro",
@@ -202,17 +203,20 @@ STILL_GROWING = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _deep_recursion() -> Iterator[None]:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(50_000)
+    yield
+    sys.setrecursionlimit(limit)
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_pattern_takes_steps_that_grow_with_the_square(package: str) -> None:
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(20_000)
-    try:
-        for used in {each for each in patterns(package) if each.where not in BOUNDED.keys() | STILL_GROWING}:
-            if repeats(used.pattern, used.flags):
-                times, text = growth(used)
-                assert times < 7, f"{used.where}: {used.pattern!r} takes {times:.0f} times the steps on {text}"
-    finally:
-        sys.setrecursionlimit(limit)
+    for used in {each for each in patterns(package) if each.where not in BOUNDED.keys() | STILL_GROWING}:
+        if repeats(used.pattern, used.flags):
+            times, text = growth(used)
+            assert times < 7, f"{used.where}: {used.pattern!r} takes {times:.0f} times the steps on {text}"
 
 
 @pytest.mark.parametrize(
@@ -226,5 +230,5 @@ def test_no_pattern_takes_steps_that_grow_with_the_square(package: str) -> None:
     ],
 )
 def test_steps_are_counted_as_re_takes_them(pattern: str, text: str, grows: bool) -> None:
-    few, many = (StepCounter(pattern).search(text * count) for count in (50, 200))
-    assert (many > 8 * few) is grows
+    few, many = (StepCounter(pattern).search(text * count) for count in (10, 40))
+    assert (many > 7 * few) is grows

@@ -237,8 +237,9 @@ class WordJudge:
             at = lines.find(part)
             while at >= 0:
                 end = lines.find("\n", at)
-                matter.add(lines[lines.rfind("\n", 0, at) + 1 : end if end >= 0 else len(lines)])
-                at = lines.find(part, at + len(part))
+                end = end if end >= 0 else len(lines)
+                matter.add(lines[lines.rfind("\n", 0, at) + 1 : end])
+                at = lines.find(part, end)
         return matter
 
     def _judge(self, word: str) -> WordMeaning:

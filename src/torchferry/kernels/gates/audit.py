@@ -19,7 +19,7 @@ _LEXEMES = lazy_regex(
     r"""(?P<comment>//(?:\\\r?\n|[^\n])*|/\*(?:[^*]|\*(?!/))*(?:\*/)?)
     |(?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s"]{0,16})\([\s\S]*?(?:\)(?P=mark)"|\Z))
     |(?P<string>"(?:\\(?:\r\n|[\s\S])|[^"\\\n])*"?)
-    |(?P<include>\#[ \t]*(?:include(?:_next)?|import)[ \t]*(?:<[^>\n]*>|"[^"\n]*"))
+    |(?P<include>\#[ \t]*(?:include(?:_next)?|import)[ \t]*(?:<[^<>\n]*>|"[^"\n]*"))
     |(?P<number>\.?[0-9](?:[eEpP][+-]|'[0-9A-Za-z_]|[0-9A-Za-z_.\x80-\xff])*)
     |(?P<character>'(?:\\(?:\r\n|[\s\S])|[^'\\\n])*'?)
     |(?P<identifier>[A-Za-z_\x80-\xff][0-9A-Za-z_\x80-\xff]*(?:\\\r?\n[0-9A-Za-z_\x80-\xff]+)*)
