@@ -82,10 +82,12 @@ def _remove_old(holder: Path, out: Path, remove: Callable[[Path], None]) -> None
     try:
         remove(holder / _OLD)
     except OSError:
-        kept = out.with_name(f"{out.name}{holder.name.removeprefix(f'.{out.name}').removesuffix(_SUFFIX)}")
-        os.rename(holder / _OLD, kept)
+        rescued = out.with_name(f"{out.name}{holder.name.removeprefix(f'.{out.name}').removesuffix(_SUFFIX)}")
+        os.rename(holder / _OLD, rescued)
         raise TorchferryError(
-            say("{out} was replaced, and files that somebody put into it meanwhile are in {kept}", out=out, kept=kept)
+            say(
+                "{out} was replaced, and files that somebody put into it meanwhile are in {kept}", out=out, kept=rescued
+            )
         ) from None
 
 
