@@ -11,6 +11,7 @@ the temporary files.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import random
 import shutil
@@ -224,21 +225,13 @@ def _same_or_lost(what: str, now: dict[str, bytes], done: dict[str, bytes]) -> N
         raise LostError(f"{what}: {wrong[:3]}")
 
 
-def _warm_up() -> None:
-    """Run what will be killed once in this process, so that each run after it imports and reads little."""
-    from click.testing import CliRunner
-
-    from torchferry.cli import cli
-
-    here = os.getcwd()
-    with _places() as place:
-        build(place)
-        os.chdir(place)
-        for scenario in SCENARIOS.values():
-            for arguments in (*scenario.prepare, scenario.killed, *scenario.after):
-                if "--rehearse" not in arguments:
-                    CliRunner().invoke(cli, list(arguments))
-        os.chdir(here)
+def _import_all() -> None:
+    """Import what the commands need before the first fork, and start no thread: a forked child has none of them."""
+    for name in ("migrate", "migrated", "undo", "overlay", "kit", "native", "port", "handover", "migrate_rehearsal"):
+        importlib.import_module(f"torchferry.cli.{name}")
+    for name in ("migration.copy", "kernels.planning", "programs.judging", "handover.writing", "report.text_format"):
+        importlib.import_module(f"torchferry.{name}")
+    importlib.import_module("torchferry.rules.registry").rules()
 
 
 def main() -> None:
@@ -251,7 +244,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kills-state-") as state:
         os.environ["XDG_STATE_HOME"] = os.environ["TORCHFERRY_CACHE"] = state
         os.environ["TORCHFERRY_JOBS"] = "1"
-        _warm_up()
+        _import_all()
         for name in given.names:
             killed, changed = rounds(name, given.count, random.Random(given.seed))
             print(f"{name}: killed {killed} of {given.count} runs, {changed} of them after a change; nothing lost")

@@ -70,10 +70,10 @@ class WriteFence(NamedTuple):
         Raises:
             OutsideRequestError: one of them may not change.
         """
-        present, made = list(paths), list(new)
-        self.require_in_roots([*present, *made])
+        present, created = list(paths), list(new)
+        self.require_in_roots([*present, *created])
         refused = [path for path in present if not _is_below(path, self.asked)]
-        refused += [path for path in made if not _is_below(path, (*self.asked, *self.new_below))]
+        refused += [path for path in created if not _is_below(path, (*self.asked, *self.new_below))]
         if refused:
             raise OutsideRequestError(sorted(refused), advice)
 
