@@ -156,8 +156,7 @@ ROWS: dict[str, Row] = {
             (0, "migrate train.py old.py -t npu --style shim --allow-dirty"),
             (0, "undo old.py"),
             (1, "migrate . -t npu --suffix _npu --allow-dirty"),
-            (2, "undo train.py"),
-            (0, "undo"),
+            (0, "undo train.py"),
             (1, "migrate . -t npu --kit --allow-dirty"),
             (0, "undo"),
         ],
@@ -360,3 +359,46 @@ def test_a_folder_or_file_of_another_user_is_no_project(tmp_path: Path) -> None:
             os.chown(place if owner == "folder" else place / "torchferry.toml", 12_345, -1)
     found = [project_root(tmp_path / name / "src") for name in ("mine", "theirs", "planted")]
     assert found == [tmp_path / "mine", None, None]
+
+
+MORE = b"import torch\n\ntorch.cuda.manual_seed(1)\nname = torch.cuda.get_device_name(0)\n"
+
+MAINTAINED = {
+    "the file with the portable names": ("--style portable", ["device_utils.py"]),
+    "the kit": ("--kit", ["README_NPU.md", "NPU_MIGRATION_GUIDE.md"]),
+    "the kit beside": ("--kit --suffix _npu", ["README_NPU.md", "NPU_MIGRATION_GUIDE.md"]),
+    "a portable kit": ("--kit --style portable", ["README_NPU.md"]),
+}
+"""How one file is migrated after another, and files of the project that the second migration writes anew."""
+
+
+@pytest.mark.parametrize("row", MAINTAINED)
+def test_a_migration_of_one_file_keeps_up_what_torchferry_made(tmp_path: Path, row: str) -> None:
+    options, names = MAINTAINED[row]
+    contents = {"torchferry.toml": b"", "requirements.txt": b"torch==2.1.0\n", "one.py": PYTHON, "two.py": MORE}
+    project = files(tmp_path / "project", {**contents, "third.py": MORE})
+    first, second = (["migrate", project / path, "-t", "npu", *options.split()] for path in ("one.py", "two.py"))
+    assert torchferry(*first)[0] == 0
+    between = {path: path.read_bytes() for path in project.rglob("*.*") if path.is_file()}
+    assert torchferry(*second)[0] == 0
+    now = {path: path.read_bytes() for path in between}
+    changed = {path.name for path, data in now.items() if data != between[path]}
+    assert changed >= set(names)
+    assert "third.py" not in changed
+    for path in ("two.py", "one.py"):  # what was asked is also what takes it back
+        done = torchferry("undo", project / path)
+        assert done[0] == 0, done
+    left = {path.relative_to(project).as_posix(): path.read_bytes() for path in project.rglob("*.*") if path.is_file()}
+    assert left == {**contents, "third.py": MORE}
+
+
+def test_a_file_of_the_user_is_no_file_that_torchferry_maintains(tmp_path: Path) -> None:
+    project = files(tmp_path / "project", {"torchferry.toml": b"", "one.py": PYTHON, "two.py": MORE})
+    assert torchferry("migrate", project / "one.py", "-t", "npu", "--style", "portable")[0] == 0
+    edited = (project / "device_utils.py").read_bytes() + b"# mine\n"
+    (project / "device_utils.py").write_bytes(edited)
+    code, said = torchferry("migrate", project / "two.py", "-t", "npu", "--style", "portable")
+    assert code == 2
+    assert "was edited" in said
+    assert (project / "device_utils.py").read_bytes() == edited
+    assert (project / "two.py").read_bytes() == MORE

@@ -200,7 +200,8 @@ def command(
             shown = migrated.Shown(output_format, output_file, quiet, verbose)
             judged = migrated.judge(setting, choices, planned, shown, writing=True)  # by the files as they are
             if planned.writes:
-                _tell_unknown(apply(tree, planned.writes, setting.target.journal_key), setting.root, lang)
+                fenced = tree._replace(fence=_fence(choices, planned))
+                _tell_unknown(apply(fenced, planned.writes, setting.target.journal_key), setting.root, lang)
             written = migrated.MigrationOutput("in place", setting.root)
             written = _tested(setting, written, rehearse, rehearse_seconds, lang)
             migrated.finish(setting, planned, judged, written, shown, choices)
@@ -229,7 +230,7 @@ def command(
             print_notice(say("not copied, since they are pipes, sockets or devices: {names}", names=names).render(lang))
         written = migrated.MigrationOutput("copy", out)
     else:
-        planned = planned._replace(writes=_write_beside(setting, planned, suffix, kit, choices))
+        planned = _write_beside(setting, planned, suffix, kit, choices)
         written = migrated.MigrationOutput("beside", setting.root)
     written = _tested(setting, written, rehearse, rehearse_seconds, lang)
     migrated.finish(setting, planned, judged, written, shown, choices, changes_count=check)
@@ -325,12 +326,16 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
     write_data(data, file)
 
 
-def _fence(choices: Choices) -> WriteFence:
-    """Return what a migration may change: what the paths name; it may also make files of the project."""
-    return WriteFence.around(*choices.paths, new_below=(choices.root,))
+def _fence(choices: Choices, planned: Plan | None = None) -> WriteFence:
+    """Return what a migration may change: what the paths name, and what torchferry maintains in the project; it may
+    also make files of the project.
+    """
+    maintained = [choices.root / path for path in planned.maintained] if planned is not None else []
+    return WriteFence.around(*choices.paths, *maintained, new_below=(choices.root,))
 
 
-def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, choices: Choices) -> list[Write]:
+def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, choices: Choices) -> Plan:
+    """Write new files beside the originals, and return the plan of what was written."""
     from torchferry.migration.suffix import plan_suffix
 
     lang = choices.lang
@@ -340,14 +345,15 @@ def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, c
         wanted = kit_for(setting, suffix, lang)
         lists = wanted.targeted.renamed
         writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target, lists)
-        writes = with_kit(setting, planned, wanted, "beside", suffix, writes).writes
+        planned = with_kit(setting, planned, wanted, "beside", suffix, writes)
+        writes = planned.writes
     else:
         writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)
     writes = [write for write in writes if write.before != write.after]
-    with exclusive(setting.root, fence=_fence(choices)) as tree:
+    with exclusive(setting.root, fence=_fence(choices, planned)) as tree:
         if writes:
             _tell_unknown(apply(tree, writes, setting.target.journal_key, suffix), setting.root, lang)
-    return writes
+    return planned._replace(writes=writes)
 
 
 def _tell_unknown(journal: Journal, root: Path, lang: str) -> None:
