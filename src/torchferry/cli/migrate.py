@@ -23,7 +23,7 @@ from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
 from torchferry.migration.preconditions import check_not_migrated
-from torchferry.migration.transaction import Write, apply, exclusive
+from torchferry.migration.transaction import apply, exclusive
 from torchferry.rules.analysis import analyse
 
 if TYPE_CHECKING:
