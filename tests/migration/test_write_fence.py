@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shlex
@@ -402,3 +403,89 @@ def test_a_file_of_the_user_is_no_file_that_torchferry_maintains(tmp_path: Path)
     assert "was edited" in said
     assert (project / "device_utils.py").read_bytes() == edited
     assert (project / "two.py").read_bytes() == MORE
+
+
+SAVED = b"# saved by an editor\n"
+
+SAVES = {
+    "in place, before": ("migrate . -t npu", "torchferry.cli.migrate.plan", "two.py"),
+    "in place, while the journal is written": (
+        "migrate . -t npu",
+        "torchferry.migration.transaction._prepare",
+        "two.py",
+    ),
+    "in place, after the first file": ("migrate . -t npu", "torchferry.migration.transaction._move", "two.py"),
+    "beside": ("migrate . -t npu --suffix _npu", "torchferry.cli.migrate.plan", "two.py"),
+    "beside, with a kit": ("migrate . -t npu --suffix _npu --kit", "torchferry.cli.migrate.plan", "two.py"),
+    "a copy": ("migrate . -t npu --out out", "torchferry.cli.migrate.plan", "two.py"),
+    "a port": ("port csrc -t musa", "torchferry.kernels.output._record_folder", "csrc/a.cu"),
+    "a port in place": ("port csrc -t musa --in-place", "torchferry.kernels.output._record_folder", "csrc/b.cpp"),
+}
+"""A command, the function after whose first call an editor saves, and the file."""
+
+
+def tree_of(root: Path) -> dict[str, bytes]:
+    found = (path for path in root.rglob("*") if path.is_file() and ".torchferry" not in path.parts)
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}
+
+
+def save_after_first_call(monkeypatch: pytest.MonkeyPatch, name: str, path: Path) -> list[bool]:
+    """Replace a file by a rename, as editors do, when a function has first returned; say so in the list."""
+    place, _, function = name.rpartition(".")
+    module = importlib.import_module(place)
+    real, saved = getattr(module, function), []
+
+    def hooked(*arguments: Any, **options: Any) -> Any:
+        result = real(*arguments, **options)
+        if not saved:
+            saved.append(True)
+            path.with_name("new~").write_bytes(SAVED)
+            path.with_name("new~").replace(path)
+        return result
+
+    monkeypatch.setattr(module, function, hooked)
+    return saved
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    contents = {"torchferry.toml": b"", "one.py": PYTHON, "two.py": MORE, "csrc/a.cu": KERNEL, "csrc/b.cpp": KERNEL}
+    made = files(tmp_path / "project", contents)
+    monkeypatch.chdir(made)
+    return made
+
+
+@pytest.mark.parametrize("row", SAVES)
+def test_what_an_editor_saves_meanwhile_is_never_overwritten(
+    small: Path, monkeypatch: pytest.MonkeyPatch, row: str
+) -> None:
+    line, function, name = SAVES[row]
+    saved = save_after_first_call(monkeypatch, function, small / name)
+    before = tree_of(small)
+    code, said = torchferry(*line.split())
+    assert saved
+    assert code == 2, said
+    assert name.rpartition("/")[2] in said
+    assert tree_of(small) == {**before, name: SAVED}, said
+    monkeypatch.undo()
+    monkeypatch.chdir(small)
+    assert torchferry(*line.split())[0] in (0, 1)  # nothing that was left is in the way
+    assert tree_of(small)[name] == SAVED
+
+
+@pytest.mark.parametrize("function", ["_write_all_old", "_move"])
+def test_what_an_editor_saves_during_an_undo_stays(small: Path, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    before = tree_of(small)
+    assert torchferry("migrate", ".", "-t", "npu")[0] in (0, 1)
+    migrated_two = (small / "two.py").read_bytes()
+    assert migrated_two != MORE
+    save_after_first_call(monkeypatch, f"torchferry.migration.transaction.{function}", small / "two.py")
+    code, said = torchferry("undo")
+    assert code == 2
+    assert "two.py" in said
+    assert (small / "two.py").read_bytes() == SAVED
+    assert torchferry("undo")[0] == 2
+    assert (small / "two.py").read_bytes() == SAVED
+    (small / "two.py").write_bytes(migrated_two)
+    assert torchferry("undo")[0] == 0
+    assert tree_of(small) == before

@@ -23,6 +23,7 @@ from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
 from torchferry.migration.preconditions import check_not_migrated
+from torchferry.migration.refused import refuse_changed
 from torchferry.migration.transaction import apply, exclusive
 from torchferry.rules.analysis import analyse
 
@@ -339,6 +340,7 @@ def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, c
     from torchferry.migration.suffix import plan_suffix
 
     lang = choices.lang
+    originals = [(write.path, write.before) for write in planned.writes if write.before is not None]
     if kit:
         from torchferry.cli.kit import kit_for, with_kit  # imported late: few migrations write one
 
@@ -351,6 +353,7 @@ def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, c
         writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)
     writes = [write for write in writes if write.before != write.after]
     with exclusive(setting.root, fence=_fence(choices, planned)) as tree:
+        refuse_changed(setting.root, originals)
         if writes:
             _tell_unknown(apply(tree, writes, setting.target.journal_key, suffix), setting.root, lang)
     return planned._replace(writes=writes)
