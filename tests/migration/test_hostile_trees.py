@@ -25,7 +25,8 @@ from torchferry.migration.copy import write_copy
 from torchferry.migration.git import uncommitted
 from torchferry.migration.journal import DONE, digest, journals, refuse_path
 from torchferry.migration.plan import plan
-from torchferry.migration.transaction import ConflictError, UnknownJournalError, Write, apply, exclusive, undo
+from torchferry.migration.refused import ConflictError, UnknownJournalError
+from torchferry.migration.transaction import Write, apply, exclusive, undo
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.registry import rules
 from torchferry.source.git import git

@@ -15,7 +15,8 @@ from tests.migration.trees import BEFORE, build, snapshot
 from torchferry.core.errors import TorchferryError
 from torchferry.migration import transaction
 from torchferry.migration.journal import DONE, journals
-from torchferry.migration.transaction import ConflictError, Write, apply, exclusive, undo
+from torchferry.migration.refused import ConflictError
+from torchferry.migration.transaction import Write, apply, exclusive, undo
 
 WRITES = [
     Write("pkg/model.py", BEFORE["pkg/model.py"], b"new model\n"),

@@ -95,7 +95,9 @@ def with_module_files(root: Path, placement: Placement, planned: Plan) -> Plan:
     added = [write for path in sorted(used) for write in _module_file(root, path, used[path])]
     if not added:
         return planned
-    return planned._replace(writes=sorted([*planned.writes, *added], key=lambda write: write.path))
+    maintained = (*planned.maintained, *(write.path for write in added))
+    writes = sorted([*planned.writes, *added], key=lambda write: write.path)
+    return planned._replace(writes=writes, maintained=maintained)
 
 
 def _text(root: Path, path: str, written: dict[str, bytes]) -> str:

@@ -12,9 +12,8 @@ from torchferry.core.messages import say
 from torchferry.core.terminal import print_notice
 from torchferry.kit.documents import ChangedFile
 from torchferry.kit.plan import CodeOutcome, Kit, kit_of, kit_writes
-from torchferry.migration.journal import first_contents, known_journals
+from torchferry.migration.journal import first_contents, known_journals, suffixed
 from torchferry.migration.plan import Plan
-from torchferry.migration.suffix import suffixed
 from torchferry.migration.transaction import Write
 from torchferry.rules.analysis import FileExaminer, Request, programs_of
 from torchferry.rules.file_result import FileResult
@@ -81,7 +80,8 @@ def with_kit(
         print_notice(say("kept `{path}`, which was edited after torchferry wrote it", path=path).render(kit.lang))
     for write in of_kit:
         own[write.path] = write
-    return planned._replace(writes=[own[path] for path in sorted(own)])
+    maintained = (*planned.maintained, *(write.path for write in of_kit))
+    return planned._replace(writes=[own[path] for path in sorted(own)], maintained=maintained)
 
 
 def _earlier(root: Path, request: Request, kit: Kit) -> dict[str, tuple[ChangedFile, FileResult]]:

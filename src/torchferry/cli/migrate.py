@@ -23,7 +23,8 @@ from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
 from torchferry.migration.preconditions import check_not_migrated
-from torchferry.migration.transaction import Write, apply, exclusive
+from torchferry.migration.refused import refuse_changed
+from torchferry.migration.transaction import apply, exclusive
 from torchferry.rules.analysis import analyse
 
 if TYPE_CHECKING:
@@ -200,7 +201,8 @@ def command(
             shown = migrated.Shown(output_format, output_file, quiet, verbose)
             judged = migrated.judge(setting, choices, planned, shown, writing=True)  # by the files as they are
             if planned.writes:
-                _tell_unknown(apply(tree, planned.writes, setting.target.journal_key), setting.root, lang)
+                fenced = tree._replace(fence=_fence(choices, planned))
+                _tell_unknown(apply(fenced, planned.writes, setting.target.journal_key), setting.root, lang)
             written = migrated.MigrationOutput("in place", setting.root)
             written = _tested(setting, written, rehearse, rehearse_seconds, lang)
             migrated.finish(setting, planned, judged, written, shown, choices)
@@ -229,7 +231,7 @@ def command(
             print_notice(say("not copied, since they are pipes, sockets or devices: {names}", names=names).render(lang))
         written = migrated.MigrationOutput("copy", out)
     else:
-        planned = planned._replace(writes=_write_beside(setting, planned, suffix, kit, choices))
+        planned = _write_beside(setting, planned, suffix, kit, choices)
         written = migrated.MigrationOutput("beside", setting.root)
     written = _tested(setting, written, rehearse, rehearse_seconds, lang)
     migrated.finish(setting, planned, judged, written, shown, choices, changes_count=check)
@@ -325,29 +327,36 @@ def _write_patch(planned: Plan, file: Path | None) -> None:
     write_data(data, file)
 
 
-def _fence(choices: Choices) -> WriteFence:
-    """Return what a migration may change: what the paths name; it may also make files of the project."""
-    return WriteFence.around(*choices.paths, new_below=(choices.root,))
+def _fence(choices: Choices, planned: Plan | None = None) -> WriteFence:
+    """Return what a migration may change: what the paths name, and what torchferry maintains in the project; it may
+    also make files of the project.
+    """
+    maintained = [choices.root / path for path in planned.maintained] if planned is not None else []
+    return WriteFence.around(*choices.paths, *maintained, new_below=(choices.root,))
 
 
-def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, choices: Choices) -> list[Write]:
+def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, choices: Choices) -> Plan:
+    """Write new files beside the originals, and return the plan of what was written."""
     from torchferry.migration.suffix import plan_suffix
 
     lang = choices.lang
+    originals = [(write.path, write.before) for write in planned.writes if write.before is not None]
     if kit:
         from torchferry.cli.kit import kit_for, with_kit  # imported late: few migrations write one
 
         wanted = kit_for(setting, suffix, lang)
         lists = wanted.targeted.renamed
         writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target, lists)
-        writes = with_kit(setting, planned, wanted, "beside", suffix, writes).writes
+        planned = with_kit(setting, planned, wanted, "beside", suffix, writes)
+        writes = planned.writes
     else:
         writes = plan_suffix(setting.root, planned.analysis, planned.writes, suffix, setting.target)
     writes = [write for write in writes if write.before != write.after]
-    with exclusive(setting.root, fence=_fence(choices)) as tree:
+    with exclusive(setting.root, fence=_fence(choices, planned)) as tree:
+        refuse_changed(setting.root, originals)
         if writes:
             _tell_unknown(apply(tree, writes, setting.target.journal_key, suffix), setting.root, lang)
-    return writes
+    return planned._replace(writes=writes)
 
 
 def _tell_unknown(journal: Journal, root: Path, lang: str) -> None:

@@ -31,6 +31,7 @@ from torchferry.migration.journal import (
     own_folder,
     read_journals,
 )
+from torchferry.migration.refused import refuse_changed
 from torchferry.migration.transaction import Tree, Write, apply, exclusive, undo
 from torchferry.source.tree import is_build_output
 
@@ -130,6 +131,7 @@ def write_beside(
             if again is not None:
                 _refuse_unnamed(tree, again.journal)
                 undo(tree, again.journal)
+    refuse_changed(top, [(file.path, file.before) for file in ported.files])
     made = not os.path.lexists(out)
     try:
         (out if root == out else out.parent).mkdir(parents=True, exist_ok=True)

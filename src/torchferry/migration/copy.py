@@ -13,6 +13,7 @@ from torchferry.core.folders import copy_tree, identity
 from torchferry.core.messages import say
 from torchferry.core.staging import is_staging_name, staged_folder
 from torchferry.migration.directory import Directory
+from torchferry.migration.refused import ConflictError
 from torchferry.migration.transaction import Write
 from torchferry.source.tree import is_control_name
 
@@ -90,6 +91,8 @@ def _write(top: Directory, write: Write) -> None:
         mode = write.mode
         if parent.has(name):
             status = parent.status(name)
+            if stat.S_ISREG(status.st_mode) and parent.read(name) != write.before:
+                raise ConflictError([write.path])  # the original was changed after it was examined
             mode = write.mode if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
         parent.remove(name)  # a copied file keeps its mode, which may forbid writing
         parent.create(name, write.after, mode & 0o777)

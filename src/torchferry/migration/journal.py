@@ -81,6 +81,15 @@ class Change(NamedTuple):
     mtime_ns: int
 
 
+def suffixed(path: str, suffix: str) -> str:
+    """Return the path of the new version of a file: the suffix goes before the last dot of its name."""
+    folder, slash, name = path.rpartition("/")
+    stem, dot, ending = name.rpartition(".")
+    if not stem:
+        stem, dot, ending = name, "", ""
+    return f"{folder}{slash}{stem}{suffix}{dot}{ending}"
+
+
 class Journal(NamedTuple):
     """A migration as the journal has it.
 
@@ -123,7 +132,7 @@ class Journal(NamedTuple):
         return self.problem is None
 
     def touches(self, root: Path, path: Path) -> bool:
-        """Whether it changed a path or something below it, or is a port of that.
+        """Whether it changed a path or something below it, or made a port or a new version of that.
 
         Args:
             root: The real path of its tree.
@@ -131,6 +140,10 @@ class Journal(NamedTuple):
         """
         if self.source and Path(os.path.normpath(root / self.source)).is_relative_to(path):
             return True
+        if self.suffix and path.is_relative_to(root):
+            new = suffixed(path.relative_to(root).as_posix(), self.suffix)
+            if any(change.path == new for change in self.changes):
+                return True
         return any((root / change.path).is_relative_to(path) for change in self.changes)
 
     def before(self, folder: Directory, change: Change) -> bytes:

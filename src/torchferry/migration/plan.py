@@ -24,6 +24,8 @@ class Plan(NamedTuple):
         fixed: The findings whose fixes these writes apply.
         remaining: What is left to do afterwards, notes included.
         findings: What there is to do now: what the writes fix, and what remains.
+        maintained: The files among them that no path has to name: torchferry makes them in the project, and no other
+            content than its own is replaced, such as the file with the portable names and those of the kit.
     """
 
     analysis: Analysis
@@ -31,6 +33,7 @@ class Plan(NamedTuple):
     fixed: list[Finding]
     remaining: list[Finding]
     findings: list[Finding] = []  # noqa: RUF012 - a NamedTuple default, never mutated
+    maintained: tuple[str, ...] = ()
 
 
 def plan(root: Path, analysis: Analysis) -> Plan:

@@ -19,6 +19,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular, read_text
 from torchferry.core.finding import Edit, Finding
 from torchferry.core.messages import say
+from torchferry.migration.journal import suffixed
 from torchferry.migration.transaction import Write
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.dependencies.cuda_requirement import CudaRequirement
@@ -44,15 +45,6 @@ _CUDA_INDEX = re.compile(r"https?://download\.pytorch\.org/whl/(?:nightly/)?cu\d
 _CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 _SHELL = (".sh", ".bash", ".slurm", ".sbatch")
-
-
-def suffixed(path: str, suffix: str) -> str:
-    """Return the path of the new version of a file: the suffix goes before the last dot of its name."""
-    folder, slash, name = path.rpartition("/")
-    stem, dot, ending = name.rpartition(".")
-    if not stem:
-        stem, dot, ending = name, "", ""
-    return f"{folder}{slash}{stem}{suffix}{dot}{ending}"
 
 
 def plan_suffix(

@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 from torchferry import __version__
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.core.write_fence import WriteFence
 from torchferry.migration.directory import Directory, WrongKindError
@@ -50,6 +50,7 @@ from torchferry.migration.journal import (
     write_first_manifests,
 )
 from torchferry.migration.lock import locked
+from torchferry.migration.refused import ConflictError, UnknownJournalError
 from torchferry.migration.signing import Signer, signer
 
 _COMPILED = "__pycache__"
@@ -69,56 +70,6 @@ class Write(NamedTuple):
     before: bytes | None
     after: bytes
     mode: int = 0o644
-
-
-class ConflictError(TorchferryError):
-    """Files are not what they should be; `paths` names them."""
-
-    def __init__(self, paths: list[str]) -> None:
-        super().__init__(
-            say_plural(
-                "{count} file has changed since: {names}",
-                "{count} files have changed since: {names}",
-                count=len(paths),
-                names=_names(paths),
-            ),
-            say("save those changes elsewhere and restore the files, then try again; nothing was touched"),
-        )
-        self.paths = paths
-
-
-class UnknownJournalError(TorchferryError):
-    """A journal is not known to be made here by this user."""
-
-    def __init__(self, root: Path, journal: Journal) -> None:
-        assert journal.problem is not None
-        super().__init__(
-            say(
-                "journal {number} is not known as yours ({problem}); nothing was touched. It would write {written} and "
-                "remove {removed}",
-                number=journal.number,
-                problem=journal.problem,
-                written=_listed([change.path for change in journal.changes if change.before is not None]),
-                removed=_listed([change.path for change in journal.changes if change.before is None]),
-            ),
-            say(
-                "if you migrated this tree on another machine, as another user or before it was copied, say "
-                "`torchferry undo {root} --trust-journal`; otherwise remove {folder}",
-                root=root,
-                folder=journal.folder,
-            ),
-        )
-
-
-def _names(paths: list[str], most: int = 5) -> str:
-    return ", ".join(paths[:most]) + (f" (+{len(paths) - most})" if len(paths) > most else "")
-
-
-def _listed(paths: list[str]) -> Message:
-    if not paths:
-        # translators: stands for a number of files, in a sentence about what would be written
-        return say("no file")
-    return say("{count} ({names})", count=len(paths), names=_names([repr(path)[1:-1] for path in paths], 20))
 
 
 class Tree(NamedTuple):
@@ -266,7 +217,7 @@ def apply(
         with own_folder(tree.place, journal.number) as folder:
             return end(folder, journal)
     except BaseException as error:
-        problem = _taken_back(tree, journal)
+        problem = _taken_back(tree, journal, error.paths if isinstance(error, ConflictError) else ())
         if not isinstance(error, OSError):
             raise
         values = {"path": error.filename, "error": error.strerror}
@@ -307,10 +258,10 @@ def refuse_unknown(tree: Tree, chosen: Iterable[Journal], trust: bool) -> None:
             raise UnknownJournalError(tree.root, journal)
 
 
-def _taken_back(tree: Tree, journal: Journal) -> Message | None:
-    """Take back what a failed run has done; return why that failed."""
+def _taken_back(tree: Tree, journal: Journal, kept: Iterable[str]) -> Message | None:
+    """Take back what a failed run has done, but for files that it did not reach; return why that failed."""
     try:
-        _restore(tree, journal)
+        _restore(tree, journal, frozenset(kept))
     except TorchferryError as error:
         return error.message
     return None
@@ -429,6 +380,8 @@ def _move_into_place(tree: Tree, journal: Journal) -> None:
             parent.make_folder(_base(path), 0o755)
     with own_folder(tree.place, journal.number) as folder, own_folder(folder, "after") as after:
         for index, change in enumerate(journal.changes):
+            if _current(tree, change.path) != change.before:  # an editor saved it while the journal was written
+                raise ConflictError([change.path])
             with _parent(tree, change.path) as parent:
                 _move(after, f"{index:06}", parent, _base(change.path), _temporary(journal, index))
     _sync_parents(tree, [change.path for change in journal.changes])
@@ -471,18 +424,20 @@ def _move(source: Directory, name: str, parent: Directory, new_name: str, tempor
         source.remove(name)
 
 
-def _restore(tree: Tree, journal: Journal) -> None:
+def _restore(tree: Tree, journal: Journal, kept: Container[str] = ()) -> None:
     """Put back the files of a journal and discard it.
 
     Of a finished migration all old contents are written beside the tree first, so that a full disk is found before a
-    file is touched. What was interrupted is put back one file after the other, which needs the least room.
+    file is touched. What was interrupted is put back one file after the other, which needs the least room. Files that
+    are `kept` were not written yet, and somebody else has changed them.
 
     Raises:
         ConflictError: a file is neither what it was before nor what the migration made of it.
         TorchferryError: a file cannot be put back.
     """
     states = [_state(tree, change) for change in journal.changes]
-    foreign = [change.path for change, state in zip(journal.changes, states, strict=True) if state == "foreign"]
+    paths = [change.path for change in journal.changes]
+    foreign = [path for path, state in zip(paths, states, strict=True) if state == "foreign" and path not in kept]
     if foreign:
         raise ConflictError(foreign)
     todo = [index for index, state in enumerate(states) if state == "after"]
@@ -552,6 +507,8 @@ def _put_back(tree: Tree, folder: Directory, old: Directory, journal: Journal, t
             parent.remove(_temporary(journal, index))  # of a run that was killed in `_move`
             if index not in chosen:
                 continue
+            if _state(tree, change) == "foreign":  # an editor saved it while the old contents were written
+                raise ConflictError([change.path], say("the journal lists what remains to be done"))
             if change.before is None:
                 parent.remove(_base(change.path))
             else:
