@@ -59,7 +59,7 @@ def spend(steps: int = 1) -> None:
         budget.left -= steps
         if budget.left < 0:
             raise TooCostlyError(
-                say("too costly, not examined: it takes more than {count} steps; divide the file", count=STEPS)
+                say("too costly, not examined: it takes more than {limit} steps; divide the file", limit=STEPS)
             )
 
 
@@ -71,5 +71,5 @@ def refuse_nesting() -> None:
     """
     if _current.get() is not None:
         raise TooCostlyError(
-            say("too costly, not examined: it is nested more deeply than {count} levels", count=DEEPEST)
+            say("too costly, not examined: it is nested more deeply than {limit} levels", limit=DEEPEST)
         )
