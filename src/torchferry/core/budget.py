@@ -59,7 +59,7 @@ def spend(steps: int = 1) -> None:
         budget.left -= steps
         if budget.left < 0:
             raise TooCostlyError(
-                say("too costly, not examined: it takes more than {limit} steps; divide the file", limit=STEPS)
+                say("too costly, not examined: the limit of steps for a file is {limit}; divide the file", limit=STEPS)
             )
 
 
@@ -70,6 +70,4 @@ def refuse_nesting() -> None:
         TooCostlyError: a file is examined.
     """
     if _current.get() is not None:
-        raise TooCostlyError(
-            say("too costly, not examined: it is nested more deeply than {limit} levels", limit=DEEPEST)
-        )
+        raise TooCostlyError(say("too costly, not examined: the limit of nested levels is {limit}", limit=DEEPEST))
