@@ -218,7 +218,8 @@ def rounds(name: str, times: int, chance: random.Random) -> tuple[int, int]:
         if name == "rehearse":
             run(made, temporary, scenario.killed)
         if list(temporary.glob("torchferry-migrate-*")):
-            raise LostError(f"{name}: temporary folders are left")
+            inside = [path.relative_to(temporary) for path in temporary.rglob("*")]
+            raise LostError(f"{name}: temporary folders are left: {inside[:5]}")
     return killed, changed
 
 
