@@ -434,7 +434,8 @@ def save_after_first_call(monkeypatch: pytest.MonkeyPatch, name: str, path: Path
     """Replace a file by a rename, as editors do, when a function has first returned; say so in the list."""
     place, _, function = name.rpartition(".")
     module = importlib.import_module(place)
-    real, saved = getattr(module, function), []
+    real = getattr(module, function)
+    saved: list[bool] = []
 
     def hooked(*arguments: Any, **options: Any) -> Any:
         result = real(*arguments, **options)
@@ -524,7 +525,8 @@ def test_two_commands_at_once_on_one_tree(small: Path, monkeypatch: pytest.Monke
         assert torchferry(*back.split())[0] == 0
     place, _, name = function.rpartition(".")
     module = importlib.import_module(place)
-    real, said = getattr(module, name), []
+    real = getattr(module, name)
+    said: list[subprocess.CompletedProcess[str]] = []
 
     def hooked(*arguments: Any, **options: Any) -> Any:
         result = real(*arguments, **options)
