@@ -184,8 +184,9 @@ def rounds(name: str, times: int, chance: random.Random) -> tuple[int, int]:
             shutil.copytree(ready, made)
             return files(made)
 
-        start()
-        run(made, temporary, scenario.killed)  # what the first run of all compiles is no part of a run's time
+        if name == "rehearse":  # what the first run of all compiles is no part of a run's time
+            start()
+            run(made, temporary, scenario.killed)
         start()
         begun = time.monotonic()
         run(made, temporary, scenario.killed, -1)
@@ -214,9 +215,11 @@ def rounds(name: str, times: int, chance: random.Random) -> tuple[int, int]:
             left = [path for path in made.rglob(".*torchferry*") if path.name != ".torchferry-lock"]
             if left:
                 raise LostError(f"{name}: left behind: {left}")
-        run(made, temporary, (*MIGRATE, "--rehearse", f"{sys.executable} m0.py"))
+        if name == "rehearse":
+            run(made, temporary, scenario.killed)
         if list(temporary.glob("torchferry-migrate-*")):
-            raise LostError(f"{name}: temporary folders are left")
+            inside = [path.relative_to(temporary) for path in temporary.rglob("*")]
+            raise LostError(f"{name}: temporary folders are left: {inside[:5]}")
     return killed, changed
 
 
@@ -247,7 +250,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=["undo", "overlay", "rehearse"], help=", ".join(SCENARIOS))
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kills-state-") as state:
-        os.environ["XDG_STATE_HOME"] = os.environ["TORCHFERRY_CACHE"] = state
+        os.environ["XDG_STATE_HOME"] = state  # the cache stays: a simulated card takes minutes to compile
         os.environ["TORCHFERRY_JOBS"] = "1"
         _import_all()
         for name in given.names:

@@ -142,7 +142,7 @@ def test_a_file_that_became_another_kind_is_a_conflict(tmp_path: Path, make: Cal
     migrated(tmp_path)
     (tmp_path / "run.sh").unlink()
     make(tmp_path / "run.sh")
-    with exclusive(tmp_path) as tree, pytest.raises(transaction.ConflictError, match=r"run\.sh"):
+    with exclusive(tmp_path) as tree, pytest.raises(ConflictError, match=r"run\.sh"):
         undo(tree, tree.journals()[-1])
 
 

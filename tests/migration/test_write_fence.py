@@ -8,6 +8,7 @@ import os
 import shlex
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -433,7 +434,8 @@ def save_after_first_call(monkeypatch: pytest.MonkeyPatch, name: str, path: Path
     """Replace a file by a rename, as editors do, when a function has first returned; say so in the list."""
     place, _, function = name.rpartition(".")
     module = importlib.import_module(place)
-    real, saved = getattr(module, function), []
+    real = getattr(module, function)
+    saved: list[bool] = []
 
     def hooked(*arguments: Any, **options: Any) -> Any:
         result = real(*arguments, **options)
@@ -489,3 +491,62 @@ def test_what_an_editor_saves_during_an_undo_stays(small: Path, monkeypatch: pyt
     (small / "two.py").write_bytes(migrated_two)
     assert torchferry("undo")[0] == 0
     assert tree_of(small) == before
+
+
+MIGRATE = "migrate . -t npu"
+PORT = "port csrc -t musa"
+HAND = "handover . --for generic -t npu --program one.py --out ../handed"
+APPLIES = "torchferry.migration.transaction._prepare"
+
+AT_ONCE = {
+    "migrate and migrate": (None, MIGRATE, APPLIES, MIGRATE, "undo"),
+    "migrate and undo": (None, MIGRATE, APPLIES, "undo", "undo"),
+    "undo and migrate": (MIGRATE, "undo", "torchferry.migration.transaction._write_all_old", MIGRATE, None),
+    "port and undo": (None, PORT, APPLIES, "undo", "undo csrc"),
+    "port and port": (None, PORT, APPLIES, PORT, "undo csrc"),
+    "handover and handover": (None, HAND, "torchferry.handover.writing._sign", HAND, None),
+}
+"""What comes first; a command, and the function in the middle of it during which another process runs a second command;
+what takes the first one back.
+"""
+
+
+@pytest.mark.parametrize("row", AT_ONCE)
+def test_two_commands_at_once_on_one_tree(small: Path, monkeypatch: pytest.MonkeyPatch, row: str) -> None:
+    first, line, function, other, back = AT_ONCE[row]
+    files(small, {"LICENSE": b"MIT License\n"})
+    original = tree_of(small)
+    expected = None if line == HAND else original
+    if first is not None:
+        assert torchferry(*first.split())[0] in (0, 1)
+    elif back is not None:
+        assert torchferry(*line.split())[0] in (0, 1)
+        expected = tree_of(small)
+        assert torchferry(*back.split())[0] == 0
+    place, _, name = function.rpartition(".")
+    module = importlib.import_module(place)
+    real = getattr(module, name)
+    said: list[subprocess.CompletedProcess[str]] = []
+
+    def hooked(*arguments: Any, **options: Any) -> Any:
+        result = real(*arguments, **options)
+        command = [sys.executable, "-m", "torchferry", *other.split()]
+        said.append(subprocess.run(command, capture_output=True, text=True, check=False))
+        return result
+
+    monkeypatch.setattr(module, name, hooked)
+    code, text = torchferry(*line.split())
+    assert code in (0, 1), text
+    (done,) = said
+    if expected is None:  # each writes a whole output, and the last one stays
+        assert done.returncode == 0, done.stderr
+        monkeypatch.undo()
+        monkeypatch.chdir(small)
+        assert torchferry(*line.split())[0] == 0, "it is no longer known as an unedited handover"
+        assert {path.name for path in small.parent.iterdir() if "handed" in path.name} == {"handed"}
+    else:
+        assert (done.returncode, "another torchferry (process" in done.stderr) == (2, True), done
+        assert tree_of(small) == expected
+    if back is not None:
+        assert torchferry(*back.split())[0] == 0
+    assert tree_of(small) == original

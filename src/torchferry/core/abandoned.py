@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -13,6 +14,10 @@ from pathlib import Path
 from torchferry.core.folders import remove_tree
 
 LOCK = ".torchferry-lock"
+_NEW_LOCK = f"{LOCK}.new"
+
+_ATTEMPTS = 50
+"""How often a new folder may be removed by another process before it is locked."""
 
 
 def locked_folder(place: Path, prefix: str, suffix: str = "") -> tuple[Path, int]:
@@ -23,8 +28,17 @@ def locked_folder(place: Path, prefix: str, suffix: str = "") -> tuple[Path, int
     """
     import tempfile  # imported late: a scan asks only for what was left behind
 
-    folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=place))
-    new = folder / f"{LOCK}.new"
+    for _ in range(_ATTEMPTS):
+        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=place))
+        try:
+            return folder, _lock(folder)
+        except FileNotFoundError:  # another process took it for what a killed one left
+            continue
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(place))
+
+
+def _lock(folder: Path) -> int:
+    new = folder / _NEW_LOCK
     lock = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         with contextlib.suppress(OSError):  # a file system without locks, where nothing is taken for abandoned either
@@ -33,7 +47,7 @@ def locked_folder(place: Path, prefix: str, suffix: str = "") -> tuple[Path, int
     except BaseException:
         os.close(lock)
         raise
-    return folder, lock
+    return lock
 
 
 @contextmanager
@@ -76,8 +90,28 @@ def _is_unlocked(path: Path, opened: contextlib.ExitStack) -> bool:
 
 def remove_abandoned(path: Path) -> bool:
     """Remove what `abandoned` says is ours; return whether it is gone."""
+    remove_unfinished(path)
     with abandoned(path) as ours:
         if not ours:
-            return False
+            return not os.path.lexists(path)
         remove_tree(path)
     return not os.path.lexists(path)
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove a folder of `locked_folder` whose process was killed before it was locked: it holds nothing yet.
+
+    A process that is only about to lock it makes another one.
+    """
+    with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+        status = os.lstat(path)
+        if not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) != 0o700 or status.st_uid != os.geteuid():
+            return
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        opened.callback(os.close, folder)
+        if os.listdir(folder) == [_NEW_LOCK]:
+            lock = os.open(_NEW_LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            opened.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(_NEW_LOCK, dir_fd=folder)
+        os.rmdir(path)  # fails where anything is in it

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from torchferry.core.abandoned import abandoned, locked_folder
+from torchferry.core.abandoned import abandoned, locked_folder, remove_unfinished
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import remove_tree
 from torchferry.core.lazy_regex import lazy_regex
@@ -108,9 +108,10 @@ def left_over(folder: Path) -> list[LeftOver]:
 
 def clear(left: LeftOver) -> LeftOver | None:
     """Remove it where it is certainly ours and whoever made it has ended; None where it stays."""
+    remove_unfinished(left.path)
     with _one_at_a_time(left.path.parent), abandoned(left.path) as ours:
         if not ours:
-            return None
+            return None if os.path.lexists(left.path) else left
         old = left.path / _OLD
         restored = old.is_dir() and not old.is_symlink() and not os.path.lexists(left.output)
         if restored:
