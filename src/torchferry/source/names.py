@@ -263,11 +263,11 @@ class Names:
         Args:
             package: A top-level package, such as `torch`.
         """
-        found = self._references.get(package)
-        if found is None:
+        held = self._references.get(package)
+        if held is None:
             work = KeptWork()
-            found = self._references[package] = self._find_references(package, work), work
-        references, work = found
+            held = self._references[package] = self._find_references(package, work), work
+        references, work = held
         work.ask()
         return references
 
