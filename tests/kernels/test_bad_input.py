@@ -44,6 +44,19 @@ FILES = [
     ("paste.cu", b"#define CALL(x) cuda##x\n" + GOOD, ("built-name", 1), b"cuda##x\nvoid f() { musaFree"),
     ("joined.cu", b"#define API(a, b) a##b\nvoid f() { API(cuda, Free)(0); }\n", ("built-name", 2), b"API(cuda, Free)"),
     ("braces.cu", b"__global__ void k() {{{\n" + GOOD, None, b"musaFree"),
+    (  # nesting has no limit: it is read without recursion
+        "deep.cu",
+        b"#if A\n" * 5000
+        + b"void f() { "
+        + b"g({[" * 20_000
+        + b"cudaFree(0)"
+        + b"]})" * 20_000
+        + b"; }\n"
+        + b"#endif\n" * 5000,
+        None,
+        b"g({[musaFree(0)]})",
+    ),
+    ("open_deep.cu", b"template<" * 5000 + b"((([[[{{{" * 5000 + GOOD, None, b"{{{void f() { musaFree(0); }"),
     ("launch.cu", b"void g() { k<<<1, \n" + GOOD, None, b"musaFree"),
     ("hip/a.cu", GOOD, ("other-port", 1), b"musaFree"),
     (

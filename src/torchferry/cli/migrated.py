@@ -126,10 +126,14 @@ def report_of(setting: RunSettings, planned: Plan, judged: Verdicts, as_it_is: b
 
 
 def warn(report: Report, lang: str) -> None:
-    """Say on standard error what a patch or a file does not show: that the project is blocked, or not known whole."""
+    """Say on standard error what a patch or a file does not show: that the project is blocked, or not known whole.
+
+    Files that were not examined are named: nothing else in a patch speaks of them.
+    """
     if report.verdict in (ProjectVerdict.BLOCKED, ProjectVerdict.INCOMPLETE):
         print_notice(report.verdict_message.render(lang))
-        for line in (*blocker_lines(report, lang), *failure_lines(report, lang)):
+        unknown = by_file(report.not_examined, lang) if report.verdict is ProjectVerdict.INCOMPLETE else ()
+        for line in (*blocker_lines(report, lang), *unknown, *failure_lines(report, lang)):
             print_notice(line)
 
 

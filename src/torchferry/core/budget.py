@@ -29,10 +29,11 @@ class TooCostlyError(Exception):
 
 
 class _Budget:
-    __slots__ = ("left",)
+    __slots__ = ("left", "paid")
 
     def __init__(self, steps: int) -> None:
         self.left = steps
+        self.paid: set[KeptWork] = set()
 
 
 _current: ContextVar[_Budget | None] = ContextVar("budget", default=None)
@@ -61,6 +62,38 @@ def spend(steps: int = 1) -> None:
             raise TooCostlyError(
                 say("too costly, not examined: the limit of steps for a file is {limit}; divide the file", limit=STEPS)
             )
+
+
+class KeptWork:
+    """The steps of work whose result is kept: each file that asks for it spends them once, whichever asked first."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def spend(self, steps: int) -> None:
+        """Spend steps of the file that has the work done.
+
+        Raises:
+            TooCostlyError: the file has spent its budget.
+        """
+        self.steps += steps
+        budget = _current.get()
+        if budget is not None:
+            budget.paid.add(self)
+        spend(steps)
+
+    def ask(self) -> None:
+        """Spend all steps, if the file that is examined has not spent them yet.
+
+        Raises:
+            TooCostlyError: the file has spent its budget.
+        """
+        budget = _current.get()
+        if budget is not None and self not in budget.paid:
+            budget.paid.add(self)
+            spend(self.steps)
 
 
 def refuse_nesting() -> None:

@@ -208,9 +208,14 @@ class Report(NamedTuple):
         return None
 
     @property
+    def not_examined(self) -> tuple[Finding, ...]:
+        """The findings that say why a file was not examined."""
+        return tuple(finding for finding in self.findings if finding.code in _NOT_EXAMINED)
+
+    @property
     def _all_unexamined(self) -> bool:
         """Whether nothing is known of any file."""
-        paths = {finding.location.path for finding in self.findings if finding.code in _NOT_EXAMINED}
+        paths = {finding.location.path for finding in self.not_examined}
         return len(paths | {failure.path for failure in self.failures}) >= self.files
 
     def _incomplete(self, why: Message, work: Message | None) -> Message:

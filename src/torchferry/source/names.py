@@ -14,7 +14,7 @@ import ast
 from collections.abc import Set
 from typing import Protocol
 
-from torchferry.core.budget import spend
+from torchferry.core.budget import KeptWork, spend
 from torchferry.core.record import NamedTuple
 from torchferry.source.python import PythonFile
 
@@ -60,7 +60,7 @@ class Names:
         self._binding: dict[str, dict[ast.AST, list[ast.AST]]] = {}
         self._origins: dict[ast.AST, str | None] = {}
         self._aliases = 0
-        self._references: dict[str, list[Reference]] = {}
+        self._references: dict[str, tuple[list[Reference], KeptWork]] = {}
         self._imported: dict[str, list[tuple[ast.alias, str, str]]] | None = None
         self._uses: dict[tuple[str, ast.AST], list[ast.Name]] = {}
         self._bindings: dict[ast.Name, list[ast.AST]] = {}
@@ -263,9 +263,12 @@ class Names:
         Args:
             package: A top-level package, such as `torch`.
         """
-        references = self._references.get(package)
-        if references is None:
-            references = self._references[package] = self._find_references(package)
+        held = self._references.get(package)
+        if held is None:
+            work = KeptWork()
+            held = self._references[package] = self._find_references(package, work), work
+        references, work = held
+        work.ask()
         return references
 
     def imported_packages(self) -> Set[str]:
@@ -284,7 +287,7 @@ class Names:
                         self._imported.setdefault(origin.partition(".")[0], []).append((alias, name, origin))
         return self._imported
 
-    def _find_references(self, package: str) -> list[Reference]:
+    def _find_references(self, package: str, work: KeptWork) -> list[Reference]:
         references: list[Reference] = []
         bound: list[ast.AST] = []  # bindings of names that stand for something of the package
         for alias, name, origin in self._imports_by_package().get(package, ()):
@@ -306,7 +309,7 @@ class Names:
             stands_for = self.binding_origin(binding)
             assert stands_for is not None
             uses = self.uses(identifier, scope)
-            spend(len(uses))
+            work.spend(len(uses))
             for use in uses:
                 top: ast.expr = use
                 name = stands_for
