@@ -21,7 +21,26 @@ from tests.regex_steps import StepCounter, constants, parse
 from torchferry.core.lazy_regex import LazyRegex
 
 ROOT = Path(torchferry.__file__).parent
-PACKAGES = ("core", "source", "rules", "kernels", "installed", "programs", "migration", "kit", "handover", "report")
+PACKAGES = (
+    "core",
+    "source",
+    "rules",
+    "kernels",
+    "installed",
+    "programs",
+    "migration",
+    "kit",
+    "handover",
+    "report",
+    "acceptance",
+    "advice",
+    "assistant",
+    "backends",
+    "doctor",
+    "numerics",
+    "profiling",
+    "deploy",
+)
 SEARCHING = {"search", "finditer", "findall", "sub", "subn", "split"}
 ANCHORED = {"match", "fullmatch"}
 SHORT, LONG = 30, 120
