@@ -44,7 +44,7 @@ _NOT_RUN = frozenset({"-m pip", "-m venv", "setup.py"})
 
 _TORCH = re.compile(r"\b(?:torch|pytorch)[ =:-]{1,4}v?(\d+\.\d+(?:\.\d+)?(?:\+\w+)?)", re.IGNORECASE)
 _CUDA = re.compile(r"\bcuda(?: (?:version|toolkit))?[ =:]{1,3}v?(\d{1,2}\.\d+)|\+cu(\d{3})\b", re.IGNORECASE)
-_CARD = re.compile(r"\b((?:NVIDIA |Tesla |GeForce )+[\w -]{2,40}?)(?=[,)\n(;|\]]|$)", re.MULTILINE)
+_CARD = re.compile(r"\b((?:NVIDIA |Tesla |GeForce ){1,3}[\w -]{2,40}?)(?=[,)\n(;|\]]|$)", re.MULTILINE)
 _DATE = re.compile(r"\b(20\d\d-[01]\d-[0-3]\d)\b")
 
 _LESS = ("loss", "error", "wer", "cer", "perplexity", "ppl", "mae", "mse", "rmse", "fid")

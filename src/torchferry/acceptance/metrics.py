@@ -30,7 +30,7 @@ _VALUE = re.compile(rf"(?P<value>{_NUMBER})\s?(?P<percent>%)?(?![\w.]|/\d)", re.
 _NO_BAR = r"(?!\d|\s?%\|[^|]{0,200}(?:\[|\|\s{0,4}\d{1,9}/\d))"
 """The percentage of a progress bar, `100%|####| 4/4`, is no value."""
 
-_RULE = re.compile(r"\s*\|?[\s|:+=-]{3,}\|?\s*\Z")
+_RULE = re.compile(r"[\s|:+=-]{3,}\Z")
 _WHOLE_ROWS = frozenset({"all", "mean", "average", "avg", "overall", "total", "summary"})
 """How the row of a table is called that stands for all the others."""
 

@@ -18,7 +18,7 @@ from torchferry.core.errors import UsageError
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import Message, say, translatable
 
-_HEADER = re.compile(r"\s*\[(\[)?\s*([^\]]+?)\s*\](?(1)\])\s*(?:#.*)?\Z")
+_HEADER = re.compile(r"\s*\[(\[)?([^\]]+)\](?(1)\])\s*(?:#.*)?\Z")
 _KEY = re.compile(r"\s*((?:\"[^\"]*\"|[\w.-]+)+)\s*=")
 
 
@@ -214,7 +214,7 @@ def _lines_of(text: str) -> dict[str, int]:
     for number, line in enumerate(text.split("\n"), 1):
         header = _HEADER.match(line)
         if header is not None:
-            at = header[2].replace('"', "").replace(" ", "")
+            at = header[2].strip().replace('"', "").replace(" ", "")
             if header[1]:
                 counts[at] = counts.get(at, -1) + 1
                 found.setdefault(at, number)

@@ -16,7 +16,7 @@ from torchferry.handover.project_files import is_data
 from torchferry.handover.record import FileOrigin
 from torchferry.handover.templates import GAP
 
-_HEADING = re.compile(r"^(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
+_HEADING = re.compile(r"(#{1,6})[ \t]+")
 _DOWNLOAD = re.compile(r"\b(?:wget|curl|gdown|aria2c)\b[^\n]*(?:https?://|\bid\b)|urlretrieve\(|download_url\(")
 _LINK = re.compile(r"https?://\S+")
 _SHELL = (".sh", ".bash")
@@ -256,9 +256,14 @@ def _sections_of(text: str) -> Iterator[tuple[int, str, str]]:
         fenced ^= line.lstrip().startswith("```")
         match = None if fenced else _HEADING.match(line)
         if match is not None:
-            heads.append((number, len(match.group(1)), match.group(2)))
-    for number, level, heading in heads:
-        end = next((other for other, depth, _ in heads if other > number and depth <= level), len(lines))
+            heading = line[match.end() :].rstrip(" \t").rstrip("#").rstrip(" \t")
+            heads.append((number, len(match.group(1)), heading))
+    following = [len(lines)] * 7  # for each level, the next heading of that level or a higher one
+    ends = []
+    for number, level, _ in reversed(heads):
+        ends.append(following[level])
+        following[level:] = [number] * (7 - level)
+    for (number, _, heading), end in zip(heads, reversed(ends), strict=True):
         yield number + 1, heading, "\n".join(lines[number + 1 : end])
 
 

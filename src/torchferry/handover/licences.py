@@ -20,7 +20,7 @@ _NOTICE = re.compile(
     r"|\b(?:[al]?gpl|mit|bsd|apache|mpl)\b[^\n]{0,30}\blicen[cs]e\b",
     re.IGNORECASE,
 )
-_FIRST_LINES = re.compile(r"(?:#![^\n]*\n)?(?:[ \t\f]*#[^\n]*coding[:=][ \t]*[-\w.][^\n]*\n)?")
+_FIRST_LINES = re.compile(r"(?:#![^\n]*\n)?(?:[ \t\f]*#(?=[^\n]*\n)[^\n]*coding[:=][ \t]*[-\w.][^\n]*\n)?")
 _COMMENTS = {
     PYTHON: re.compile(r"(?:[ \t]*#[^\n]*\n)+"),
     C: re.compile(r"\s*(?:(?://[^\n]*\n)+|/\*.*?\*/[^\n]*\n)", re.DOTALL),

@@ -22,7 +22,7 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """Where torch's builds without CUDA are; PyPI has the CUDA build for x86-64."""
 
 _INDEX = lazy_regex(
-    r"[ \t]*(?:-i|-f|--index-url|--extra-index-url|--find-links)[ \t=]+\S*(?:/cu\d{2,3}\b|pytorch\.org/whl)\S*"
+    r"[ \t]*(?:-i|-f|--index-url|--extra-index-url|--find-links)[ \t=]+(?![ \t=])\S*(?:/cu\d{2,3}\b|pytorch\.org/whl)"
 )
 _WHEEL = lazy_regex(r"(?:\A|/)torch-(\d+(?:\.\d+)*)(?:\+|%2[Bb]|-)[^/]*\.whl")
 _INSTALLABLE = lazy_regex(r"[a-z0-9][a-z0-9_-]*\Z")
@@ -175,7 +175,7 @@ class _Writer:
         origin = say("For {target}, made from {files}.", target=self.target.title, files=path)
         lines = [f"# {self._say(origin)}"]
         if top:
-            lines += self._first_lines(has_index=_INDEX.search(text) is not None)
+            lines += self._first_lines(has_index=any(_INDEX.match(line) for line in text.splitlines()))
         items = {item.line: item for item in in_file(path, text)}
         parts = self._parts(items.values())
         removing = False  # whether the line goes on one that became a comment

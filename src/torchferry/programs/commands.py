@@ -88,12 +88,11 @@ _LAUNCHERS = frozenset(
 _STARTER = re.compile(r"(?:i?python[\d.]*|torchrun|accelerate|deepspeed|debugpy|coverage)\Z")
 """Programs whose `-m` names a module to start."""
 
-_SAID = re.compile(
-    r"(?:[A-Z_]+=\S+[ \t]+)*(?:\$[ \t]+)?(?:python[\d.]*|torchrun|accelerate[ \t]+launch|deepspeed)[ \t]"
-    r"[^`\n]*(?:\.py\b|[ \t]-m[ \t])[^`\n]*"
-)
-_INLINE = re.compile(rf"`({_SAID.pattern})`")
-_INDENTED = re.compile(rf"(?:[ ]{{4,}}|\t)({_SAID.pattern})\Z")
+_STARTS = r"(?:python[\d.]*|torchrun|accelerate[ \t]+launch|deepspeed)[ \t]"
+_STARTING = re.compile(_STARTS)
+_COMMAND = re.compile(rf"(?:[A-Z_]+=[^\s`]+[ \t]+)*(?:\$[ \t]+)?{_STARTS}")
+_PROGRAM = re.compile(r"\.py\b|[ \t]-m[ \t]")
+_INDENT = re.compile(r"[ ]{4,}|\t")
 _RUN_MAGIC = re.compile(r"^%run[ \t]+", re.MULTILINE)
 
 _COMMENT_LINE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
@@ -335,30 +334,66 @@ def _of_document(text: str) -> str:
     """Return the commands of a document: those of its code blocks, and those that a sentence or an indent shows."""
     view = command_view(text)
     lines = text.split("\n")
-    if not any(_SAID.search(line) for line in lines if ".py" in line or "-m" in line):
+    if not any(_names_command(line) for line in lines if ".py" in line or "-m" in line):
         return view
     shown = []
     for line, command in zip(lines, view.split("\n"), strict=True):
         if command.strip() or ("`" not in line and not line.startswith((" ", "\t"))):
             shown.append(command)
             continue
-        said = list(_INLINE.finditer(line)) or [match for match in [_INDENTED.match(line)] if match is not None]
-        kept, at = "", 0
-        for match in said:
+        kept, at = [], 0
+        for start, end in list(_inline(line)) or _indented(line):
             # the backquotes become `;` and a blank, so that two commands of one line stay two
-            kept += " " * (match.start(1) - at) + match.group(1)
-            at = match.end(1)
+            kept += [" " * (start - at), line[start:end]]
+            at = end
             if at < len(line):
-                kept, at = f"{kept};", at + 1
-        shown.append(kept + " " * (len(line) - at))
+                kept.append(";")
+                at += 1
+        shown.append("".join(kept) + " " * (len(line) - at))
     return "\n".join(shown)
+
+
+def _names_command(line: str) -> bool:
+    """Whether a line has the words of a command that starts a Python program, without a backquote between them."""
+    for part in line.split("`"):
+        start = _STARTING.search(part)
+        if start is not None and _PROGRAM.search(part, start.end()) is not None:
+            return True
+    return False
+
+
+def _is_command(line: str, start: int, end: int) -> bool:
+    """Whether a part of a line is a command that starts a Python program."""
+    command = _COMMAND.match(line, start, end)
+    return command is not None and _PROGRAM.search(line, command.end(), end) is not None
+
+
+def _inline(line: str) -> Iterator[tuple[int, int]]:
+    """Yield where commands stand between backquotes."""
+    opening = line.find("`")
+    while opening >= 0:
+        closing = line.find("`", opening + 1)
+        if closing < 0:
+            return
+        is_command = _is_command(line, opening + 1, closing)
+        if is_command:
+            yield opening + 1, closing
+        opening = line.find("`", closing + 1) if is_command else closing
+
+
+def _indented(line: str) -> list[tuple[int, int]]:
+    """Return where the command of an indented line stands, if the line is one."""
+    indent = _INDENT.match(line)
+    if indent is None or "`" in line or not _is_command(line, indent.end(), len(line)):
+        return []
+    return [(indent.end(), len(line))]
 
 
 def _with_runs(notebook: Notebook) -> SourceText:
     """Return the shell commands of a notebook, and those that `%run` starts."""
-    shown, at = "", 0
+    shown, at = [], 0
     for match in _RUN_MAGIC.finditer(notebook.script):
         end = notebook.script.find("\n", match.end())
-        shown += notebook.shell.text[at : match.start()] + " " + notebook.script[match.start() + 1 : end]
+        shown += [notebook.shell.text[at : match.start()], " ", notebook.script[match.start() + 1 : end]]
         at = end
-    return SourceText(shown + notebook.shell.text[at:])
+    return SourceText("".join(shown) + notebook.shell.text[at:])

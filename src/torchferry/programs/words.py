@@ -22,8 +22,10 @@ _ENDS = frozenset("\"'{\\")
 _OWN_CONSTANT = re.compile(r"self\.(?<=\bself\.)(\w+)\s*=\s*(?:True|False|None|[\d\"'-])")
 """A constant that an object keeps: `self.is_train = True`."""
 
-_BROKEN = re.compile(r"\.(?=(?:[\s\\]|#[^\n]*\n)+(\w+))")
-"""A dot behind which `x.name` goes on on the next line."""
+_BROKEN = re.compile(r"\.(?=[\s\\#])")
+"""A dot behind which `x.name` may go on on the next line."""
+
+_BLANKS = re.compile(r"[\s\\]*")
 
 
 _DEFINED = re.compile(r"class(?<!\wclass)\s+(\w+)")
@@ -140,7 +142,7 @@ class Words:
     def _behind_dots(self, path: str) -> frozenset[str]:
         """Return the words of a file between which and a dot before them are blanks, comments or ends of lines."""
         if path not in self._broken:
-            self._broken[path] = frozenset(_BROKEN.findall(self._text(path)))
+            self._broken[path] = frozenset(_behind_broken(self._text(path)))
         return self._broken[path]
 
     def asks_others(self, path: str, name: str) -> bool:
@@ -264,3 +266,30 @@ def _is_attribute(text: str, name: str) -> bool:
             return True
         at = text.find(said, end)
     return False
+
+
+def _behind_broken(text: str) -> set[str]:
+    """Return the words between which and a dot before them are blanks, comments or ends of lines."""
+    found = set()
+    ends = [match.start() for match in re.finditer("\n", text)] if _BROKEN.search(text) else []
+    words: dict[int, str] = {}  # what stands behind the blanks and comments that begin somewhere
+    for dot in reversed([match.end() for match in _BROKEN.finditer(text)]):
+        at, passed = dot, [dot]
+        while at not in words:
+            at = _end_of(_BLANKS, text, at)
+            if text[at : at + 1] == "#" and at not in words:
+                passed.append(at)
+                line = bisect_left(ends, at)
+                at = ends[line] + 1 if line < len(ends) else len(text)
+                passed.append(at)
+            else:
+                words.setdefault(at, text[at : _end_of(_WORD, text, at)])
+        words |= dict.fromkeys(passed, words[at])
+        if words[at]:
+            found.add(words[at])
+    return found
+
+
+def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return at if match is None else match.end()

@@ -16,7 +16,7 @@ from torchferry.doctor.result import Missing, Result, failed, passed, unknown, u
 
 _CUDA = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 _NUMBERS = re.compile(r"\d+(?:,\d+)*")
-_LAST_NUMBER = re.compile(r"(\d+)$")
+_LAST_NUMBER = re.compile(r"(?<!\d)(\d+)$")
 _NONE = ("void", "none", "")
 """Values with which a container runtime passes no card in."""
 

@@ -27,7 +27,7 @@ _IMPLEMENTED = re.compile(r"\bTORCH_IMPL_FUNC\s*\(\s*(\w+)\s*\)|\bstructured_(\w
 _PREPARED = re.compile(
     r"\bTORCH_(?:PRECOMPUTE_)?META_FUNC2?\s*\(\s*(\w+)\s*(?:,\s*(\w+)\s*)?\)\s*\(|\bstructured_(\w+)\s*::\s*meta\s*\("
 )
-_CALLED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*\(")
+_CALLED = re.compile(r"(?<!\w)[^\Wa-zA-Z_]*(?P<name>[A-Za-z_]\w*)\s*\(")
 _BODY = re.compile(r"\s*(?:const\b|noexcept\b|override\b|\s)*\{")
 
 
