@@ -531,6 +531,10 @@ def test_no_program_of_a_repository_is_started(tmp_path: Path) -> None:
         (folder / "train.py").write_bytes(b"changed\n")
     assert {"train.py", "sub/train.py"} <= set(uncommitted(root))
     assert torchferry("scan", root, "-t", "npu").returncode == 1
+    os.utime(sub / ".gitattributes", (1, 1))  # not as its index has it, so git compares contents, by way of the filter
+    wanted = ("--for", "generic", "-t", "npu", "--model", "X", "--program", "train.py", "-o", tmp_path / "handed-over")
+    done = torchferry("handover", "prepare", root, *wanted)
+    assert done.returncode == 0, done.stderr
     assert not started.exists()
 
 

@@ -142,7 +142,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminated)
     protect_streams()
     internal_error.watch_threads(sys.argv[1:])
-    status = _status()
+    try:
+        status = _status()
+    except OutputError:  # the error that was to be told cannot be written either
+        abandon_output()
+        status = exitcodes.ERROR
     if internal_error.failed_in_thread():
         status = exitcodes.ERROR
     gc.freeze()  # or all that is left would be looked through once more at the end

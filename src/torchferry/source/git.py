@@ -48,6 +48,9 @@ def git(root: Path, *arguments: str, reads_contents: bool = False) -> str | None
         if "=" in name:
             return None  # no option can switch it off
         options += ["-c", f"{name}.clean=", "-c", f"{name}.process=", "-c", f"{name}.required=false"]
+    if reads_contents:  # git would run itself in each submodule, with the filters that this one configures
+        command, *others = arguments
+        arguments = (command, "--ignore-submodules=dirty", *others)
     return _run(root, *options, *arguments)
 
 
