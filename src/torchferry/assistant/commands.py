@@ -71,19 +71,19 @@ async def run(
             say("an argument is too long (bytes: {count}, at most: {most})", count=longest, most=_LONGEST),
         )
     with temporary_folder("torchferry-") as folder:
-        file = Path(folder, "report")
+        file = folder / "report"
         command = own_python.module_command(
             "torchferry", *(str(file) if each == "{report}" else each for each in arguments)
         )
         process = await anyio.open_process(
             command,
             stdin=subprocess.DEVNULL,
-            cwd=cwd or Path(folder),
+            cwd=cwd or folder,
             env={
                 **os.environ,
                 "NO_COLOR": "1",
                 "COLUMNS": "120",
-                env.WRITE_ROOTS: json.dumps([folder, *map(str, write_roots)]),
+                env.WRITE_ROOTS: json.dumps([str(folder), *map(str, write_roots)]),
             },
             start_new_session=True,
         )
