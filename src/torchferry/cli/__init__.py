@@ -7,7 +7,8 @@ import gc
 import importlib
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -88,10 +89,38 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(self.described.items()))
 
 
+class _PastClick(BaseException):
+    """Carries an error past click, which ends with 1 for a broken pipe and in silence for Ctrl-C."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+@contextmanager
+def _past_click() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, KeyboardInterrupt, EOFError) as error:
+        raise _PastClick(error) from error
+
+
 class _CommandLine(LazyGroup):
     """All commands; the help ends with variables and exit codes, and a wrong name gets the nearest one."""
 
     described = _COMMANDS
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the command line; `--help` is printed here."""
+        with _past_click():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with _past_click():
+            return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Environment"):
@@ -162,9 +191,6 @@ def _status() -> Any:
         return end.code
     except click.exceptions.Abort:
         return exitcodes.INTERRUPTED
-    except KeyboardInterrupt:
-        print_notice(say("interrupted; no partial changes remain").render())
-        return exitcodes.INTERRUPTED
     except click.ClickException as error:
         if language() == "zh":
             from torchferry.cli.chinese_help import click_in_chinese  # imported late: an English run needs none of it
@@ -177,14 +203,24 @@ def _status() -> Any:
     except TorchferryError as error:
         print_error(error.lines())
         return exitcodes.ERROR
-    except OutputError as error:
+    except _PastClick as carried:
+        return _status_of(carried.error)
+    except BaseException as error:
+        return _status_of(error)
+
+
+def _status_of(error: BaseException) -> int:
+    """Say what ended the command line that is no error of use; return the exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        print_notice(say("interrupted; no partial changes remain").render())
+        return exitcodes.INTERRUPTED
+    if isinstance(error, OutputError):
         abandon_output()
         if error.errno != errno.EPIPE:  # else the reader of our output has gone, which is no fault
             print_notice(f"torchferry: {say('cannot write the output: {error}', error=error.strerror).render()}")
         return exitcodes.ERROR
-    except BaseException as error:
-        status = internal_error.report(error, sys.argv[1:])
-        return exitcodes.INTERNAL if _passes_on(sys.argv[1:]) else status
+    status = internal_error.report(error, sys.argv[1:])
+    return exitcodes.INTERNAL if _passes_on(sys.argv[1:]) else status
 
 
 def _passes_on(arguments: Sequence[str]) -> bool:

@@ -24,6 +24,8 @@ def command(target: str, lang: str | None) -> None:
     """
     with of_extra("lsp", "pygls", "lsprotocol"):
         from torchferry.assistant.language_server import ClientInput, FindingServer  # imported late: it needs an extra
+        from torchferry.assistant.server_log import log_briefly
+    log_briefly("pygls")
     spoken = lang or language()
 
     def request_of(root: Path) -> Request:
