@@ -258,10 +258,10 @@ def refuse_unknown(tree: Tree, chosen: Iterable[Journal], trust: bool) -> None:
             raise UnknownJournalError(tree.root, journal)
 
 
-def _taken_back(tree: Tree, journal: Journal, kept: Iterable[str]) -> Message | None:
+def _taken_back(tree: Tree, journal: Journal, unwritten: Iterable[str]) -> Message | None:
     """Take back what a failed run has done, but for files that it did not reach; return why that failed."""
     try:
-        _restore(tree, journal, frozenset(kept))
+        _restore(tree, journal, frozenset(unwritten))
     except TorchferryError as error:
         return error.message
     return None
@@ -424,12 +424,12 @@ def _move(source: Directory, name: str, parent: Directory, new_name: str, tempor
         source.remove(name)
 
 
-def _restore(tree: Tree, journal: Journal, kept: Container[str] = ()) -> None:
+def _restore(tree: Tree, journal: Journal, unwritten: Container[str] = ()) -> None:
     """Put back the files of a journal and discard it.
 
     Of a finished migration all old contents are written beside the tree first, so that a full disk is found before a
     file is touched. What was interrupted is put back one file after the other, which needs the least room. Files that
-    are `kept` were not written yet, and somebody else has changed them.
+    are `unwritten` were not written yet, and somebody else has changed them.
 
     Raises:
         ConflictError: a file is neither what it was before nor what the migration made of it.
@@ -437,7 +437,7 @@ def _restore(tree: Tree, journal: Journal, kept: Container[str] = ()) -> None:
     """
     states = [_state(tree, change) for change in journal.changes]
     paths = [change.path for change in journal.changes]
-    foreign = [path for path, state in zip(paths, states, strict=True) if state == "foreign" and path not in kept]
+    foreign = [path for path, state in zip(paths, states, strict=True) if state == "foreign" and path not in unwritten]
     if foreign:
         raise ConflictError(foreign)
     todo = [index for index, state in enumerate(states) if state == "after"]
