@@ -232,3 +232,17 @@ def test_a_style_encloses_a_text_and_no_text_makes_one(styled: str, beside: str)
         patch.delenv("NO_COLOR", raising=False)
         print_text(style(styled, "bold") + beside + f"\ufdd0{'0' * 12}31\ufdd1")
     assert terminal.getvalue() == (f"\x1b[1m{visible(styled)}\x1b[0m{visible(beside)}\\ufdd000000000000031\\ufdd1\n")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("scan", ".", "-t", "npu", "-v"), ("migrate", ".", "-t", "npu", "--check", "-v")]
+)
+def test_a_line_of_a_megabyte_does_not_flood_the_terminal(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    long = 1 << 20
+    (tmp_path / "a.py").write_text(f"import torch\ntorch.cuda.{'n' * long}()\nx = 'cuda:{'9' * long}'\n")
+    (tmp_path / "requirements.txt").write_text(f"flash-attn=={'1.' * long}0\n")
+    (tmp_path / "run.sh").write_text(f"CUDA_VISIBLE_DEVICES={'0,' * long} python a.py {'--x ' * long}\n")
+    done = torchferry(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "CUD1" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) < 20_000

@@ -18,7 +18,7 @@ from torchferry.cli.settings import settings_lines, settle
 from torchferry.cli.writing import writable, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, shortened
 from torchferry.core.terminal import print_notice, print_text
 from torchferry.installed.model import Inspected
 from torchferry.migration.remarks import remarks
@@ -146,7 +146,7 @@ def command(
     if (list_mentions or verbose) and not plan:
         for word in report.mentions:
             reason = say(word.kind.value).render(lang)
-            print_text(f"{word.location!s} {word.word}  [{reason}]")
+            print_text(f"{word.location!s} {shortened(word.word)}  [{reason}]")
     if report.failures:
         sys.exit(exitcodes.ERROR)
     is_wrong = any(item.settled is not None and item.settled.fault is not None for item in judged.programs)

@@ -75,7 +75,7 @@ class Message(NamedTuple):
         else:
             template = self.singular if self.singular and self.number == 1 else self.template
         filled = {name: value if isinstance(value, str) else value.render(lang) for name, value in self.values}
-        return template.format_map(filled)
+        return template.format_map({name: shortened(value) for name, value in filled.items()})
 
     @property
     def number(self) -> int:
@@ -85,6 +85,18 @@ class Message(NamedTuple):
 
     def __str__(self) -> str:
         return self.render()
+
+
+_LONGEST = 4000
+"""Characters of one value in a message: more than any name or command that a person reads."""
+
+
+def shortened(text: str) -> str:
+    """Return a text of a file without its middle where it is longer than anybody reads; a line can have a megabyte."""
+    if len(text) <= _LONGEST:
+        return text
+    half = _LONGEST // 2
+    return f"{text[:half]} [... {len(text) - 2 * half} ...] {text[-half:]}"
 
 
 Value = Union[str, Bilingual, Message]  # noqa: UP007 - the single file of `device` has this too, for Python 3.8
