@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from torchferry.backends.handover_forms import ZooRule
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
+from torchferry.core.folders import walk
 from torchferry.core.messages import Bilingual, say
 from torchferry.core.secrets import LARGEST_EXAMINED, secrets_of_file
 from torchferry.handover.arguments import imported_paths
@@ -120,7 +120,7 @@ def _is_recorded(record: HandoverRecord, path: str, data: bytes) -> bool:
 
 
 def _every_file(top: Path) -> Iterator[Path]:
-    for folder, folders, names in os.walk(top):
+    for folder, folders, names in walk(top):
         folders[:] = sorted(name for name in folders if not is_control_name(name))
         for name in sorted(names):
             path = Path(folder, name)
