@@ -531,11 +531,37 @@ def test_no_program_of_a_repository_is_started(tmp_path: Path) -> None:
         (folder / "train.py").write_bytes(b"changed\n")
     assert {"train.py", "sub/train.py"} <= set(uncommitted(root))
     assert torchferry("scan", root, "-t", "npu").returncode == 1
-    os.utime(sub / ".gitattributes", (1, 1))  # not as its index has it, so git compares contents, by way of the filter
+    assert not started.exists()
+
+
+def test_no_program_of_a_submodule_is_started(tmp_path: Path) -> None:
+    """git looks into a submodule by itself, with the filters that this one configures."""
+    inner, root, started = tmp_path / "inner", tmp_path / "project", tmp_path / "started"
+    evil = tmp_path / "evil.sh"
+    evil.write_text(f"#!/bin/sh\ntouch {started}\ncat\n", encoding="utf-8")
+    evil.chmod(0o755)
+    user = ["-c", "protocol.file.allow=always", "-c", "user.name=x", "-c", "user.email=x@x"]
+    for folder, files in (
+        (inner, {".gitattributes": "* filter=evil\n", "m.py": "print(1)\n"}),
+        (root, {"train.py": "import torch\nprint('loss', 1)\n", "LICENSE": "Apache\n"}),
+    ):
+        folder.mkdir()
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        subprocess.run(["git", "init", "-q", folder], check=True)
+        if folder is root:
+            subprocess.run(["git", "-C", root, *user, "submodule", "--quiet", "add", inner, "sub"], check=True)
+        subprocess.run(["git", "-C", folder, "add", "-A"], check=True)
+        subprocess.run(["git", "-C", folder, *user, "commit", "-qm", "x"], check=True)
+    subprocess.run(["git", "-C", root / "sub", "config", "filter.evil.clean", evil], check=True)
+    os.utime(root / "sub" / "m.py", (1, 1))  # not as its index has it, so git compares contents
     wanted = ("--for", "generic", "-t", "npu", "--model", "X", "--program", "train.py", "-o", tmp_path / "handed-over")
     done = torchferry("handover", "prepare", root, *wanted)
     assert done.returncode == 0, done.stderr
+    assert git(root, "status", "--porcelain", reads_contents=True) == ""
     assert not started.exists()
+    subprocess.run(["git", "-C", root, "status", "--porcelain"], check=True, capture_output=True)
+    assert started.exists(), "git itself starts it"
 
 
 def test_where_git_cannot_say_what_is_committed_nothing_is_written(tmp_path: Path) -> None:
