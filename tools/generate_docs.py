@@ -26,6 +26,7 @@ from torchferry.cli.backend import specification
 from torchferry.cli.chinese_help import click_in_chinese
 from torchferry.core.messages import Bilingual
 from torchferry.report.pages import page
+from torchferry.rules.file.problems import FileProblem
 from torchferry.rules.registry import family_name, family_title, rules
 
 ROOT = Path(__file__).parent.parent
@@ -75,6 +76,7 @@ HEADS = {
     "family": "All rules of this family",
     "tables": "What each target has in place of a CUDA name",
     "silence": "To silence it",
+    "not silenced": "No setting silences it: nothing is known of the file",
     "facts": "Facts",
     "unknown": "UNKNOWN",
     "cards": "Cards",
@@ -160,7 +162,10 @@ def rule_page(code: str, lang: str) -> Iterator[str]:
     yield f"- {words['family']}{colon}[{words['rules']}](../rules.md)"
     yield f"- {words['tables']}{colon}[{words['targets']}](../targets.md)"
     yield f"- {words['kinds']}{colon}{', '.join(kind.value for kind in found.rule.KINDS)}"
-    yield f"- {words['silence']}{colon}`# torchferry: ignore[{found.code}] reason`"
+    if isinstance(found.rule, FileProblem) and found.rule.LEAVES_VERDICT_OPEN:
+        yield f"- {words['not silenced']}"
+    else:
+        yield f"- {words['silence']}{colon}`# torchferry: ignore[{found.code}] reason`"
 
 
 def _reference(entry: str, lang: str) -> str:

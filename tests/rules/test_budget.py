@@ -51,6 +51,18 @@ def test_what_is_too_costly_costs_the_ready(name: str, tmp_path: Path, monkeypat
     assert result.exit_code == 1
 
 
+@pytest.mark.parametrize(
+    "silenced", ['ignore = ["FIL"]', 'select = ["DEV"]', 'per-file-ignores = { "*" = ["FIL108"] }']
+)
+def test_settings_that_come_with_a_tree_do_not_silence_it(silenced: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(DEEP["a.yaml"])
+    (tmp_path / "main.py").write_text("import torch\nprint(torch.ones(1))\n")
+    (tmp_path / "torchferry.toml").write_text(silenced + "\n")
+    result = CliRunner().invoke(cli, ["scan", str(tmp_path), "-t", "npu", "-f", "json"])
+    assert json.loads(result.stdout)["verdict"] == "incomplete"
+    assert result.exit_code == 1
+
+
 @pytest.mark.parametrize("form", ["text", "sarif", "html", "csv", "github"])
 def test_every_form_of_a_report_says_it(form: str, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(DEEP["a.yaml"])

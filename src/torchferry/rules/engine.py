@@ -13,10 +13,11 @@ from torchferry.core.budget import TooCostlyError, budget_for_file
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Edit, Finding
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.core.messages import say, say_plural
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
+from torchferry.rules.file.problems import FileProblem
 from torchferry.rules.file.too_costly_file import TooCostlyFile
 from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
@@ -100,10 +101,10 @@ class Engine:
                 examined = self._examine(entry, rewrite, whole, data)
                 return examined if self._finish is None else self._finish(examined)
         except TooCostlyError as error:
-            return self._problem(entry, TooCostlyFile.at(entry.path, error.message))
+            return self._problem(entry, TooCostlyFile, error.message)
         except RecursionError:
             message = say("too costly, not examined: it is nested more deeply than Python can follow")
-            return self._problem(entry, TooCostlyFile.at(entry.path, message))
+            return self._problem(entry, TooCostlyFile, message)
         except Exception:
             # A fault of one rule on one file must not end the run; it is reported and exits with 2.
             import traceback  # imported late: our faults are rare
@@ -114,7 +115,7 @@ class Engine:
         try:
             data = read_regular(self.root / entry.path) if data is None else data
         except OSError as error:
-            return self._problem(entry, UnreadableFile.at(entry.path, say("cannot be read: {e}", e=error.strerror)))
+            return self._problem(entry, UnreadableFile, say("cannot be read: {e}", e=error.strerror))
         examined = FileResult(entry.path, entry.kind)
         if entry.kind is Kind.PYTHON:
             examined = examined._replace(outline=outline(entry.path, data))
@@ -132,19 +133,19 @@ class Engine:
                 count=len(data),
                 limit=self.options.max_file_size,
             )
-            return self._problem(entry, OversizedFile.at(entry.path, message))
+            return self._problem(entry, OversizedFile, message)
         try:
             document = Document.read(entry.path, entry.kind, data)
             context = self.context(document)
             if entry.kind is Kind.PYTHON and isinstance(context, PythonContext) and self.project is not None:
                 self.project.add(context.file, context.names)
         except UndecodableError as error:
-            return self._problem(entry, UndecodableFile.at(entry.path, error.message))
+            return self._problem(entry, UndecodableFile, error.message)
         except UnparsableError as error:
-            return self._problem(entry, UnparsableFile.at(entry.path, error.message, error.line))
+            return self._problem(entry, UnparsableFile, error.message, error.line)
         except NotJsonError as error:
             message = say("is not JSON: {error} (at offset {offset})", error=error, offset=error.offset)
-            return self._problem(entry, InvalidNotebook.at(entry.path, message))
+            return self._problem(entry, InvalidNotebook, message)
         reported = self.check(context, rules)
         findings = _placed(document, reported)
         examined = examined._replace(findings=findings, remaining=findings)
@@ -170,8 +171,10 @@ class Engine:
                 )
         return self._rewrite(entry, data, document, context, reported, examined, rules) if rewrite else examined
 
-    def _problem(self, entry: Entry, finding: Finding) -> FileResult:
-        findings = (finding,) if self.selection.wants(finding.code, entry.path) else ()
+    def _problem(self, entry: Entry, problem: type[FileProblem], message: Message, line: int = 0) -> FileResult:
+        """Return the result of a file that was not examined; what leaves the verdict open cannot be silenced."""
+        is_wanted = problem.LEAVES_VERDICT_OPEN or self.selection.wants(problem.CODE, entry.path)
+        findings = (problem.at(entry.path, message, line),) if is_wanted else ()
         return FileResult(entry.path, entry.kind, findings, remaining=findings)
 
     def interested(
@@ -269,7 +272,7 @@ class Engine:
                 after = document.data()
             except UnicodeEncodeError as error:
                 message = say("the new text has characters that {encoding} lacks", encoding=error.encoding)
-                return self._problem(entry, UndecodableFile.at(entry.path, message))
+                return self._problem(entry, UndecodableFile, message)
             tree = None
             if entry.kind is Kind.PYTHON and isinstance(context, PythonContext):
                 tree = reparsed(context.file.tree, before.source, document.source, edits)

@@ -15,6 +15,9 @@ class FileProblem(Rule):
     BLOCKS: ClassVar[bool] = False
     """Whether the project cannot be said to be ready while the problem lasts."""
 
+    LEAVES_VERDICT_OPEN: ClassVar[bool] = False
+    """Whether nothing is known of the file, so that settings, which may come with the tree, cannot silence it."""
+
     @classmethod
     def at(cls, path: str, message: Message, line: int = 0) -> Finding:
         """Build the finding for a file, at a line if one is known."""

@@ -19,3 +19,4 @@ class TooCostlyFile(FileProblem):
     """Reports a file that was not examined to its end."""
 
     CODE = "FIL108"
+    LEAVES_VERDICT_OPEN = True

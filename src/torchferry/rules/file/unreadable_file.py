@@ -18,3 +18,4 @@ class UnreadableFile(FileProblem):
     """Reports a file that cannot be read."""
 
     CODE = "FIL101"
+    LEAVES_VERDICT_OPEN = True
