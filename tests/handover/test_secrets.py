@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import tarfile
@@ -244,13 +245,43 @@ def test_a_packed_file_is_examined(tmp_path: Path) -> None:
     for name, member, text in (("a.whl", "a.py", "x = 1\n"), ("b.jar", "conf/.env", "x"), ("c.docx", "d.xml", TOKEN)):
         with zipfile.ZipFile(folder / name, "w") as archive:
             archive.writestr(member, text)
-    with tarfile.open(folder / "e.tarball", "w") as packed:
-        packed.add(folder / "bad.txt.gz", "bad")
+    for name, mode, member in (
+        ("e.tarball", "w", "a.txt"),
+        ("f.txz", "w:xz", "a.txt"),
+        ("g.tar.bz2", "w:bz2", "h/.env"),
+    ):
+        with tarfile.open(folder / name, mode) as packed:  # type: ignore[call-overload]
+            information = tarfile.TarInfo(member)
+            content = b"x" if member.endswith(".env") else TOKEN.encode()
+            information.size = len(content)
+            packed.addfile(information, io.BytesIO(content))
     assert {left.path for left in project_files(folder).left_out} >= {
         "bad.txt.gz",
         "cut.gz",
         "bomb.gz",
         "b.jar",
         "c.docx",
+        "e.tarball",
+        "f.txz",
+        "g.tar.bz2",
     }
     assert {"vocab.txt.gz", "a.whl"} <= {file.path for file in project_files(folder).files}
+
+
+def test_a_check_looks_at_all_that_would_leave(tmp_path: Path) -> None:
+    """The record itself, what a repository around it ignores, and control folders, which git takes along or which start
+    programs; its own record and texts are no secrets."""
+    project = made(tmp_path / "p", {".gitignore": "notes/\n"})
+    git(project, "init", "-q")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "x")
+    out = project / "out"
+    done = handover(project, "--for", "generic", "-t", "npu", "-o", out, "--model", "X", "--lang", "en")
+    assert done.exit_code == 0, done.output
+    assert broken(out)[0] == []
+    (out / "X" / "notes").mkdir()
+    (out / "X" / "notes" / "a.txt").write_text(f"HF_TOKEN={TOKEN}\n", encoding="utf-8")
+    (out / "X" / ".torchferry").mkdir()
+    record = json.loads((out / NAME).read_text(encoding="utf-8"))
+    (out / NAME).write_text(json.dumps({**record, "note": TOKEN}, indent=1), encoding="utf-8")
+    assert {path for path, _ in broken(out)[0]} == {"X/notes/a.txt", "X/.torchferry", NAME}

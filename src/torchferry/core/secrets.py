@@ -89,7 +89,7 @@ def secrets_of_file(path: str, data: bytes, _depth: int = 0) -> list[FoundSecret
     if len(data) > LARGEST_EXAMINED:
         limit = LARGEST_EXAMINED >> 20
         return [FoundSecret(0, say("larger than {limit} MiB, so not examined for secrets", limit=limit))]
-    if data.startswith(_PACKED):
+    if data.startswith(_PACKED) or _is_tar(data):
         return _in_archive(data, _depth) if _depth < _DEEPEST else [_UNEXAMINED_ARCHIVE]
     by_line: dict[int, FoundSecret] = {}
     for text, is_text in _texts(data):
@@ -126,8 +126,8 @@ _UNPACKERS = {_GZIP: "gzip", _BZIP2: "bz2", _XZ: "lzma"}
 _PACKED = (_ZIP, _GZIP, _BZIP2, _XZ, b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x28\xb5\x2f\xfd")
 """How packed files begin: those that are unpacked, then 7z, rar and zstd."""
 
-_DEEPEST = 2
-"""Archives in archives that are unpacked."""
+_DEEPEST = 3
+"""Archives in archives that are unpacked; a compressed tar is two of them."""
 
 _UNEXAMINED_ARCHIVE = FoundSecret(0, say("an archive that was not examined for secrets to its end"))
 
@@ -160,6 +160,18 @@ def _unpacked(data: bytes) -> Iterator[tuple[str, bytes]]:
                     raise ValueError("too large")
                 yield member.filename, part
         return
+    if _is_tar(data):
+        import tarfile
+
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as files:
+            for entry in files:
+                content = files.extractfile(entry) if entry.isreg() else None
+                part = b"" if content is None else content.read(left + 1)
+                left -= len(part)
+                if left < 0:
+                    raise ValueError("too large")
+                yield entry.name, part
+        return
     module = next((name for mark, name in _UNPACKERS.items() if data.startswith(mark)), "")
     if not module:
         raise ValueError("unknown")
@@ -168,6 +180,10 @@ def _unpacked(data: bytes) -> Iterator[tuple[str, bytes]]:
     if len(part) > left:
         raise ValueError("too large")
     yield "", part
+
+
+def _is_tar(data: bytes) -> bool:
+    return data[257:262] == b"ustar"
 
 
 def _is_public(data: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from torchferry.handover.arguments import imported_paths
 from torchferry.handover.checks import BrokenRule
 from torchferry.handover.handed_over import PULL_REQUEST, HandedOver
 from torchferry.handover.project_files import ProjectFiles
-from torchferry.handover.record import NAME, HandoverRecord
+from torchferry.handover.record import HandoverRecord
 from torchferry.migration.journal import digest
 from torchferry.source.project import Project
 from torchferry.source.tree import ignored_by_git, is_control_name
@@ -80,19 +81,22 @@ def require_program_without_secrets(root: Path, files: ProjectFiles, program: st
 def secrets_in_folder(handed: HandedOver) -> tuple[list[BrokenRule], list[BrokenRule]]:
     """Return the secrets of a folder that is checked, and those of them that its record names as included.
 
-    A folder with a record is looked at whole; of a clone, the model's folder and the text of the pull request. What
-    git ignores is no part of a pull request.
+    A folder with a record is looked at whole, its record too; of a clone, the model's folder and the text of the pull
+    request, without what git ignores. A control folder below the top is named: its files are not examined.
 
     Raises:
         TorchferryError: a file cannot be read: what was not examined is not passed.
     """
     record = handed.record
-    ignored = ignored_by_git(handed.root) or frozenset()
+    # of a folder that was handed over nothing stays behind, whatever the repository around it ignores
+    ignored = ignored_by_git(handed.root) or frozenset() if record is None else frozenset()
     top = handed.root if record is not None else handed.root / handed.folder
-    places = [path for path in _every_file(top) if path != top / NAME]
+    unexamined: list[str] = []
+    places = list(_every_file(top, unexamined))
     if record is None and handed.folder and (handed.root / PULL_REQUEST).is_file():
         places.append(handed.root / PULL_REQUEST)
-    broken: list[BrokenRule] = []
+    control = say("a control folder, whose files are not examined: remove it")
+    broken = [BrokenRule(control, Path(folder).relative_to(handed.root).as_posix(), 0) for folder in unexamined]
     recorded: list[BrokenRule] = []
     for place in places:
         path = place.relative_to(handed.root).as_posix()
@@ -119,8 +123,11 @@ def _is_recorded(record: HandoverRecord, path: str, data: bytes) -> bool:
     return any(file.path == path and file.sha256 == digest(data) for file in record.files)
 
 
-def _every_file(top: Path) -> Iterator[Path]:
+def _every_file(top: Path, unexamined: list[str]) -> Iterator[Path]:
+    """Yield the files of a folder; control folders below it, other than its own, go to `unexamined`."""
     for folder, folders, names in walk(top):
+        if folder != os.fspath(top):
+            unexamined += [os.path.join(folder, name) for name in folders if is_control_name(name)]
         folders[:] = sorted(name for name in folders if not is_control_name(name))
         for name in sorted(names):
             path = Path(folder, name)
