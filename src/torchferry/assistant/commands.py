@@ -70,7 +70,7 @@ async def run(
         raise TorchferryError(
             say("an argument is too long (bytes: {count}, at most: {most})", count=longest, most=_LONGEST),
         )
-    with temporary_folder("torchferry-") as folder:
+    with temporary_folder("torchferry-mcp-") as folder:
         file = folder / "report"
         command = own_python.module_command(
             "torchferry", *(str(file) if each == "{report}" else each for each in arguments)

@@ -50,7 +50,7 @@ def reading_standard_input(choices: Choices) -> Iterator[Choices]:
         text = sys.stdin.buffer.read()
     except OSError as error:
         raise UsageError(say("standard input cannot be read: {error}", error=error.strerror)) from None
-    with temporary_folder("torchferry-") as folder:
+    with temporary_folder("torchferry-stdin-") as folder:
         copy = Path(folder, named.relative_to(home))
         try:
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,6 @@ are examined and not the arguments: the real path of every file, when it is abou
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -103,11 +102,10 @@ def require_in_roots(*paths: Path) -> None:
     WriteFence((), (), env.write_roots()).require_in_roots(Path(os.path.realpath(path)) for path in paths)
 
 
-def named(names: Iterable[str]) -> str:
-    """Return the first names of a list, and how many more there are."""
+def named(names: Iterable[str], most: int = _MOST) -> str:
+    """Return the first names of a list, and how many more there are; printing escapes what is not printable."""
     every = list(names)
-    more = f" (+{len(every) - _MOST})" if len(every) > _MOST else ""
-    return ", ".join(name if name.isprintable() else json.dumps(name) for name in every[:_MOST]) + more
+    return ", ".join(every[:most]) + (f" (+{len(every) - most})" if len(every) > most else "")
 
 
 def _is_below(path: Path, folders: Iterable[str]) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.write_fence import named
 from torchferry.migration.journal import Journal
 
 
@@ -20,7 +21,7 @@ class ConflictError(TorchferryError):
                 "{count} file has changed since: {names}",
                 "{count} files have changed since: {names}",
                 count=len(paths),
-                names=_names(paths),
+                names=named(paths),
             ),
             advice or say("save those changes elsewhere and restore the files, then try again; nothing was touched"),
         )
@@ -72,12 +73,8 @@ def _present(path: Path) -> bytes | None:
         return None
 
 
-def _names(paths: list[str], most: int = 5) -> str:
-    return ", ".join(paths[:most]) + (f" (+{len(paths) - most})" if len(paths) > most else "")
-
-
 def _listed(paths: list[str]) -> Message:
     if not paths:
         # translators: stands for a number of files, in a sentence about what would be written
         return say("no file")
-    return say("{count} ({names})", count=len(paths), names=_names([repr(path)[1:-1] for path in paths], 20))
+    return say("{count} ({names})", count=len(paths), names=named([repr(path)[1:-1] for path in paths], 20))

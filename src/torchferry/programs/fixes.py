@@ -14,9 +14,6 @@ from torchferry.programs.surroundings import Surroundings
 from torchferry.rules.imports.plugin_import import PluginImport
 from torchferry.rules.registry import rule_facts
 
-PLUGIN_IMPORT = PluginImport.CODE
-"""The rule that adds the import of the target's plugin."""
-
 
 class Fix(NamedTuple):
     """A place that a migration changes, and its number: what stands at one place, of one rule, has the same."""
@@ -84,7 +81,7 @@ class Fixes:
                 code = fix.finding.code
                 if without_torch and rule_facts(code).only_with_torch:
                     continue
-                if code == PLUGIN_IMPORT:
+                if code == PluginImport.CODE:
                     imports.append(fix)
                     continue
                 are_others = True

@@ -194,7 +194,7 @@ class Rule:
     """
 
     CODE: ClassVar[str]
-    """RuleFamily and number, such as `DEV101`; never reused."""
+    """Family and number, such as `DEV101`; never reused."""
 
     WORDS: ClassVar[tuple[str, ...]] = ()
     """A file that holds none of these words cannot interest the rule, and is not shown to it; see `words`."""
