@@ -33,11 +33,13 @@ def test_what_a_killed_command_left_is_removed_and_nothing_else(
     os.symlink(other, tmp_path / f"{PREFIX}link")
     without_lock, open_to_all = tmp_path / f"{PREFIX}mine", tmp_path / f"{PREFIX}theirs"
     without_lock.mkdir(0o700)
+    (without_lock / "somebody's").touch()
     open_to_all.mkdir()
     open_to_all.chmod(0o755)
     (open_to_all / ".torchferry-lock").touch()
     (tmp_path / f"{PREFIX}file").touch()
     stays = sorted(tmp_path.iterdir())
+    (tmp_path / f"{PREFIX}unfinished").mkdir(0o700)  # of one that was killed before its lock
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     processes = [
         subprocess.Popen([sys.executable, "-c", HOLDS], env=environment, stdout=subprocess.PIPE, text=True)

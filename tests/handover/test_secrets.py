@@ -139,6 +139,55 @@ def test_only_tracked_files_of_a_checkout_go(tmp_path: Path) -> None:
     assert broken(out)[:2] == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("untracked", "missing"),
+    [
+        ({"net.py": "import torch\n"}, "net.py"),
+        ({"net.py": "import parts.block\n", "parts/block.py": ""}, "net.py, parts/block.py"),
+        ({"net/__init__.py": "from . import block\n", "net/block.py": ""}, "net/__init__.py, net/block.py"),
+        ({"other.py": "import net\n", "parts/block.py": ""}, ""),
+    ],
+)
+def test_a_program_is_handed_over_with_all_that_it_imports(
+    tmp_path: Path, untracked: dict[str, str], missing: str
+) -> None:
+    folder = made(tmp_path / "p", {})
+    if missing:
+        (folder / "net.py").unlink()
+    git(folder, "init")
+    git(folder, "add", ".")
+    made(folder, untracked)
+    if missing and "net.py" not in untracked:
+        (folder / "net.py").unlink()
+    if not missing:
+        assert (prepared(folder)[1] / "X/net.py").is_file()
+        return
+    said, out = prepared(folder)
+    assert f"would not be handed over, so nothing was written: {missing};" in said
+    assert not out.exists()
+    first = missing.partition(",")[0]
+    assert f"git add {first}" in said
+    said, out = prepared(folder, *(word for path in untracked for word in ("--include", path)))
+    assert (out / "X" / first).is_file(), said
+
+
+def test_what_a_program_can_do_without_is_left_out_by_name(tmp_path: Path) -> None:
+    folder = made(tmp_path / "p", {".gitignore": "net.py\n"})
+    git(folder, "init")
+    git(folder, "add", ".")
+    assert "nothing was written: net.py;" in prepared(folder)[0]
+    assert (prepared(folder, "--exclude", "net.py")[1] / "X/train.py").is_file()
+
+
+def test_a_program_that_git_does_not_track_is_refused_with_the_reason(tmp_path: Path) -> None:
+    folder = made(tmp_path / "p", {})
+    git(folder, "init")
+    git(folder, "add", ".")
+    (folder / "train_npu.py").write_text(TRAIN)
+    said, _ = prepared(folder, "--program", "train_npu.py")
+    assert "train_npu.py is not handed over: git does not track it; take it into git (`git add train_npu.py`)" in said
+
+
 def test_outside_of_git_the_ignore_files_count(tmp_path: Path) -> None:
     ignored = {"a.log": "x", "build/b": "x", "c/d": "x"}
     kept = {".gitignore": "*.log\n/build/\n", "c/.gitignore": "d\n", "c/e": "x"}

@@ -64,8 +64,8 @@ STEPS = ("replace", "fsync", "unlink", "write", "mkdir", "fchmod", "rmdir", "lin
 """What changes something on the disk; opening a new file does too. A process can be killed before each."""
 
 
-def killed(root: Path, deadline: int, what: str) -> int:
-    """Apply or undo in a child that is killed at a step; return how it ended."""
+def ended_by(number: signal.Signals, root: Path, deadline: int, what: str) -> int:
+    """Apply or undo in a child that gets a signal at a step; return how it ended."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -74,13 +74,17 @@ def killed(root: Path, deadline: int, what: str) -> int:
     def counted(function: Any, changes: Any = lambda *_: True) -> Any:
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if changes(*args) and next(steps) == deadline:  # files are made durable by several threads
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), number)
             return function(*args, **kwargs)
 
         return wrapper
 
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
     code = 1
     try:
+        signal.signal(signal.SIGTERM, interrupted)  # as the command line does
         for name in STEPS:
             setattr(os, name, counted(getattr(os, name)))
         os.open = counted(os.open, lambda path, flags, *_: flags & os.O_CREAT)
@@ -95,7 +99,11 @@ def killed(root: Path, deadline: int, what: str) -> int:
 
 
 @pytest.mark.parametrize("what", ["apply", "undo"])
-def test_killed_at_any_moment_the_tree_is_as_before_or_as_after(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "interrupted"])
+def test_ended_at_any_moment_the_tree_is_as_before_or_as_after(
+    tmp_path: Path, what: str, number: signal.Signals
+) -> None:
+    """One that is interrupted needs no other command for it."""
     states = set()
     for deadline in range(1, 400):
         root = tmp_path / str(deadline)
@@ -104,25 +112,26 @@ def test_killed_at_any_moment_the_tree_is_as_before_or_as_after(tmp_path: Path, 
         if what == "undo":
             with exclusive(root) as tree:
                 apply(tree, WRITES, "npu")
-        status = killed(root, deadline, what)
-        with exclusive(root):  # the next command takes back what is half done
-            pass
+        status = ended_by(number, root, deadline, what)
+        if number == signal.SIGKILL:
+            with exclusive(root):  # the next command takes back what is half done
+                pass
         now = contents(root)
-        assert now in (after(before), contents_of(before)), f"killed at step {deadline} of {what}"
+        assert now in (after(before), contents_of(before)), f"ended at step {deadline} of {what}"
         assert transaction.interrupted(root) == []
         assert not list(root.rglob(".torchferry-*")), "a temporary file is left"
         states.add(now == after(before))
         with exclusive(root) as tree:
             for journal in tree.journals():
                 undo(tree, journal)
-        assert not (root / ".torchferry").exists(), f"killed at step {deadline} of {what}"
+        assert not (root / ".torchferry").exists(), f"ended at step {deadline} of {what}"
         assert snapshot(root) == before
         if status == 0:
             break
-        assert status == -signal.SIGKILL
+        assert status == (1 if number == signal.SIGTERM else -signal.SIGKILL)
     else:
         pytest.fail("the run never came to its end")
-    assert deadline > 20, "there were steps to be killed at"
+    assert deadline > 20, "there were steps to be ended at"
     assert states == {True, False}
 
 

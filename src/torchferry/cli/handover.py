@@ -124,10 +124,9 @@ def prepare_command(
     from torchferry.backends.target import Target
     from torchferry.handover.evidence import read_accept_evidence
     from torchferry.handover.preparing import prepare
-    from torchferry.handover.programs import choose_program
+    from torchferry.handover.programs import choose_program, require_whole_program
     from torchferry.handover.project_files import changed_files, git_source, project_files, without_secrets
     from torchferry.handover.request import HandoverRequest
-    from torchferry.handover.secret_check import require_program_without_secrets
     from torchferry.handover.writing import write_handover
 
     lang = lang or language()
@@ -154,7 +153,7 @@ def prepare_command(
         )
     today = datetime.now(timezone.utc)
     chosen_program = choose_program(path, files.with_flagged, program)
-    require_program_without_secrets(path, files, chosen_program)
+    require_whole_program(path, files, chosen_program, exclude)
     request = HandoverRequest(
         form=form,
         root=path,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -171,8 +170,6 @@ def _checked(path: Path, value: Any, depth: int) -> None:
     elif isinstance(value, list):
         for item in value:
             _checked(path, item, depth + 1)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise _refused(path, say("it contains an infinite number"))
 
 
 def _refused(path: Path, why: Message) -> UsageError:

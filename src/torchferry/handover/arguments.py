@@ -162,6 +162,14 @@ def imported_paths(program: str, project: Project, deepest: int = _DEEPEST) -> l
     return list(seen)
 
 
+def unlisted_imports(path: str, project: Project) -> Iterator[str]:
+    """Yield where the modules would be that a file imports, and that are no files of the project."""
+    loaded = project.file(path)
+    for module in () if loaded is None else _imported(loaded[0].tree, path):
+        if project.module_path(module, path) is None:
+            yield from project.places_of_module(module, path)
+
+
 def _without_doubles(arguments: Sequence[ProgramArgument]) -> tuple[ProgramArgument, ...]:
     """Keep the first of those with the same flag: several subcommands may have it."""
     kept: dict[str, ProgramArgument] = {}

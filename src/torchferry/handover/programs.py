@@ -1,22 +1,26 @@
-"""Which program of a project trains the model that is handed over."""
+"""Which program of a project trains the model that is handed over, and whether all that it imports is."""
 
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from torchferry.core.errors import UsageError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.core.vendored import CHECKSUM
-from torchferry.handover.arguments import asks_for_main, imported_paths
-from torchferry.handover.project_files import ProjectFiles
+from torchferry.handover.arguments import asks_for_main, imported_paths, unlisted_imports
+from torchferry.handover.project_files import ProjectFiles, fitting_folders
 from torchferry.source.project import Project
 
 _ASIDE = ("setup.py", "conftest.py", "hubconf.py", "export.py", "versioneer.py")
 _TRAINERS = frozenset({"fit", "train", "run"})
 _MOST = 12
+_MOST_PLACES = 20
+_DEEPEST = 10_000
+"""Imports that are followed from the program: all."""
 _SAFE = re.compile(r"[\w./+-]+\Z")
 """Paths that stand in generated programs and shell scripts."""
 
@@ -47,7 +51,7 @@ def _chosen(root: Path, files: ProjectFiles, named: str) -> str:
     if named:
         path = named.replace("\\", "/").removeprefix("./")
         if path not in python:
-            raise UsageError(say("{path} is no Python file of the project", path=named))
+            raise _not_the_projects(files, named, path)
         return path
     project = Project(root, python)
     programs = [path for path in python if _is_program(project, path)]
@@ -70,6 +74,68 @@ def _chosen(root: Path, files: ProjectFiles, named: str) -> str:
 def _listed(paths: Iterable[str]) -> str:
     every = list(paths)
     return ", ".join(every[:_MOST]) + (f" (+{len(every) - _MOST})" if len(every) > _MOST else "")
+
+
+def _not_the_projects(files: ProjectFiles, named: str, path: str) -> UsageError:
+    for left in files.left_out:
+        if path.endswith(".py") and f"{path}/".startswith(f"{left.path}/"):
+            return UsageError(
+                say("{path} is not handed over: {reason}", path=named, reason=left.reason),
+                say("take it into git (`git add {path}`), or hand it over with --include {path}", path=path),
+            )
+    return UsageError(say("{path} is no Python file of the project", path=named))
+
+
+def require_whole_program(root: Path, files: ProjectFiles, program: str, exclude: tuple[str, ...] = ()) -> None:
+    """Refuse a hand-over without a file that the program imports, unless the user leaves it out.
+
+    Args:
+        root: The project's folder.
+        files: Its files.
+        program: The program that is handed over.
+        exclude: The user's patterns of files that are left out.
+
+    Raises:
+        TorchferryError: a file is left out for a secret in it, or since git does not track it; each is named,
+            and never the secret.
+    """
+    python = {file.path for file in files.with_flagged.files if file.path.endswith(".py")}
+    needed = _with_untracked(program, root, python)
+    handed = {file.path for file in files.files}
+    missing = [path for path in needed if path not in handed and not fitting_folders(path, exclude)]
+    secret = [left for left in files.left_out if left.is_secret and left.path in missing]
+    if secret:
+        raise TorchferryError(
+            say("the program needs files that hold secrets, so nothing was written: {places}", places=_places(
+                say("{place} ({reason})", place=left.place, reason=left.reason).render() for left in secret)),
+            say("read the value from a variable of the environment instead; or insist with --include {path}",
+                path=min(left.path for left in secret)),
+        )  # fmt: skip
+    if missing:
+        raise TorchferryError(
+            say("the program imports files that would not be handed over, so nothing was written: {places}",
+                places=_places(missing)),
+            say("take them into git (`git add {path}`) or hand them over with --include {path}; what it can do without "
+                "is left out with --exclude", path=min(missing)),
+        )  # fmt: skip
+
+
+def _with_untracked(program: str, root: Path, paths: set[str]) -> list[str]:
+    """Return the files that a program needs, those that are on the disk alone too."""
+    known = set(paths)
+    while True:
+        project = Project(root, known)
+        needed = imported_paths(program, project, _DEEPEST)
+        found = {place for path in needed for place in unlisted_imports(path, project) if os.path.isfile(root / place)}
+        if found <= known:
+            return needed
+        known |= found
+
+
+def _places(places: Iterable[str]) -> str:
+    named = list(places)
+    more = f" (+{len(named) - _MOST_PLACES})" if len(named) > _MOST_PLACES else ""
+    return ", ".join(named[:_MOST_PLACES]) + more
 
 
 def _is_program(project: Project, path: str) -> bool:

@@ -137,7 +137,7 @@ def project_files(
     shared = shared_files(root)
     for path, status in _walk(root, shared, skipped, left_out, frozenset(insisted)):
         is_included = unmet.pop(path, None) is not None
-        fitting = _fitting(path, exclude)
+        fitting = fitting_folders(path, exclude)
         effective.update(fitting)
         if fitting and is_included:
             raise UsageError(
@@ -370,8 +370,8 @@ def _folders_of_media(root: Path, skipped: frozenset[tuple[int, int] | None]) ->
     return frozenset(folder for folder, count in counts.items() if count > _MOST_MEDIA)
 
 
-def _fitting(path: str, patterns: tuple[str, ...]) -> set[str]:
-    """Return the patterns that fit a file or a folder above it."""
+def fitting_folders(path: str, patterns: tuple[str, ...]) -> set[str]:
+    """Return the patterns that fit a file or a folder above it, and so leave it out."""
     parts = path.split("/")
     places = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
     return {pattern for place in places for pattern in fitting_patterns(place, patterns)}

@@ -1,4 +1,4 @@
-"""Secrets in a hand-over: in what is prepared, and in a folder that is checked."""
+"""Secrets in a hand-over that is checked."""
 
 from __future__ import annotations
 
@@ -13,18 +13,11 @@ from torchferry.core.files import read_regular
 from torchferry.core.folders import walk
 from torchferry.core.messages import Bilingual, say
 from torchferry.core.secrets import LARGEST_EXAMINED, secrets_of_file
-from torchferry.handover.arguments import imported_paths
 from torchferry.handover.checks import BrokenRule
 from torchferry.handover.handed_over import PULL_REQUEST, HandedOver
-from torchferry.handover.project_files import ProjectFiles
 from torchferry.handover.record import HandoverRecord
 from torchferry.migration.journal import digest
-from torchferry.source.project import Project
 from torchferry.source.tree import ignored_by_git, is_control_name
-
-_MOST = 20
-_DEEPEST = 10_000
-"""Imports that are followed from the program: all."""
 
 RULE = ZooRule(
     "secrets",
@@ -50,32 +43,6 @@ INSISTED = ZooRule(
     {},
 )
 """What is named where the record says that the user insisted."""
-
-
-def require_program_without_secrets(root: Path, files: ProjectFiles, program: str) -> None:
-    """Refuse a hand-over of which the program, or what it imports, is left out for a secret in it.
-
-    Raises:
-        TorchferryError: such a file is needed; it names each place, and never the secret.
-    """
-    flagged = {left.path for left in files.left_out if left.is_secret and left.file is not None}
-    if not any(path.endswith(".py") for path in flagged):
-        return
-    python = (file.path for file in files.with_flagged.files if file.path.endswith(".py"))
-    needed = flagged.intersection(imported_paths(program, Project(root, python), _DEEPEST))
-    places = [
-        say("{place} ({reason})", place=left.place, reason=left.reason)
-        for left in files.left_out
-        if left.path in needed
-    ]
-    if places:
-        named = ", ".join(place.render() for place in places[:_MOST])
-        more = f" (+{len(places) - _MOST})" if len(places) > _MOST else ""
-        raise TorchferryError(
-            say("the program needs files that hold secrets, so nothing was written: {places}", places=named + more),
-            say("read the value from a variable of the environment instead; or insist with --include {path}",
-                path=min(needed)),
-        )  # fmt: skip
 
 
 def secrets_in_folder(handed: HandedOver) -> tuple[list[BrokenRule], list[BrokenRule]]:

@@ -138,6 +138,10 @@ def exclusive(root: Path, trust: bool = False, fence: WriteFence | None = None) 
                 tree = Tree(root, top, place, signer(root, top, create=True), real, fence, [])
                 try:
                     yield tree._replace(recovered=tuple(recover(tree, trust)))
+                except KeyboardInterrupt:  # at any step, also of an undo; a second one leaves it to the next command
+                    with contextlib.suppress(TorchferryError):
+                        recover(tree, trust)
+                    raise
                 finally:
                     remove_control_folder(top, control)
                     if any(journal.made_root for journal in tree.taken_back):

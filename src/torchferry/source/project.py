@@ -130,28 +130,22 @@ class Project:
         folder = "" if module.startswith(".") else importer.rpartition("/")[0]
         key = (module, folder)
         if key not in self._modules:
-            self._modules[key] = self._find_module(module, folder)
+            self._modules[key] = self._find_module(module, importer)
         return self._modules[key]
 
-    def _find_module(self, module: str, folder: str) -> str | None:
+    def places_of_module(self, module: str, importer: str) -> Iterator[str]:
+        """Yield the paths of the files that a module name may mean to `importer`, in the order of `module_path`."""
         parts = module.lstrip(".").split(".") if module.strip(".") else []
-        if module.startswith("."):
-            return self._existing(parts)
-        if parts and parts[0] not in self._names:  # most imports are of packages of others
-            return None
-        folders = folder.split("/") if folder else []
-        for end in range(len(folders), -1, -1):
-            path = self._existing([*folders[:end], *parts])
-            if path is not None:
-                return path
-        return self._existing(["src", *parts])
+        folders = [] if module.startswith(".") else importer.split("/")[:-1]
+        tops = [folders[:end] for end in range(len(folders), -1, -1)]
+        for top in tops if module.startswith(".") else [*tops, ["src"]]:
+            name = "/".join([*top, *parts])
+            yield from (f"{name}.py", f"{name}/__init__.py") if name else ("__init__.py",)
 
-    def _existing(self, parts: list[str]) -> str | None:
-        name = "/".join(parts)
-        for path in (f"{name}.py", f"{name}/__init__.py" if name else "__init__.py"):
-            if path in self.paths:
-                return path
-        return None
+    def _find_module(self, module: str, importer: str) -> str | None:
+        if not module.startswith(".") and module.partition(".")[0] not in self._names:
+            return None  # most imports are of packages of others
+        return next((path for path in self.places_of_module(module, importer) if path in self.paths), None)
 
     def canonical(self, name: str, importer: str) -> str:
         """Return what a name imported from the project really is, following re-exports; else `name`."""
