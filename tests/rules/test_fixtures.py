@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -14,8 +16,9 @@ from tests.rules.fixture import RULES, TARGETS, Case, Expected, Output, fixture_
 from torchferry.backends import registry as backends
 from torchferry.backends.portable import INSTALLED, PortableTarget
 from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade
 from torchferry.migration.plan import plan
-from torchferry.rules.analysis import Request, analyse
+from torchferry.rules.analysis import Analysis, Request, analyse
 from torchferry.rules.base import Options
 from torchferry.rules.file_result import Selection
 from torchferry.rules.registry import rules
@@ -120,6 +123,43 @@ def test_what_each_target_gets(code: str, tmp_path: Path, subtests: pytest.Subte
                 text = before if after is None else after.decode(encoding)
                 assert text == (before if output.text is None else output.text)
                 assert found == case.expected(output.target)
+
+
+def _analysed(case: Case, name: str, root: Path, options: Options, rewrite: bool) -> Analysis:
+    selection = Selection(ignore=(PLUGIN_IMPORT,))
+    return analyse(Request(root, list_files(root), target(name), rules(), options, selection, rewrite=rewrite))
+
+
+def _decisions(findings: Iterable[Finding]) -> Counter[tuple[str, str]]:
+    return Counter((found.location.path, found.code) for found in findings if found.grade is Grade.MANUAL)
+
+
+@pytest.mark.parametrize("code", FIXTURES)
+def test_a_decision_is_settled_by_no_rename(code: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """What a migration leaves to a person is found by the next scan, under whichever spelling."""
+    for number, case in enumerate(case for case in load(FIXTURES[code]) if case.findings and not case.disk):
+        for name in TARGETS:
+            root = tmp_path / str(number) / name
+            options = write(case, root)
+            first = _analysed(case, name, root, options, rewrite=True)
+            decisions = _decisions(first.findings)
+            if not decisions:
+                continue
+            with subtests.test(case.title, target=name):
+                planned = plan(root, first)
+                places = {(f.location.path, f.location.line, f.location.column) for f in first.findings if f.edits}
+                answered = Counter(
+                    (found.location.path, found.code)
+                    for found in first.findings
+                    if found.grade is Grade.MANUAL
+                    and (found.location.path, found.location.line, found.location.column) in places
+                )
+                left = _decisions(planned.remaining)
+                assert not decisions - left - answered, "they vanish in the migration"
+                for changed in planned.writes:
+                    (root / changed.path).write_bytes(changed.after)
+                again = _decisions(_analysed(case, name, root, options, rewrite=False).findings)
+                assert not left - again, "the next scan does not find them"
 
 
 def test_every_rule_has_a_fixture_for_three_targets() -> None:

@@ -68,6 +68,7 @@ USES = TRAIN.format("import fast_ops")
 COPES = TRAIN.format("try:\n    import fast_ops\nexcept ImportError:\n    fast_ops = None")
 RAISES = TRAIN.format("try:\n    import fast_ops\nexcept ImportError:\n    raise RuntimeError('install it')")
 NEEDS = TRAIN.format("import cupy")
+TRAINS = TRAIN.format("import lightning as L\nt = L.Trainer(accelerator='gpu')")
 LOADS = (
     "from torch.utils.cpp_extension import load\nimport torch\n{}\n"
     "def f(x):\n    return fused(x) if x.is_cuda else x\nf(torch.ones(2).cuda())\n"
@@ -94,6 +95,8 @@ NOTEBOOK = '{{"cells": [{{"cell_type": "code", "metadata": {{}}, "outputs": [], 
         {"train.py": TRAIN.format("from nvidia.dali.pipeline import Pipeline")},
         {"train.py": TRAIN.format("import pycuda.driver")},
         {"one.ipynb": NOTEBOOK.format("import tensorrt")},
+        {"train.py": TRAINS},
+        {"parts/net.py": TRAINS.replace("'gpu'", "'cuda'"), "train.py": TRAIN.format("from parts import net")},
     ],
 )  # fmt: skip
 def test_what_is_needed_blocks(files: dict[str, str], tmp_path: Path) -> None:
@@ -118,6 +121,7 @@ def test_what_is_needed_blocks(files: dict[str, str], tmp_path: Path) -> None:
         ({"fast.py": "import cupy\n", "train.py": TRAIN.format("try:\n    import fast\nexcept ImportError:\n    pass")},
          "the code goes on without it"),
         ({"train.py": TRAIN.format("def f():\n    import cupy\n    return cupy.zeros(2)")}, ""),
+        ({"train.py": TRAIN.format("import lightning as L\ndef f():\n    return L.Trainer(accelerator='gpu')")}, ""),
     ],
 )  # fmt: skip
 def test_what_the_project_does_without_does_not_block(files: dict[str, str], reason: str, tmp_path: Path) -> None:
@@ -126,6 +130,21 @@ def test_what_the_project_does_without_does_not_block(files: dict[str, str], rea
         str(f.location) + f.message.render("en") for f in found.blockers
     ]
     assert any(reason in finding.message.render("en") for finding in found.work)
+
+
+def test_what_another_build_has_is_a_decision(tmp_path: Path) -> None:
+    found = report(tmp_path, {"train.py": TRAINS}, "musa")
+    assert found.verdict is ProjectVerdict.AFTER_WORK
+    assert not [finding for finding in found.work if "compiles" in finding.message.render("en")]
+
+
+def test_another_build_is_work_where_nothing_else_is(tmp_path: Path) -> None:
+    """A file that names the target everywhere, and imports a package that has to be built for it."""
+    found = report(
+        tmp_path, {"train.py": "import torch\nfrom mmcv.ops import nms\n\nx = torch.ones(2, device='npu')\n"}
+    )
+    assert found.verdict is ProjectVerdict.AFTER_WORK
+    assert found.verdict_message.render("en") == "Ready for Huawei Ascend after one decision."
 
 
 def test_what_one_notebook_needs_blocks_this_notebook(tmp_path: Path) -> None:

@@ -37,7 +37,8 @@ def blocking(
     old = numbered if before is None else _by_number(before)
     for number, finding in numbered.items():
         place = old.get(number, finding).location
-        needed = place in places or (_is_compiled(finding.code) and compiled and not finding.lacks)
+        comes = compiled if _is_compiled(finding.code) else _is_reached(finding, programs)
+        needed = place in places or (comes and not finding.lacks)
         if finding.lacks and place in places:
             yield finding._replace(blocker=True)
         elif finding.blocker and programs and not needed:
@@ -47,6 +48,11 @@ def blocking(
             yield finding._replace(blocker=False)
         else:
             yield finding
+
+
+def _is_reached(finding: Finding, programs: Iterable[Judged]) -> bool:
+    """Whether a program comes to the file of a finding."""
+    return any(finding.location.path in judged.reached for judged in programs)
 
 
 def _is_compiled(code: str) -> bool:
@@ -66,7 +72,9 @@ def _reason(finding: Finding, need: Need | None) -> Message:
         return say("only with an option that is off")
     if need is Need.CHOSEN:
         return say("whether a program reaches it cannot be determined")
-    return say("no program reaches it") if finding.lacks else say("no program needs what it compiles")
+    if _is_compiled(finding.code) and not finding.lacks:
+        return say("no program needs what it compiles")
+    return say("no program reaches it")
 
 
 def _numbers(findings: Iterable[Finding]) -> Iterator[_Key]:

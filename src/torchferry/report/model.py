@@ -303,8 +303,12 @@ class Report(NamedTuple):
             for finding in self.findings
             if not finding.blocker and finding.code != UnreadableFile.CODE  # it is said by itself
         )
-        doubts = {(doubt.place, doubt.what) for judged in self.programs for doubt in judged.doubts}
-        safe, unsafe, manual = grades[Grade.SAFE], grades[Grade.UNSAFE], grades[Grade.MANUAL] + len(doubts)
+        told = {finding.location for finding in self.findings if finding.grade is Grade.MANUAL}
+        others = {(doubt.place, doubt.what) for judged in self.programs for doubt in judged.doubts}
+        others |= {
+            (build.place, build.what) for judged in self.programs for build in judged.builds if build.place not in told
+        }
+        safe, unsafe, manual = grades[Grade.SAFE], grades[Grade.UNSAFE], grades[Grade.MANUAL] + len(others)
         parts = []
         if safe:
             parts.append(say_plural("one safe fix", "{count} safe fixes", count=safe))

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from torchferry.backends import cuda
+from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Finding, Grade, Location, Stays
 from torchferry.core.messages import Message
@@ -109,6 +110,20 @@ class PythonContext(Context):
             if group:
                 by_group.setdefault(group, []).append(reference)
         return by_group
+
+    def renamed_references(self, names: Iterable[str]) -> list[Reference]:
+        """Uses of names of torch as the target spells them, each under its name in torch, in source order."""
+        found: list[Reference] = []
+        for name in names:
+            row = self.target.api(name)
+            if row.status in REWRITTEN and row.use not in ("", name):
+                package = row.use.partition(".")[0]
+                found += [
+                    reference._replace(name=name)
+                    for reference in self.names.references(package)
+                    if reference.name == row.use and not reference.is_import
+                ]
+        return sorted(found, key=lambda reference: (reference.node.lineno, reference.node.col_offset))
 
     @cached_property
     def mentions_target(self) -> bool:

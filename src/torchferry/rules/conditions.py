@@ -13,6 +13,14 @@ from torchferry.source.python import PythonFile
 _NO = (False, None, 0)
 _EXITS = (ast.Return, ast.Continue, ast.Break)
 
+NUMBERS = frozenset({"float", "int", "list", "max", "min", "range", "round", "sum", "tuple"})
+"""Functions of numbers, which raise on None."""
+
+
+def converts(name: str) -> bool:
+    """Whether the result of a function says the same as its argument: `version.parse(f"{major}.{minor}")`."""
+    return name in NUMBERS or name in ("str", "parse") or "version" in name.lower()
+
 
 class Condition(NamedTuple):
     """A whole condition.
@@ -89,7 +97,7 @@ def _through_call(context: PythonContext, child: ast.AST, call: ast.Call, asks: 
         return True
     if isinstance(call.func, ast.Name) and name in ("bool", "any", "all", "int", "str"):
         return asks
-    if context.names.qualified(call.func) == "torch.device":
+    if context.names.qualified(call.func) == "torch.device" or converts(name):
         return False
     return None
 

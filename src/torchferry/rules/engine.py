@@ -15,6 +15,7 @@ from torchferry.core.finding import Edit, Finding
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.rules.base import Context, Options, PythonContext, Rule
+from torchferry.rules.decisions import unanswered_decisions
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
 from torchferry.rules.file.problems import FileProblem
@@ -284,10 +285,12 @@ class Engine:
                 else:
                     rules = self.interested(entry.kind, after)
                 context = self.context(document, tree)
-                remaining = self.check(context, rules)
+                left = self.check(context, rules)
             except UnparsableError as error:
                 codes = ", ".join(finding.code for finding in chosen)
                 raise RuntimeError(f"the fixes of {codes} would leave a file that does not parse: {error}") from None
+            unanswered = unanswered_decisions(remaining, left, edits, before.source, document.source)
+            remaining = tuple(sorted((*left, *unanswered), key=lambda finding: finding.location.order))
         else:
             codes = ", ".join(finding.code for finding in remaining if self.selection.applies(finding))
             raise RuntimeError(f"the fixes of {codes} undo each other")

@@ -62,6 +62,26 @@ def exemption_for(context: PythonContext, node: ast.AST) -> Exemption | None:
     return None
 
 
+def is_read_on_target(context: PythonContext, node: ast.AST, exemption: Exemption) -> bool:
+    """Whether a place that stays beside the target's name is read on the target all the same.
+
+    That is so behind a condition that holds there: `torch.npu.is_available() and version(torch.version.cuda) > 11`, and
+    `not torch.npu.is_available() or ...`. What is read there and refuses the target is no other device's code.
+    """
+    container = exemption.owner
+    if exemption.kind is not Stays.TARGET_BESIDE or not isinstance(container, ast.BoolOp):
+        return False
+    words = target_words(*context.target.words)
+    child = node
+    while context.file.parents[child] is not container:
+        child = context.file.parents[child]
+    for value in container.values[: container.values.index(child)]:  # type: ignore[arg-type]
+        if words.search(context.file.text(value)) is not None:
+            is_negated = isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not)
+            return is_negated == isinstance(container.op, ast.Or)
+    return False
+
+
 def _target_branch(context: PythonContext, node: ast.AST) -> ast.AST | None:
     """Return the branch around `node` beside which there is one for the target, or None."""
     if not context.mentions_target:

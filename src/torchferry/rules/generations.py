@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
-from torchferry.rules.conditions import stored_uses
+from torchferry.rules.conditions import NUMBERS, converts, stored_uses
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
 
@@ -24,9 +24,6 @@ _ASKED = {
 }
 _OF_FIELDS = {"major": CAPABILITY, "minor": CAPABILITY, "name": NAME}
 _STEPS = (ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.Tuple, ast.FormattedValue, ast.JoinedStr)
-_NUMBERS = frozenset({"float", "int", "list", "max", "min", "range", "round", "sum", "tuple"})
-_CONVERSIONS = _NUMBERS | {"str", "parse", "parse_version", "Version", "LooseVersion", "StrictVersion"}
-"""Functions whose result says the same as their argument: `version.parse(f"{major}.{minor}")`."""
 _CONVERSION = lazy_regex(
     r"%(?P<key>\([^()]*\))?[-#0 +]*(?P<width>\*|(?!0)\d*)(?:\.(?:\*|\d*))?[hlL]?(?P<kind>[a-zA-Z%])"
 )
@@ -46,6 +43,7 @@ class CapabilityRead(NamedTuple):
         asked: What is asked of the card, for messages; None where it does not tell the generation.
         comparison: The first comparison that the value takes part in, directly or through names.
         calculation: The first expression that raises where the value is None.
+        is_renamed: Whether the target's name of the function stands there.
     """
 
     reference: Reference
@@ -53,6 +51,7 @@ class CapabilityRead(NamedTuple):
     asked: Message | None
     comparison: ast.Compare | None
     calculation: ast.AST | None
+    is_renamed: bool = False
 
     @property
     def field(self) -> str:
@@ -61,9 +60,18 @@ class CapabilityRead(NamedTuple):
 
 
 def readings(context: PythonContext) -> list[CapabilityRead]:
-    """Return what a file asks of the card, in source order."""
-    reads: list[CapabilityRead] = []
-    for reference in context.references.get("device", ()):
+    """Return what a file asks of the card by CUDA's names, in source order."""
+    return list(_readings(context, context.references.get("device", ())))
+
+
+def renamed_readings(context: PythonContext) -> list[CapabilityRead]:
+    """Return what a file asks of the card by the target's names, in source order."""
+    references = context.renamed_references((CAPABILITY, PROPERTIES, NAME))
+    return [reading._replace(is_renamed=True) for reading in _readings(context, references)]
+
+
+def _readings(context: PythonContext, references: Iterable[Reference]) -> Iterator[CapabilityRead]:
+    for reference in references:
         call = context.file.parents.get(reference.node)
         if reference.is_import or not isinstance(call, ast.Call) or call.func is not reference.node:
             continue
@@ -71,10 +79,9 @@ def readings(context: PythonContext) -> list[CapabilityRead]:
             for held in _held(context, call):
                 field = context.file.parents.get(held)
                 if isinstance(field, ast.Attribute) and isinstance(field.ctx, ast.Load):
-                    reads.append(_reading(context, reference, field, _ASKED.get(_OF_FIELDS.get(field.attr, ""))))
+                    yield _reading(context, reference, field, _ASKED.get(_OF_FIELDS.get(field.attr, "")))
         elif reference.name in _ASKED:
-            reads.append(_reading(context, reference, call, _ASKED[reference.name]))
-    return reads
+            yield _reading(context, reference, call, _ASKED[reference.name])
 
 
 def _reading(context: PythonContext, reference: Reference, value: ast.expr, asked: Message | None) -> CapabilityRead:
@@ -115,7 +122,7 @@ def _made_of(context: PythonContext, value: ast.expr) -> Iterator[ast.expr]:
         whole: ast.expr = held
         above = context.file.parents.get(whole)
         while isinstance(above, _STEPS):
-            if isinstance(above, ast.Call) and (whole is above.func or last_name(above.func) not in _CONVERSIONS):
+            if isinstance(above, ast.Call) and (whole is above.func or not converts(last_name(above.func))):
                 break
             whole, above = above, context.file.parents.get(above)
         if whole is not held:
@@ -153,7 +160,7 @@ def _calculation(context: PythonContext, value: ast.expr) -> ast.AST | None:
     elif isinstance(above, ast.Assign):
         raises = above.value is value and isinstance(above.targets[0], (ast.Tuple, ast.List))
     elif isinstance(above, ast.Call):
-        raises = value in above.args and isinstance(above.func, ast.Name) and last_name(above.func) in _NUMBERS
+        raises = value in above.args and isinstance(above.func, ast.Name) and last_name(above.func) in NUMBERS
     else:
         raises = isinstance(above, (ast.Starred, ast.UnaryOp)) and not (
             isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not)

@@ -93,7 +93,8 @@ def _in_dockerfile(text: str) -> Iterator[tuple[int, int]]:
         match = pattern.match(text, instruction.start, instruction.end) if pattern is not None else None
         if match is None:
             continue
-        if match["image"].lower() not in stages:
+        is_word = pattern is _DEFAULT and match["image"].isalnum()  # `ARG DEVICE=cuda` names no image
+        if match["image"].lower() not in stages and not is_word:
             yield match.span("image")
         if pattern is _FROM and match["stage"]:
             stages.add(match["stage"].lower())

@@ -4,6 +4,7 @@
 card. On the target the numbers mean the vendor's own generations, or do not exist, and the name differs. Where the
 plugin answers None, a line that unpacks the pair or calculates with it raises TypeError. `CUD101` renames the call,
 unless the condition only chooses by the generation: such a condition stays, and the code for other devices runs.
+The new name answers nothing: the place is found under it as well, until what is compared is one of the vendor's cards.
 Decide what to test instead, usually the feature itself, such as `is_bf16_supported()`.
 
 Why: The program chooses a code path by a number that has no meaning on the target, or raises TypeError.
@@ -18,11 +19,12 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends.tables import REWRITTEN
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Finding, Grade, Stays
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.exemptions import exemption_reason
-from torchferry.rules.generations import CAPABILITY, PROPERTIES, CapabilityRead, readings
+from torchferry.rules.exemptions import exemption_for, is_read_on_target
+from torchferry.rules.generations import CAPABILITY, PROPERTIES, CapabilityRead, readings, renamed_readings
+from torchferry.rules.target_words import target_words
 
 
 class CapabilityCompared(Rule):
@@ -35,8 +37,13 @@ class CapabilityCompared(Rule):
         """Yield a finding for each use."""
         compared: set[tuple[ast.AST, str]] = set()
         raising: set[ast.AST] = set()
-        for reading in readings(context):
-            if exemption_reason(context, reading.reference.node) is not None:
+        for reading in [*readings(context), *renamed_readings(context)]:
+            node = reading.reference.node
+            exemption = exemption_for(context, node)
+            if exemption is not None and not (
+                (reading.is_renamed and exemption.kind is Stays.TARGET_BESIDE)
+                or is_read_on_target(context, node, exemption)
+            ):
                 continue
             if reading.calculation is not None and _is_none(context, reading):
                 if reading.calculation in raising:
@@ -50,7 +57,9 @@ class CapabilityCompared(Rule):
                 )
                 yield self.finding(context, context.file.span(reading.calculation), message, Grade.MANUAL)
             elif reading.asked is not None and reading.comparison is not None:
-                question = reading.reference.node, str(reading.asked)
+                if reading.is_renamed and _asks_about_own_card(context, reading.comparison):
+                    continue
+                question = node, str(reading.asked)
                 if question in compared:  # `major` and `minor` of one card are one question
                     continue
                 compared.add(question)
@@ -73,3 +82,29 @@ def _is_none(context: PythonContext, reading: CapabilityRead) -> bool:
     if reading.reference.name == PROPERTIES:
         return reading.field in card.none_properties
     return reading.reference.name == CAPABILITY and card.capability is None
+
+
+def _asks_about_own_card(context: PythonContext, comparison: ast.Compare) -> bool:
+    """Whether what is compared is a name or a generation of the vendor's cards: then a person has written it."""
+    target = context.target
+    if target.module:
+        return False
+    from torchferry.backends.cards import cards  # imported late: few projects compare capabilities
+
+    constants = [node.value for node in ast.walk(comparison) if isinstance(node, ast.Constant)]
+    texts = [value.lower() for value in constants if isinstance(value, str) and value]
+    names = [name.lower() for card in cards(target.backend) for name in (card.name, *card.aliases)]
+    if any(text in name or target_words(*target.words).search(text) for text in texts for name in names):
+        return True
+    known = [card.capability for card in cards(target.backend) if isinstance(card.capability, tuple)]
+    highest = max((_generation(comparator) for comparator in (comparison.left, *comparison.comparators)), default=0)
+    return bool(known) and 0 < highest <= max(major for major, _ in known)
+
+
+def _generation(compared: ast.expr) -> int:
+    """Return the major number of a capability that is written as a pair or a number; 0 for anything else."""
+    if isinstance(compared, (ast.Tuple, ast.List)) and compared.elts:
+        compared = compared.elts[0]
+    if not isinstance(compared, ast.Constant) or type(compared.value) is not int:
+        return 0
+    return compared.value // 10 if compared.value >= 20 else compared.value

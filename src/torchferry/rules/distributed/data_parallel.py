@@ -19,6 +19,7 @@ from torchferry.backends.tables import Row
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.conditions import stored_uses
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Reference
 
@@ -34,6 +35,9 @@ _PARTS = frozenset(
 
 _COPIES = "torch.nn.parallel.comm"
 
+_DEPTH = 3
+"""How many names are followed from one to the next."""
+
 
 class DataParallel(Rule):
     """Finds `nn.DataParallel` and what it is made of."""
@@ -43,8 +47,11 @@ class DataParallel(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use, by what the target's table says of it."""
-        for reference in context.references.get("distributed", ()):
-            if not reference.is_import and reference.name in _NAMES and not _registers(context, reference.node):
+        renamed = {reference.node: reference for reference in context.renamed_references(_NAMES)}
+        for reference in (*context.references.get("distributed", ()), *renamed.values()):
+            if reference.is_import or reference.name not in _NAMES or _registers(context, reference.node):
+                continue
+            if not _names_a_type(context, reference.node):
                 yield from self._report(context, reference, context.target.api(reference.name))
         called: set[ast.AST | None] = set()
         for reference in context.names.references("torch") if "parallel" in context.text else ():
@@ -81,3 +88,26 @@ def _registers(context: PythonContext, node: ast.AST) -> bool:
     parent = context.file.parents.get(node)
     call = context.file.parents.get(parent) if isinstance(parent, ast.keyword) else parent
     return isinstance(call, ast.Call) and call.func is not node and last_name(call.func).startswith("register")
+
+
+def _names_a_type(context: PythonContext, node: ast.AST | None, depth: int = 0) -> bool:
+    """Whether a class is only what values are compared with, or annotated as: that runs everywhere."""
+    whole, above = node, context.file.parents.get(node) if node is not None else None
+    while isinstance(above, (ast.Tuple, ast.List, ast.Set, ast.BinOp, ast.Subscript)):
+        whole, above = above, context.file.parents.get(above)
+    if isinstance(above, ast.Call):
+        return last_name(above.func) in ("isinstance", "issubclass") and whole in above.args[1:]
+    if isinstance(above, ast.Compare):
+        return any(
+            (isinstance(side, ast.Call) and last_name(side.func) == "type")
+            or (isinstance(side, ast.Attribute) and side.attr == "__class__")
+            for side in (above.left, *above.comparators)
+        )
+    if isinstance(above, (ast.arg, ast.AnnAssign)) and whole is above.annotation:
+        return True
+    if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return whole is above.returns
+    if depth >= _DEPTH or not isinstance(above, ast.Assign) or not isinstance(whole, ast.expr):
+        return False
+    uses = stored_uses(context, whole)
+    return bool(uses) and all(_names_a_type(context, use, depth + 1) for use in uses)

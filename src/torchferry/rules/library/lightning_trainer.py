@@ -78,7 +78,11 @@ class LightningTrainer(Rule):
                     edits = word_edits(context, keyword.value, value, row.use)
                     yield self.finding(context, span, message, Grade.SAFE, edits)
                 else:
-                    yield self.finding(context, span, self._unserved(context, row), Grade.MANUAL, blocker=True)
+                    other_build = context.target.row("packages", "lightning").use
+                    blocks = row.status == "missing" and not other_build
+                    lacks = f'Lightning\'s accelerator="{value}"' if blocks else ""
+                    message = self._unserved(context, row)
+                    yield self.finding(context, span, message, Grade.MANUAL, blocker=blocks, lacks=lacks)
             elif keyword.arg in _GPUS:
                 row = context.target.row("frameworks", "lightning.accelerator.gpu")
                 yield self.finding(context, context.file.span(keyword), self._unserved(context, row), Grade.MANUAL)

@@ -33,7 +33,12 @@ class UseCuda(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
-        for name, call in calls_to(context):
+        renamed = [
+            (reference.name, call)
+            for reference in context.renamed_references((_NEW,))
+            if isinstance(call := context.file.parents.get(reference.node), ast.Call)
+        ]
+        for name, call in [*calls_to(context), *renamed]:
             if name not in (_OLD, _NEW):
                 continue
             keyword = keyword_of(call, "use_cuda")

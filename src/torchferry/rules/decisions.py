@@ -1,0 +1,78 @@
+"""Decisions that edits leave unanswered: a rename settles nothing that a person has to decide."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+
+from torchferry.core.finding import LINK, Edit, Finding, Grade, Location
+from torchferry.source.text import SourceText
+
+
+def unanswered_decisions(
+    before: Iterable[Finding], after: Iterable[Finding], edits: Iterable[Edit], old: SourceText, new: SourceText
+) -> Iterator[Finding]:
+    """Yield the decisions of a text that are not found in the edited one although no edit has answered them.
+
+    An edit answers a decision when it replaces the whole place that the decision is about. Otherwise the place is still
+    there under another spelling, and so is the decision; it is given its new place.
+
+    Args:
+        before: The findings in the text as it was.
+        after: Those in the edited text.
+        edits: The edits, in offsets of the old text; none overlap.
+        old: The text as it was.
+        new: The edited text.
+    """
+    decisions = [finding for finding in before if finding.grade is Grade.MANUAL and finding.message is not LINK]
+    if not decisions:
+        return
+    moves = _Moves(sorted(set(edits)))
+    found: dict[str, list[tuple[int, int]]] = {}
+    for finding in after:
+        if finding.grade is not Grade.NOTE:
+            found.setdefault(finding.code, []).append(_span(finding.location, new))
+    for finding in decisions:
+        start, end = _span(finding.location, old)
+        if moves.replaces(start, end):
+            continue
+        start, end = moves.of_start(start), moves.of_end(end)
+        if any(start <= other_end and other_start <= end for other_start, other_end in found.get(finding.code, ())):
+            continue
+        location = Location(finding.location.path, *new.position(start), *new.position(end), finding.location.cell)
+        snippet = new.text[start:end].split("\n", 1)[0].rstrip("\r")[:120]
+        yield finding._replace(location=location, snippet=snippet)
+
+
+def _span(location: Location, source: SourceText) -> tuple[int, int]:
+    starts = source.starts
+    return starts[location.line - 1] + location.column - 1, starts[location.end_line - 1] + location.end_column - 1
+
+
+class _Moves:
+    """Where offsets of a text are in the edited one."""
+
+    def __init__(self, edits: Sequence[Edit]) -> None:
+        self.edits = edits
+        self.starts = [edit.start for edit in edits]
+        self.shifts = [0, *accumulate(len(edit.text) - (edit.end - edit.start) for edit in edits)]
+
+    def replaces(self, start: int, end: int) -> bool:
+        """Whether one edit replaces all that is between two offsets."""
+        number = bisect_right(self.starts, start)
+        return number > 0 and start < end <= self.edits[number - 1].end
+
+    def of_start(self, offset: int) -> int:
+        """Return where a place begins: at the beginning of an edit in which it began, behind one that inserts."""
+        number = bisect_right(self.starts, offset)
+        if number and offset < self.edits[number - 1].end:
+            number, offset = number - 1, self.edits[number - 1].start
+        return offset + self.shifts[number]
+
+    def of_end(self, offset: int) -> int:
+        """Return where a place ends: at the end of an edit in which it ended."""
+        number = bisect_right(self.starts, offset - 1)
+        if number and offset <= self.edits[number - 1].end:
+            offset = self.edits[number - 1].end
+        return offset + self.shifts[number]
