@@ -219,7 +219,7 @@ def rounds(name: str, times: int, chance: random.Random) -> tuple[int, int]:
             run(made, temporary, scenario.killed)
         if list(temporary.glob("torchferry-migrate-*")):
             inside = [path.relative_to(temporary) for path in temporary.rglob("*")]
-            raise LostError(f"{name}: temporary folders are left: {inside[:5]}")
+            raise LostError(f"{name}: temporary folders are left: {inside[:40]}")
     return killed, changed
 
 

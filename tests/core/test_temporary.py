@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,3 +59,45 @@ def test_what_a_killed_command_left_is_removed_and_nothing_else(
         for process in processes:
             process.kill()
             process.communicate()
+
+
+def killed_at(deadline: int) -> int:
+    """Use a folder in a child that is killed at a step of its removal; return how it ended."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    steps = 0
+
+    def counted(function: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            if steps == deadline:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    try:
+        with temporary_folder(PREFIX) as folder:
+            (folder / "a" / "b").mkdir(parents=True)
+            for name in ("secret", "a/secret", "a/b/secret", ".z"):
+                (folder / name).touch()
+            for name in ("unlink", "rmdir", "rename"):
+                setattr(os, name, counted(getattr(os, name)))
+    finally:
+        os._exit(0)
+
+
+def test_one_that_is_killed_while_it_removes_leaves_nothing_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for deadline in range(1, 40):
+        ended = killed_at(deadline)
+        with temporary_folder(PREFIX) as folder:
+            assert list(tmp_path.iterdir()) == [folder], f"killed at step {deadline}"
+        if ended == 0:
+            break
+    assert deadline > 8
+    assert ended == 0

@@ -94,8 +94,13 @@ def remove_abandoned(path: Path) -> bool:
     with abandoned(path) as ours:
         if not ours:
             return not os.path.lexists(path)
-        remove_tree(path)
+        remove_locked(path)
     return not os.path.lexists(path)
+
+
+def remove_locked(folder: Path) -> None:
+    """Remove a folder of `locked_folder` that is held; its lock goes last, by which the next command knows it."""
+    remove_tree(folder, last=LOCK)
 
 
 def remove_unfinished(path: Path) -> None:

@@ -108,18 +108,22 @@ def copy_tree(source: Path, goal: Path, leave_out: Callable[[str, list[str]], Co
         raise shutil.Error(failed)
 
 
-def remove_tree(top: str | os.PathLike[str]) -> None:
+def remove_tree(top: str | os.PathLike[str], last: str = "") -> None:
     """Remove a folder with all that is in it, as far as that is possible; no link is followed.
 
     Folders that lie deeper are moved up before they are emptied, so neither the length of a path nor the number of
     open files limits how deep they may lie.
+
+    Args:
+        top: The folder.
+        last: A file in it that goes when all else is gone: whoever is killed before leaves it.
     """
     with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
         descriptor = os.open(top, _FOLDER)
         opened.callback(os.close, descriptor)
         os.fchmod(descriptor, 0o700)
         number = 0
-        while folders := _remove_files(descriptor):
+        while folders := _remove_files(descriptor, last):
             removed = False
             for name in folders:
                 with contextlib.suppress(OSError):
@@ -128,19 +132,21 @@ def remove_tree(top: str | os.PathLike[str]) -> None:
                     removed = True
             if not removed:
                 break
+        if last and os.listdir(descriptor) == [last]:
+            os.unlink(last, dir_fd=descriptor)
     with contextlib.suppress(OSError):
         os.rmdir(top)
 
 
-def _remove_files(descriptor: int) -> list[str]:
-    """Remove what is no folder; return the names of the folders."""
+def _remove_files(descriptor: int, but: str = "") -> list[str]:
+    """Remove what is no folder, but for one file; return the names of the folders."""
     folders = []
     with os.scandir(descriptor) as scan:
         items = [(item.name, item.is_dir(follow_symlinks=False)) for item in scan]
     for name, is_folder in items:
         if is_folder:
             folders.append(name)
-        else:
+        elif name != but:
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=descriptor)
     return folders

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from torchferry.core.abandoned import abandoned, locked_folder, remove_unfinished
+from torchferry.core.abandoned import abandoned, locked_folder, remove_locked, remove_unfinished
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import remove_tree
 from torchferry.core.lazy_regex import lazy_regex
@@ -69,7 +69,7 @@ def staged_folder(out: Path, check: Callable[[], None], remove: Callable[[Path],
         if (holder / _OLD).exists():
             _remove_old(holder, out, remove)
     finally:
-        remove_tree(holder)
+        remove_locked(holder)
         os.close(lock)
 
 
@@ -116,7 +116,7 @@ def clear(left: LeftOver) -> LeftOver | None:
         restored = old.is_dir() and not old.is_symlink() and not os.path.lexists(left.output)
         if restored:
             os.rename(old, left.output)
-        remove_tree(left.path)
+        remove_locked(left.path)
     return None if os.path.lexists(left.path) else left._replace(restored=restored)
 
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from torchferry.core.abandoned import locked_folder, remove_abandoned
-from torchferry.core.folders import remove_tree
+from torchferry.core.abandoned import locked_folder, remove_abandoned, remove_locked
 
 _ATTEMPTS = 50
 """How often a folder is removed into which something still writes that was started for it, every tenth of a second."""
@@ -31,7 +30,7 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
         yield folder
     finally:
         for _ in range(_ATTEMPTS):
-            remove_tree(folder)
+            remove_locked(folder)
             if not folder.exists():
                 break
             time.sleep(0.1)
