@@ -186,6 +186,9 @@ class Backend(DataOwner):
     MOVER: ClassVar[str | None | Unknown] = UNKNOWN
     """Method of tensors and modules in place of `.cuda()`; None when there is none (`.to` is used)."""
 
+    MOVER_TAKES_DEVICE: ClassVar[bool | Unknown] = UNKNOWN
+    """Whether that method takes a device or its name for a module too, as `.cuda()` does, and not an index alone."""
+
     PREDICATE: ClassVar[str | None | Unknown] = UNKNOWN
     """Property of tensors in place of `.is_cuda`; None when there is none (`.device.type` is compared)."""
 

@@ -1,8 +1,8 @@
 """A call of `.cuda()` on a tensor, a module or a storage.
 
 `x.cuda()` raises on a torch without CUDA. The target's plugin adds a method of its own name, or the call becomes
-`.to(<device>)` where it adds none, and in code that TorchScript compiles, which knows no method of a plugin's.
-Arguments stay: an index counts the target's devices.
+`.to(<device>)` where it adds none, where it refuses a device as argument that `.cuda()` takes, and in code that
+TorchScript compiles, which knows no method of a plugin's. Arguments stay: an index counts the target's devices.
 
 Not touched: `.cuda` of another package (`numba.cuda`), an attribute that is not called (`args.cuda`), and a method
 `cuda` that the project defines itself, when the object is known to be of such a class. Where the project has such
@@ -24,12 +24,13 @@ from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule, calls_of, keyword_of
 from torchferry.rules.device.expressions import device_expression, indexed_device, portable_imports, quoted_for
 from torchferry.rules.device.load_onto_device import ON_CPU, grade_of_function, refused
-from torchferry.rules.device.own_methods import is_library_name, receiver_owns
+from torchferry.rules.device.own_methods import class_defines, is_library_name, receiver_owns
 from torchferry.rules.device.receivers import is_storage, is_surely_device
 from torchferry.rules.device.strings import is_load_location
 from torchferry.rules.device.torchscript import is_scripted
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.references import attribute_span
+from torchferry.source.flow.syntax import last_name
 
 
 class CudaMethod(Rule):
@@ -61,10 +62,24 @@ class CudaMethod(Rule):
             return self.finding(context, (start, last), message, Grade.NOTE, stays=exemption.kind)
         mover = context.target.backend.MOVER
         scripted = not call.args and not call.keywords and is_scripted(context, call)
-        if isinstance(mover, str) and not scripted:
+        if isinstance(mover, str) and not scripted and not self._needs_to(context, call):
             message = say("`.cuda()` is `.{mover}()` on {target}", mover=mover, target=context.target.title)
             return self.finding(context, (start, last), message, Grade.SAFE, [Edit(start, end, mover)])
         return self._to_device(context, call, (start, end))
+
+    def _needs_to(self, context: PythonContext, call: ast.Call) -> bool:
+        """Whether the target's method refuses the argument of a call where a module is moved, unlike `.to()`."""
+        if context.target.backend.MOVER_TAKES_DEVICE is not False:
+            return False
+        assert isinstance(call.func, ast.Attribute)
+        is_super = isinstance(call.func.value, ast.Call) and last_name(call.func.value.func) == "super"
+        if not is_super and any(class_defines(owner, "cuda") for owner in context.file.classes):
+            return False  # an object may be of that class, whose own method moves more than `.to()` does
+        keyword = keyword_of(call, "device")
+        chosen = call.args[0] if call.args else keyword.value if keyword is not None else None
+        if chosen is None or is_surely_device(context, chosen):
+            return chosen is not None
+        return isinstance(chosen, (ast.Name, ast.Attribute)) and context.devices.values.holds(chosen)
 
     def _to_device(self, context: PythonContext, call: ast.Call, name: tuple[int, int]) -> Finding:
         """Rewrite `.cuda(...)` as `.to(device, ...)` for a plugin without a method of its own."""

@@ -1,8 +1,9 @@
-"""The collective backend `nccl`, named by a string.
+"""The collective backend `nccl`, named by a string or by `Backend.NCCL`.
 
 `init_process_group("nccl")`, `backend="nccl"`, a default or choice of an option, a configuration value, a comparison
-with `dist.get_backend()`. NVIDIA's library does not exist on the target; each plugin brings its own. A comparison
-that keeps the old name is silently false, and code guarded by it is skipped.
+with `dist.get_backend()`; torch's constant `Backend.NCCL` is that string. NVIDIA's library does not exist on the
+target; each plugin brings its own. A comparison that keeps the old name is silently false, and code guarded by it is
+skipped.
 
 Why: The process group cannot be created. A comparison with the old name is silently False.
 
@@ -18,12 +19,16 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.device.expressions import portable_imports
+from torchferry.rules.device.expressions import portable_imports, quoted_for
 from torchferry.rules.device.strings import call_edits, literal_span, word_edits
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.family import Portability, UnderRedirect
 from torchferry.source.flow import Trace, TraceResult
 from torchferry.source.lexicon import COLLECTIVE_SPELLING
+from torchferry.source.names import Reference
+
+CONSTANTS = frozenset({"torch.distributed.Backend.NCCL", "torch.distributed.distributed_c10d.Backend.NCCL"})
+"""Names that torch has for the string."""
 
 
 class NcclBackendString(Rule):
@@ -33,7 +38,7 @@ class NcclBackendString(Rule):
     UNDER_REDIRECT = UnderRedirect.NOTHING
     PORTABILITY = Portability.IN_PYTHON
     BINDS = True
-    WORDS = ('"nccl"', "'nccl'", '"NCCL"', "'NCCL'")
+    WORDS = ('"nccl"', "'nccl'", '"NCCL"', "'NCCL'", "Backend")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each string that reaches a backend, or that could not be followed."""
@@ -42,6 +47,29 @@ class NcclBackendString(Rule):
                 trace = context.collectives.trace(node)
                 if trace.result is not TraceResult.NO:
                     yield self._report(context, node, trace)
+        for reference in context.names.references("torch") if "NCCL" in context.text else ():
+            if reference.name in CONSTANTS and not reference.is_import:
+                yield self._constant(context, reference)
+
+    def _constant(self, context: PythonContext, reference: Reference) -> Finding:
+        node = reference.node
+        assert isinstance(node, ast.expr)
+        exemption = exemption_for(context, node)
+        if exemption is not None:
+            message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=exemption.reason)
+            return self.finding(context, context.file.span(node), message, Grade.NOTE, stays=exemption.kind)
+        module, collective = context.target.module, context.target.backend.COLLECTIVE
+        use = f"{module}.collective_backend()" if module else f'"{collective}"'
+        message = say(
+            "`{found}` is the string `nccl`, which {target} lacks; use `{use}`",
+            found=reference.name,
+            target=context.target.title,
+            use=use,
+        )
+        written = quoted_for(context, node, use)
+        edits = [] if written is None else [Edit(*context.file.span(node), written)]
+        grade = Grade.SAFE if edits else Grade.MANUAL
+        return self.finding(context, context.file.span(node), message, grade, edits, imports=portable_imports(context))
 
     def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:
         span = literal_span(context, node)

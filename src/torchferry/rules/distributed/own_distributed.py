@@ -20,6 +20,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding
 from torchferry.rules.base import Options, PythonContext
 from torchferry.rules.distributed.nccl_availability import AVAILABILITY
+from torchferry.rules.distributed.nccl_backend_string import CONSTANTS
 from torchferry.rules.family import Portability
 from torchferry.rules.references import ReferenceRule, concerned
 
@@ -43,7 +44,9 @@ class OwnDistributed(ReferenceRule):
             node = reference.node
             if isinstance(node, ast.alias) or cuda.api_group(reference.name) not in ("", "distributed"):
                 continue
-            if reference.name in AVAILABILITY or (context.target.module and reference.name in MIXED_PRECISION):
+            if reference.name in AVAILABILITY or reference.name in CONSTANTS:
+                continue
+            if context.target.module and reference.name in MIXED_PRECISION:
                 continue
             if not isinstance(getattr(node, "ctx", None), ast.Load):
                 continue
