@@ -386,7 +386,7 @@ SECRET_TEXTS = [
     ("conda_env.yml", "name: x\nvariables:\n  HF_TOKEN: hf_{a34}\n"),
     ("env.yaml", "password: {p}\n"),
     ("env.sh", "export DB_PASSWORD={p}\n"),
-    ("pub.key", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{b43}\n-----BEGIN PRIVATE KEY-----\n{b64}\n"),
+    ("pub.txt", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{b43}\n-----BEGIN PRIVATE KEY-----\n{b64}\n"),
 ]
 """Files with a secret: a name that says nothing, and the text."""
 
@@ -478,7 +478,7 @@ ORDINARY_TEXTS = [
     ("a.py", 'name = "sbp_resnet50"\nmodel = "tvly-dev"\nprefix = "lsv2_pt_"\n'),
     ("c.json", '{"x": "caf\\u00e9 \\u005f \\u4e2d\\u6587", "path": "a\\/b\\/c"}'),
     ("run.log", "\x1b[31mERROR\x1b[0m token \x1b[36m512\x1b[0m of 4096, password: \x1b[2m******\x1b[0m\n"),
-    ("n.ipynb", '{"cells": [{"outputs": [{"text": ["\\u001b[1mpassword\\u001b[0m: \\u001b[36mrequired\\u001b[0m\\n"]}]}]}'),
+    ("n.ipynb", '{"outputs": [{"text": ["\\u001b[1mpassword\\u001b[0m: \\u001b[36mrequired\\u001b[0m\\n"]}]}'),
     ("n.ipynb", '{"cells": [{"source": ["password = (\\n", "    os.environ[\\"PW\\"]\\n", ")"]}]}'),
     ("a.sh", "export SSHPASS=$PW\nsshpass -e ssh h\nexport SSHPASS=${SSHPASS:?}\nbypass=yes\nCOMPASS=north-12345\n"),
     ("a.sh", 'echo "$PW" | sudo -S ls\necho done | sudo tee /etc/x.conf\necho hello | docker run -i x\n'),
@@ -486,7 +486,8 @@ ORDINARY_TEXTS = [
     ("a.sh", "curl -u $U:$P https://h\ncurl -uuser h\ncurl -o a:b -s https://h/x\nls -a x1y2z3 redis-cli\n"),
     ("a.sh", "openssl rsa -in k -passin env:PW\nopenssl rsa -passin file:pw.txt\npython -m x --pass pass:none\n"),
     ("a.sh", 'ldapsearch -x -W -b dc=x\nldapsearch -w "$PW"\nwc -w words12x9.txt\nsmbclient -U mia //h/s\n'),
-    ("a.sh", "ipmitool -E -P $PW power\nmongosh -p\nzip -r out.zip a\ncp -P k7x3q9 b\nmysql -p db\nmkdir -p out7x3/k9\n"),
+    ("a.sh", "ipmitool -E -P $PW power\nmongosh -p\nzip -r out.zip a\ncp -P k7x3q9 b\nmysql -p db\n"),
+    ("a.sh", "mkdir -p out7x3/k9\ngunzip -k a7x3.gz\n"),
     ("a.exp", 'expect "*assword:"\nsend "$password\\r"\nexpect "$ "\nsend "ls -l /data7x3\\r"\n'),
     ("a.exp", 'expect "login:"\nsend "mia77x\\r"\n'),
     ("c.yaml", "properties:\n  password:\n    type: string\n  token:\n    description: x\n"),
@@ -521,6 +522,7 @@ ORDINARY_TEXTS = [
 """Files without one."""
 
 SECRET_DATA = [
+    ("pub.key", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{b43}\n-----BEGIN PRIVATE KEY-----\n{b64}\n"),
     ("k.dat", "\x05\x02\x00\x00\x00\x30\x00\x01\x00\x0bEXAMPLE.COM\x00\x04host\x00\x00\x00\x01ab{a32}"),
     ("krb5.keytab", "x"),
     ("host.keytab", "x"),
@@ -537,8 +539,8 @@ SECRET_DATA = [
     ("a.py", "x = 1\x00\npassword = '{p}'\n"),
     ("run.log", "\x00" * 9000 + "password: {p}\n"),
     ("run.log", "step\n" * 3000 + "\x00\npassword: {p}\n"),
-    ("a.db", "SQLite format 3\x00\x10\x00\x01\x01\x00\x40\x20\x20\xff\xfe\x9c\x00\x81\x05user\x00\x1fpassword={p}\x00\x90\xd1"),
-    ("a.bin", "\x00\x01\x90\x8f\x00g\x00h\x00p\x00_\x00" + "\x00".join("k7Qw2ErTy9UiOp4AsDf8GhJk3LzXcVbNm5QwEr") + "\x00\x00"),
+    ("a.db", "SQLite format 3\x00\x10\x00\x01\x40\x20\xff\xfe\x9c\x00\x81\x05user\x00\x1fpassword={p}\x00\x90\xd1"),
+    ("a.bin", "\x00\x01\x90\x8f\x00" + "\x00".join("ghp_" + "k7Qw2ErTy9" * 4) + "\x00\x00"),
     ("users.csv", "url,username,password\nhttps://x.example.com,mia,{p}\n"),
     ("passwords.csv", "name;login;password\nx;mia;{p}\n"),
     ("k.csv", "User name,Access key ID,Secret access key\nmia,x,{b40}\n"),
@@ -551,8 +553,8 @@ ORDINARY_DATA = [
     ("k.der", "\x30\x82\x03\x4d\x30\x82\x02\x35\xa0\x03\x02\x01\x02\x02\x14{a40}"),
     ("k.der", "\x30\x82\x01\x22\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00\x03\x82\x01\x0f\x00{a40}"),
     ("a.txt", "x = 1\npassword: ${P}\nend\x00"),
-    ("a.db", "SQLite format 3\x00\x10\x00\xff\xfe\x9c\x00password TEXT NOT NULL\x00token\x00CREATE TABLE t(password)\x00"),
-    ("a.so", "\x7fELF\x02\x01\x01\x00\xff\x90Enter password: \x00password=%s\x00token: %d\x00invalid password: too short\x00"),
+    ("a.db", "SQLite format 3\x00\x10\x00\xff\xfe\x9c\x00password TEXT\x00token\x00CREATE TABLE t(password)\x00"),
+    ("a.so", "\x7fELF\x02\x01\x01\x00\xff\x90Enter password: \x00password=%s\x00token: %d\x00bad password: short\x00"),
     ("a.bin", "\x00\x01\x90\x8f\x00w\x00o\x00r\x00d\x00s\x00\x00"),
     ("a.csv", "id,label,password\n1,cat,none\n"),
     ("a.csv", "token,count,user\nthe,12,mia\n"),
