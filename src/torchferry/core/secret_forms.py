@@ -235,14 +235,12 @@ class TextForm(NamedTuple):
         kind: What it is: a key of `core.secrets.KINDS`.
         word: Contained in each such text, in small letters; searched before the pattern.
         pattern: The pattern.
-        is_bare: Whether it is looked for in binary files, too.
         least: Characters that it has at least, without a space in them; 0 where it has spaces.
     """
 
     kind: str
     word: str
     pattern: re.Pattern[str]
-    is_bare: bool = False
     least: int = 0
 
 
@@ -290,28 +288,29 @@ PUBLIC_KEYS = lazy_regex(
 """What files with public parts alone have."""
 
 TEXT_FORMS = (
-    TextForm("key", "private key", lazy_regex(KEY_HEADER), is_bare=True),
+    TextForm("key", "private key", lazy_regex(KEY_HEADER)),
     TextForm("key", "putty-user-key-file-", lazy_regex(r"(PuTTY-User-Key-File-\d: [^\n]{1,100})")),
     TextForm("key", "openvpn static key", lazy_regex(
         r"(-----BEGIN OpenVPN Static key V1-----(?:\s|\\{1,4}[nr]){1,8}[0-9a-f]{32}[0-9a-f\s]{0,2048})")),
     TextForm("key", "age-secret-key-", lazy_regex(r"(?i)\b(AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{40,120})")),
     TextForm("key", "$ansible_vault;", lazy_regex(
         r"(\$ANSIBLE_VAULT;[\d.]{1,8};AES[^\n]{0,80}(?:\r?\n[ \t]{0,40}[0-9a-f]{1,128}){0,400})")),
-    TextForm("key", "ls0tls1crudjti", lazy_regex(rf"(LS0tLS1CRUdJTi{_PACKED_PRIVATE})"), is_bare=True, least=50),
-    TextForm("key", "0tls0tqkvhsu4g", lazy_regex(rf"(0tLS0tQkVHSU4g{_PACKED_PRIVATE})"), is_bare=True, least=50),
-    TextForm("key", "tls0tlujfr0loi", lazy_regex(rf"(tLS0tLUJFR0lOI{_PACKED_PRIVATE})"), is_bare=True, least=50),
+    TextForm("key", "ls0tls1crudjti", lazy_regex(rf"(LS0tLS1CRUdJTi{_PACKED_PRIVATE})"), least=50),
+    TextForm("key", "0tls0tqkvhsu4g", lazy_regex(rf"(0tLS0tQkVHSU4g{_PACKED_PRIVATE})"), least=50),
+    TextForm("key", "tls0tlujfr0loi", lazy_regex(rf"(tLS0tLUJFR0lOI{_PACKED_PRIVATE})"), least=50),
     TextForm("key", "ibadanbgkqhkig9w0baqefaasc", lazy_regex(
-        r"(MII[A-Za-z0-9+/]{3}IBADANBgkqhkiG9w0BAQEFAASC[A-Za-z0-9+/=]{20,65536})"), is_bare=True, least=50),
-    TextForm("key", "ibaakc", lazy_regex(r"(MII[A-Za-z0-9+/]{3}IBAAKC[A-Za-z0-9+/=]{40,65536})"), is_bare=True,
+        r"(MII[A-Za-z0-9+/]{3}IBADANBgkqhkiG9w0BAQEFAASC[A-Za-z0-9+/=]{20,65536})"), least=50),
+    TextForm("key", "ibaakc", lazy_regex(r"(MII[A-Za-z0-9+/]{3}IBAAKC[A-Za-z0-9+/=]{40,65536})"),
              least=52),
-    TextForm("key", "mhccaqeei", lazy_regex(r"(MHcCAQEEI[A-Za-z0-9+/]{40,200}={0,2})"), is_bare=True, least=49),
-    TextForm("key", "mc4caqawbqydk2vwbcie", lazy_regex(r"(MC4CAQAwBQYDK2VwBCIE[A-Za-z0-9+/=]{40,60})"), is_bare=True,
+    TextForm("key", "mhccaqeei", lazy_regex(r"(MHcCAQEEI[A-Za-z0-9+/]{40,200}={0,2})"), least=49),
+    TextForm("key", "mc4caqawbqydk2vwbcie", lazy_regex(r"(MC4CAQAwBQYDK2VwBCIE[A-Za-z0-9+/=]{40,60})"),
              least=60),
-    TextForm("key", "b3blbnnzac1rzxktdje", lazy_regex(r"(b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=]{20,65536})"), is_bare=True,
+    TextForm("key", "b3blbnnzac1rzxktdje", lazy_regex(r"(b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=]{20,65536})"),
              least=39),
-    TextForm("key", "ssh private key file format", lazy_regex(r"(SSH PRIVATE KEY FILE FORMAT \d\.\d)"), is_bare=True),
+    TextForm("key", "ssh private key file format", lazy_regex(r"(SSH PRIVATE KEY FILE FORMAT \d\.\d)")),
     TextForm("key", '"kty"', lazy_regex(r"\"d\"\s{0,8}:\s{0,8}\"([\w-]{20,2048})\"")),
-    TextForm("hash", "$", lazy_regex(r"(\$(?:apr1|1|5|6|y|7|gy)\$[^\s:\"'$]{1,64}\$[./A-Za-z0-9$]{20,200})"), least=24),
+    TextForm("hash", "$", lazy_regex(
+        r"(?<!\w)(\$(?:apr1|1|5|6|y|7|gy)\$[^\s:\"'$]{1,64}\$[./A-Za-z0-9$]{20,200})"), least=24),
     TextForm("hash", "$2", lazy_regex(r"(\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53})"), least=60),
     TextForm("token", "kind: secret", lazy_regex(
         r"(?m)^kind: Secret[ \t]{0,40}$[\s\S]{0,400}?^(?:data|stringData):[ \t]{0,40}\n"

@@ -9,9 +9,6 @@ from collections.abc import Iterator
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 
-WHOLE, RUNS, BYTES = "whole", "runs", "bytes"
-"""What a text is: the whole file; the printable runs of a binary file; its bytes, where forms alone are looked for."""
-
 _MARKS = (
     (b"\xff\xfe\x00\x00", "utf-32"),
     (b"\x00\x00\xfe\xff", "utf-32"),
@@ -28,12 +25,15 @@ _RUN = lazy_regex(rb"[\t\n\r -~]{6,}")
 _WIDE_RUN = lazy_regex(rb"(?:[\t\n\r -~]\0){8,}")
 
 
-def texts_of(data: bytes) -> Iterator[tuple[str, str]]:
-    """Yield a file's content as text in each encoding that it may have, and what the text is."""
+def texts_of(data: bytes) -> Iterator[tuple[str, bool]]:
+    """Yield a file's content as text in each encoding that it may have, and whether it is the whole file.
+
+    Of a binary file the printable runs are yielded.
+    """
     marked = [encoding for mark, encoding in _MARKS if data.startswith(mark)]  # a NUL may follow the mark of UTF-16
     if marked:
         for encoding in marked:
-            yield data.decode(encoding, "replace"), WHOLE
+            yield data.decode(encoding, "replace"), True
         return
     if b"\0" not in data:
         yield from _narrow(data)
@@ -41,22 +41,21 @@ def texts_of(data: bytes) -> Iterator[tuple[str, str]]:
     first = (len(data) - len(data.lstrip(b"\0"))) // 4 * 4
     for encoding in _WIDE:
         if _is_written(data[first : first + _SAMPLE].decode(encoding, "replace").replace("\0", "")):
-            yield data.decode(encoding, "replace"), WHOLE
+            yield data.decode(encoding, "replace"), True
     without = data.translate(None, b"\0")
     if len(without.translate(None, _CONTROLS)) >= len(without) - len(without) // _MOST_CONTROLS:
         yield from _narrow(data.replace(b"\0", b" "))  # a text with some, as one that a crash cut short
         return
-    yield data.decode("latin-1"), BYTES
-    yield "\n\n".join(run.decode("ascii") for run in _RUN.findall(data)), RUNS
-    yield "\n\n".join(run.decode("utf-16-le") for run in _WIDE_RUN.findall(data)), BYTES
+    yield b"\n\n".join(_RUN.findall(data)).decode("ascii"), False
+    yield b"\n\0\n\0".join(_WIDE_RUN.findall(data)).decode("utf-16-le"), False
 
 
-def _narrow(data: bytes) -> Iterator[tuple[str, str]]:
+def _narrow(data: bytes) -> Iterator[tuple[str, bool]]:
     try:
-        yield data.decode("utf-8-sig"), WHOLE
+        yield data.decode("utf-8-sig"), True
     except UnicodeDecodeError:
-        yield data.decode("utf-8", "replace"), WHOLE
-        yield data.decode("gb18030", "replace"), WHOLE
+        yield data.decode("utf-8", "replace"), True
+        yield data.decode("gb18030", "replace"), True
 
 
 def _is_written(sample: str) -> bool:

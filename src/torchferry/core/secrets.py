@@ -36,7 +36,7 @@ from torchferry.core.secret_forms import (
     TEXT_FORMS,
     TOKEN_FORMS,
 )
-from torchferry.core.secret_texts import BYTES, RUNS, WHOLE, texts_of, views
+from torchferry.core.secret_texts import texts_of, views
 from torchferry.core.secret_values import (
     ONE_WORD,
     Assignment,
@@ -101,12 +101,12 @@ def secrets_of_file(path: str, data: bytes, _depth: int = 0) -> list[FoundSecret
     if BINARY_KEYS.match(data):
         return [FoundSecret(0, _reason("key"))]
     by_line: dict[int, FoundSecret] = {}
-    for text, what in texts_of(data):
+    for text, is_whole in texts_of(data):
         line, start = 1, 0
-        for span in sorted(_spans(text, path, what)):
+        for span in sorted(_spans(text, path, is_whole)):
             line += text.count("\n", start, span.start)
             start = span.start
-            number = line if what == WHOLE else 0
+            number = line if is_whole else 0
             by_line.setdefault(number, FoundSecret(number, span.reason))
             if len(by_line) >= MOST_FOUND:
                 break
@@ -288,8 +288,8 @@ def masked_message(message: Message) -> Message:
 
 def masked_text(data: bytes) -> bytes:
     """Return the content of a file, such as a log, with its text masked; what is no text is returned as it is."""
-    for text, what in texts_of(data):
-        if what == WHOLE:
+    for text, is_whole in texts_of(data):
+        if is_whole:
             shown = masked(text)
             if shown != text:
                 return shown.encode("utf-8", "surrogatepass")
@@ -327,14 +327,14 @@ _NO_RANDOM = frozenset(
 )
 
 
-def _spans(text: str, path: str, what: str) -> Iterator[_Span]:
+def _spans(text: str, path: str, is_whole: bool) -> Iterator[_Span]:
     """Yield the secrets of a file's text, by their places."""
     suffix = path[path.rfind(".") :].lower() if "." in path.rpartition("/")[2] else ""
-    if what == RUNS:
+    if not is_whole:
         suffix = ".txt"  # what stands behind a label of a program is a word more often than a password
-    is_dummy_here = is_dummy if what == WHOLE and _OF_TESTS.search(f"/{path.lower()}") else None
+    is_dummy_here = is_dummy if is_whole and _OF_TESTS.search(f"/{path.lower()}") else None
     for view in views(text):
-        for span in _spans_of(view.text, suffix, what):
+        for span in _spans_of(view.text, suffix):
             if is_dummy_here is not None and is_dummy_here(view.text[span.start : span.end]):
                 continue
             start, end = view.span(span.start, span.end)
@@ -347,7 +347,7 @@ _OF_TESTS = lazy_regex(
 )
 
 
-def _spans_of(text: str, suffix: str, what: str) -> Iterator[_Span]:
+def _spans_of(text: str, suffix: str) -> Iterator[_Span]:
     if suffix in (".ipynb", ".json", ".jsonl"):
         text = text.replace('\\"', ' "')  # quotes in texts in JSON
     lowered = in_small_letters(text)
@@ -356,14 +356,12 @@ def _spans_of(text: str, suffix: str, what: str) -> Iterator[_Span]:
     for form in TEXT_FORMS:
         if longest < form.least or (form.least and not form.pattern.search(long_words)):
             continue
-        if (what != BYTES or form.is_bare) and form.word in lowered:
+        if form.word in lowered:
             for match in form.pattern.finditer(text):
                 if form.kind == "basic" and not _is_basic(match[1]):
                     continue
                 if form.kind in ("key", "hash") or not is_placeholder(match[1]):
                     yield _Span(match.start(1), _end_of(form.kind, text, match), _reason(form.kind))
-    if what == BYTES:
-        return
     if "://" in text:
         yield from _address_spans(text)
     yield from _named_spans(text, lowered, suffix)
