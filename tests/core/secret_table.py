@@ -90,6 +90,30 @@ common_passwords.tsv keytab.py krb5.conf environment/env.cfg
 """)
 """Paths of ordinary repositories."""
 
+TOKEN_NAMES = [
+    "out/hf_{a34}/log.txt",
+    "hf_{a34}",
+    "runs/token=ghp_{a36}.txt",
+    "runs/run-glpat-{w20}/a.json",
+    "cache/AKIA{A16}.pem",
+    "sk-proj-{w74}/x.py",
+    "logs_hf_{a34}.txt",
+]
+"""Paths in which a token stands."""
+
+PLAIN_PATHS = [
+    "my_hf_internlmxcomposervlmodelweights/config.json",
+    "out/hf_model_checkpoints_of_the_first_run/log.txt",
+    "models--meta-llama--Llama-2-7b-chat-hf/config.json",
+    "wandb/run-20240101_120000-{l8}/logs/debug.log",
+    "objects/{h2}/{h38}",
+    "cache/{h64}.json",
+    "images/{U}.png",
+    "task-specific-adapter-12345678901234567890/a.py",
+    "token=abc/password=x/a.txt",
+]
+"""Paths in which none does."""
+
 SECRET_TEXTS = [
     # --- key material ---
     ("k.txt", "-----BEGIN OPENSSH PRIVATE KEY-----\n{b70}\n{b70}\n-----END OPENSSH PRIVATE KEY-----\n"),
@@ -559,6 +583,7 @@ ORDINARY_DATA = [
     ("a.csv", "id,label,password\n1,cat,none\n"),
     ("a.csv", "token,count,user\nthe,12,mia\n"),
     ("a.csv", "user,password_hash_length,text\nmia,12,k7x3Q9vvQ\n"),
+    ("a.mo", "\xde\x12\x04\x95\0\0\0\0\x02\0\0\0\x1c\0\0\0\x2c\0\0\0\x05\0\0\0Password: \0contrasinal\0Password: x\0"),
     ("math.txt", "x^2 + y^2 = z^2\n"),
 ]  # fmt: skip
 """The same without one."""

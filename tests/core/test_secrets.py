@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import importlib
+import io
+import lzma
+import random
 import sys
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -16,9 +24,11 @@ from tests.core.secret_table import (
     ORDINARY_DATA,
     ORDINARY_NAMES,
     ORDINARY_TEXTS,
+    PLAIN_PATHS,
     SECRET_DATA,
     SECRET_NAMES,
     SECRET_TEXTS,
+    TOKEN_NAMES,
     filled,
 )
 from torchferry.core.secret_forms import SECRET_NAMES as SECRET_FILE_NAMES
@@ -33,6 +43,7 @@ from torchferry.core.secrets import (
     masked_variables,
     secret_name,
     secrets_of_file,
+    shown_path,
 )
 
 
@@ -231,6 +242,93 @@ def test_commands_and_values_are_masked_by_their_names() -> None:
     assert masked_values(document) == {
         "hfToken": "***", "steps": 3, "list": [{"wifi_psk": ["***", "***"]}], "note": "Bearer ***"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("template", TOKEN_NAMES)
+def test_a_token_in_a_name_is_found_and_never_shown(template: str) -> None:
+    path, values = filled(template)
+    public = b"-----BEGIN CERTIFICATE-----\n"
+    assert [each.line for each in secrets_of_file(path, public)] == [0]
+    reason = secret_name(path)
+    assert reason is not None
+    assert not [value for value in values if value in shown_path(path) + reason.render("en")]
+    assert shown_path(path).count("/") == path.count("/")
+
+
+@pytest.mark.parametrize("template", PLAIN_PATHS)
+def test_a_plain_path_is_shown_as_it_is(template: str) -> None:
+    path = filled(template)[0]
+    assert (secret_name(path), shown_path(path)) == (None, path)
+
+
+def _zip(text: bytes, before: bytes = b"", comment: bytes = b"") -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.txt", text)
+        archive.comment = comment
+    return before + stream.getvalue()
+
+
+def _tar(text: bytes, behind: bytes = b"") -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        entry = tarfile.TarInfo("a.txt")
+        entry.size = len(text)
+        archive.addfile(entry, io.BytesIO(text))
+    return stream.getvalue() + behind
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "zip": _zip,
+    "zip behind a program": lambda text: _zip(text, b"#!/usr/bin/env python3\n"),
+    "program before a zip": lambda text: _zip(b"x", b"#!/bin/sh\n" + text + b"\n"),
+    "comment of a zip": lambda text: _zip(b"x", comment=text),
+    "empty zip": lambda text: text + b"\nPK\x05\x06" + bytes(18),
+    "tar": _tar,
+    "behind a tar": lambda text: _tar(b"x", text),
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "lzma alone": lambda text: lzma.compress(text, lzma.FORMAT_ALONE),
+    "zlib": zlib.compress,
+    "zlib, fast": lambda text: zlib.compress(text, 1),
+    "behind zlib": lambda text: zlib.compress(b"x" * 9) + text,
+    "zlib, long": lambda text: zlib.compress(random.Random(1).randbytes(9000) + text),
+    "gzip in zlib": lambda text: zlib.compress(gzip.compress(text)),
+}
+
+
+@pytest.mark.parametrize("form", PACKERS)
+def test_what_is_packed_is_unpacked(form: str) -> None:
+    secret = filled("password: {p}\nhf_{a34}\n")[0].encode()
+    assert [each.line for each in secrets_of_file("a.pyz", PACKERS[form](secret))] == [0]
+    assert secrets_of_file("a.pyz", PACKERS[form](b"password: ${P}\n")) == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"7z\xbc\xaf\x27\x1cx", b"Rar!\x1a\x07\x01\0", b"\x28\xb5\x2f\xfdx", b"\x50\x2a\x4d\x18x",
+        b"\x04\x22\x4d\x18x", b"\x02\x21\x4c\x18x", b"LZIP\x01x", b"\x89LZO\0x", b"\x1f\x9dx", b"\x1f\xa0x",
+        b"\xff\x06\0\0sNaPpYx", b"MSCF\0\0\0\0x", b"MSWIM\0\0\0x", b"\xed\xab\xee\xdbx", b"!<arch>\ndebian-binary",
+        b"hsqs\x07\0\0\0\0", b"xar!\0", b"]\0\0\x80\0x", b"# v2 git bundle\nx", b"# v3 git bundle\nx",
+        b"PACK\0\0\0\x02x", zlib.compress(bytes(LARGEST_EXAMINED + 1)), lzma.compress(b"x" * 99)[:40],
+        gzip.compress(b"x" * 99)[:20], _zip(b"x" * 99)[:-30],
+    ],
+)  # fmt: skip
+def test_what_cannot_be_unpacked_is_named(data: bytes) -> None:
+    found = secrets_of_file("a.dat", data)
+    assert [each.reason.render("en") for each in found] == ["an archive that was not examined for secrets to its end"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"x^2 + y^2\n", b"x\x9c", b"LZIP is a form\n", b"PACKAGE = 1\n", b"# v2 git bundles are files\n",
+     b"hsqs = 1\nx = 12\n", b"BZ and PK\n", b"7z x a\n", b"Rar!\n", b"xar!\n", b"!<arch>\na.o/\n", b"]\n\n"],
+)  # fmt: skip
+def test_a_text_that_begins_like_an_archive_is_a_text(data: bytes) -> None:
+    assert secrets_of_file("a.txt", data) == []
+    assert secrets_of_file("a.txt", data + filled("\npassword: {p}\n")[0].encode())[0].line > 1
 
 
 def test_what_cannot_be_examined_counts_as_secret() -> None:

@@ -42,12 +42,17 @@ def texts_of(data: bytes) -> Iterator[tuple[str, bool]]:
     for encoding in _WIDE:
         if _is_written(data[first : first + _SAMPLE].decode(encoding, "replace").replace("\0", "")):
             yield data.decode(encoding, "replace"), True
-    without = data.translate(None, b"\0")
-    if len(without.translate(None, _CONTROLS)) >= len(without) - len(without) // _MOST_CONTROLS:
+    if not (_has_controls(data[first : first + _SAMPLE]) or _has_controls(data)):
         yield from _narrow(data.replace(b"\0", b" "))  # a text with some, as one that a crash cut short
         return
     yield b"\n\n".join(_RUN.findall(data)).decode("ascii"), False
     yield b"\n\0\n\0".join(_WIDE_RUN.findall(data)).decode("utf-16-le"), False
+
+
+def _has_controls(data: bytes) -> bool:
+    """Whether data has more control characters than a text has, but for NUL bytes."""
+    without = data.translate(None, b"\0")
+    return (len(without) - len(without.translate(None, _CONTROLS))) * _MOST_CONTROLS > len(without)
 
 
 def _narrow(data: bytes) -> Iterator[tuple[str, bool]]:

@@ -9,8 +9,6 @@ of a text and with nothing else.
 
 from __future__ import annotations
 
-import importlib
-import io
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +18,7 @@ from typing import Any
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.core.secret_archives import is_packed, unpacked
 from torchferry.core.secret_forms import (
     BINARY_KEYS,
     CERTIFICATE_SUFFIXES,
@@ -90,13 +89,16 @@ class _Span(NamedTuple):
 
 def secrets_of_file(path: str, data: bytes, _depth: int = 0) -> list[FoundSecret]:
     """Return the secrets of a file, by its path (with `/`) and its content; the first of each line, in order."""
-    named = secret_name(path)
-    if named is not None and not (path.lower().endswith(CERTIFICATE_SUFFIXES) and _is_public(data)):
+    named = _secret_name(path)
+    if named is not None and path.lower().endswith(CERTIFICATE_SUFFIXES) and _is_public(data):
+        named = None
+    named = named or _token_in_name(path)
+    if named is not None:
         return [FoundSecret(0, named)]
     if len(data) > LARGEST_EXAMINED:
         limit = LARGEST_EXAMINED >> 20
         return [FoundSecret(0, say("larger than {limit} MiB, so not examined for secrets", limit=limit))]
-    if data.startswith(_PACKED) or _is_tar(data):
+    if is_packed(path, data):
         return _in_archive(data, _depth) if _depth < _DEEPEST else [_UNEXAMINED_ARCHIVE]
     if BINARY_KEYS.match(data):
         return [FoundSecret(0, _reason("key"))]
@@ -114,7 +116,39 @@ def secrets_of_file(path: str, data: bytes, _depth: int = 0) -> list[FoundSecret
 
 
 def secret_name(path: str) -> Message | None:
-    """Return why a file holds secrets by its name; None for other files."""
+    """Return why a file holds secrets by its name, or its name holds one; None for other files."""
+    return _secret_name(path) or _token_in_name(path)
+
+
+def shown_path(path: str) -> str:
+    """Return a path without the tokens that stand in the names of its folders and of the file."""
+    for span in sorted(_path_spans(path), reverse=True):
+        path = f"{path[: span.start]}{MASK}{path[span.end :]}"
+    return path
+
+
+def _token_in_name(path: str) -> Message | None:
+    span = next(_path_spans(path), None)
+    return None if span is None else say("in the name of the file: {reason}", reason=span.reason)
+
+
+def _path_spans(path: str) -> Iterator[_Span]:
+    """Yield the tokens in a path; each folder and the file is a name of its own."""
+    if len(path) < _SHORTEST_TOKEN:
+        return
+    apart = path.replace("\\", " ").replace("/", " ")
+    for form in TOKEN_FORMS:
+        if form.is_telling and form.start in apart:
+            apart = re.sub(f"[-_+]{re.escape(form.start)}", f" {form.start}", apart)  # `run-hf_...`
+    for span in _token_spans(apart, _long_words(apart)[0]):
+        if _HAS_DIGIT.search(path, span.start, span.end):  # names of models have none in words so long
+            yield span
+
+
+_HAS_DIGIT = re.compile("[0-9]")
+
+
+def _secret_name(path: str) -> Message | None:
     *folders, name = path.lower().replace("\\", "/").strip("/").split("/")
     reason = say("files of this name hold secrets")
     if name.endswith(HARMLESS_SUFFIXES):
@@ -131,11 +165,6 @@ def secret_name(path: str) -> Message | None:
     return None
 
 
-_ZIP, _GZIP, _BZIP2, _XZ = b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"
-_UNPACKERS = {_GZIP: "gzip", _BZIP2: "bz2", _XZ: "lzma"}
-_PACKED = (_ZIP, _GZIP, _BZIP2, _XZ, b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x28\xb5\x2f\xfd")
-"""How packed files begin: those that are unpacked, then 7z, rar and zstd."""
-
 _DEEPEST = 3
 """Archives in archives that are unpacked; a compressed tar is two of them."""
 
@@ -145,55 +174,12 @@ _UNEXAMINED_ARCHIVE = FoundSecret(0, say("an archive that was not examined for s
 def _in_archive(data: bytes, depth: int) -> list[FoundSecret]:
     """Return what is in a packed file, unpacked to a limit; what cannot be unpacked counts as secret."""
     try:
-        inside = [each for name, part in _unpacked(data) for each in secrets_of_file(name, part, depth + 1)]
+        inside = [
+            each for name, part in unpacked(data, LARGEST_EXAMINED) for each in secrets_of_file(name, part, depth + 1)
+        ]
     except Exception:  # the unpackers of the standard library raise what they like on damaged files
         return [_UNEXAMINED_ARCHIVE]
     return [FoundSecret(0, say("in an archive: {reason}", reason=inside[0].reason))] if inside else []
-
-
-def _unpacked(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of an archive, with their names.
-
-    Raises:
-        ValueError: together they have more bytes than are examined, or the form is unknown.
-    """
-    left = LARGEST_EXAMINED
-    if data.startswith(_ZIP):
-        import zipfile  # imported late, as the others: few projects hold archives
-
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            for member in archive.infolist():
-                with archive.open(member) as opened:
-                    part = opened.read(left + 1)
-                left -= len(part)
-                if left < 0:
-                    raise ValueError("too large")
-                yield member.filename, part
-        return
-    if _is_tar(data):
-        import tarfile
-
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as files:
-            for entry in files:
-                content = files.extractfile(entry) if entry.isreg() else None
-                part = b"" if content is None else content.read(left + 1)
-                left -= len(part)
-                if left < 0:
-                    raise ValueError("too large")
-                yield entry.name, part
-        return
-    module = next((name for mark, name in _UNPACKERS.items() if data.startswith(mark)), "")
-    if not module:
-        raise ValueError("unknown")
-    with importlib.import_module(module).open(io.BytesIO(data)) as stream:
-        part = stream.read(left + 1)
-    if len(part) > left:
-        raise ValueError("too large")
-    yield "", part
-
-
-def _is_tar(data: bytes) -> bool:
-    return data[257:262] == b"ustar"
 
 
 def _is_public(data: bytes) -> bool:
