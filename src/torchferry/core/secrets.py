@@ -234,13 +234,13 @@ def _hidden_words(words: Sequence[str]) -> dict[int, int]:
     line = " ".join(word.translate(_NO_SHELL) for word in words)
     lowered = in_small_letters(line)
     begins = list(accumulate((len(word) + 1 for word in words), initial=0))
-    found: dict[int, int] = {}
+    hidden: dict[int, int] = {}
     for form in TEXT_FORMS:
         if form.kind == "command" and form.word in lowered:
             for match in form.pattern.finditer(line):
                 at = bisect_right(begins, match.start(1)) - 1
-                found[at] = min(match.start(1) - begins[at], found.get(at, len(words[at])))
-    return found
+                hidden[at] = min(match.start(1) - begins[at], hidden.get(at, len(words[at])))
+    return hidden
 
 
 _NO_SHELL = {ord(letter): "x" for letter in " \t\r\n$<>|;\"'`"}
