@@ -262,7 +262,7 @@ _LAST = r"\s{0,40}[\"']([^\"'\n]{4,80})[\"']"
 _PIPED = (
     r"[ \t]{1,4}(?:-[neE]{1,3}[ \t]{1,4}){0,2}(?:[\"']?%s(?:\\n)?[\"']?[ \t]{1,4})?[\"']?(?:[\w.-]{1,40}:)?"
     r"([^\s$\"'`|<>(%][^\"'|\n]{2,120}?)(?:\\[nr])?[\"']?[ \t]{0,8}\|[ \t]{0,8}(?:"
-    r"sudo[ \t](?:[^\n|;]{0,60}?[ \t])?(?:-[A-RT-Za-z]{0,4}S|--stdin)\b"
+    r"sudo[ \t]{1,4}(?:-[A-Za-z]{1,4}[ \t]{1,4}(?:[\w\"'.]{1,30}[ \t]{1,4})?){0,3}(?:-[A-RT-Za-z]{0,4}S|--stdin)\b"
     r"|(?:sudo[ \t]{1,4})?(?:chpasswd|kinit|cryptsetup|passwd[ \t][^\n|;]{0,60}--stdin)\b"
     r"|[^\n|;]{1,200}?--(?:password-stdin|with-token|pass(?:word|phrase)-fd))"
 )
@@ -321,8 +321,9 @@ TEXT_FORMS = (
     TextForm("token", ".", lazy_regex(r"([0-9a-f]{32}\.[A-Za-z0-9]{16})(?![\w.])"), least=49),
     TextForm("bearer", "bearer ", lazy_regex(r"(?i)\bbearer[ \t]{1,4}([A-Za-z0-9._~+/=-]{16,4096})")),
     TextForm("basic", "basic ", lazy_regex(r"\bBasic[ \t]{1,4}([A-Za-z0-9+/]{12,1024}={0,2})(?![\w+/-])")),
-    TextForm("command", "sshpass ", lazy_regex(
-        r"\bsshpass[ \t]{1,4}(?:-v[ \t]{1,4})?-p[ \t]{0,4}([^\s$]\S{0,200})")),
+    TextForm("command", "sshpass", lazy_regex(
+        r"\bsshpass(?:[ \t]{1,4}(?:-v[ \t]{1,4})?-p[ \t]{0,4}|[\"'], ?[\"']-p(?:[\"'], ?[\"'])?)"
+        r"[\"']?([^\s$\"'][^\s\"']{0,200})")),
     TextForm("command", "curl ", lazy_regex(
         r"\bcurl\b[^\n]{0,400}?[ \t](?:-[A-Za-z]{0,6}[uU][ \t=]{0,4}|--user[ \t=]{1,4})"
         r"[\"']?[^\s:\"'$]{1,100}:([^\s\"'$][^\s\"']{0,200})")),
@@ -333,13 +334,26 @@ TEXT_FORMS = (
         r"[^\n]{0,200}?[ \t]-p[ \t=]{0,4}([^\s$<-]\S{0,200})")),
     TextForm("command", "wandb login ", lazy_regex(
         r"\bwandb login[ \t]{1,4}(?:--\S{1,60}[ \t]{1,4}){0,4}([0-9a-f]{40})\b")),
-    TextForm("command", "mysql", lazy_regex(r"\bmysql\w{0,8}(?:[ \t][^\n]{0,400}?)?[ \t]-p([^\s$<\"'-]\S{3,100})")),
+    TextForm("command", "mysql", lazy_regex(
+        r"\bmysql\w{0,8}(?:[ \t][^\n]{0,400}?)?[ \t]-p[\"']?([^\s$<\"'-][^\s\"']{3,100})")),
     TextForm("command", "redis-cli", lazy_regex(rf"\bredis-cli\b{_LINE}-a[ \t]{{1,4}}{_WORD}")),
     TextForm("command", "ldap", lazy_regex(rf"\bldap[a-z]{{3,10}}\b{_LINE}-w[ \t]{{0,4}}{_WORD}")),
     TextForm("command", "ipmitool", lazy_regex(rf"\bipmitool\b{_LINE}-P[ \t]{{0,4}}{_WORD}")),
     TextForm("command", "mongo", lazy_regex(
         rf"\bmongo(?:sh|dump|restore|import|export|files|stat|top)?\b{_LINE}-p[ \t]{{0,4}}{_WORD}")),
     TextForm("command", "zip -", lazy_regex(rf"zip[ \t]{_DASH}-P[ \t]{{0,4}}{_WORD}")),
+    TextForm("command", "7z", lazy_regex(rf"\b7z[ar]?\b{_LINE}-p{_WORD}")),
+    TextForm("command", "openssl", lazy_regex(rf"\bopenssl[ \t]{{1,4}}enc\b{_LINE}-k[ \t]{{1,4}}{_WORD}")),
+    TextForm("command", "htpasswd", lazy_regex(
+        rf"\bhtpasswd[ \t]{{1,4}}-[a-z]{{0,4}}b[a-z]{{0,4}}"
+        rf"(?:[ \t]{{1,4}}[^\s|;]{{1,200}}){{1,2}}[ \t]{{1,4}}{_WORD}")),
+    TextForm("command", "requirepass", lazy_regex(rf"(?m)^[ \t]{{0,8}}requirepass[ \t]{{1,4}}{_WORD}")),
+    TextForm("command", "masterauth", lazy_regex(rf"(?m)^[ \t]{{0,8}}masterauth[ \t]{{1,4}}{_WORD}")),
+    TextForm("command", "identified", lazy_regex(
+        r"(?i)\bidentified[ \t]{1,4}(?:with[ \t]{1,4}\w{1,40}[ \t]{1,4})?by[ \t]{1,4}(?:password[ \t]{1,4})?"
+        r"[\"']([^\"'\n]{4,80})[\"']")),
+    TextForm("command", "password", lazy_regex(
+        r"(?i)\b(?:user|role|with|login|encrypted)[ \t][^\n;]{0,80}?\bpassword[ \t]{1,4}'([^'\n]{4,80})'")),
     TextForm("command", "pass:", lazy_regex(
         rf"[ \t]-{{1,2}}pass(?:in|out|word|phrase)?[ \t=]{{1,4}}[\"']?pass:{_WORD}")),
     *(
@@ -352,7 +366,8 @@ TEXT_FORMS = (
     TextForm("command", "<<<", lazy_regex(
         rf"\bsudo[ \t](?:[^\n|;]{{0,60}}?[ \t])?-[A-RT-Za-z]{{0,4}}S\b[^\n|;]{{0,200}}?<<<[ \t]{{0,4}}{_WORD}")),
     TextForm("command", "send", lazy_regex(
-        r"(?:assword|assphrase|asscode|密码|口令)(?:[^\n]{0,80}?|[^\n]{0,80}\n[^\n]{0,40}?)\bsend(?:line)?[ \t(]{1,4}"
+        r"(?:assword|assphrase|asscode|密码|口令)[^\n\"']{0,30}[\"'](?:[^\n]{0,80}?|[^\n]{0,80}\n[^\n]{0,40}?)"
+        r"\bsend(?:line)?[ \t(]{1,4}"
         r"(?:-{1,2}\w{0,8}[ \t]{1,4})?[\"']([^\s\"'$\[\]{}\\][^\"'$\[\]\\\n]{2,100})(?:\\[rn])?[\"']")),
     TextForm("call", ".connect(", lazy_regex(
         rf"\b(?:pymysql|MySQLdb|mysql\.connector|pymssql|mariadb)\.connect\({_FIRST}{_FIRST}{_LAST}")),
@@ -361,6 +376,8 @@ TEXT_FORMS = (
     TextForm("call", "auth", lazy_regex(
         rf"\b(?:auth[ \t]{{0,4}}=[ \t]{{0,4}}|(?:HTTP)?(?:Basic|Digest)Auth)\(\s{{0,40}}"
         rf"[\"'][^\"'\n]{{1,80}}[\"'],{_LAST}")),
+    TextForm("cookie", '"domain"', lazy_regex(
+        r"\"domain\"[^{}]{0,600}?\"value\"\s{0,8}:\s{0,8}\"([^\"\s]{16,4096})\"")),
     TextForm("cookie", "\t/", lazy_regex(
         r"(?m)^(?:#HttpOnly_)?[^\s#]\S{0,200}\t(?:TRUE|FALSE)\t/[^\t\n]{0,200}\t(?:TRUE|FALSE)\t\d{1,20}\t[^\t\n]{0,200}"
         r"\t([^\t\r\n]{8,4096})")),

@@ -75,7 +75,7 @@ def rank_of(words: tuple[str, ...]) -> int:
     if last.endswith(_PASSWORDS):
         return 3
     if last in ("pass", "pw"):
-        return 3 if before in _PASS_OF else 0
+        return 3 if before in _PASS_OF else int(not before)
     if last.endswith("pass") and last[:-4] in _PASS_OF:
         return 3
     if last in ("secret", "secrets") or last.endswith("secret"):
@@ -233,12 +233,23 @@ def columns(text: str) -> Iterator[tuple[str, int, int]]:
         return
     at = end + 1
     for row in text[at:].split("\n", _MOST_ROWS)[:_MOST_ROWS]:
-        for name, rank, cell in zip(names, ranks, row.split(mark), strict=False):
+        for name, rank, cell in zip(names, ranks, _cells(row, mark), strict=False):
             value = cell.strip(" \"'\r")
             if rank > 1 and not is_placeholder(value, name) and (is_random(value, 8) or (rank == 3 and len(value) > 3)):
                 yield name, at, at + len(row)
                 break
         at += len(row) + 1
+
+
+def _cells(row: str, mark: str) -> list[str]:
+    if '"' not in row:
+        return row.split(mark)
+    import csv  # imported late: few tables have quotes
+
+    try:
+        return next(csv.reader([row.replace("\0", "")], delimiter=mark), [])
+    except csv.Error:
+        return row.split(mark)
 
 
 # --- what is assigned to a name ---
@@ -250,8 +261,8 @@ _TAIL = lazy_regex(
     r"(?P<closed> ?\\?[\"'`]?)\]?[ \t]{0,8}"
     r"(?:(?P<block>:[ \t]{0,4}[|>][+-]?\d?[ \t]{0,8}\r?\n[ \t]{1,40})"
     rf"|(?P<typed>:[ \t]{{0,4}}[A-Za-z_][\w.\[\]|]{{0,40}}[ \t]{{0,8}}=[ \t]{{0,8}}(?:{_LATER})?(?=[rbu]?[\"']))"
-    rf"|(?P<below>:[ \t]{{0,4}}\r?\n[ \t]{{1,40}}(?=(?:\"[^\"\n]{{1,200}}\"|'[^'\n]{{1,200}}'"
-    rf"|[^\s\"'\\#&*|>\[{{-][^\s\"'\\]{{0,256}}(?<!:))[ \t]{{0,8}}(?:[\r\n\\]|\Z)))"
+    rf"|(?P<below>:[ \t]{{0,4}}(?:#[^\n]{{0,80}})?\r?\n[ \t]{{1,40}}(?=(?:\"[^\"\n]{{1,200}}\"|'[^'\n]{{1,200}}'"
+    rf"|[^\s\"'\\#&*|>\[{{-][^\s\"'\\]{{0,256}}(?<!:))[ \t]{{0,8}}(?:[\r\n\\,}}\]]|\Z)))"
     rf"|(?P<sign>(?::=|=>|={{1,2}}|[:：＝])[ \t]{{0,16}}(?:{_LATER})?)"
     r"|(?P<said>[ \t]{0,4}(?:是|为|設為|设为|改为)[ \t]{0,4}[:：]?[ \t]{0,4})"
     r"|(?P<next>,[ \t]{0,8}\n?[ \t]{0,40}(?=[rbu]?\\?[\"'`]))"
@@ -261,6 +272,7 @@ _TAIL = lazy_regex(
     r"|(?P<entry>\r?\n[ \t]{0,40}value[ \t]{0,4}:[ \t]{0,8})"
     r"|(?P<element>[^<>\n]{0,40}>(?:[ \t\r\n]{0,40}<string>)?)"
     r"|(?P<spoken>[ \t]{1,4}(?:is[ \t:]{1,4}|[:：][ \t]{1,4})?(?=`)|[ \t]{1,4}is[ \t:]{1,4}(?=[^\s`]))"
+    r"|(?P<cell>[ \t]{0,8}\|[ \t]{0,8}(?=[^\s|]))"
     r"|(?P<space>[ \t]{1,8}))"
 )
 """What stands between a name and its value, by the way in which files write it."""
@@ -384,7 +396,9 @@ def assignments(text: str, lowered: str, is_eager: bool = False) -> Iterator[Ass
         each = Assignment(name.lstrip("-."), words, before, way, group == "quoted", start, max(start, end), first)
         if (way == "space" and not _is_told_by_space(text, each)) or (way == "element" and before != "<"):
             continue
-        if is_eager and way in ("call", "next", "spoken", "said") and not is_random(text[start:end][:512], 6):
+        if way == "cell" and not line_before(text, first).lstrip().startswith("|"):
+            continue
+        if is_eager and (way in _UNTOLD or words in (("pass",), ("pw",))) and not is_random(text[start:end][:512], 6):
             continue
         if is_eager and words[-1] == "tokens" and _NUMBER.match(text[start:end][:64]):
             continue  # how many there are
@@ -393,9 +407,12 @@ def assignments(text: str, lowered: str, is_eager: bool = False) -> Iterator[Ass
             done = max(done, end)
 
 
+_UNTOLD = ("call", "next", "spoken", "said", "cell")
+"""Ways by which other things follow a name, too: what is random counts."""
+
 _WAYS = (
     "block", "typed", "below", "sign", "said", "next", "call", "default", "attribute", "entry", "element", "spoken",
-    "space",
+    "cell", "space",
 )  # fmt: skip
 
 

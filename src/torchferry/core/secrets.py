@@ -506,7 +506,9 @@ def _named_spans(text: str, lowered: str, suffix: str) -> Iterator[_Span]:
             value = value.partition("&")[0] if each.before in ("?", "&") else value
             is_expression = (is_code or suffix in QUOTED_DATA_SUFFIXES) and not is_prose
             if is_expression and each.way != "element" and each.before not in ("?", "&", "-"):
-                continue
+                if each.way != "sign" or each.before not in " ;'\"" or not _is_in_quotes(text, each.at):
+                    continue
+                is_prose = True  # `connect("user=mia password=...")`
         if "{" in value or (" " in value.strip() and rank < 3) or is_placeholder(value, each.name):
             continue
         if _is_secret_value(value, rank, each, is_prose):
@@ -514,15 +516,20 @@ def _named_spans(text: str, lowered: str, suffix: str) -> Iterator[_Span]:
 
 
 def _is_secret_value(value: str, rank: int, each: Assignment, is_prose: bool) -> bool:
-    if each.way in ("call", "next", "default", "spoken", "said", "space") or (is_prose and not each.is_quoted):
+    if each.way in ("call", "next", "default", "spoken", "said", "cell", "space") or (is_prose and not each.is_quoted):
         return is_random(value, 6 if rank == 3 else 12) or (rank == 3 and each.way == "default" and len(value) > 4)
     if rank == 3:
         if " " in value and each.words[-1] != "passphrase":
             return False
         return len(value) > 3 and not value.startswith(("/", "./", "~/")) and "://" not in value
     if rank == 1:
-        return is_random(value, 16)
+        return is_random(value, 6 if each.words[-1] in ("pass", "pw") else 16)
     return is_random(value, 8) or (len(value) > 11 and "secret" in each.words and ONE_WORD.match(value) is not None)
+
+
+def _is_in_quotes(text: str, at: int) -> bool:
+    line = line_before(text, at)
+    return line.count('"') % 2 == 1 or line.count("'") % 2 == 1
 
 
 def _is_comment(text: str, at: int) -> bool:
