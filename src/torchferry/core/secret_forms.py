@@ -350,7 +350,8 @@ TEXT_FORMS = (
     TextForm("command", "requirepass", lazy_regex(rf"(?m)^[ \t]{{0,8}}requirepass[ \t]{{1,4}}{_WORD}")),
     TextForm("command", "masterauth", lazy_regex(rf"(?m)^[ \t]{{0,8}}masterauth[ \t]{{1,4}}{_WORD}")),
     TextForm("command", "identified", lazy_regex(
-        r"(?i)\bidentified[ \t]{1,4}(?:with[ \t]{1,4}\w{1,40}[ \t]{1,4})?by[ \t]{1,4}(?:password[ \t]{1,4})?"
+        r"(?i)\buser[ \t][^\n;]{0,120}?\bidentified[ \t]{1,4}"
+        r"(?:with[ \t]{1,4}\w{1,40}[ \t]{1,4})?by[ \t]{1,4}(?:password[ \t]{1,4})?"
         r"[\"']([^\"'\n]{4,80})[\"']")),
     TextForm("command", "password", lazy_regex(
         r"(?i)\b(?:user|role|with|login|encrypted)[ \t][^\n;]{0,80}?\bpassword[ \t]{1,4}'([^'\n]{4,80})'")),

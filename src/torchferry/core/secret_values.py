@@ -396,6 +396,8 @@ def assignments(text: str, lowered: str, is_eager: bool = False) -> Iterator[Ass
         each = Assignment(name.lstrip("-."), words, before, way, group == "quoted", start, max(start, end), first)
         if (way == "space" and not _is_told_by_space(text, each)) or (way == "element" and before != "<"):
             continue
+        if words in (("pass",), ("pw",)) and (way not in ("sign", "below") or not _is_key(text, first)):
+            continue  # to pass `x`; the first pass: y
         if way == "cell" and not line_before(text, first).lstrip().startswith("|"):
             continue
         if is_eager and (way in _UNTOLD or words in (("pass",), ("pw",))) and not is_random(text[start:end][:512], 6):
@@ -405,6 +407,11 @@ def assignments(text: str, lowered: str, is_eager: bool = False) -> Iterator[Ass
         yield each
         if is_eager:
             done = max(done, end)
+
+
+def _is_key(text: str, at: int) -> bool:
+    """Whether a name is quoted, or the first word of its line."""
+    return text[max(0, at - 1) : at] in ('"', "'") or not line_before(text, at).strip(" \t-{")
 
 
 _UNTOLD = ("call", "next", "spoken", "said", "cell")
