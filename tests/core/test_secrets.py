@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import importlib
+import io
+import lzma
+import random
 import sys
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -12,7 +20,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.secret_table import ORDINARY_NAMES, ORDINARY_TEXTS, SECRET_NAMES, SECRET_TEXTS, filled
+from tests.core.secret_table import (
+    ORDINARY_DATA,
+    ORDINARY_NAMES,
+    ORDINARY_TEXTS,
+    PLAIN_PATHS,
+    SECRET_DATA,
+    SECRET_NAMES,
+    SECRET_TEXTS,
+    TOKEN_NAMES,
+    filled,
+)
 from torchferry.core.secret_forms import SECRET_NAMES as SECRET_FILE_NAMES
 from torchferry.core.secret_forms import TEXT_FORMS, TOKEN_FORMS
 from torchferry.core.secrets import (
@@ -25,6 +43,7 @@ from torchferry.core.secrets import (
     masked_variables,
     secret_name,
     secrets_of_file,
+    shown_path,
 )
 
 
@@ -72,6 +91,21 @@ MASKED = {
     "pad_token=0 max_tokens: 512 tokens: 1.2e9 author: Jane tokenizer=gpt2": (
         "pad_token=0 max_tokens: 512 tokens: 1.2e9 author: Jane tokenizer=gpt2"
     ),
+    "curl -uU:P --proxy-user V:Q h; curl -sSu W:R h": "curl -uU:*** --proxy-user V:*** h; curl -sSu W:*** h",
+    "redis-cli -h h -a pw ping": "redis-cli -h h -a *** ping",
+    "ansible_become_pass=pw SSHPASS=pw x=1": "ansible_become_pass=*** SSHPASS=*** x=1",
+    "服务器密码是kT7x92vQ，密码 kT7x92vQ 用户": "服务器密码是***，密码 *** 用户",
+    "openssl rsa -passin pass:pw -in k": "openssl rsa -passin pass:*** -in k",
+    "ldapsearch -x -w pw -b dc=x": "ldapsearch -x -w *** -b dc=x",
+    "smbclient -U mia%pw //h/s": "smbclient -U mia%*** //h/s",
+    "ipmitool -H h -P pw power": "ipmitool -H h -P *** power",
+    "echo pw7 | sudo -S ls": "echo *** | sudo -S ls",
+    '{"x": "hf\\u005fabcdefgh12345", "pass\\u0077ord": "a b"}': '{"x": "***", "pass\\u0077ord": ***}',
+    "\x1b[31mhf_abcdefgh12345\x1b[0m end": "\x1b[31m***\x1b[0m end",
+    "token: \x1b[36mabc\x1b[0m, hf_abc\x1b[1mdefgh12345": "token: ***, ***",
+    "C:\\users\\x41 \\u00e9 \x1b[1mtokens\x1b[0m: 512": "C:\\users\\x41 \\u00e9 \x1b[1mtokens\x1b[0m: 512",
+    "wc -w words; ls -a x; cp -P a b; mkdir -p a": "wc -w words; ls -a x; cp -P a b; mkdir -p a",
+    "3 tests pass: 5, 2 fail; bypass=yes": "3 tests pass: 5, 2 fail; bypass=yes",
     "export no_proxy=localhost,127.0.0.1": "export no_proxy=localhost,127.0.0.1",
     "/usr/lib/x86_64-linux-gnu/musa": "/usr/lib/x86_64-linux-gnu/musa",
 }
@@ -119,10 +153,44 @@ def test_a_secret_is_found_and_never_shown(path: str, template: str) -> None:
         assert not [value for value in values if len(value) > 5 and value in shown]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "gb18030"])
-def test_the_encoding_hides_nothing(encoding: str) -> None:
-    text = filled("# 说明 é\nx = 1\npassword = '{p}'\n")[0]
-    assert 3 in [each.line for each in secrets_of_file("a.py", text.encode(encoding))]
+_ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "gb18030"]
+_CHINESE = "本项目用于在国产加速卡上训练模型，请先阅读说明，再按步骤安装依赖。\n"
+
+
+@pytest.mark.parametrize("encoding", _ENCODINGS)
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("# 说明 é\nx = 1\npassword = '{p}'\n", 3),
+        (_CHINESE * 20 + "密码：{p}\n" + _CHINESE * 20, 21),
+        (_CHINESE * 2000 + "hf_{a34}\n", 2001),
+        ("x = 1\n\0\npassword: {p}\n", 3),
+        ("\0" * 9000 + "说明\npassword: {p}\n", 2),
+    ],
+)
+def test_the_encoding_hides_nothing(encoding: str, text: str, line: int) -> None:
+    assert line in [each.line for each in secrets_of_file("a.conf", filled(text)[0].encode(encoding))]
+
+
+@pytest.mark.parametrize("encoding", _ENCODINGS)
+def test_no_encoding_makes_a_secret(encoding: str) -> None:
+    for text in (_CHINESE * 200, "密码：${P}\nx = 1\0\n" + _CHINESE, "password: ******\n"):
+        assert secrets_of_file("a.conf", text.encode(encoding)) == []
+
+
+@pytest.mark.parametrize(("path", "template"), SECRET_DATA)
+def test_a_secret_is_found_in_other_data(path: str, template: str) -> None:
+    for seed in range(3):
+        content, values = filled(template, seed)
+        found = secrets_of_file(path, content.encode("latin-1"))
+        assert found
+        assert not [value for value in values if value in "".join(each.reason.render("en") for each in found)]
+
+
+@pytest.mark.parametrize(("path", "template"), ORDINARY_DATA)
+def test_other_data_has_no_secret(path: str, template: str) -> None:
+    for seed in range(3):
+        assert secrets_of_file(path, filled(template, seed)[0].encode("latin-1")) == []
 
 
 @given(st.sampled_from([text for _, text in SECRET_TEXTS]), st.text(max_size=40), st.text(max_size=40), st.integers())
@@ -140,16 +208,127 @@ def test_text_without_a_word_of_secrets_stays(text: str) -> None:
     assert masked(words[:40]) == words[:40]
 
 
+COMMANDS = {
+    ("sshpass", "-pp $w", "ssh", "-p", "22"): "sshpass\t-p***\tssh\t-p\t22",
+    ("/usr/bin/sshpass", "-v", "-p", "'pw", "ssh"): "/usr/bin/sshpass\t-v\t-p\t***\tssh",
+    ("curl", "-uroot:pw", "-o", "a:b", "u"): "curl\t-uroot:***\t-o\ta:b\tu",
+    ("curl", "-sSu", "root:$w", "u"): "curl\t-sSu\troot:***\tu",
+    ("mysql", "-u", "root", "-ppw12", "db"): "mysql\t-u\troot\t-p***\tdb",
+    ("docker", "login", "-umia", "-ppw", "r"): "docker\tlogin\t-umia\t-p***\tr",
+    ("docker", "login", "-u", "mia", "-p", "pw", "r"): "docker\tlogin\t-u\tmia\t-p\t***\tr",
+    ("redis-cli", "-a", "<pw>", "ping"): "redis-cli\t-a\t***\tping",
+    ("ldapsearch", "-w", "pw", "-b", "x"): "ldapsearch\t-w\t***\t-b\tx",
+    ("smbclient", "-U", "mia%pw", "//h/s"): "smbclient\t-U\tmia%***\t//h/s",
+    ("ipmitool", "-H", "h", "-P", "pw", "power"): "ipmitool\t-H\th\t-P\t***\tpower",
+    ("openssl", "rsa", "-passin", "pass:pw"): "openssl\trsa\t-passin\tpass:***",
+    ("bash", "-c", "sshpass -p pw ssh h"): "bash\t-c\tsshpass -p *** ssh h",
+    ("docker", "run", "-p", "80:80", "x"): "docker\trun\t-p\t80:80\tx",
+    ("mkdir", "-p", "out", "-w", "x"): "mkdir\t-p\tout\t-w\tx",
+    ("python", "train.py", "-a", "resnet", "-P", "8"): "python\ttrain.py\t-a\tresnet\t-P\t8",
+    ("curl", "-u", "mia", "-p", "x"): "curl\t-u\tmia\t-p\tx",
+}
+"""Commands as lists of words, and what is shown of them, with a tab between words."""
+
+
 def test_commands_and_values_are_masked_by_their_names() -> None:
     words = ["curl", "-u", "mia:pw", "--api-key", "abc", "--password=pw", "-H", "Authorization: Bearer abcdefgh", "u"]
     assert masked_command(words) == [
         "curl", "-u", "mia:***", "--api-key", "***", "--password=***", "-H", "Authorization: Bearer ***", "u"
     ]  # fmt: skip
     assert masked_command(["sshpass", "-p", "pw", "ssh", "-p", "22"])[2] == "***"
+    for command, shown in COMMANDS.items():
+        assert masked_command(command) == shown.split("\t")
     document = {"hfToken": "abc", "steps": 3, "list": [{"wifi_psk": ["a", "b"]}], "note": "Bearer abcdefgh"}
     assert masked_values(document) == {
         "hfToken": "***", "steps": 3, "list": [{"wifi_psk": ["***", "***"]}], "note": "Bearer ***"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("template", TOKEN_NAMES)
+def test_a_token_in_a_name_is_found_and_never_shown(template: str) -> None:
+    path, values = filled(template)
+    public = b"-----BEGIN CERTIFICATE-----\n"
+    assert [each.line for each in secrets_of_file(path, public)] == [0]
+    reason = secret_name(path)
+    assert reason is not None
+    assert not [value for value in values if value in shown_path(path) + reason.render("en")]
+    assert shown_path(path).count("/") == path.count("/")
+
+
+@pytest.mark.parametrize("template", PLAIN_PATHS)
+def test_a_plain_path_is_shown_as_it_is(template: str) -> None:
+    path = filled(template)[0]
+    assert (secret_name(path), shown_path(path)) == (None, path)
+
+
+def _zip(text: bytes, before: bytes = b"", comment: bytes = b"") -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.txt", text)
+        archive.comment = comment
+    return before + stream.getvalue()
+
+
+def _tar(text: bytes, behind: bytes = b"") -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        entry = tarfile.TarInfo("a.txt")
+        entry.size = len(text)
+        archive.addfile(entry, io.BytesIO(text))
+    return stream.getvalue() + behind
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "zip": _zip,
+    "zip behind a program": lambda text: _zip(text, b"#!/usr/bin/env python3\n"),
+    "program before a zip": lambda text: _zip(b"x", b"#!/bin/sh\n" + text + b"\n"),
+    "comment of a zip": lambda text: _zip(b"x", comment=text),
+    "empty zip": lambda text: text + b"\nPK\x05\x06" + bytes(18),
+    "tar": _tar,
+    "behind a tar": lambda text: _tar(b"x", text),
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "lzma alone": lambda text: lzma.compress(text, lzma.FORMAT_ALONE),
+    "zlib": zlib.compress,
+    "zlib, fast": lambda text: zlib.compress(text, 1),
+    "behind zlib": lambda text: zlib.compress(b"x" * 9) + text,
+    "zlib, long": lambda text: zlib.compress(random.Random(1).randbytes(9000) + text),
+    "gzip in zlib": lambda text: zlib.compress(gzip.compress(text)),
+}
+
+
+@pytest.mark.parametrize("form", PACKERS)
+def test_what_is_packed_is_unpacked(form: str) -> None:
+    secret = filled("password: {p}\nhf_{a34}\n")[0].encode()
+    assert [each.line for each in secrets_of_file("a.pyz", PACKERS[form](secret))] == [0]
+    assert secrets_of_file("a.pyz", PACKERS[form](b"password: ${P}\n")) == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"7z\xbc\xaf\x27\x1cx", b"Rar!\x1a\x07\x01\0", b"\x28\xb5\x2f\xfdx", b"\x50\x2a\x4d\x18x",
+        b"\x04\x22\x4d\x18x", b"\x02\x21\x4c\x18x", b"LZIP\x01x", b"\x89LZO\0x", b"\x1f\x9dx", b"\x1f\xa0x",
+        b"\xff\x06\0\0sNaPpYx", b"MSCF\0\0\0\0x", b"MSWIM\0\0\0x", b"\xed\xab\xee\xdbx", b"!<arch>\ndebian-binary",
+        b"hsqs\x07\0\0\0\0", b"xar!\0", b"]\0\0\x80\0x", b"# v2 git bundle\nx", b"# v3 git bundle\nx",
+        b"PACK\0\0\0\x02x", zlib.compress(bytes(LARGEST_EXAMINED + 1)), lzma.compress(b"x" * 99)[:40],
+        gzip.compress(b"x" * 99)[:20], _zip(b"x" * 99)[:-30],
+    ],
+)  # fmt: skip
+def test_what_cannot_be_unpacked_is_named(data: bytes) -> None:
+    found = secrets_of_file("a.dat", data)
+    assert [each.reason.render("en") for each in found] == ["an archive that was not examined for secrets to its end"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"x^2 + y^2\n", b"x\x9c", b"LZIP is a form\n", b"PACKAGE = 1\n", b"# v2 git bundles are files\n",
+     b"hsqs = 1\nx = 12\n", b"BZ and PK\n", b"7z x a\n", b"Rar!\n", b"xar!\n", b"!<arch>\na.o/\n", b"]\n\n"],
+)  # fmt: skip
+def test_a_text_that_begins_like_an_archive_is_a_text(data: bytes) -> None:
+    assert secrets_of_file("a.txt", data) == []
+    assert secrets_of_file("a.txt", data + filled("\npassword: {p}\n")[0].encode())[0].line > 1
 
 
 def test_what_cannot_be_examined_counts_as_secret() -> None:
@@ -166,6 +345,8 @@ def test_what_cannot_be_examined_counts_as_secret() -> None:
     "filler",
     ["token", "token=", "passwordpassword", "sk-", "eyJ", "eyJ.", "a:b@", "://a:", "-----BEGIN PRIVATE KEY-----\n",
      "key,", '"token":', "hf_", "curl -u ", "$1$", "machine login ", "Bearer ", "kind: Secret\n", "0a" * 16 + ".", "-",
+     "\x1b[31m", "\\u0070", '\\n", "', "echo x", "assword\n", "密码是", "password:\n ", "connect(a,", "zip -", "auth=(",
+     "MIIEvgIBADANBgkqhkiG9w0BAQEFAASC", "LS0tLS1CRUdJTi", "mysql -", "a\tTRUE\t/\t", "\0a", "a\0", "pass is ",
      'token = "', "token: \\", "= " * 4, "AKIA", "password ", "[", "--token default ", '"username"'],
 )  # fmt: skip
 def test_the_work_grows_with_the_size_alone(filler: str) -> None:

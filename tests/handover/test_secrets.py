@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.secret_table import ORDINARY_TEXTS, SECRET_NAMES, SECRET_TEXTS, filled
+from tests.core.secret_table import ORDINARY_DATA, ORDINARY_TEXTS, SECRET_DATA, SECRET_NAMES, SECRET_TEXTS, filled
 from tests.handover.made import handover
 from torchferry.core.errors import TorchferryError
-from torchferry.handover.project_files import project_files
+from torchferry.handover.project_files import is_data, project_files
 from torchferry.handover.record import NAME
 
 TRAIN = "import torch\nimport net\nif __name__ == '__main__':\n    for i in range(3):\n        loss.backward()\n"
@@ -280,6 +280,48 @@ def test_no_text_of_the_hand_over_holds_a_secret(tmp_path: Path, arguments: list
     said, out = prepared(made(tmp_path / "p", {}), *arguments)
     assert TOKEN not in said
     assert not out.exists() or not any(TOKEN in text for text in contents(out).values())
+
+
+def test_a_token_in_the_name_of_a_file_is_shown_nowhere(tmp_path: Path) -> None:
+    folder = made(tmp_path / "p", {f"out/{TOKEN}/log.txt": "x\n", f"run-{TOKEN}.txt": "x\n"})
+    said, out = prepared(folder)
+    assert "left out: out/***/log.txt (in the name of the file: a token of Hugging Face)" in said
+    assert "left out: run-***.txt (" in said
+    assert TOKEN not in said + "".join(contents(out).values())
+    assert not [path for path in out.rglob("*") if TOKEN in path.name]
+    found, _, shown = broken(made(tmp_path / "clone", {f"out/{TOKEN}/log.txt": "x\n"}), "--for", "generic")
+    assert found == [("out/***/log.txt", 0)]
+    assert TOKEN not in shown
+    git(folder, "init", "-q")
+    git(folder, "add", "LICENSE", "train.py", "net.py")
+    said, out = prepared(folder)
+    assert "left out: run-***.txt (in the name of the file: a token of Hugging Face)" in said
+    assert TOKEN not in said + "".join(contents(out).values())
+
+
+@pytest.mark.parametrize("path", [f"{TOKEN}.py", f"{TOKEN}/__init__.py"])
+def test_a_token_in_the_name_of_a_module_is_not_shown(tmp_path: Path, path: str) -> None:
+    said, out = prepared(made(tmp_path / "p", {path: "x = 1\n", "net.py": f"import {TOKEN}\n"}))
+    assert "nothing was written: " in said
+    assert f"{path.replace(TOKEN, '***')} (in the name of the file: a token of Hugging Face)" in said
+    assert TOKEN not in said
+    assert not out.exists()
+
+
+def test_what_is_no_text_is_left_out_and_ordinary_data_goes(tmp_path: Path) -> None:
+    folder = made(tmp_path / "p", {})
+    names: dict[bool, set[str]] = {True: set(), False: set()}
+    for is_secret, rows in ((True, SECRET_DATA), (False, ORDINARY_DATA)):
+        for number, (path, template) in enumerate(rows):
+            name = f"{'st'[is_secret]}{number}/{path}"
+            names[is_secret].add(name)
+            (folder / name).parent.mkdir()
+            (folder / name).write_bytes(filled(template)[0].encode("latin-1"))
+    files = project_files(folder)
+    assert {left.path for left in files.left_out if left.is_secret} == names[True] - {
+        name for name in names[True] if is_data(name)
+    }
+    assert {name for name in names[False] if not is_data(name)} <= {file.path for file in files.files}
 
 
 def test_a_packed_file_is_examined(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
-from torchferry.core.secrets import masked, masked_values, secrets_of_file
+from torchferry.core.secrets import masked, masked_values, secrets_of_file, shown_path
 from torchferry.programs.judging import reached_files
 from torchferry.report.json_format import program_object
 from torchferry.rules.analysis import Analysis
@@ -52,9 +52,9 @@ def write_reproduction(file: Path, setting: RunSettings, analysis: Analysis, run
                 data = _content(setting.root / path) if number < _MOST_FILES else None
                 secrets = secrets_of_file(path, data) if data is not None else []
                 if data is None or secrets:
-                    left_out.append(path)
+                    left_out.append(shown_path(path))
                     if secrets:
-                        reasons[path] = f"line {secrets[0].line}: {secrets[0].reason.render('en')}"
+                        reasons[shown_path(path)] = f"line {secrets[0].line}: {secrets[0].reason.render('en')}"
                 else:
                     archive.writestr(zipfile.ZipInfo(f"files/{path}", _WHEN), data)
             document = {

@@ -22,14 +22,16 @@ have hexadecimal digits, which have 4 at most and are mostly digests."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[\u4e00-\u9fff]+")
 
 _KEYWORDS = (
-    "passw", "passphrase", "passcode", "_pass", "pwd", "secret", "token", "key", "auth", "cred", "psk", "cookie",
+    "pass", "pwd", "secret", "token", "key", "auth", "cred", "psk", "cookie",
     "密码", "口令", "令牌", "密钥",
 )  # fmt: skip
 """One of these is in each name of a secret, in small letters. Names that are `sk` or end so are looked for apart."""
 
 _PASSWORDS = ("password", "passwd", "passphrase", "passcode", "pwd", "psk", "密码", "口令", "密钥", "令牌")
+_CHINESE_NAMES = ("密码", "口令", "令牌", "密钥")
 _PASS_OF = words_in("""
-    admin auth db email ftp ldap mail my mysql pg proxy redis root smtp ssh sudo user vnc wifi
+    admin auth become bind bmc db email ftp guest ipmi key keystore ldap login mail mongo mqtt my mysql oracle pg
+    postgres proxy rabbitmq redis root sftp smtp ssh sshd store sudo svn trust truststore user vault vnc wifi
 """)
 _KEY_OF = words_in("""
     access account admin anthropic api app auth azure client comet consumer dashscope deepseek encryption gemini
@@ -73,7 +75,9 @@ def rank_of(words: tuple[str, ...]) -> int:
     if last.endswith(_PASSWORDS):
         return 3
     if last in ("pass", "pw"):
-        return 3 if before in _PASS_OF else 0
+        return 3 if before in _PASS_OF else int(not before)
+    if last.endswith("pass") and last[:-4] in _PASS_OF:
+        return 3
     if last in ("secret", "secrets") or last.endswith("secret"):
         return 2
     if last in ("token", "tokens") or last.endswith("token"):
@@ -181,20 +185,94 @@ def is_random_base64(value: str) -> bool:
     )
 
 
+_FOLDED = str.maketrans("013457@$!", "oieastasi")
+_TELLING = re.compile("secret|passw|pwd|test|dummy|fake|mock|foo|bar|baz|wrong|invalid|incorrect|changeme")
+_DUMMY = lazy_regex(
+    r"(?:(?:secret|password|passwd|passw|pass|pwd|tests?|testing|dummy|fake|mock|foo|bar|baz|wrong|invalid|incorrect|bad|"
+    r"good|valid|correct|old|new|other|different|my|your|the|a|an|some|this|is|top|super|very|not|no|real|really|long|short|"
+    r"secure|strong|weak|changeme|key|token|value)[-_. ]?){1,8}(?:\d{1,3}|1234|12345|123456)?!?\Z"
+)
+
+
+def is_dummy(value: str) -> bool:
+    """Whether a value is made of words that a test writes in place of a secret, such as `s3cret` and `wrong-password`.
+
+    Only what is nothing else is one: no user name, and no word with characters that one would choose to make it strong.
+    """
+    if len(value) > 40:
+        return False
+    lowered = value.lower()
+    return any(
+        _TELLING.search(each) is not None and _DUMMY.match(each) is not None
+        for each in (lowered, lowered.translate(_FOLDED))
+    )
+
+
+# --- tables ---
+
+_OWNERS = words_in("account email host hostname login mail member name site uri url user userid username")
+_MOST_ROWS = 10_000
+
+
+def columns(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the secrets of a table by the names of its columns, with their places.
+
+    Passwords alone are data, as those of a study of passwords; with the names of users they open something.
+    """
+    end = text.find("\n")
+    header = text[: max(end, 0)]
+    if not header or len(header) > 4096:
+        return
+    mark = max(",;\t|", key=header.count)
+    names = [name.strip(" \"'\ufeff\r") for name in header.split(mark)]
+    words = [words_of(name) for name in names]
+    ranks = [rank_of(each) for each in words]
+    if max(ranks) < 2 or not any(
+        not rank and _OWNERS.intersection(each) for rank, each in zip(ranks, words, strict=True)
+    ):
+        return
+    at = end + 1
+    for row in text[at:].split("\n", _MOST_ROWS)[:_MOST_ROWS]:
+        for name, rank, cell in zip(names, ranks, _cells(row, mark), strict=False):
+            value = cell.strip(" \"'\r")
+            if rank > 1 and not is_placeholder(value, name) and (is_random(value, 8) or (rank == 3 and len(value) > 3)):
+                yield name, at, at + len(row)
+                break
+        at += len(row) + 1
+
+
+def _cells(row: str, mark: str) -> list[str]:
+    if '"' not in row:
+        return row.split(mark)
+    import csv  # imported late: few tables have quotes
+
+    try:
+        return next(csv.reader([row.replace("\0", "")], delimiter=mark), [])
+    except csv.Error:
+        return row.split(mark)
+
+
 # --- what is assigned to a name ---
+
+_LATER = r"\\\r?\n[ \t]{0,80}|\([ \t]{0,8}(?:\r?\n[ \t]{0,80})?(?=[rbu]?\\?[\"'`])"
+"""A value that begins in the next line of a program, or in parentheses."""
 
 _TAIL = lazy_regex(
     r"(?P<closed> ?\\?[\"'`]?)\]?[ \t]{0,8}"
     r"(?:(?P<block>:[ \t]{0,4}[|>][+-]?\d?[ \t]{0,8}\r?\n[ \t]{1,40})"
-    r"|(?P<typed>:[ \t]{0,4}[A-Za-z_][\w.\[\]|]{0,40}[ \t]{0,8}=[ \t]{0,8}(?=[rbu]?[\"']))"
-    r"|(?P<sign>(?::=|=>|={1,2}|[:：＝])[ \t]{0,16})"
+    rf"|(?P<typed>:[ \t]{{0,4}}[A-Za-z_][\w.\[\]|]{{0,40}}[ \t]{{0,8}}=[ \t]{{0,8}}(?:{_LATER})?(?=[rbu]?[\"']))"
+    rf"|(?P<below>:[ \t]{{0,4}}(?:#[^\n]{{0,80}})?\r?\n[ \t]{{1,40}}(?=(?:\"[^\"\n]{{1,200}}\"|'[^'\n]{{1,200}}'"
+    rf"|[^\s\"'\\#&*|>\[{{-][^\s\"'\\]{{0,256}}(?<!:))[ \t]{{0,8}}(?:[\r\n\\,}}\]]|\Z)))"
+    rf"|(?P<sign>(?::=|=>|={{1,2}}|[:：＝])[ \t]{{0,16}}(?:{_LATER})?)"
+    r"|(?P<said>[ \t]{0,4}(?:是|为|設為|设为|改为)[ \t]{0,4}[:：]?[ \t]{0,4})"
     r"|(?P<next>,[ \t]{0,8}\n?[ \t]{0,40}(?=[rbu]?\\?[\"'`]))"
     r"|(?P<call>\([ \t]{0,8}(?=[rbu]?\\?[\"'`]))"
     r"|(?P<default>,[^\n]{0,160}?\bdefault[ \t]{0,4}=[ \t]{0,4}(?=[rbu]?\\?[\"'`]))"
     r"|(?P<attribute>[ \t]{1,8}value[ \t]{0,4}=[ \t]{0,4}(?=\\?[\"']))"
     r"|(?P<entry>\r?\n[ \t]{0,40}value[ \t]{0,4}:[ \t]{0,8})"
     r"|(?P<element>[^<>\n]{0,40}>(?:[ \t\r\n]{0,40}<string>)?)"
-    r"|(?P<spoken>[ \t]{1,4}(?:is[ \t:]{1,4}|[:：][ \t]{1,4})?(?=`))"
+    r"|(?P<spoken>[ \t]{1,4}(?:is[ \t:]{1,4}|[:：][ \t]{1,4})?(?=`)|[ \t]{1,4}is[ \t:]{1,4}(?=[^\s`]))"
+    r"|(?P<cell>[ \t]{0,8}\|[ \t]{0,8}(?=[^\s|]))"
     r"|(?P<space>[ \t]{1,8}))"
 )
 """What stands between a name and its value, by the way in which files write it."""
@@ -215,6 +293,9 @@ _NUMBER = lazy_regex(r"[\d.,_]{1,40}(?:[eE][-+]?\d{1,4})?[kKMB]?\Z")
 _SCHEME = lazy_regex(r"(?i)(?:Bearer|Basic|Token|Digest|ApiKey|Negotiate)[ \t]{1,4}")
 _IDENTIFIER = f"{string.ascii_letters}{string.digits}_.-"
 _IDENTIFIER_ON = re.compile(r"[\w-]{0,64}")
+_CHINESE_ON = re.compile(r"..[0-9]{0,2}")
+"""A name in Chinese: no space tells where it ends."""
+_ASCII_ON = re.compile(r"[!-~]{1,256}")
 _SK = ("sk=", "sk =", "sk:", "sk :", "sk'", 'sk"')
 
 
@@ -281,7 +362,8 @@ def assignments(text: str, lowered: str, is_eager: bool = False) -> Iterator[Ass
     for place in sorted(places):
         if place < done:
             continue
-        on = _IDENTIFIER_ON.match(text, place)
+        is_chinese = text[place : place + 2] in _CHINESE_NAMES
+        on = (_CHINESE_ON if is_chinese else _IDENTIFIER_ON).match(text, place)
         assert on is not None
         first, done = len(text[max(0, place - 64) : place].rstrip(_IDENTIFIER)) + max(0, place - 64), on.end()
         if text[first] in "nrt" and text[first - 1 : first] == "\\":
@@ -304,13 +386,21 @@ def assignments(text: str, lowered: str, is_eager: bool = False) -> Iterator[Ass
             if group == "bare":
                 end = start if rest is None else rest.end()
         way = next(way for way in _WAYS if tail[way] is not None)
+        if is_chinese and group == "bare":
+            written = _ASCII_ON.match(text, start, end)
+            if written is not None:  # the sentence goes on without a space
+                end = start + len(written[0].rstrip(",.;)"))
         if way == "sign" and not tail["closed"] and value["quote"] and text[first - 1 : first] == value["quote"]:
             continue  # a label, `"Password:"`, of which the quote ends
         before = "-" if name.startswith("-") else text[max(0, first - 1) : first]
         each = Assignment(name.lstrip("-."), words, before, way, group == "quoted", start, max(start, end), first)
         if (way == "space" and not _is_told_by_space(text, each)) or (way == "element" and before != "<"):
             continue
-        if is_eager and way in ("call", "next", "spoken") and not is_random(text[start:end][:512], 6):
+        if words in (("pass",), ("pw",)) and (way not in ("sign", "below") or not _is_key(text, first)):
+            continue  # to pass `x`; the first pass: y
+        if way == "cell" and not line_before(text, first).lstrip().startswith("|"):
+            continue
+        if is_eager and (way in _UNTOLD or words in (("pass",), ("pw",))) and not is_random(text[start:end][:512], 6):
             continue
         if is_eager and words[-1] == "tokens" and _NUMBER.match(text[start:end][:64]):
             continue  # how many there are
@@ -319,12 +409,25 @@ def assignments(text: str, lowered: str, is_eager: bool = False) -> Iterator[Ass
             done = max(done, end)
 
 
-_WAYS = ("block", "typed", "sign", "next", "call", "default", "attribute", "entry", "element", "spoken", "space")
+def _is_key(text: str, at: int) -> bool:
+    """Whether a name is quoted, or the first word of its line."""
+    return text[max(0, at - 1) : at] in ('"', "'") or not line_before(text, at).strip(" \t-{")
+
+
+_UNTOLD = ("call", "next", "spoken", "said", "cell")
+"""Ways by which other things follow a name, too: what is random counts."""
+
+_WAYS = (
+    "block", "typed", "below", "sign", "said", "next", "call", "default", "attribute", "entry", "element", "spoken",
+    "cell", "space",
+)  # fmt: skip
 
 
 def _is_told_by_space(text: str, each: Assignment) -> bool:
     """Whether a value that follows its name with a space belongs to it: an option, a line of a Dockerfile or `set`."""
     if each.before == "-":
         return text[each.start : each.start + 1] != "-"
+    if text[each.at : each.at + 2] in _CHINESE_NAMES:
+        return is_random(text[each.start : each.end], 6)
     line = line_before(text, each.at, 40)
     return re.fullmatch(r"\s*(?:ENV|ARG|setenv|setx|set|export|wpa-)\s*", line) is not None

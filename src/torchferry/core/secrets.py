@@ -9,19 +9,22 @@ of a text and with nothing else.
 
 from __future__ import annotations
 
-import importlib
-import io
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.core.secret_archives import is_packed, unpacked
 from torchferry.core.secret_forms import (
+    BINARY_KEYS,
     CERTIFICATE_SUFFIXES,
     HARMLESS_SUFFIXES,
     PROSE_SUFFIXES,
+    PUBLIC_KEYS,
     QUOTED_DATA_SUFFIXES,
     SECRET_FILES,
     SECRET_FOLDERS,
@@ -32,11 +35,14 @@ from torchferry.core.secret_forms import (
     TEXT_FORMS,
     TOKEN_FORMS,
 )
+from torchferry.core.secret_texts import texts_of, views
 from torchferry.core.secret_values import (
     ONE_WORD,
     Assignment,
     assignments,
+    columns,
     in_small_letters,
+    is_dummy,
     is_placeholder,
     is_random,
     is_random_base64,
@@ -83,28 +89,66 @@ class _Span(NamedTuple):
 
 def secrets_of_file(path: str, data: bytes, _depth: int = 0) -> list[FoundSecret]:
     """Return the secrets of a file, by its path (with `/`) and its content; the first of each line, in order."""
-    named = secret_name(path)
-    if named is not None and not (path.lower().endswith(CERTIFICATE_SUFFIXES) and _is_public(data)):
+    named = _secret_name(path)
+    if named is not None and path.lower().endswith(CERTIFICATE_SUFFIXES) and _is_public(data):
+        named = None
+    named = named or _token_in_name(path)
+    if named is not None:
         return [FoundSecret(0, named)]
     if len(data) > LARGEST_EXAMINED:
         limit = LARGEST_EXAMINED >> 20
         return [FoundSecret(0, say("larger than {limit} MiB, so not examined for secrets", limit=limit))]
-    if data.startswith(_PACKED) or _is_tar(data):
+    if is_packed(path, data):
         return _in_archive(data, _depth) if _depth < _DEEPEST else [_UNEXAMINED_ARCHIVE]
+    if BINARY_KEYS.match(data):
+        return [FoundSecret(0, _reason("key"))]
     by_line: dict[int, FoundSecret] = {}
-    for text, is_text in _texts(data):
+    for text, is_whole in texts_of(data):
         line, start = 1, 0
-        for span in sorted(_spans(text, path, is_text)):
+        for span in sorted(_spans(text, path, is_whole)):
             line += text.count("\n", start, span.start)
             start = span.start
-            by_line.setdefault(line if is_text else 1, FoundSecret(line if is_text else 0, span.reason))
+            number = line if is_whole else 0
+            by_line.setdefault(number, FoundSecret(number, span.reason))
             if len(by_line) >= MOST_FOUND:
                 break
     return sorted(by_line.values(), key=lambda each: each.line)
 
 
 def secret_name(path: str) -> Message | None:
-    """Return why a file holds secrets by its name; None for other files."""
+    """Return why a file holds secrets by its name, or its name holds one; None for other files."""
+    return _secret_name(path) or _token_in_name(path)
+
+
+def shown_path(path: str) -> str:
+    """Return a path without the tokens that stand in the names of its folders and of the file."""
+    for span in sorted(_path_spans(path), reverse=True):
+        path = f"{path[: span.start]}{MASK}{path[span.end :]}"
+    return path
+
+
+def _token_in_name(path: str) -> Message | None:
+    span = next(_path_spans(path), None)
+    return None if span is None else say("in the name of the file: {reason}", reason=span.reason)
+
+
+def _path_spans(path: str) -> Iterator[_Span]:
+    """Yield the tokens in a path; each folder and the file is a name of its own."""
+    if len(path) < _SHORTEST_TOKEN:
+        return
+    apart = path.replace("\\", " ").replace("/", " ")
+    for form in TOKEN_FORMS:
+        if form.is_telling and form.start in apart:
+            apart = re.sub(f"[-_+]{re.escape(form.start)}", f" {form.start}", apart)  # `run-hf_...`
+    for span in _token_spans(apart, _long_words(apart)[0]):
+        if _HAS_DIGIT.search(path, span.start, span.end):  # names of models have none in words so long
+            yield span
+
+
+_HAS_DIGIT = re.compile("[0-9]")
+
+
+def _secret_name(path: str) -> Message | None:
     *folders, name = path.lower().replace("\\", "/").strip("/").split("/")
     reason = say("files of this name hold secrets")
     if name.endswith(HARMLESS_SUFFIXES):
@@ -121,11 +165,6 @@ def secret_name(path: str) -> Message | None:
     return None
 
 
-_ZIP, _GZIP, _BZIP2, _XZ = b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"
-_UNPACKERS = {_GZIP: "gzip", _BZIP2: "bz2", _XZ: "lzma"}
-_PACKED = (_ZIP, _GZIP, _BZIP2, _XZ, b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x28\xb5\x2f\xfd")
-"""How packed files begin: those that are unpacked, then 7z, rar and zstd."""
-
 _DEEPEST = 3
 """Archives in archives that are unpacked; a compressed tar is two of them."""
 
@@ -135,83 +174,17 @@ _UNEXAMINED_ARCHIVE = FoundSecret(0, say("an archive that was not examined for s
 def _in_archive(data: bytes, depth: int) -> list[FoundSecret]:
     """Return what is in a packed file, unpacked to a limit; what cannot be unpacked counts as secret."""
     try:
-        inside = [each for name, part in _unpacked(data) for each in secrets_of_file(name, part, depth + 1)]
+        inside = [
+            each for name, part in unpacked(data, LARGEST_EXAMINED) for each in secrets_of_file(name, part, depth + 1)
+        ]
     except Exception:  # the unpackers of the standard library raise what they like on damaged files
         return [_UNEXAMINED_ARCHIVE]
     return [FoundSecret(0, say("in an archive: {reason}", reason=inside[0].reason))] if inside else []
 
 
-def _unpacked(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of an archive, with their names.
-
-    Raises:
-        ValueError: together they have more bytes than are examined, or the form is unknown.
-    """
-    left = LARGEST_EXAMINED
-    if data.startswith(_ZIP):
-        import zipfile  # imported late, as the others: few projects hold archives
-
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            for member in archive.infolist():
-                with archive.open(member) as opened:
-                    part = opened.read(left + 1)
-                left -= len(part)
-                if left < 0:
-                    raise ValueError("too large")
-                yield member.filename, part
-        return
-    if _is_tar(data):
-        import tarfile
-
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as files:
-            for entry in files:
-                content = files.extractfile(entry) if entry.isreg() else None
-                part = b"" if content is None else content.read(left + 1)
-                left -= len(part)
-                if left < 0:
-                    raise ValueError("too large")
-                yield entry.name, part
-        return
-    module = next((name for mark, name in _UNPACKERS.items() if data.startswith(mark)), "")
-    if not module:
-        raise ValueError("unknown")
-    with importlib.import_module(module).open(io.BytesIO(data)) as stream:
-        part = stream.read(left + 1)
-    if len(part) > left:
-        raise ValueError("too large")
-    yield "", part
-
-
-def _is_tar(data: bytes) -> bool:
-    return data[257:262] == b"ustar"
-
-
 def _is_public(data: bytes) -> bool:
     """Whether a file holds certificates or public keys alone."""
-    return (b"BEGIN CERTIFICATE" in data or b"BEGIN PUBLIC KEY" in data or b"BEGIN PGP PUBLIC" in data) and (
-        b"PRIVATE" not in data
-    )
-
-
-def _texts(data: bytes) -> Iterator[tuple[str, bool]]:
-    """Yield a file's content as text in each encoding that it may have, and whether it is text."""
-    for mark, encoding in ((b"\xff\xfe\x00\x00", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
-        if data.startswith(mark):
-            yield data.decode(encoding, "replace"), True
-            return
-    if b"\0" in data[:8192]:
-        yield data.decode("latin-1"), False
-        head = data[:4096]
-        for odd, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
-            if len(head) > 3 and head[odd::2].count(0) * 10 > len(head) * 4:
-                yield data.decode(encoding, "replace"), True
-        return
-    try:
-        yield data.decode("utf-8-sig"), True
-    except UnicodeDecodeError:
-        yield data.decode("latin-1"), True
-        if any(letter > 0x80 for letter in data):
-            yield data.decode("gb18030", "replace"), True
+    return PUBLIC_KEYS.search(data) is not None and b"PRIVATE" not in data
 
 
 # --- texts that are shown ---
@@ -239,17 +212,38 @@ def masked_variables(names: Mapping[str, str]) -> dict[str, str]:
 def masked_command(words: Sequence[str]) -> list[str]:
     """Return the words of a command without what looks like a secret, also where it stands behind its option."""
     shown: list[str] = []
-    for word in words:
-        earlier = words[len(shown) - 1] if shown else ""
+    hidden = _hidden_words(words)
+    for at, word in enumerate(words):
+        earlier = words[at - 1] if at else ""
         if _is_secret_option(earlier) and word:
             shown.append(MASK)
         elif earlier in ("-u", "--user") and ":" in word:
             shown.append(f"{word.partition(':')[0]}:{MASK}")
-        elif earlier == "-p" and any(each.rpartition("/")[2] == "sshpass" or each == "login" for each in words[:3]):
-            shown.append(MASK)
+        elif at in hidden:
+            shown.append(f"{masked(word[: hidden[at]])}{MASK}")
         else:
             shown.append(masked(word))
     return shown
+
+
+def _hidden_words(words: Sequence[str]) -> dict[int, int]:
+    """Return which words of a command hold a password by the command's form, and where in them it begins.
+
+    In a list of words nothing is quoted and no variable is meant: `$`, a quote or a space is part of the password.
+    """
+    line = " ".join(word.translate(_NO_SHELL) for word in words)
+    lowered = in_small_letters(line)
+    begins = list(accumulate((len(word) + 1 for word in words), initial=0))
+    hidden: dict[int, int] = {}
+    for form in TEXT_FORMS:
+        if form.kind == "command" and form.word in lowered:
+            for match in form.pattern.finditer(line):
+                at = bisect_right(begins, match.start(1)) - 1
+                hidden[at] = min(match.start(1) - begins[at], hidden.get(at, len(words[at])))
+    return hidden
+
+
+_NO_SHELL = {ord(letter): "x" for letter in " \t\r\n$<>|;\"'`"}
 
 
 def masked_values(value: Any, name: str = "") -> Any:
@@ -280,10 +274,11 @@ def masked_message(message: Message) -> Message:
 
 def masked_text(data: bytes) -> bytes:
     """Return the content of a file, such as a log, with its text masked; what is no text is returned as it is."""
-    for text, is_text in _texts(data):
-        if is_text:
+    for text, is_whole in texts_of(data):
+        if is_whole:
             shown = masked(text)
-            return data if shown == text else shown.encode("utf-8", "surrogatepass")
+            if shown != text:
+                return shown.encode("utf-8", "surrogatepass")
     return data
 
 
@@ -297,13 +292,16 @@ _ALSO_VARIABLES = frozenset({"key", "keys", "cookie", "cookies", "session", "pas
 
 
 def _is_secret_option(word: str) -> bool:
-    return word.startswith("-") and "=" not in word and len(word) < 80 and is_secret_name(word.lstrip("-"))
+    return len(word) < 80 and _OPTION.match(word) is not None and is_secret_name(word.lstrip("-"))
+
+
+_OPTION = lazy_regex(r"--?[A-Za-z][\w.-]{0,80}\Z")
 
 
 # --- what is secret in a text ---
 
 _KEY_END = lazy_regex(r"-----END[A-Z0-9 ]{0,48}-{0,5}")
-_KEY_REST = lazy_regex(r"(?:[A-Za-z0-9+/=\s:,]|-(?!-)|\\[nr]){0,16384}")
+_KEY_REST = lazy_regex(r"(?:[A-Za-z0-9+/=\s:,]|-(?!-)|\\{1,4}[nr]|<br ?/?>|[\"'][ \t+,\\\r\n]{0,80}[\"']){0,16384}")
 _ADDRESS = lazy_regex(r"(?P<user>[^\s/@:\"'<>`]{0,256})(?::(?P<secret>[^\s/@\"'<>`]{1,512}))?@(?=[\w\[$])")
 _PAIR = lazy_regex(
     r"(?i)\bak\b[ \t]{0,4},[ \t]{0,4}sk[ \t]{0,4}=[ \t]{0,4}[\"'][^\"'\n]{1,80}[\"'][ \t]{0,4},[ \t]{0,4}"
@@ -315,9 +313,27 @@ _NO_RANDOM = frozenset(
 )
 
 
-def _spans(text: str, path: str, is_text: bool) -> Iterator[_Span]:
+def _spans(text: str, path: str, is_whole: bool) -> Iterator[_Span]:
     """Yield the secrets of a file's text, by their places."""
     suffix = path[path.rfind(".") :].lower() if "." in path.rpartition("/")[2] else ""
+    if not is_whole:
+        suffix = ".txt"  # what stands behind a label of a program is a word more often than a password
+    is_dummy_here = is_dummy if is_whole and _OF_TESTS.search(f"/{path.lower()}") else None
+    for view in views(text):
+        for span in _spans_of(view.text, suffix):
+            if is_dummy_here is not None and is_dummy_here(view.text[span.start : span.end]):
+                continue
+            start, end = view.span(span.start, span.end)
+            yield _Span(start, end, span.reason)
+
+
+_OF_TESTS = lazy_regex(
+    r"/(?:tests?|testing|__tests__|fixtures)/"
+    r"|/(?:test_[^/]{0,200}|conftest\.py|[^/]{1,200}[._-](?:test|spec)\.\w{1,8})\Z"
+)
+
+
+def _spans_of(text: str, suffix: str) -> Iterator[_Span]:
     if suffix in (".ipynb", ".json", ".jsonl"):
         text = text.replace('\\"', ' "')  # quotes in texts in JSON
     lowered = in_small_letters(text)
@@ -326,17 +342,18 @@ def _spans(text: str, path: str, is_text: bool) -> Iterator[_Span]:
     for form in TEXT_FORMS:
         if longest < form.least or (form.least and not form.pattern.search(long_words)):
             continue
-        if (is_text or form.is_bare) and form.word in lowered:
+        if form.word in lowered:
             for match in form.pattern.finditer(text):
                 if form.kind == "basic" and not _is_basic(match[1]):
                     continue
                 if form.kind in ("key", "hash") or not is_placeholder(match[1]):
                     yield _Span(match.start(1), _end_of(form.kind, text, match), _reason(form.kind))
-    if not is_text:
-        return
     if "://" in text:
         yield from _address_spans(text)
     yield from _named_spans(text, lowered, suffix)
+    if suffix in (".csv", ".tsv"):
+        for name, start, end in columns(text):
+            yield _Span(start, end, _named(name))
     if "sk" in lowered:
         for match in _PAIR.finditer(text):
             if is_random(match[1], 20):
@@ -376,6 +393,10 @@ def _reason(kind: str) -> Message:
         return say("a token in a header of HTTP")
     if kind == "command":
         return say("a password in a command")
+    if kind == "call":
+        return say("a password in a call")
+    if kind == "cookie":
+        return say("a cookie, which opens what its site knows")
     if kind == "signature":
         return say("an address with a signature, which opens what it names")
     return say("a token or key, by its form")
@@ -481,10 +502,13 @@ def _named_spans(text: str, lowered: str, suffix: str) -> Iterator[_Span]:
         is_prose = suffix in PROSE_SUFFIXES or (is_code and _is_comment(text, each.at))
         if not each.is_quoted:
             value = value.partition("<")[0] if each.way == "element" else value.rstrip(",;)}]")
+            value = value.rstrip(".,") if each.way in ("said", "spoken", "space") else value
             value = value.partition("&")[0] if each.before in ("?", "&") else value
             is_expression = (is_code or suffix in QUOTED_DATA_SUFFIXES) and not is_prose
             if is_expression and each.way != "element" and each.before not in ("?", "&", "-"):
-                continue
+                if each.way != "sign" or each.before not in " ;'\"" or not _is_in_quotes(text, each.at):
+                    continue
+                is_prose = True  # `connect("user=mia password=...")`
         if "{" in value or (" " in value.strip() and rank < 3) or is_placeholder(value, each.name):
             continue
         if _is_secret_value(value, rank, each, is_prose):
@@ -492,15 +516,20 @@ def _named_spans(text: str, lowered: str, suffix: str) -> Iterator[_Span]:
 
 
 def _is_secret_value(value: str, rank: int, each: Assignment, is_prose: bool) -> bool:
-    if each.way in ("call", "next", "default", "spoken", "space") or (is_prose and not each.is_quoted):
+    if each.way in ("call", "next", "default", "spoken", "said", "cell", "space") or (is_prose and not each.is_quoted):
         return is_random(value, 6 if rank == 3 else 12) or (rank == 3 and each.way == "default" and len(value) > 4)
     if rank == 3:
         if " " in value and each.words[-1] != "passphrase":
             return False
         return len(value) > 3 and not value.startswith(("/", "./", "~/")) and "://" not in value
     if rank == 1:
-        return is_random(value, 16)
+        return is_random(value, 6 if each.words[-1] in ("pass", "pw") else 16)
     return is_random(value, 8) or (len(value) > 11 and "secret" in each.words and ONE_WORD.match(value) is not None)
+
+
+def _is_in_quotes(text: str, at: int) -> bool:
+    line = line_before(text, at)
+    return line.count('"') % 2 == 1 or line.count("'") % 2 == 1
 
 
 def _is_comment(text: str, at: int) -> bool:
@@ -522,6 +551,12 @@ _RUN = lazy_regex(r"(?<![A-Za-z0-9+/_-])([A-Za-z0-9+/]{56,8192}={0,2})(?![A-Za-z
 
 def _hidden_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the places of a text that are not shown, with a bias towards too many."""
+    for view in views(text):
+        for start, end in _hidden_spans_of(view.text):
+            yield view.span(start, end)
+
+
+def _hidden_spans_of(text: str) -> Iterator[tuple[int, int]]:
     lowered = in_small_letters(text)
     for span in _token_spans(text):
         yield span.start, span.end

@@ -14,7 +14,7 @@ from torchferry.backends.handover_forms import HandoverForm, ZooFile, roles
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.core.secrets import FoundSecret, secrets_of_file
+from torchferry.core.secrets import FoundSecret, secrets_of_file, shown_path
 from torchferry.handover.addresses import SOURCES, PublicAddress, public_addresses
 from torchferry.handover.arguments import ProgramArguments, arguments_of, imported_paths
 from torchferry.handover.evidence import verdict_word
@@ -134,7 +134,7 @@ def prepare(request: HandoverRequest) -> PreparedHandover:
     record = HandoverRecord(
         form.name, model, request.domain, folder, request.program, verdict_word(request.evidence),
         tuple(RecordedFile(file.path, file.origin, digest(file.data)) for file in prepared),
-        tuple(dict.fromkeys(left.path for left in request.files.left_out)),
+        tuple(dict.fromkeys(shown_path(left.path) for left in request.files.left_out)),
         {left.place: left.reason.render("en") for left in request.files.left_out},
     )  # fmt: skip
     places = {path: f"{folder}/{renamed.get(path, path)}" for path in contents}
@@ -163,7 +163,9 @@ def _insisted_files(
     has_secrets = any(each.is_secret for each in insisted)
     found = list(_in_texts(prepared))
     if found and not has_secrets:
-        places = ", ".join(f"{path}:{secret.line} ({secret.reason})" for path, secret in found[:_MOST_PLACES])
+        places = ", ".join(
+            f"{shown_path(path)}:{secret.line} ({secret.reason})" for path, secret in found[:_MOST_PLACES]
+        )
         raise TorchferryError(
             say("texts of the hand-over would hold secrets, so nothing was written: {places}", places=places),
             say("they come from --set, from the evidence or from the project's README: name other values"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
+from torchferry.core.secrets import shown_path
 from torchferry.core.vendored import CHECKSUM
 from torchferry.handover.arguments import asks_for_main, imported_paths, unlisted_imports
 from torchferry.handover.project_files import ProjectFiles, fitting_folders
@@ -109,14 +110,14 @@ def require_whole_program(root: Path, files: ProjectFiles, program: str, exclude
             say("the program needs files that hold secrets, so nothing was written: {places}", places=_places(
                 say("{place} ({reason})", place=left.place, reason=left.reason).render() for left in secret)),
             say("read the value from a variable of the environment instead; or insist with --include {path}",
-                path=min(left.path for left in secret)),
+                path=shown_path(min(left.path for left in secret))),
         )  # fmt: skip
     if missing:
         raise TorchferryError(
             say("the program imports files that would not be handed over, so nothing was written: {places}",
-                places=_places(missing)),
+                places=_places(map(shown_path, missing))),
             say("take them into git (`git add {path}`) or hand them over with --include {path}; what it can do without "
-                "is left out with --exclude", path=min(missing)),
+                "is left out with --exclude", path=shown_path(min(missing))),
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
 from torchferry.core.folders import identity
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.core.secrets import secret_name, secrets_of_file
+from torchferry.core.secrets import secret_name, secrets_of_file, shown_path
 from torchferry.migration.journal import DONE, readable_journals
 from torchferry.source.git import git, is_in_repository, repository_of, shared_commit, tracked_files
 from torchferry.source.gitignore import Patterns, is_ignored, parse_gitignore
@@ -73,8 +73,9 @@ class LeftOut(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The file, and the line that tells."""
-        return f"{self.path}:{self.line}" if self.line else self.path
+        """The file, and the line that tells; without tokens in names."""
+        shown = shown_path(self.path)
+        return f"{shown}:{self.line}" if self.line else shown
 
 
 class ProjectFiles(NamedTuple):

@@ -12,7 +12,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.folders import walk
 from torchferry.core.messages import Bilingual, say
-from torchferry.core.secrets import LARGEST_EXAMINED, secrets_of_file
+from torchferry.core.secrets import LARGEST_EXAMINED, secrets_of_file, shown_path
 from torchferry.handover.checks import BrokenRule
 from torchferry.handover.handed_over import PULL_REQUEST, HandedOver
 from torchferry.handover.record import HandoverRecord
@@ -79,7 +79,7 @@ def secrets_in_folder(handed: HandedOver) -> tuple[list[BrokenRule], list[Broken
             data = bytes(LARGEST_EXAMINED + 1)
         is_recorded = record is not None and _is_recorded(record, path, data)
         for secret in secrets_of_file(path, data):
-            (recorded if is_recorded else broken).append(BrokenRule(secret.reason, path, secret.line))
+            (recorded if is_recorded else broken).append(BrokenRule(secret.reason, shown_path(path), secret.line))
     return broken, recorded
 
 
