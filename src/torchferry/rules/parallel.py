@@ -4,9 +4,9 @@ The processes are forks, so that each begins with everything that is loaded alre
 pipes, which keeps all of them busy to the end whatever the files cost, and hand back what they found when these are
 empty.
 
-A process that hangs is ended, and one that the system killed has ended. What it had done is lost and done again, file by
-file, each in a process of its own: a file that ends its process is reported as not examined, and never ends ours. Time
-decides no more than that: such a finding leaves the verdict open.
+A process that hangs is ended, and one that the system killed has ended. What it had done is lost and done again, file
+by file, each in a process of its own: a file that ends its process is reported as not examined, and never ends ours.
+Time decides no more than that: such a finding leaves the verdict open.
 """
 
 from __future__ import annotations
