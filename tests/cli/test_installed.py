@@ -117,3 +117,21 @@ def test_every_form_has_programs_packages_and_what_was_not_looked_at(
         for part in ("blocked by fastnet", "train.py:1 -&gt; fastnet/_C.so", "chooser 1.0", "a language that is not"):
             assert part in text or part.replace("&gt;", ">") in text
         assert text.index("blocked by fastnet") < text.index("a language that is not")
+
+
+@pytest.mark.parametrize(
+    ("named", "on_path", "runs"),
+    [("python3", ":", False), ("python3", "", False), ("./python3", "", True), ("nothing", ":", False)],
+)
+def test_a_bare_name_is_a_program_on_path_and_never_one_of_the_current_folder(
+    named: str, on_path: str, runs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("python3", "nothing"):
+        (tmp_path / name).write_text("#!/bin/sh\ntouch ran\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{on_path}/usr/bin:/bin")
+    done = CliRunner().invoke(scan.command, [".", "-t", "npu", "--isolated", "--lang", "en", "--python", named])
+    assert (tmp_path / "ran").exists() is runs
+    if named == "nothing":
+        assert "on PATH" in str(done.exception)

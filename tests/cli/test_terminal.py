@@ -19,6 +19,7 @@ from tests.cli.in_terminal import in_terminal
 from tests.cli.process import torchferry
 from torchferry.core.json_text import json_text
 from torchferry.core.terminal import print_text, style, visible
+from torchferry.migration.journal import DONE, SCHEMA, Change
 
 pytestmark = pytest.mark.pure
 
@@ -27,7 +28,7 @@ HOSTILE = "\x1b]52;c;RVZJTA==\x07\x1b[8m\x9b35m\x7f\x08\u202e\u2066\u2028\u2029\
 
 ORDERS = ("\x1b", "\x07", "\x9b", "\x7f", "\x08", *"\u202e\u2066\u2028\u2029\u200b\u00ad\ufe0f\U000e0041")
 
-OURS = re.compile(r"\x1b\[(?:0|1|2|31|32|33|36|31;1)m")
+OURS = re.compile(r"\x1b\[(?:0|1|2|31|32|33|36|3[123];1)m")
 
 NAME = "ev" + HOSTILE.replace("/", "")
 UNDECODABLE = os.fsdecode(b"bad\xff\x1b[8m.py")
@@ -44,6 +45,9 @@ torch.backends.cudnn.benchmark = True  # {HOSTILE}
 if __name__ == "__main__":
     print(x)
 """
+
+
+NUMBERS = ("offset", "size", "mode", "mtime_ns")
 
 
 def hostile_tree(root: Path) -> None:
@@ -71,6 +75,19 @@ def hostile_tree(root: Path) -> None:
     (root / "bundle").mkdir()
     manifest = {"target": f"npu{HOSTILE}", "version": HOSTILE, "values": {HOSTILE: HOSTILE}, "files": {HOSTILE: {}}}
     (root / "bundle" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    journal = root / f"{NAME}/.torchferry/journal/0001"
+    journal.mkdir(parents=True)
+    fields = {**dict.fromkeys(Change._fields, HOSTILE), **dict.fromkeys(NUMBERS, 0), "before": None, "after": "0" * 64}
+    change = Change(**fields)  # type: ignore[arg-type]
+    change = change._replace(path=f"{NAME}.py")
+    done = {"schema": SCHEMA, "state": DONE, **dict.fromkeys(("target", "torchferry", "created", "suffix"), HOSTILE)}
+    done["changes"] = [change._asdict()]
+    (journal / "manifest.json").write_text(json.dumps(done), encoding="utf-8")
+    event = {"ph": "X", "name": f"aten::{HOSTILE}", "pid": HOSTILE, "tid": HOSTILE, "ts": 1, "dur": 9, "args": {}}
+    events = [{**event, "cat": kind} for kind in ("cpu_op", "kernel", HOSTILE)]
+    (root / "trace.json").write_text(json.dumps({"traceEvents": events, "deviceProperties": [{"name": HOSTILE}]}))
+    (root / "log.jsonl").write_text("".join(json.dumps({"step": n, f"loss{HOSTILE}": n}) + "\n" for n in range(9)))
+    (root / "hosts.ini").write_text(f"[cards{HOSTILE[:4]}]\nhost{HOSTILE[:16]} ansible_connection={HOSTILE[:9]}\n")
     (root / "broken.json").write_text('{"cuda": "' + HOSTILE)
 
 
@@ -113,6 +130,9 @@ ON_A_TREE = [
     ("deploy", "plan", "-t", "npu", "-b", "bundle"),
     ("undo", "."),
     ("undo", NAME),
+    ("undo", NAME, "--trust-journal"),
+    ("deploy", "plan", "-t", "npu", "-b", "bundle", "-i", "hosts.ini"),
+    ("deploy", "plan", "-t", "npu", "-i", "hosts.ini"),
     ("port", ".", "-t", "musa", "--check", "-v"),
     ("port", ".", "-t", "musa", "--diff"),
     *(("port", ".", "-t", "musa", "--check", "-f", form) for form in ("json", "sarif", "html")),
@@ -134,6 +154,8 @@ ON_A_TREE = [
     ("rehearse", "-t", f"npu{HOSTILE}", "--", "true"),
     ("profile", "show", NAME),
     ("profile", "show", "broken.json"),
+    ("profile", "show", "trace.json"),
+    ("compare", "curves", "log.jsonl", "log.jsonl"),
     ("compare", "diff", NAME, NAME),
     ("deploy", "bundle", "-t", "npu", "-o", "bundle", "--check"),
     ("compare", "curves", "run.sh", UNDECODABLE),

@@ -14,6 +14,7 @@ from tests.installed.made import install, library, site_of
 from torchferry.backends.registry import names
 from torchferry.backends.target import Target
 from torchferry.core.errors import UsageError
+from torchferry.installed import inspection
 from torchferry.installed.cache import Cache
 from torchferry.installed.describing import package_message, state_message
 from torchferry.installed.environment import Environment, environment_of
@@ -334,3 +335,18 @@ def test_a_cut_file_keeps_its_lines_and_what_speaks(parts: list[str]) -> None:
     assert short.count(b".cuda") == text.count(b".cuda")
     for line, kept in zip(text.split(b"\n"), short.split(b"\n"), strict=True):
         assert kept in (line, b"")
+
+
+def test_what_is_beyond_a_limit_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = site_of(tmp_path)
+    for name in ("one", "two"):
+        install(site, name, {f"{name}/__init__.py": TORCH})
+    monkeypatch.setattr(inspection, "_MOST_PACKAGES", 1)
+    found = look(tmp_path, "one", "two")
+    assert [found[name].state for name in ("one", "two")] == [State.FOLLOWS, State.UNREAD]
+    monkeypatch.setattr(inspection, "_MOST_PACKAGES", 2)
+    monkeypatch.setattr(inspection, "_MOST_MODULES", 0)
+    assert {found.state for found in look(tmp_path, "one", "two").values()} == {State.UNREAD}
+    (tmp_path / "work").mkdir()
+    (site / "x.pth").write_text(f"{tmp_path / 'work'}\n" * 65)
+    assert any("more than 64" in remark.render() for remark in environment_of(tmp_path).remarks)

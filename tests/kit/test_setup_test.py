@@ -190,3 +190,14 @@ def test_nothing_of_its_folder_is_imported(tmp_path: Path, python: str) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout, ended.stderr) == (*wanted, "")
+
+
+def test_no_name_of_a_project_gives_the_terminal_an_order(tmp_path: Path) -> None:
+    hostile = "ev\x1b]52;c;RVZJTA==\x07\u202e\x9b35m"
+    file = tmp_path / "setup_test.py"
+    project = written(tmp_path / "project", PROJECT)
+    file.write_text(setup_test_text(project, hostile, Target.named("npu"), (), "en"), encoding="utf-8")
+    for arguments in (("--no-network",), ("--help",)):
+        _, said = asked(file, *arguments)
+        assert "RVZJTA" in said
+        assert all(character.isprintable() or character == "\n" for character in said)

@@ -23,7 +23,7 @@ from torchferry.doctor.report import shown
 from torchferry.doctor.symbols.elf import architecture_of, read_library
 from torchferry.doctor.symbols.verdicts import Explanation, SymbolSearch, SymbolVerdict, explain, explain_library
 
-_MESSAGE = re.compile(r"(?:(?P<library>/[^\s:]*\.so[^\s:]*):\s*)?undefined symbol:\s*(?P<symbol>[\w.$@]+)")
+_MESSAGE = re.compile(r"(?:(?<![^\s:\"'])(?P<library>/[^\s:\"']*):\s*)?undefined symbol:\s*(?P<symbol>[\w.$@]+)")
 _SYMBOL = re.compile(r"[A-Za-z_][\w.$@]*\Z")
 _MOST_NAMES = 5
 
@@ -63,7 +63,8 @@ def command(
     """
     lang = getattr(choices, "lang", "") or language()
     message = _MESSAGE.search(subject)
-    path = Path(message["library"] or "") if message is not None else Path(subject)
+    library = (message["library"] or "") if message is not None else subject
+    path = Path(library if message is None or ".so" in library else "")
     wanted = [message["symbol"]] if message is not None else list(symbols)
     host = Host()
     search = _search(host, getattr(choices, "target", ""), sdk, sources, pytorch_src)

@@ -11,6 +11,7 @@ import click
 
 from torchferry.cli.choices import Choices
 from torchferry.cli.device_module import DEVICE_MODULES, with_module_files
+from torchferry.cli.named_python import named_python
 from torchferry.cli.options import output_options, rehearse_seconds_option, selection_options
 from torchferry.cli.output import progress
 from torchferry.cli.settings import RunSettings, settle
@@ -67,7 +68,8 @@ CUDA's, and nothing else."""
 )
 @click.option(
     "--python",
-    type=click.Path(path_type=Path),
+    callback=named_python,
+    metavar="PATH",
     help="With --overlay: an interpreter, an environment or a site-packages folder; default: the active environment.",
 )
 @click.option(

@@ -32,7 +32,8 @@ _LAST = 20_000
 """Characters of what a program printed last that are taken."""
 
 _WHEN = (1980, 1, 1, 0, 0, 0)
-_COPY = re.compile(r"/[^\s\"']*?/torchferry-(?:scan|rehearsal)-\w+(?:/[^/\s\"']+)?")
+_COPY = re.compile(r"(/[^\s\"']*?/torchferry-(?:scan|rehearsal)-\w+(?:/[^/\s\"']+)?)|/[^\s\"']*")
+"""A path in a copy of the project; other paths are taken whole, so that none is looked through twice."""
 
 
 def write_reproduction(file: Path, setting: RunSettings, analysis: Analysis, runs: Sequence[Run]) -> None:
@@ -84,7 +85,7 @@ class _Shown:
             self.places += [(os.path.realpath(home), "~"), (home, "~")]
 
     def text(self, text: str) -> str:
-        text = _COPY.sub(".", text)
+        text = _COPY.sub(lambda path: "." if path[1] else path[0], text)
         for place, sign in self.places:
             text = text.replace(place, sign)
         return masked(text)

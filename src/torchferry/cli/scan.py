@@ -11,6 +11,7 @@ import click
 
 from torchferry.cli.choices import Choices
 from torchferry.cli.judging import verdicts, whole, within_project
+from torchferry.cli.named_python import named_python
 from torchferry.cli.native import with_survey
 from torchferry.cli.options import output_options, rehearse_seconds_option, selection_options
 from torchferry.cli.output import progress, write_report
@@ -33,7 +34,8 @@ from torchferry.rules.analysis import analyse
 @output_options
 @click.option(
     "--python",
-    type=click.Path(path_type=Path),
+    callback=named_python,
+    metavar="PATH",
     help="Also examine the packages of this interpreter, environment or site-packages folder.",
 )
 @click.option(

@@ -15,6 +15,14 @@ _ATTEMPTS = 50
 """How often a folder is removed into which something still writes that was started for it, every tenth of a second."""
 
 
+def locked_temporary_folder(prefix: str) -> tuple[Path, int]:
+    """Return what `locked_folder` does in the system's temporary folder; see `temporary_folder`."""
+    place = Path(tempfile.gettempdir())
+    for left in place.glob(f"{prefix}*"):
+        remove_abandoned(left)
+    return locked_folder(place, prefix)
+
+
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
     """Yield a new folder that is removed afterwards; those that killed commands left of the same prefix go first.
@@ -22,10 +30,7 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
     Args:
         prefix: How its name begins: that of the folders of one kind alone.
     """
-    place = Path(tempfile.gettempdir())
-    for left in place.glob(f"{prefix}*"):
-        remove_abandoned(left)
-    folder, lock = locked_folder(place, prefix)
+    folder, lock = locked_temporary_folder(prefix)
     try:
         yield folder
     finally:

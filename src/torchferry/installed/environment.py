@@ -266,6 +266,14 @@ def _with_paths(named: Path, folders: Iterable[Path], version: str) -> Environme
                 added += _added(folder, text)
             else:
                 mapped |= _mapped(text)
+    if len(added) > _MOST_PATHS or len(mapped) > _MOST_PATHS:
+        remarks.append(
+            say(
+                "the .pth files of {path} add more than {limit} folders or packages: the rest was not read",
+                path=named,
+                limit=_MOST_PATHS,
+            )
+        )
     return Environment(
         named,
         tuple(_distinct([*folders, *added[:_MOST_PATHS]])),

@@ -100,7 +100,7 @@ class _Inspection:
         self.cache = cache
         self.progress = progress
         self.opened: dict[str, _Opened] = {}
-        self.archived: dict[str, Inspected] = {}
+        self.unopened: dict[str, Inspected] = {}
         self._located: dict[str, Located | None] = {}
         self._elsewhere: dict[str, bool] = {}
 
@@ -119,10 +119,12 @@ class _Inspection:
                 if name not in waiting:
                     waiting.add(name)
                     todo.insert(0, (name, (*opened.chain, ImportStep(path, line))))
+        for module, chain in todo:
+            self.leave(module, chain)
         for opened in self.opened.values():
             self.keep(opened)
         by_package = {package: self.inspected(opened) for package, opened in self.opened.items()}
-        return dict(sorted((by_package | self.archived).items()))
+        return dict(sorted((by_package | self.unopened).items()))
 
     def located(self, module: str) -> Located | None:
         if module not in self._located:
@@ -151,16 +153,27 @@ class _Inspection:
             if archive is not None:
                 top = module.partition(".")[0]
                 why = say("it is in the archive {path}, which is not opened", path=archive)
-                self.archived[top] = Inspected(top, top, "", State.UNREAD, chain=chain, problem=why)
+                self.unopened[top] = Inspected(top, top, "", State.UNREAD, chain=chain, problem=why)
             return None
         opened = self.opened.get(located.package)
         if opened is None:
             if len(self.opened) >= _MOST_PACKAGES:
+                self.leave(module, chain)
                 return None
             if self.progress is not None:
                 self.progress(located.package, waiting)
             opened = self.opened[located.package] = _Opened(located, self.read(located), chain)
         return opened
+
+    def leave(self, module: str, chain: tuple[ImportStep, ...]) -> None:
+        """Say of a module's package that it was not looked into, since there are too many."""
+        located = self.located(module)
+        if located is not None and located.package not in self.opened:
+            package, distribution = located.package, located.distribution
+            why = say("it was not looked into: there are too many packages")
+            self.unopened[package] = Inspected(
+                package, distribution.name, distribution.version, State.UNREAD, chain=chain, problem=why
+            )
 
     def read(self, located: Located) -> Reader:
         reader = Reader(located.distribution, located.package, self.target.words)

@@ -80,10 +80,20 @@ class SetupAnswer(NamedTuple):
     notes: "tuple[object, ...]" = ()
 
 
+def visible(text: object) -> str:
+    """Return a text of which a terminal shows all, and obeys nothing: names come from a tree, errors from anywhere."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def told(text: object) -> None:
+    """Print a line."""
+    print(visible(text))
+
+
 def main(arguments: "list[str] | None" = None) -> int:
     """Ask all questions, print the answers, and return 1 where one failed."""
     parser = argparse.ArgumentParser(
-        description=str(
+        description=visible(
             say("Tests whether this machine is ready to run {project} on {title}.", project=PROJECT, title=TITLE)
         )
     )
@@ -92,7 +102,7 @@ def main(arguments: "list[str] | None" = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    print(say("{project} on {title}, Python {version}", project=PROJECT, title=TITLE, version=sys.version.split()[0]))
+    told(say("{project} on {title}, Python {version}", project=PROJECT, title=TITLE, version=sys.version.split()[0]))
     counts = {OK: 0, FAIL: 0, SKIPPED: 0}
     found: dict[str, Any] = {}
     questions: tuple[tuple[object, Callable[[], SetupAnswer]], ...] = (
@@ -112,22 +122,22 @@ def main(arguments: "list[str] | None" = None) -> int:
             )
         counts[answer.state] += 1
         show(number, len(questions), name, answer)
-    print(say("{ok} ok, {failed} FAIL, {skipped} skipped", ok=counts[OK], failed=counts[FAIL], skipped=counts[SKIPPED]))
+    told(say("{ok} ok, {failed} FAIL, {skipped} skipped", ok=counts[OK], failed=counts[FAIL], skipped=counts[SKIPPED]))
     if counts[SKIPPED]:
-        print(say("What was skipped was not tested."))
+        told(say("What was skipped was not tested."))
     return 1 if counts[FAIL] else 0
 
 
 def show(number: int, count: int, name: object, answer: SetupAnswer) -> None:
     """Print one answer."""
     state = {OK: say("ok"), FAIL: say("FAIL"), SKIPPED: say("skipped")}[answer.state]
-    print(f"[{number}/{count}] {name}: {state}  {answer.said}")
+    told(f"[{number}/{count}] {name}: {state}  {answer.said}")
     for cause in answer.causes:
-        print("      " + str(say("cause: {text}", text=cause)))
+        told("      " + str(say("cause: {text}", text=cause)))
     for remedy in answer.remedies:
-        print("      " + str(say("remedy: {text}", text=remedy)))
+        told("      " + str(say("remedy: {text}", text=remedy)))
     for note in answer.notes:
-        print("      " + str(say("note: {text}", text=note)))
+        told("      " + str(say("note: {text}", text=note)))
     sys.stdout.flush()
 
 

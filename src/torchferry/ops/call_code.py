@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from torchferry.core.record import NamedTuple
 from torchferry.ops.needs import OperatorNeed
 
-_TENSOR = re.compile(r"(?P<cpu>cpu )?(?P<dtype>[a-z0-9_]+)\[(?P<size>[\d,]*)\](?:\{(?P<stride>[\d,]*)\})?")
+_TENSOR = re.compile(
+    r"(?P<cpu>cpu )?(?<![a-z0-9_])(?P<dtype>[a-z0-9_]+)\[(?P<size>[\d,]*)\](?:\{(?P<stride>[\d,]*)\})?"
+)
 _NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.+)", re.DOTALL)
 _PLAIN = re.compile(
     r"None|True|False|-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)|torch\.[a-z0-9_]+|'[^'\\]*'|\[[-+\d., eTrualsFnif]*\]"

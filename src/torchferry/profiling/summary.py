@@ -51,8 +51,8 @@ _FRAMES = 5
 _NOT_THE_PROGRAMS = ("torch/", "torchferry/", "<")
 """How functions of torch, of the recorder and of C begin in a stack."""
 
-_INSTANCE = re.compile(r"(?:_+\d+)+\Z")
-"""What a vendor's library puts behind the name of each call: `allReduce__906_0_1`."""
+_INSTANCE = re.compile(r"(?:\d+_+)+")
+"""What a vendor's library puts behind the name of each call, from its end: `allReduce__906_0_1`."""
 
 DISPATCHED = "dispatched"
 """By the operators of torch alone: what a plugin calls inside of one counts for it. Two vendors share only these."""
@@ -501,7 +501,7 @@ def _collectives(trace: RankTrace, links: Links, device: int, window: Interval) 
     for number, work in enumerate(trace.work):
         start = links.launched[number] if links.launched[number] >= 0 else work.start
         if work.kind == COMMUNICATION and work.device == device and _within(start, window):
-            entry = sums[work.collective or _INSTANCE.sub("", work.name), work.size]
+            entry = sums[work.collective or _without_instance(work.name), work.size]
             entry[0] += 1
             entry[1] += work.end - work.start
     rows = (CollectiveRow(name, size, *entry) for (name, size), entry in sums.items())
@@ -528,3 +528,8 @@ def _peaks(trace: RankTrace) -> tuple[PeakRow, ...]:
         peak[0] = max(peak[0], event.allocated)
         peak[1] = max(peak[1], event.reserved)
     return tuple(PeakRow(device, *peak) for device, peak in sorted(peaks.items()))
+
+
+def _without_instance(name: str) -> str:
+    found = _INSTANCE.match(name[::-1])
+    return name[: len(name) - found.end()] if found is not None else name

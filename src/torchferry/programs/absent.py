@@ -21,8 +21,8 @@ from torchferry.rules.mentions import STEMS
 from torchferry.source.project import absolute_module
 from torchferry.source.tree import Listing
 
-_MOST_SUBMODULES = 200
-_LONGEST_NAME = 200
+_LONGEST_PATH = 4096
+_LONGEST_URL = 200
 _LARGEST = 1 << 26
 """Bytes of a file whose words are counted."""
 
@@ -36,7 +36,6 @@ _NAME = "?"
 """Stands among the names of an import where what is imported may be a name of a package rather than a module."""
 
 _ARCHIVES = (".zip", ".egg", ".whl", ".pyz")
-_MOST_NAMES = 10_000
 
 _COMPILED = (".so", ".pyd")
 _CYTHON = ".pyx"
@@ -56,14 +55,14 @@ def absent_submodules(root: Path) -> tuple[Submodule, ...]:
     except OSError:
         return ()
     found = []
-    for section in _SECTION.split(text)[1 : _MOST_SUBMODULES + 1]:
+    for section in _SECTION.split(text)[1:]:
         values = {name: value.strip() for name, value in _SETTING.findall(section)}
         path = values.get("path", "").strip('"').strip("/")
         parts = path.split("/")
-        if not path or len(path) > _LONGEST_NAME or {"", ".", ".."} & set(parts) or "\0" in path:
+        if not path or len(path) > _LONGEST_PATH or {"", ".", ".."} & set(parts) or "\0" in path:
             continue
         if not _names(root / path) - {".git"}:
-            found.append(Submodule(path, values.get("url", "")[:_LONGEST_NAME]))
+            found.append(Submodule(path, values.get("url", "")[:_LONGEST_URL]))
     return tuple(sorted(set(found)))
 
 
@@ -101,7 +100,7 @@ class Absent:
         self._reasons: dict[tuple[str, str, bool], Message | None] = {}
         self._stems: dict[str, frozenset[str]] = {}
         self._bases: dict[str, tuple[str, ...]] = {}
-        self._archives: dict[str, dict[str, frozenset[str]]] = {}
+        self._archives: dict[str, dict[str, frozenset[str] | None]] = {}
         self._folders = _folders(read)
         self._listings: dict[str, frozenset[str]] = {}
 
@@ -180,6 +179,9 @@ class Absent:
                 module=module,
                 path=submodule.path,
             )
+        archive = self._unopened_archive(module, importer, text)
+        if archive:
+            return say("`{module}` may be in the archive {path}, whose list is not read", module=module, path=archive)
         elsewhere = modules.only_file_of(module) if external.names else None
         if elsewhere is not None and elsewhere != importer and modules.defines(elsewhere, external.names):
             return say(
@@ -254,12 +256,20 @@ class Absent:
         top = module.partition(".")[0]
         for folder in self._bases_of(module, importer) if top else ():
             for path, names in self._archives_in(folder).items():
-                if top in names:
+                if names is not None and top in names:
                     return path
         return ""
 
-    def _archives_in(self, folder: str) -> dict[str, frozenset[str]]:
-        """Return the archives in a folder, in order, each with the packages and modules that it holds."""
+    def _unopened_archive(self, module: str, importer: str, text: str) -> str:
+        """Return the archive, where `_archive` looks, whose list was not read; data are in those that no text names."""
+        for folder in self._bases_of(module, importer):
+            for path, names in self._archives_in(folder).items():
+                if names is None and (not path.endswith(".zip") or path.rpartition("/")[2] in text):
+                    return path
+        return ""
+
+    def _archives_in(self, folder: str) -> dict[str, frozenset[str] | None]:
+        """Return the archives in a folder, in order, each with the packages and modules that it holds, if known."""
         if folder not in self._archives:
             paths = [_below(folder, name) for name in sorted(self._listing(folder)) if name.endswith(_ARCHIVES)]
             self._archives[folder] = {path: _modules_in(self.root / path) for path in paths}
@@ -338,13 +348,16 @@ def _is_quoted(path: str, text: str) -> bool:
     return re.search(rf"[\"'](?:\./)?{re.escape(path)}/?\\?[\"']", text) is not None
 
 
-def _modules_in(archive: Path) -> frozenset[str]:
-    """Return the packages and modules of an archive, by its list of files; what is no archive has none."""
+def _modules_in(archive: Path) -> frozenset[str] | None:
+    """Return the packages and modules of an archive, by its list of files; what is no archive has none.
+
+    None where it is not read: it is a link, or so large that its list may be, too.
+    """
     try:
         if os.path.islink(archive) or os.lstat(archive).st_size > _LARGEST:
-            return frozenset()
+            return None
         with ZipFile(archive) as opened:
-            names = [name for name in opened.namelist()[:_MOST_NAMES] if name.endswith(".py")]
+            names = [name for name in opened.namelist() if name.endswith(".py")]
     except (OSError, BadZipFile, ValueError, NotImplementedError):
         return frozenset()
     return frozenset(name.partition("/")[0].removesuffix(".py") for name in names)

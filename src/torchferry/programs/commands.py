@@ -98,7 +98,10 @@ _RUN_MAGIC = re.compile(r"^%run[ \t]+", re.MULTILINE)
 _COMMENT_LINE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
 
 LARGEST_DOCUMENT = 1_000_000
-"""Bytes of a document that commands are looked for in."""
+"""Bytes of a document that commands are looked for in, and of a file that says what an installation makes."""
+
+INSTALLERS = ("pyproject.toml", "setup.cfg", "setup.py")
+"""Files that say which commands an installation makes."""
 
 _ENTER = ("cd", "pushd")
 _LEAVE = "popd"

@@ -103,7 +103,7 @@ class ComputedNames:
         self._steps += 1
         if depth > _DEPTH or self._steps > _MOST_STEPS:
             return (HOLE,)
-        return tuple(dict.fromkeys(islice(self._read(file, names, node, depth + 1), _MOST))) or (HOLE,)
+        return _first(self._read(file, names, node, depth + 1))
 
     def _read(self, file: PythonFile, names: Names, node: ast.expr, depth: int) -> Iterator[str]:
         text = string_value(node)
@@ -221,7 +221,7 @@ class ComputedNames:
         key = (function.name, argument.arg, index)
         if key not in self._passed:
             self._passed[key] = (HOLE,)  # ends recursion
-            self._passed[key] = tuple(dict.fromkeys(islice(self._values_passed(*key, depth), _MOST))) or (HOLE,)
+            self._passed[key] = _first(self._values_passed(*key, depth))
         yield from self._passed[key]
 
     def _values_passed(self, function: str, argument: str, index: int, depth: int) -> Iterator[str]:
@@ -282,6 +282,12 @@ class ComputedNames:
                 if value is not None and depth < _DEPTH and self._is_every(file, names, value, depth + 1):
                     return True
         return False
+
+
+def _first(values: Iterator[str]) -> tuple[str, ...]:
+    """Return the values that are followed, each once; with a hole where there are more, or none."""
+    found = tuple(dict.fromkeys(islice(values, _MOST)))
+    return found if found and next(values, None) is None else tuple(dict.fromkeys((*found, HOLE)))
 
 
 def _loop(file: PythonFile, binding: ast.AST) -> ast.expr | None:

@@ -10,7 +10,7 @@ from torchferry.backends.target import Target
 from torchferry.core import toml
 from torchferry.core.files import read_regular
 from torchferry.core.vendored import FIRST
-from torchferry.programs.commands import Started, StartingCommands
+from torchferry.programs.commands import INSTALLERS, LARGEST_DOCUMENT, Started, StartingCommands
 from torchferry.programs.model import Form, Program, Start
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
@@ -26,9 +26,6 @@ ASIDE = re.compile(
 
 _BUILDS = re.compile(r"(?:^|/)(?:conftest|setup|versioneer)\.py\Z")
 _TESTS = re.compile(r"^[ \t]*(?:async )?def test_|^[ \t]*(?:import|from) (?:pytest|unittest)\b", re.MULTILINE)
-
-_LARGEST = 1_000_000
-"""Bytes of a packaging file that is read."""
 
 _MOST_STARTS = 8
 """Commands of one program that are kept."""
@@ -123,16 +120,14 @@ class _Finder:
     def _console_scripts(self) -> Iterator[Program]:
         for item in self.examined:
             name = item.path.rpartition("/")[2]
-            if name not in ("pyproject.toml", "setup.cfg", "setup.py") or ASIDE.search(
-                item.path.rpartition("/")[0] + "/"
-            ):
+            if name not in INSTALLERS or ASIDE.search(item.path.rpartition("/")[0] + "/"):
                 continue
             try:
                 data = read_regular(self.root / item.path)
                 text = data.decode("utf-8", "replace")
             except OSError:
                 continue
-            if len(data) > _LARGEST:
+            if len(data) > LARGEST_DOCUMENT:
                 continue
             for script, value in _entry_points(name, text):
                 module, _, function = value.partition(":")

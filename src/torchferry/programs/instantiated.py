@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -48,12 +49,6 @@ _LOADS = "LazyConfig.load("
 REGISTERS = ".register_module("
 """What registers a class by its name with mmengine."""
 
-_MOST_FILES = 4_000
-"""Settings files that are read."""
-
-_MOST_COMPOSED = 200
-"""Settings files that one takes in."""
-
 
 class SettingsFiles:
     """The settings files of a project, read when a program needs them.
@@ -81,7 +76,7 @@ class SettingsFiles:
     def names(self, paths: Iterable[str] | None = None) -> Iterator[str]:
         """Yield the dotted names in some settings files, in all when none are given, each once."""
         seen: set[str] = set()
-        for path in sorted(self.paths)[:_MOST_FILES] if paths is None else paths:
+        for path in sorted(self.paths) if paths is None else paths:
             for name in dotted_names(self.text(path)):
                 if name not in seen:
                     seen.add(name)
@@ -137,10 +132,10 @@ class SettingsFiles:
         chosen = dict(word.lstrip("+~").partition("=")[::2] for word in words if "=" in word)
         name = given.get("config_name", "")
         named = next((word for option, word in pairwise(words) if option in _PRIMARY), name)
-        todo = [named] + [f"{group}/{value}" for group, value in chosen.items()]
+        todo = deque([named, *(f"{group}/{value}" for group, value in chosen.items())])
         seen: set[str] = set()
-        while todo and len(seen) < _MOST_COMPOSED:
-            inner = posixpath.normpath(todo.pop(0).lstrip("/")).removesuffix(".yaml").removesuffix(".yml")
+        while todo:
+            inner = posixpath.normpath(todo.popleft().lstrip("/")).removesuffix(".yaml").removesuffix(".yml")
             file = next(
                 (f for f in (f"{root}/{inner}.yaml", f"{root}/{inner}.yml") if f.removeprefix("./") in self.paths), ""
             )

@@ -32,9 +32,6 @@ from torchferry.source.python import PythonFile
 _MOST_TESTS = 6
 """Conditions that are carried on to the calls that decide them; further ones depend on a choice."""
 
-_MOST_USES = 40
-"""Uses of one name that are looked at."""
-
 _MOST = 2_000
 """Places that are looked at for one way; beyond them it is taken to depend on a choice."""
 
@@ -323,7 +320,7 @@ class Reach:
         for alias in statement.names:
             if alias.name == "*" or bound_by_handler(file, bound_name(alias), statement):
                 continue
-            for use in names.uses(bound_name(alias), file.scope(alias))[:_MOST_USES]:
+            for use in names.uses(bound_name(alias), file.scope(alias)):
                 if not is_only_asked(file, use) and not self.surroundings.of(file, use).copes:
                     yield arrival._replace(place=Place(file.path, use), steps=steps)
 

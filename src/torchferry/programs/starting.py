@@ -18,7 +18,7 @@ from torchferry.source.python_commands import STARTERS, started_commands
 from torchferry.source.shell import Command
 
 _MOST = 20
-"""Commands of one file that are looked at."""
+"""Programs that one file starts, of which each is judged."""
 
 
 class Starting(NamedTuple):
@@ -81,6 +81,9 @@ class StartedPrograms:
         sources: The project's files.
         commands: Says which file a command starts.
         noted: The calls of files in which they were looked for already, by the files.
+
+    Attributes:
+        left: The first call of a file that is not looked at, of files that start too many; filled by `of`.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class StartedPrograms:
         self._commands = commands
         self._noted = noted or {}
         self._by_path: dict[str, tuple[Starting, ...]] = {}
+        self.left: dict[str, Location] = {}
 
     def of(self, path: str) -> tuple[Starting, ...]:
         """Return what a file starts when its code is run, each program with the arguments of its command."""
@@ -116,4 +120,7 @@ class StartedPrograms:
                 text = " ".join(word.value for word in command.words)[:160]
                 start = Start(text, f"{path}:{call.place.line}", file[1])
                 unique.setdefault(file, Starting(call.place, Program(file[0], starts=(start,))))
-        return tuple(unique.values())[:_MOST]
+        found = tuple(unique.values())
+        if len(found) > _MOST:
+            self.left[path] = found[_MOST].place
+        return found[:_MOST]

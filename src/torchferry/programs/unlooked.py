@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.programs.absent import absent_submodules, words_of_cuda
-from torchferry.programs.commands import LARGEST_DOCUMENT, READ_FOR_COMMANDS
+from torchferry.programs.commands import INSTALLERS, LARGEST_DOCUMENT, READ_FOR_COMMANDS
 from torchferry.programs.model import Unlooked
 from torchferry.rules.analysis import Analysis
 from torchferry.source.kinds import Kind, language_of
@@ -46,6 +47,8 @@ class _Account:
                 say_plural("{count} more program was not judged", "{count} more programs were not judged", count=left),
                 left,
             )
+        if _is_unread(self.root / ".gitmodules"):
+            yield Unlooked(".gitmodules", say("cannot be read: it is not known which submodules are not there"), 0)
         for submodule in absent_submodules(self.root):
             yield Unlooked(submodule.path, say("a submodule that is not checked out ({url})", url=submodule.url), 0)
         yield from self._by_folder(listing.ignored, say("hidden by .gitignore, in a tree without git"))
@@ -82,7 +85,7 @@ class _Account:
                     limit=limit,
                 )
                 yield Unlooked(item.path, reason, 1, self._words([item.path]))
-            elif size > LARGEST_DOCUMENT and item.kind in READ_FOR_COMMANDS:
+            elif size > LARGEST_DOCUMENT and (item.kind in READ_FOR_COMMANDS or Path(item.path).name in INSTALLERS):
                 reason = say_plural(
                     "{count} byte: commands that start programs were not looked for in it",
                     "{count} bytes: commands that start programs were not looked for in it",
@@ -121,3 +124,14 @@ class _Account:
                 return None
             count += words
         return count
+
+
+def _is_unread(path: Path) -> bool:
+    """Whether a file of settings is there and is not read: it is too large, or no file."""
+    try:
+        read_text(path, LARGEST_SETTINGS, "replace")
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False

@@ -83,7 +83,7 @@ class Uses:
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
         self._own_classes: dict[str, bool] = {}
         self._meant: dict[str, str] = {}
-        self._bases: dict[str, set[str]] = {}
+        self._bases: dict[str, set[str] | None] = {}
         self._looking: dict[str, frozenset[str]] = {}
         self._taken: dict[str, frozenset[str]] = {}
         self._class_bases: dict[str, ClassBases] = dict(classes or {})
@@ -218,7 +218,7 @@ class Uses:
             if origin is not None:  # a module, or a class that was imported
                 return origin.rpartition(".")[2] in related
             made = self._classes_of(file, names, value)
-            if made and not any(owner in self._with_bases(name) for name in made):
+            if made and not any(bases is None or owner in bases for bases in map(self._with_bases, made)):
                 return False
         if isinstance(value, (ast.Constant, ast.JoinedStr)):
             return False
@@ -251,13 +251,13 @@ class Uses:
             self._meant[name] = alone if alone.isidentifier() and self._is_own_class(alone) else ""
         return self._meant[name]
 
-    def _with_bases(self, name: str) -> set[str]:
-        """Return the name of a class with those of its bases in the project, and of theirs."""
+    def _with_bases(self, name: str) -> set[str] | None:
+        """Return the name of a class with those of its bases in the project, and of theirs; None for too many."""
         if name not in self._bases:
             self._bases[name] = self._found_bases(name)
         return self._bases[name]
 
-    def _found_bases(self, name: str) -> set[str]:
+    def _found_bases(self, name: str) -> set[str] | None:
         found: set[str] = set()
         todo = [name]
         while todo and len(found) < _MOST_BASES:
@@ -271,7 +271,7 @@ class Uses:
                 for defined, bases in self._classes_in(path):
                     if defined == name:
                         todo += bases
-        return found
+        return None if todo else found
 
     def _has_foreign_base(self, names: Names, owner: ast.ClassDef) -> bool:
         """Whether a class has a base that is not the project's, which may call its methods."""

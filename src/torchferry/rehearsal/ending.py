@@ -22,17 +22,17 @@ _SILENT = frozenset({"cuda-remnant", "identity"})
 _CALMER = frozenset({"cuda-remnant"})
 """Kinds that say least of why a program failed: they are taken when nothing else fits."""
 
-_FRAME = re.compile(r'^\s*(?:\[[^\]]*\]:\s*)?File "(?P<file>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
+_FRAME = re.compile(r'^[ \t]*(?:\[[^\]\n]*\]:[ \t]*)?File "(?P<file>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
 _HEAD = re.compile(r"^[^\n]{0,80}Traceback \(most recent call last\):\s*$", re.MULTILINE)
 _ERROR = re.compile(
-    r"^(?:\[[^\]]*\]:\s*)?(?P<error>(?:[\w.]+\.)?(?:\w*(?:Error|Exception|Exit|Interrupt|Missing\w*|Warning)|"
+    r"^(?:\[[^\]]*\]:\s*)?(?P<error>(?:[\w.]+\.)?(?:\w*(?:Error|Exception|Exit|Interrupt|Missing\w{0,60}|Warning)|"
     r"StopIteration)(?::[^\n]*)?)$",
     re.MULTILINE,
 )
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 _CUDA = re.compile(
     r"Torch not compiled with CUDA enabled|deserialize object on a CUDA device|Found no NVIDIA driver|"
-    r"No CUDA GPUs are available|CUDA_HOME environment variable is not set|lib(?:cuda|cudart|nccl|cudnn)\w*\.so|"
+    r"No CUDA GPUs are available|CUDA_HOME environment variable is not set|lib(?:cuda|cudart|nccl|cudnn)\w{0,60}\.so|"
     r"\bnvcc\b|Invalid device string: 'cuda|ProcessGroupNCCL|Distributed package doesn't have NCCL"
 )
 """What torch and the loader say where a program asks for CUDA and there is none."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import tempfile
 from pathlib import Path
 
 from torchferry.backends.datafile import data_directory
@@ -16,6 +15,7 @@ from torchferry.backends.unknown import UNKNOWN
 from torchferry.core import torch_start
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import remove_tree
+from torchferry.core.temporary import locked_temporary_folder
 from torchferry.rehearsal.config import VARIABLE, Rehearsal, keep_given, read
 from torchferry.rehearsal.driver.plugin import SUMMARY
 
@@ -49,7 +49,7 @@ session.load(__name__, __file__)
 
 def make(rehearsal: Rehearsal) -> Path:
     """Make a session's folder for this process; it is removed when the process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="torchferry-rehearsal-"))
+    folder, _ = locked_temporary_folder("torchferry-rehearsal-")  # locked until the process and its forks have ended
     owner = os.getpid()
 
     def remove() -> None:

@@ -102,10 +102,10 @@ class Engine:
                 examined = self._examine(entry, rewrite, whole, data)
                 return examined if self._finish is None else self._finish(examined)
         except TooCostlyError as error:
-            return self._problem(entry, TooCostlyFile, error.message)
+            return self.not_examined(entry, error.message)
         except RecursionError:
             message = say("too costly, not examined: it is nested more deeply than Python can follow")
-            return self._problem(entry, TooCostlyFile, message)
+            return self.not_examined(entry, message)
         except Exception:
             # A fault of one rule on one file must not end the run; it is reported and exits with 2.
             import traceback  # imported late: our faults are rare
@@ -171,6 +171,10 @@ class Engine:
                     outline=outline(entry.path, document.notebook.script.encode("utf-8", "replace"))
                 )
         return self._rewrite(entry, data, document, context, reported, examined, rules) if rewrite else examined
+
+    def not_examined(self, entry: Entry, message: Message) -> FileResult:
+        """Return the result of a file whose examination did not come to its end."""
+        return self._problem(entry, TooCostlyFile, message)
 
     def _problem(self, entry: Entry, problem: type[FileProblem], message: Message, line: int = 0) -> FileResult:
         """Return the result of a file that was not examined; what leaves the verdict open cannot be silenced."""

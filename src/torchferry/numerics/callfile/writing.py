@@ -6,8 +6,8 @@ import ctypes
 import errno
 import json
 import math
+import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -16,12 +16,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchferry.core.abandoned import locked_folder, remove_abandoned
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import remove_tree
 from torchferry.core.messages import say
 from torchferry.numerics.callfile import capture, environment, reproduction
 from torchferry.numerics.callfile.reading import CALL, FORMAT, TENSORS, Call
 from torchferry.numerics.framework.operators import tensors
+
+_PART = ".part"
+"""How the name of a folder ends in which a call is written."""
 
 # Make a failing call smaller while it goes on failing, by halving sizes that its tensors share.
 
@@ -220,21 +224,27 @@ def save(
     name = re.sub(r"[^A-Za-z0-9_.]+", ".", f"{call.name}.{call.overload}".replace("::", ".").rstrip("."))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f".{name}-", suffix=".part", dir=folder))
-        part.chmod(0o755)
+        for left in folder.glob(f".*{_PART}"):
+            remove_abandoned(left)
+        holder, lock = locked_folder(folder, f".{name}-", _PART)
     except OSError as error:
         raise _unwritten(folder, error) from None
+    part = holder / "new"
     try:
+        part.mkdir()
+        part.chmod(0o755)
         _write_tensors(part / TENSORS, call)
         (part / CALL).write_text(_json(document), encoding="utf-8")
         test = re.sub(r"\W+", "_", name)
         (part / f"test_{test}.py").write_text(reproduction.text(document, test), encoding="utf-8")
         return _named(part, folder, name)
     except BaseException as error:
-        remove_tree(part)
         if isinstance(error, OSError):
             raise _unwritten(folder, error) from None
         raise
+    finally:
+        remove_tree(holder)
+        os.close(lock)
 
 
 def _unwritten(folder: Path, error: OSError) -> TorchferryError:

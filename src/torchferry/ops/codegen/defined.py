@@ -20,7 +20,8 @@ _LARGEST = 1 << 23
 _MOST_FILES = 20_000
 
 _NO_CODE = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'""",
+    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|R"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z)"""
+    r"""|"(?:\\.|[^"\\\n])*(?:"|\\?)|'(?:\\.|[^'\\\n]){1,16}'""",
     re.DOTALL,
 )
 _IMPLEMENTED = re.compile(r"\bTORCH_IMPL_FUNC\s*\(\s*(\w+)\s*\)|\bstructured_(\w+)\s*::\s*impl\s*\(")
@@ -28,7 +29,7 @@ _PREPARED = re.compile(
     r"\bTORCH_(?:PRECOMPUTE_)?META_FUNC2?\s*\(\s*(\w+)\s*(?:,\s*(\w+)\s*)?\)\s*\(|\bstructured_(\w+)\s*::\s*meta\s*\("
 )
 _CALLED = re.compile(r"(?<!\w)[^\Wa-zA-Z_]*(?P<name>[A-Za-z_]\w*)\s*\(")
-_BODY = re.compile(r"\s*(?:const\b|noexcept\b|override\b|\s)*\{")
+_BODY = re.compile(r"(?:const\b|noexcept\b|override\b|\s)*\{")
 
 
 class Definitions:

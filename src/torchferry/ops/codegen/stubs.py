@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchferry.core.record import NamedTuple
 
-_DECLARED = re.compile(r"DECLARE_DISPATCH\s*\(\s*(?P<type>(?:[^(),]|\([^()]*\))+?)\s*,\s*(?P<name>\w+)\s*\)")
+_DECLARED = re.compile(r"DECLARE_DISPATCH\s*\((?P<type>(?:[^(),]|\([^()]*\))+),\s*(?P<name>\w+)\s*\)")
 _FUNCTION_TYPE = re.compile(r"^(?P<returns>[\w:]+)\s*\(\s*\*\s*\)\s*\((?P<arguments>.*)\)$", re.DOTALL)
 
 
@@ -49,7 +49,7 @@ class Stubs:
             match["name"]: (header, " ".join(match["type"].split()))
             for header, text in self._texts.items()
             for match in _DECLARED.finditer(text)
-            if not text[: match.start()].rstrip().endswith("#define")
+            if not text[max(match.start() - 40, 0) : match.start()].rstrip().endswith("#define")
         }
 
     def nearest(self, name: str) -> str:
@@ -76,8 +76,12 @@ class Stubs:
         if not re.fullmatch(r"[\w:]+", written):
             return written
         stem = re.escape(written.rpartition("::")[2])
-        named = re.search(rf"using\s+{stem}\s*=\s*(?P<type>[^;]+);", text)
-        if named is not None:
+        named = re.search(rf"using\s+{stem}\s*=(?P<type>[^;]*)", text)
+        if named is not None and named.end() < len(text):
             return " ".join(named["type"].split())
-        typedef = re.search(rf"typedef\s+(?P<returns>[\w:]+)\s*\(\s*\*\s*{stem}\s*\)\s*(?P<arguments>\([^;]*\));", text)
-        return f"{typedef['returns']}(*){typedef['arguments']}" if typedef is not None else ""
+        typedef = re.search(rf"typedef\s+(?P<returns>[\w:]+)\s*\(\s*\*\s*{stem}\s*\)\s*(?P<arguments>\([^;]*)", text)
+        return (
+            f"{typedef['returns']}(*){typedef['arguments']}"
+            if typedef is not None and typedef["arguments"].endswith(")")
+            else ""
+        )

@@ -4,6 +4,8 @@ What is counted is the same on every machine: steps in following values and keys
 people write comes near the limits; generated files and files that are made to stop a reader do. Nothing else of the
 file is reported. Divide the file or leave it out, and look at it by hand.
 
+A file whose process hangs for minutes or is killed, as where memory is short, is reported the same way.
+
 Why: CUDA in the file would stay, and nobody would know: the project is not called ready.
 
 References:

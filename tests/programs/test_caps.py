@@ -1,0 +1,82 @@
+"""What is beyond a limit is told: a verdict never rests on what was left out in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.programs.small import judged, small
+from torchferry.programs import absent, computed, starting, unlooked, uses
+from torchferry.programs.model import Verdict
+
+LACKING = "import torch\nfrom torch.utils.cpp_extension import load_inline\nload_inline('x', cuda_sources='y')\n"
+
+
+def test_an_archive_of_many_files_is_read_whole_and_one_that_is_too_large_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"train.py": "import ownpack\nownpack.run()\n"}
+    with ZipFile(tmp_path / "deps.egg", "w") as archive:
+        for number in range(10_001):
+            archive.writestr(f"aa{number}.txt", "")
+        archive.writestr("ownpack/__init__.py", "")
+    program = judged(tmp_path, files)["train.py"]
+    assert program.verdict is Verdict.NOT_JUDGED
+    assert "is in the archive deps.egg" in program.unread[0].reason.render()
+    monkeypatch.setattr(absent, "_LARGEST", 100)
+    program = judged(tmp_path, files)["train.py"]
+    assert program.verdict is Verdict.NOT_JUDGED
+    assert "may be in the archive deps.egg" in program.unread[0].reason.render()
+
+
+def test_every_absent_submodule_is_named(tmp_path: Path) -> None:
+    sections = [f'[submodule "s{number}"]\n\tpath = s{number}\n\turl = x\n' for number in range(300)]
+    sections.append(f'[submodule "long"]\n\tpath = {"d/" * 150}long\n\turl = x\n')
+    (tmp_path / ".gitmodules").write_text("".join(sections), encoding="utf-8")
+    assert len(absent.absent_submodules(tmp_path)) == 301
+
+
+def test_a_list_of_submodules_that_is_not_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not unlooked._is_unread(tmp_path / ".gitmodules")
+    (tmp_path / ".gitmodules").mkdir()
+    assert unlooked._is_unread(tmp_path / ".gitmodules")
+
+
+def test_names_beyond_those_that_are_followed_leave_an_import_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(computed, "_MOST", 2)
+    files = {f"m{number}.py": "" for number in range(3)}
+    text = (
+        "import importlib\nTABLE = {%s}\ndef load(name):\n    return importlib.import_module(TABLE[name])\nload('a')\n"
+    )
+    for count, is_open in ((2, False), (3, True)):
+        names = ", ".join(f"'k{number}': 'm{number}'" for number in range(count))
+        folder = tmp_path / str(count)
+        modules = small(folder, {**files, "train.py": text % names}).modules()
+        modules.follow_computed("train.py")
+        assert bool(modules.unfollowed) is is_open
+
+
+def test_programs_beyond_those_that_are_followed_leave_the_verdict_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starting, "_MOST", 2)
+    calls = "".join(f"os.system('python p{number}.py')\n" for number in range(3))
+    files = {f"p{number}.py": "print(1)\n" for number in range(2)}
+    program = judged(tmp_path, {**files, "p2.py": LACKING, "all.py": f"import os\n{calls}"})["all.py"]
+    assert program.verdict is Verdict.NOT_JUDGED
+    assert program.unread[0].place == "all.py:4"
+
+
+def test_a_class_with_more_bases_than_are_followed_may_have_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classes = "".join(f"class C{number}(C{number + 1}):\n    pass\n" for number in range(60))
+    text = f"import torch\nclass C60:\n    def f(self):\n        torch.ones(1).cuda()\n{classes}x = C0()\nx.f()\n"
+    found = [judged(tmp_path / "a", {"train.py": text})["train.py"].verdict]
+    monkeypatch.setattr(uses, "_MOST_BASES", 100)
+    found.append(judged(tmp_path / "b", {"train.py": text})["train.py"].verdict)
+    assert found[0] is found[1]
