@@ -89,12 +89,16 @@ def _asks_about_own_card(context: PythonContext, comparison: ast.Compare) -> boo
     target = context.target
     if target.module:
         return False
-    from torchferry.backends.cards import cards  # imported late: few projects compare capabilities
+    from torchferry.backends.card_table import card_key, plugin_of  # imported late: few projects compare capabilities
+    from torchferry.backends.cards import cards
 
     constants = [node.value for node in ast.walk(comparison) if isinstance(node, ast.Constant)]
-    texts = [value.lower() for value in constants if isinstance(value, str) and value]
-    names = [name.lower() for card in cards(target.backend) for name in (card.name, *card.aliases)]
-    if any(text in name or target_words(*target.words).search(text) for text in texts for name in names):
+    prefixes = plugin_of(target.backend).prefixes
+    texts = [value for value in constants if isinstance(value, str)]
+    names = [card_key(name, prefixes) for card in cards(target.backend) for name in (card.name, *card.aliases)]
+    if any(target_words(*target.words, *prefixes).search(text) for text in texts):
+        return True
+    if any(len(key) > 1 and key in name for text in texts for key in (card_key(text, prefixes),) for name in names):
         return True
     known = [card.capability for card in cards(target.backend) if isinstance(card.capability, tuple)]
     highest = max((_generation(comparator) for comparator in (comparison.left, *comparison.comparators)), default=0)
