@@ -223,6 +223,9 @@ class Backend(DataOwner):
     COMPOSITE_COLLECTIVE: ClassVar[bool | Unknown] = UNKNOWN
     """Whether `"cpu:gloo,<device>:<collective>"` is accepted."""
 
+    GLOO_BESIDE_BOUND_GROUP: ClassVar[bool | Unknown] = UNKNOWN
+    """Whether a group over gloo can be made after `init_process_group(device_id=...)`."""
+
     DISTRIBUTED: ClassVar[str] = "torch.distributed"
     """Module that holds the collective functions."""
 

@@ -4,6 +4,7 @@ On CUDA gloo takes tensors on the card too, and copies them through the host. Of
 ends with "No backend type associated with device type ...", in the first collective or when
 `DistributedDataParallel` wraps the model. Name the target's own backend; where tensors on the CPU are sent as well,
 name one for each device type, as `cpu:gloo,cuda:nccl` does for CUDA. A group that is only for the CPU stays as it is.
+Some plugins make none over gloo once `init_process_group(device_id=...)` has bound the default group to a card.
 
 Why: The first collective, or the wrapper of the model, raises.
 
@@ -54,6 +55,7 @@ class GlooOnCard(Rule):
         """Yield a finding for each group over gloo."""
         calls = list(_calls_of_torch(context))
         yield from self._default_group(context, calls)
+        yield from self._beside_bound_group(context, calls)
         for name, call in calls:
             if name in _COLLECTIVES and _over_gloo(context, call) and _sends_from_card(context, call):
                 yield self._report(context, call, _where(context, call), Grade.MANUAL)
@@ -74,6 +76,27 @@ class GlooOnCard(Rule):
                     yield self._report(context, start, None, Grade.NOTE)
             elif used is not None:  # as the program is started when nothing is said
                 yield self._report(context, start, _where(context, used), Grade.MANUAL)
+
+    def _beside_bound_group(self, context: PythonContext, calls: list[tuple[str, ast.Call]]) -> Iterator[Finding]:
+        """Yield a finding for each group over gloo in a file that binds the default group to a card."""
+        if context.target.backend.GLOO_BESIDE_BOUND_GROUP is not False:
+            return
+        starts = [call for name, call in calls if name == "init_process_group"]
+        bound = [keyword for call in starts if (keyword := keyword_of(call, "device_id")) is not None]
+        if not bound or any(isinstance(each.value, ast.Constant) and each.value.value is None for each in bound):
+            return
+        for name, call in calls:
+            given = keyword_of(call, "backend") if name == "new_group" else None
+            if given is None or exemption_reason(context, call) is not None:
+                continue
+            if any(backend == _GLOO for backend, _ in _backends(context, call)):
+                message = say(
+                    "a group over `gloo` raises on {target} after `init_process_group(device_id=...)` (line {line}): "
+                    "omit `device_id`",
+                    target=context.target.title,
+                    line=bound[0].value.lineno,
+                )
+                yield self.finding(context, context.file.span(call), message, Grade.MANUAL)
 
     def _report(self, context: PythonContext, call: ast.Call, used: Message | None, grade: Grade) -> Finding:
         target, module = context.target, context.target.module
