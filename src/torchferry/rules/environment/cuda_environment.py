@@ -19,11 +19,11 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
-from torchferry.rules.environment.variables import VARIABLE, replacement
+from torchferry.rules.environment.variables import VARIABLE, refused_value, replacement
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.family import Portability
 from torchferry.rules.texts import is_text
-from torchferry.source.flow.syntax import last_name
+from torchferry.source.flow.syntax import last_name, string_value
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
@@ -55,6 +55,11 @@ class CudaEnvironment(Rule):
             message = say("`{found}` is left as it is: {reason}", found=name, reason=exemption.reason)
             yield self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
             return
+        value = _value_of(context, node)
+        refused = refused_value(context.target, name, value) if instead.use and value is not None else None
+        if refused is not None:
+            yield self.finding(context, span, refused, Grade.MANUAL)
+            return
         if context.target.module:
             yield self._portable(context, node, name)
             return
@@ -83,4 +88,22 @@ class CudaEnvironment(Rule):
         span = (start, start + len(name))
         edits = [Edit(*span, instead.use)] if instead.use and not context.target.module else []
         grade = Grade.MANUAL if instead.use and not edits else instead.grade
+        value = string_value(keyword.value)
+        refused = refused_value(context.target, name, value) if instead.use and value is not None else None
+        if refused is not None:
+            yield self.finding(context, span, refused, Grade.MANUAL)
+            return
         yield self.finding(context, span, instead.message, grade, edits)
+
+
+def _value_of(context: PythonContext, node: ast.Constant) -> str | None:
+    """Return the value that a variable is given at a place, where it is written there."""
+    parent = context.file.parents.get(node)
+    if isinstance(parent, ast.Subscript) and parent.slice is node:
+        statement = context.file.parents.get(parent)
+        return string_value(statement.value) if isinstance(statement, ast.Assign) else None
+    if isinstance(parent, ast.Call) and parent.args[:1] == [node] and len(parent.args) > 1:
+        return string_value(parent.args[1])  # setdefault, putenv, setenv
+    if isinstance(parent, ast.Dict) and node in parent.keys:
+        return string_value(parent.values[parent.keys.index(node)])
+    return None

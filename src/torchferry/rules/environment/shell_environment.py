@@ -22,7 +22,7 @@ from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, heredocs_of, is_of_service, prints_text
-from torchferry.rules.environment.variables import replacement
+from torchferry.rules.environment.variables import refused_value, replacement
 from torchferry.source.dockerfile import instructions
 from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
@@ -41,6 +41,8 @@ _ASSIGNS = lazy_regex(
     r"(?:[ \t]+(?:\+|[:?!]|::)?=[ \t]*|(?:\+|[:?!]|::)?=)(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|\"']*)"
 )
 _NEXT = lazy_regex(r",(?=[A-Za-z_])")
+_SETTINGS = lazy_regex(r"[a-z]\w*:")
+"""How a list of settings begins: `max_split_size_mb:128,backend:native`."""
 _USED = lazy_regex(r"\$\{?(?P<name>" + _NAME.pattern + ")")
 _NO_CARD = lazy_regex(r"(?:-1|none|void|NoDevFiles)?\Z")
 _NUMBERS = lazy_regex(r"[\d,\s]+\Z|.*[$<{]")
@@ -82,7 +84,10 @@ class ShellEnvironment(Rule):
         if instead.use not in named:
             named[instead.use] = re.search(rf"(?<!\w){re.escape(instead.use)}(?!\w)", context.text) is not None
         target = context.target.title
-        if not instead.use or not name.endswith("_VISIBLE_DEVICES"):
+        refused = refused_value(context.target, name, value) if instead.use and value is not None else None
+        if refused is not None:
+            yield self.finding(context, (start, end), refused, Grade.MANUAL)
+        elif not instead.use or not name.endswith("_VISIBLE_DEVICES"):
             edits = [Edit(start, end, instead.use)] if instead.use else []
             yield self.finding(context, (start, end), instead.message, instead.grade, edits)
         elif value is not None and _NO_CARD.match(value):
@@ -161,7 +166,9 @@ def _place(text: str, match: re.Match[str]) -> VariablePlace:
     assigned = _ASSIGNS.match(text, match.end())
     if assigned is None:
         return VariablePlace(match.start(), match.end())
-    value = _NEXT.split(assigned["value"].strip("\"'"), maxsplit=1)[0]  # NAME=0,OTHER=1
+    value = assigned["value"].strip("\"'")
+    if not _SETTINGS.match(value):
+        value = _NEXT.split(value, maxsplit=1)[0]  # NAME=0,OTHER=1
     return VariablePlace(match.start(), match.end(), value.strip())
 
 

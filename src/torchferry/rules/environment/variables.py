@@ -26,6 +26,51 @@ class VariableReplacement(NamedTuple):
     message: Message
 
 
+def refused_value(target: Target, name: str, value: str) -> Message | None:
+    """Return why a value of a variable is none for the target's own variable, or None where nothing is known of it.
+
+    Args:
+        target: The target.
+        name: The variable of CUDA.
+        value: Its value, as it is written; what a shell puts in is not known.
+    """
+    if not value.strip() or any(letter in value for letter in "$`{<"):
+        return None
+    row = target.row("env", name)
+    entries = [entry.strip() for entry in value.split(",")]
+    if row.extra.get("ascending") and all(entry.isdecimal() for entry in entries):
+        numbers = [int(entry) for entry in entries]
+        if numbers != sorted(set(numbers)):
+            return say(
+                "`{name}={value}`: `{use}` accepts only ascending numbers on {target}, and reading stops at the first "
+                "other one; choose the cards in order",
+                name=name, value=value, use=row.use, target=target.title,
+            )  # fmt: skip
+    for text in row.extra.get("refuses", ()):
+        if text in value:
+            return say(
+                "`{name}={value}`: `{use}` takes no `{text}` on {target}; {note}",
+                name=name, value=value, use=row.use, text=text, target=target.title, note=row.remark or "",
+            )  # fmt: skip
+    if "keys" not in row.extra and "excludes" not in row.extra:
+        return None
+    given = {key.strip(): setting.strip() for key, _, setting in (entry.partition(":") for entry in entries)}
+    unknown = [key for key in given if key and key not in row.extra.get("keys", given)]
+    if unknown:
+        return say(
+            "`{name}={value}`: `{use}` has no setting `{key}` on {target}, and an unknown one is an error; omit it",
+            name=name, value=value, use=row.use, key=unknown[0], target=target.title,
+        )  # fmt: skip
+    for key, others in row.extra.get("excludes", {}).items():
+        beside = [other for other in others if other in given]
+        if given.get(key, "").lower() == "true" and beside:
+            return say(
+                "`{name}={value}`: `{use}` refuses `{key}` together with `{other}` on {target}; decide for one",
+                name=name, value=value, use=row.use, key=key, other=beside[0], target=target.title,
+            )  # fmt: skip
+    return None
+
+
 @lru_cache(maxsize=1)
 def known_variables() -> frozenset[str]:
     """Return the variables that the tables speak of."""
