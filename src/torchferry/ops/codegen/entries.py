@@ -24,7 +24,7 @@ NONE = "none"
 """Takes away what torch's own definition has."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_QUALIFIED = re.compile(r"(?:::)?[A-Za-z_]\w*(?:::[A-Za-z_]\w*)+")
+_QUALIFIED = re.compile(r"(?:::)?(?<!\w)[A-Za-z_]\w*(?:::[A-Za-z_]\w*)+")
 _OPERATOR = re.compile(r"[A-Za-z_]\w*(?:\.\w+)?")
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?")
 
