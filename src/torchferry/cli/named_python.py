@@ -18,10 +18,10 @@ def named_python(ctx: click.Context, parameter: click.Parameter, named: str | No
         return None
     if os.sep in named or not named or os.path.isdir(named):
         return Path(named)
-    found = find_tool(named)
-    if found is None:
+    program = find_tool(named)
+    if program is None:
         raise UsageError(
             say("there is no interpreter {name} on PATH", name=named),
             say("write ./{name} for a file of the current folder", name=named),
         )
-    return Path(found)
+    return Path(program)

@@ -85,24 +85,21 @@ def visible(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
-def told(text: object) -> None:
+def tell(text: object) -> None:
     """Print a line."""
     print(visible(text))
 
 
 def main(arguments: "list[str] | None" = None) -> int:
     """Ask all questions, print the answers, and return 1 where one failed."""
-    parser = argparse.ArgumentParser(
-        description=visible(
-            say("Tests whether this machine is ready to run {project} on {title}.", project=PROJECT, title=TITLE)
-        )
-    )
+    purpose = say("Tests whether this machine is ready to run {project} on {title}.", project=PROJECT, title=TITLE)
+    parser = argparse.ArgumentParser(description=visible(purpose))
     parser.add_argument("--no-network", action="store_true", help=str(say("leave the download out")))
     options = parser.parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    told(say("{project} on {title}, Python {version}", project=PROJECT, title=TITLE, version=sys.version.split()[0]))
+    tell(say("{project} on {title}, Python {version}", project=PROJECT, title=TITLE, version=sys.version.split()[0]))
     counts = {OK: 0, FAIL: 0, SKIPPED: 0}
     found: dict[str, Any] = {}
     questions: tuple[tuple[object, Callable[[], SetupAnswer]], ...] = (
@@ -122,22 +119,22 @@ def main(arguments: "list[str] | None" = None) -> int:
             )
         counts[answer.state] += 1
         show(number, len(questions), name, answer)
-    told(say("{ok} ok, {failed} FAIL, {skipped} skipped", ok=counts[OK], failed=counts[FAIL], skipped=counts[SKIPPED]))
+    tell(say("{ok} ok, {failed} FAIL, {skipped} skipped", ok=counts[OK], failed=counts[FAIL], skipped=counts[SKIPPED]))
     if counts[SKIPPED]:
-        told(say("What was skipped was not tested."))
+        tell(say("What was skipped was not tested."))
     return 1 if counts[FAIL] else 0
 
 
 def show(number: int, count: int, name: object, answer: SetupAnswer) -> None:
     """Print one answer."""
     state = {OK: say("ok"), FAIL: say("FAIL"), SKIPPED: say("skipped")}[answer.state]
-    told(f"[{number}/{count}] {name}: {state}  {answer.said}")
+    tell(f"[{number}/{count}] {name}: {state}  {answer.said}")
     for cause in answer.causes:
-        told("      " + str(say("cause: {text}", text=cause)))
+        tell(f"      {say('cause: {text}', text=cause)}")
     for remedy in answer.remedies:
-        told("      " + str(say("remedy: {text}", text=remedy)))
+        tell(f"      {say('remedy: {text}', text=remedy)}")
     for note in answer.notes:
-        told("      " + str(say("note: {text}", text=note)))
+        tell(f"      {say('note: {text}', text=note)}")
     sys.stdout.flush()
 
 
