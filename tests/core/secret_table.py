@@ -547,6 +547,7 @@ ORDINARY_TEXTS = [
     ("a.py", 'print("password=%s token=" + token)\nx = f"password={pw}"\ny = "user=mia password=required"\n'),
     ("a.sql", "CREATE USER u IDENTIFIED BY '$PW';\nSELECT password FROM users WHERE name = 'k7x3Q9vvQ';\n"),
     ("a.py", "# First pass: decided_mask==0, x\n# Pass `aligned_n7x=0` since\nhelp = \"identified by 'name7x'\"\n"),
+    ("R.md", "Commands such as `sshpass -p`, `redis-cli -a`, `echo ... | sudo -S` and `ldapsearch -w` count.\n"),
     ("a.yaml", "pass: 3\npass: forward\npass: true\ntest: pass\n"),
     ("a.sh", "7z x a.7z -ok7x3Q9\nopenssl enc -kfile f7x3 -in a\nhtpasswd -c f u\n"),
     ("c.json", '[{"domain": "vision", "value": "resnet"}, {"password":\n null}]'),

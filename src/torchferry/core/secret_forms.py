@@ -256,7 +256,7 @@ _PACKED_PRIVATE = r"[A-Za-z0-9+/]{0,40}(?:UFJJVkFURSBLRV|BSSVZBVEUgS0|QUklWQVRFI
 
 _LINE = r"[^\n|;]{0,400}?[ \t]"
 _DASH = r"(?=-)[^\n|;]{0,400}?"
-_WORD = r"[\"']?([^\s\"'$<-][^\s\"']{0,200})"
+_WORD = r"[\"']?([^\s\"'$<`-][^\s\"']{0,200})"
 _FIRST = r"\s{0,40}[^\s,()=][^,()\n=]{0,80},"
 _LAST = r"\s{0,40}[\"']([^\"'\n]{4,80})[\"']"
 _PIPED = (
@@ -323,7 +323,7 @@ TEXT_FORMS = (
     TextForm("basic", "basic ", lazy_regex(r"\bBasic[ \t]{1,4}([A-Za-z0-9+/]{12,1024}={0,2})(?![\w+/-])")),
     TextForm("command", "sshpass", lazy_regex(
         r"\bsshpass(?:[ \t]{1,4}(?:-v[ \t]{1,4})?-p[ \t]{0,4}|[\"'], ?[\"']-p(?:[\"'], ?[\"'])?)"
-        r"[\"']?([^\s$\"'][^\s\"']{0,200})")),
+        r"[\"']?([^\s$\"'`][^\s\"']{0,200})")),
     TextForm("command", "curl ", lazy_regex(
         r"\bcurl\b[^\n]{0,400}?[ \t](?:-[A-Za-z]{0,6}[uU][ \t=]{0,4}|--user[ \t=]{1,4})"
         r"[\"']?[^\s:\"'$]{1,100}:([^\s\"'$][^\s\"']{0,200})")),
