@@ -303,10 +303,13 @@ class Report(NamedTuple):
             for finding in self.findings
             if not finding.blocker and finding.code != UnreadableFile.CODE  # it is said by itself
         )
-        told = {finding.location for finding in self.findings if finding.grade is Grade.MANUAL}
+        manual_places = {finding.location for finding in self.findings if finding.grade is Grade.MANUAL}
         others = {(doubt.place, doubt.what) for judged in self.programs for doubt in judged.doubts}
         others |= {
-            (build.place, build.what) for judged in self.programs for build in judged.builds if build.place not in told
+            (build.place, build.what)
+            for judged in self.programs
+            for build in judged.builds
+            if build.place not in manual_places
         }
         safe, unsafe, manual = grades[Grade.SAFE], grades[Grade.UNSAFE], grades[Grade.MANUAL] + len(others)
         parts = []

@@ -113,17 +113,17 @@ class PythonContext(Context):
 
     def renamed_references(self, names: Iterable[str]) -> list[Reference]:
         """Uses of names of torch as the target spells them, each under its name in torch, in source order."""
-        found: list[Reference] = []
+        uses: list[Reference] = []
         for name in names:
             row = self.target.api(name)
             if row.status in REWRITTEN and row.use not in ("", name):
                 package = row.use.partition(".")[0]
-                found += [
+                uses += [
                     reference._replace(name=name)
                     for reference in self.names.references(package)
                     if reference.name == row.use and not reference.is_import
                 ]
-        return sorted(found, key=lambda reference: (reference.node.lineno, reference.node.col_offset))
+        return sorted(uses, key=lambda reference: (reference.node.lineno, reference.node.col_offset))
 
     @cached_property
     def mentions_target(self) -> bool:
