@@ -100,9 +100,9 @@ def _asks_about_own_card(context: PythonContext, comparison: ast.Compare) -> boo
         return True
     if any(len(key) > 1 and key in name for text in texts for key in (card_key(text, prefixes),) for name in names):
         return True
-    known = [card.capability for card in cards(target.backend) if isinstance(card.capability, tuple)]
+    majors = [card.capability[0] for card in cards(target.backend) if isinstance(card.capability, tuple)]
     highest = max((_generation(comparator) for comparator in (comparison.left, *comparison.comparators)), default=0)
-    return bool(known) and 0 < highest <= max(major for major, _ in known)
+    return bool(majors) and 0 < highest <= max(majors)
 
 
 def _generation(compared: ast.expr) -> int:
