@@ -29,16 +29,16 @@ def unanswered_decisions(
     if not decisions:
         return
     moves = _Moves(sorted(set(edits)))
-    found: dict[str, list[tuple[int, int]]] = {}
+    spans: dict[str, list[tuple[int, int]]] = {}
     for finding in after:
         if finding.grade is not Grade.NOTE:
-            found.setdefault(finding.code, []).append(_span(finding.location, new))
+            spans.setdefault(finding.code, []).append(_span(finding.location, new))
     for finding in decisions:
         start, end = _span(finding.location, old)
         if moves.replaces(start, end):
             continue
         start, end = moves.of_start(start), moves.of_end(end)
-        if any(start <= other_end and other_start <= end for other_start, other_end in found.get(finding.code, ())):
+        if any(start <= other_end and other_start <= end for other_start, other_end in spans.get(finding.code, ())):
             continue
         location = Location(finding.location.path, *new.position(start), *new.position(end), finding.location.cell)
         snippet = new.text[start:end].split("\n", 1)[0].rstrip("\r")[:120]
