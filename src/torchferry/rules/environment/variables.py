@@ -62,11 +62,11 @@ def refused_value(target: Target, name: str, value: str) -> Message | None:
             name=name, value=value, use=row.use, key=unknown[0], target=target.title,
         )  # fmt: skip
     for key, others in row.extra.get("excludes", {}).items():
-        beside = [other for other in others if other in given]
-        if given.get(key, "").lower() == "true" and beside:
+        excluded = [other for other in others if other in given]
+        if given.get(key, "").lower() == "true" and excluded:
             return say(
                 "`{name}={value}`: `{use}` refuses `{key}` together with `{other}` on {target}; decide for one",
-                name=name, value=value, use=row.use, key=key, other=beside[0], target=target.title,
+                name=name, value=value, use=row.use, key=key, other=excluded[0], target=target.title,
             )  # fmt: skip
     return None
 
