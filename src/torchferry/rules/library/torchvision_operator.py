@@ -72,8 +72,8 @@ class TorchvisionOperator(Rule):
                 target=context.target.title,
                 without=_without(context),
             )
-            grade = Grade.NOTE if row.status == "unknown" else Grade.MANUAL
-            yield self.finding(context, context.file.span(node), noted(message, row.remark), grade)
+            # what the card does decides, and not whether a remedy is known
+            yield self.finding(context, context.file.span(node), noted(message, row.remark), Grade.MANUAL)
 
 
 def _without(context: PythonContext) -> Message:
