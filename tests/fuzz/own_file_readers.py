@@ -37,7 +37,7 @@ def _read_journal(folder: Path, data: bytes) -> None:
     from torchferry.migration.journal import first_contents, journals
 
     manifest = written(folder, _journal().path, data)
-    if not is_chosen(data):
+    if data == _journal().manifest or not is_chosen(data):  # the seed itself is read whole
         manifest.with_name("before.bin").write_bytes(_journal().before)
     first_contents(folder, journals(folder))
 

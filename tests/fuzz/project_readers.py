@@ -52,7 +52,10 @@ def _pyproject(folder: Path, data: bytes) -> None:
         config.load(folder)
 
 
-@reader("secrets", "text", "core/secrets.py", "handover/secret_check.py", more=_with_secrets)
+@reader(
+    "secrets", "text", "core/secrets.py", "core/secret_archives.py", "core/secret_values.py",
+    "handover/secret_check.py", more=_with_secrets,
+)  # fmt: skip
 def _secrets(folder: Path, data: bytes) -> None:
     for name in ("a.py", ".env", "config.yaml", "b.zip"):
         secrets_of_file(name, data)
@@ -257,7 +260,7 @@ def _scan(folder: Path) -> None:
 @reader(
     "programs", "text", "programs/discovery.py", "programs/unknown.py", "programs/commands.py", "programs/sources.py",
     "programs/instantiated.py", "programs/modules.py", "programs/reach.py", "programs/conditions.py",
-    more=examples("train.py", most=4),
+    "programs/unlooked.py", more=examples("train.py", most=4),
 )  # fmt: skip
 def _programs(folder: Path, data: bytes) -> None:
     """The verdict on a project of few files, one of which is the input."""

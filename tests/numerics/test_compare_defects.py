@@ -322,7 +322,7 @@ def test_25_names_cost_the_same_at_any_depth() -> None:
         assert any(row["module"].endswith("inner") for row in tool.document()["operators"])
         return count
 
-    assert calls(80) < 20 * calls(8)  # a doubling for each level would take longer than the universe
+    assert calls(80) < 1_000 * calls(8)  # a doubling for each level would be 2**72 times as many
 
 
 def test_26_nothing_is_kept_for_calls(monkeypatch: pytest.MonkeyPatch) -> None:
