@@ -310,7 +310,7 @@ class FindingServer(LanguageServer):
             return None
         at = document.offset_at_position(parameters.position)
         for finding in examined.findings:
-            start, end = _span(examined.document, finding)
+            start, end = examined.document.source.span(finding.location)
             if start <= at < end:
                 told = page(finding.code, self.lang)
                 text = f"**{told.code} {told.name}**: {told.title}\n\n{told.body}\n\n{told.why}"
@@ -331,7 +331,7 @@ class FindingServer(LanguageServer):
         actions: list[types.CodeAction] = []
         if _is_wanted(types.CodeActionKind.QuickFix, only):
             for finding in examined.findings:
-                start, end = _span(examined.document, finding)
+                start, end = examined.document.source.span(finding.location)
                 if finding.edits and start <= last and first <= end:
                     actions.append(self._quick_fix(document, examined, finding))
         if _is_wanted(_FIX_ALL, only):
@@ -446,12 +446,6 @@ def _changing_together(finding: Finding, findings: Iterable[Finding]) -> list[Fi
     return chosen
 
 
-def _span(document: Document, finding: Finding) -> tuple[int, int]:
-    """Return where a finding starts and ends in the text."""
-    starts, at = document.source.starts, finding.location
-    return starts[at.line - 1] + at.column - 1, starts[at.end_line - 1] + at.end_column - 1
-
-
 def _range(document: TextDocument, examined: Examined, finding: Finding) -> types.Range:
-    start, end = _span(examined.document, finding)
+    start, end = examined.document.source.span(finding.location)
     return types.Range(examined.place(document, start), examined.place(document, end))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.core.secrets import shown_path
 from torchferry.core.vendored import CHECKSUM
+from torchferry.core.write_fence import named as listed
 from torchferry.handover.arguments import asks_for_main, imported_paths, unlisted_imports
 from torchferry.handover.project_files import ProjectFiles, fitting_folders
 from torchferry.source.project import Project
@@ -67,14 +68,9 @@ def _chosen(root: Path, files: ProjectFiles, named: str) -> str:
             say("no Python program was found in {root}", root=root), say("name the one that trains with --program")
         )
     raise UsageError(
-        say("several programs may be the model's: {names}", names=_listed(candidates)),
+        say("several programs may be the model's: {names}", names=listed(candidates, _MOST)),
         say("name the one that trains with --program"),
     )
-
-
-def _listed(paths: Iterable[str]) -> str:
-    every = list(paths)
-    return ", ".join(every[:_MOST]) + (f" (+{len(every) - _MOST})" if len(every) > _MOST else "")
 
 
 def _not_the_projects(files: ProjectFiles, named: str, path: str) -> UsageError:
@@ -107,15 +103,16 @@ def require_whole_program(root: Path, files: ProjectFiles, program: str, exclude
     secret = [left for left in files.left_out if left.is_secret and left.path in missing]
     if secret:
         raise TorchferryError(
-            say("the program needs files that hold secrets, so nothing was written: {places}", places=_places(
-                say("{place} ({reason})", place=left.place, reason=left.reason).render() for left in secret)),
+            say("the program needs files that hold secrets, so nothing was written: {places}", places=listed(
+                (say("{place} ({reason})", place=left.place, reason=left.reason).render() for left in secret),
+                _MOST_PLACES)),
             say("read the value from a variable of the environment instead; or insist with --include {path}",
                 path=shown_path(min(left.path for left in secret))),
         )  # fmt: skip
     if missing:
         raise TorchferryError(
             say("the program imports files that would not be handed over, so nothing was written: {places}",
-                places=_places(map(shown_path, missing))),
+                places=listed(map(shown_path, missing), _MOST_PLACES)),
             say("take them into git (`git add {path}`) or hand them over with --include {path}; what it can do without "
                 "is left out with --exclude", path=shown_path(min(missing))),
         )  # fmt: skip
@@ -131,12 +128,6 @@ def _with_untracked(program: str, root: Path, paths: set[str]) -> list[str]:
         if found <= known:
             return needed
         known |= found
-
-
-def _places(places: Iterable[str]) -> str:
-    named = list(places)
-    more = f" (+{len(named) - _MOST_PLACES})" if len(named) > _MOST_PLACES else ""
-    return ", ".join(named[:_MOST_PLACES]) + more
 
 
 def _is_program(project: Project, path: str) -> bool:

@@ -286,11 +286,11 @@ class _Judge:
             for path in running
             for inner in self.modules.unfollowed.get(path, ())
         )
-        for path in running:
-            self.started.of(path)
-            if path in self.started.left:
-                place = f"{path}:{self.started.left[path].line}"
-                unread += (Unread(place, say("more programs are started from here on, which were not judged")),)
+        unread += tuple(
+            Unread(f"{path}:{place.line}", say("more programs are started from here on, which were not judged"))
+            for path in running
+            if (place := self.started.beyond(path)) is not None
+        )
         if unfollowed:
             optional += self._behind_computed(closure, unfollowed[0].place)
         with_settings = self._settings_of(program)

@@ -81,9 +81,6 @@ class StartedPrograms:
         sources: The project's files.
         commands: Says which file a command starts.
         noted: The calls of files in which they were looked for already, by the files.
-
-    Attributes:
-        left: The first call of a file that is not looked at, of files that start too many; filled by `of`.
     """
 
     def __init__(
@@ -96,7 +93,12 @@ class StartedPrograms:
         self._commands = commands
         self._noted = noted or {}
         self._by_path: dict[str, tuple[Starting, ...]] = {}
-        self.left: dict[str, Location] = {}
+        self._beyond: dict[str, Location] = {}
+
+    def beyond(self, path: str) -> Location | None:
+        """Return the first call of a file that is not looked at; None where it starts no more than are."""
+        self.of(path)
+        return self._beyond.get(path)
 
     def of(self, path: str) -> tuple[Starting, ...]:
         """Return what a file starts when its code is run, each program with the arguments of its command."""
@@ -122,5 +124,5 @@ class StartedPrograms:
                 unique.setdefault(file, Starting(call.place, Program(file[0], starts=(start,))))
         found = tuple(unique.values())
         if len(found) > _MOST:
-            self.left[path] = found[_MOST].place
+            self._beyond[path] = found[_MOST].place
         return found[:_MOST]

@@ -13,8 +13,8 @@ from pathlib import Path
 from torchferry.backends.datafile import data_directory
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core import torch_start
+from torchferry.core.abandoned import remove_locked
 from torchferry.core.errors import TorchferryError
-from torchferry.core.folders import remove_tree
 from torchferry.core.temporary import locked_temporary_folder
 from torchferry.rehearsal.config import VARIABLE, Rehearsal, keep_given, read
 from torchferry.rehearsal.driver.plugin import SUMMARY
@@ -54,7 +54,7 @@ def make(rehearsal: Rehearsal) -> Path:
 
     def remove() -> None:
         if os.getpid() == owner:  # a forked child that ends is not the owner
-            remove_tree(folder)
+            remove_locked(folder)
 
     atexit.register(remove)
     fill(folder, rehearsal)

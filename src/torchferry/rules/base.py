@@ -112,18 +112,18 @@ class PythonContext(Context):
         return by_group
 
     def renamed_references(self, names: Iterable[str]) -> list[Reference]:
-        """Uses of names of torch as the target spells them, each under its name in torch, in source order."""
-        uses: list[Reference] = []
-        for name in names:
+        """Uses of names of torch as the target spells them, each once under its name in torch, in source order.
+
+        Of several names that the target spells alike, the first by the alphabet is taken.
+        """
+        uses: dict[ast.AST, Reference] = {}
+        for name in sorted(names):
             row = self.target.api(name)
             if row.status in REWRITTEN and row.use not in ("", name):
-                package = row.use.partition(".")[0]
-                uses += [
-                    reference._replace(name=name)
-                    for reference in self.names.references(package)
-                    if reference.name == row.use and not reference.is_import
-                ]
-        return sorted(uses, key=lambda reference: (reference.node.lineno, reference.node.col_offset))
+                for reference in self.names.references(row.use.partition(".")[0]):
+                    if reference.name == row.use and not reference.is_import:
+                        uses.setdefault(reference.node, reference._replace(name=name))
+        return sorted(uses.values(), key=lambda reference: (reference.node.lineno, reference.node.col_offset))
 
     @cached_property
     def mentions_target(self) -> bool:
@@ -323,8 +323,13 @@ def calls_of(context: PythonContext, method: str) -> Iterator[ast.Call]:
 
 
 def calls_to(context: PythonContext, package: str = "torch") -> Iterator[tuple[str, ast.Call]]:
-    """Yield the calls of what a package has, however it is imported, each with the full name of what is called."""
-    for reference in context.names.references(package):
+    """Return the calls of what a package has, however it is imported, each with the full name of what is called."""
+    return calls_by(context, context.names.references(package))
+
+
+def calls_by(context: PythonContext, references: Iterable[Reference]) -> Iterator[tuple[str, ast.Call]]:
+    """Yield the calls of what is named at some places, each with the full name of what is called."""
+    for reference in references:
         call = context.file.parents.get(reference.node)
         if isinstance(call, ast.Call) and call.func is reference.node:
             yield reference.name, call

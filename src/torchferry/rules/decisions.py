@@ -6,12 +6,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
-from torchferry.core.finding import LINK, Edit, Finding, Grade, Location
-from torchferry.source.text import SourceText
+from torchferry.core.finding import LINK, Edit, Finding, Grade
+from torchferry.rules.base import Context
 
 
 def unanswered_decisions(
-    before: Iterable[Finding], after: Iterable[Finding], edits: Iterable[Edit], old: SourceText, new: SourceText
+    before: Iterable[Finding], after: Iterable[Finding], edits: Iterable[Edit], old: Context, new: Context
 ) -> Iterator[Finding]:
     """Yield the decisions of a text that are not found in the edited one although no edit has answered them.
 
@@ -22,8 +22,8 @@ def unanswered_decisions(
         before: The findings in the text as it was.
         after: Those in the edited text.
         edits: The edits, in offsets of the old text; none overlap.
-        old: The text as it was.
-        new: The edited text.
+        old: The file as it was.
+        new: The edited file.
     """
     decisions = [finding for finding in before if finding.grade is Grade.MANUAL and finding.message is not LINK]
     if not decisions:
@@ -32,22 +32,15 @@ def unanswered_decisions(
     spans: dict[str, list[tuple[int, int]]] = {}
     for finding in after:
         if finding.grade is not Grade.NOTE:
-            spans.setdefault(finding.code, []).append(_span(finding.location, new))
+            spans.setdefault(finding.code, []).append(new.source.span(finding.location))
     for finding in decisions:
-        start, end = _span(finding.location, old)
+        start, end = old.source.span(finding.location)
         if moves.replaces(start, end):
             continue
         start, end = moves.of_start(start), moves.of_end(end)
         if any(start <= other_end and other_start <= end for other_start, other_end in spans.get(finding.code, ())):
             continue
-        location = Location(finding.location.path, *new.position(start), *new.position(end), finding.location.cell)
-        snippet = new.text[start:end].split("\n", 1)[0].rstrip("\r")[:120]
-        yield finding._replace(location=location, snippet=snippet)
-
-
-def _span(location: Location, source: SourceText) -> tuple[int, int]:
-    starts = source.starts
-    return starts[location.line - 1] + location.column - 1, starts[location.end_line - 1] + location.end_column - 1
+        yield finding._replace(location=new.location(start, end), snippet=new.snippet(start, end))
 
 
 class _Moves:

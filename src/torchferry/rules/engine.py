@@ -288,12 +288,12 @@ class Engine:
                     rules = sorted({*rules, *new}, key=lambda rule: rule.CODE)
                 else:
                     rules = self.interested(entry.kind, after)
-                context = self.context(document, tree)
+                old, context = context, self.context(document, tree)
                 left = self.check(context, rules)
             except UnparsableError as error:
                 codes = ", ".join(finding.code for finding in chosen)
                 raise RuntimeError(f"the fixes of {codes} would leave a file that does not parse: {error}") from None
-            unanswered = unanswered_decisions(remaining, left, edits, before.source, document.source)
+            unanswered = unanswered_decisions(remaining, left, edits, old, context)
             remaining = tuple(sorted((*left, *unanswered), key=lambda finding: finding.location.order))
         else:
             codes = ", ".join(finding.code for finding in remaining if self.selection.applies(finding))

@@ -62,7 +62,13 @@ def exemption_for(context: PythonContext, node: ast.AST) -> Exemption | None:
     return None
 
 
-def is_read_on_target(context: PythonContext, node: ast.AST, exemption: Exemption) -> bool:
+def exemption_of_reading(context: PythonContext, node: ast.AST) -> Exemption | None:
+    """Return what `exemption_for` does for a place whose value the target refuses; None where it is read there."""
+    exemption = exemption_for(context, node)
+    return None if exemption is None or _is_read_on_target(context, node, exemption) else exemption
+
+
+def _is_read_on_target(context: PythonContext, node: ast.AST, exemption: Exemption) -> bool:
     """Whether a place that stays beside the target's name is read on the target all the same.
 
     That is so behind a condition that holds there: `torch.npu.is_available() and version(torch.version.cuda) > 11`, and

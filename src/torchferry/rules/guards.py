@@ -67,7 +67,7 @@ class _Guards:
         self.nodes: dict[int, ast.AST] = {}
         self.binding: set[int] = set()
         for index, finding in enumerate(findings):
-            node = self.file.node_at(*_span(context, finding))
+            node = self.file.node_at(*context.source.span(finding.location))
             if node is not None:
                 bound = finding.code in binding or context.names.qualified(node) in cuda.questions()
                 if bound or finding.edits:
@@ -416,12 +416,6 @@ _ABOUT_CARD = frozenset({CAPABILITY, NAME, PROPERTIES, f"{cuda.NAMESPACE}.curren
 
 _DEPTH = 8
 """How many names are followed from one to the next."""
-
-
-def _span(context: PythonContext, finding: Finding) -> tuple[int, int]:
-    starts = context.source.starts
-    place = finding.location
-    return starts[place.line - 1] + place.column - 1, starts[place.end_line - 1] + place.end_column - 1
 
 
 def _includes_target(context: PythonContext, finding: Finding, node: ast.AST) -> bool:

@@ -102,10 +102,8 @@ def _word_around(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _finding_spans(context: Context, findings: Iterable[Finding]) -> Iterator[tuple[int, int]]:
     """Yield what the findings speak of, and what they would rewrite."""
-    starts = context.source.starts
     for finding in findings:
-        place = finding.location
-        yield starts[place.line - 1] + place.column - 1, starts[place.end_line - 1] + place.end_column - 1
+        yield context.source.span(finding.location)
         for edit in finding.edits:
             yield edit.start, edit.end
 

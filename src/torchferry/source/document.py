@@ -71,6 +71,4 @@ class Document:
         """Return a location in `source` as users count it: in a notebook by cell."""
         if self.notebook is None:
             return location
-        starts = self.source.starts
-        start = starts[location.line - 1] + location.column - 1
-        return self.notebook.location(self.path, start, starts[location.end_line - 1] + location.end_column - 1)
+        return self.notebook.location(self.path, *self.source.span(location))

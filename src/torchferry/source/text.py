@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import accumulate, count
 from operator import add
 
-from torchferry.core.finding import Edit
+from torchferry.core.finding import Edit, Location
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
@@ -130,6 +130,11 @@ class SourceText:
         """Return the line and column of an offset."""
         line = bisect_right(self.starts, offset)
         return line, offset - self.starts[line - 1] + 1
+
+    def span(self, location: Location) -> tuple[int, int]:
+        """Return the offsets at which a location begins and ends."""
+        starts = self.starts
+        return starts[location.line - 1] + location.column - 1, starts[location.end_line - 1] + location.end_column - 1
 
     def line_text(self, line: int) -> str:
         """Return one line without its ending."""

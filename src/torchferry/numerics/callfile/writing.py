@@ -16,9 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchferry.core.abandoned import locked_folder, remove_abandoned
+from torchferry.core.abandoned import locked_folder, remove_abandoned, remove_locked
 from torchferry.core.errors import TorchferryError
-from torchferry.core.folders import remove_tree
 from torchferry.core.messages import say
 from torchferry.numerics.callfile import capture, environment, reproduction
 from torchferry.numerics.callfile.reading import CALL, FORMAT, TENSORS, Call
@@ -243,7 +242,7 @@ def save(
             raise _unwritten(folder, error) from None
         raise
     finally:
-        remove_tree(holder)
+        remove_locked(holder)
         os.close(lock)
 
 

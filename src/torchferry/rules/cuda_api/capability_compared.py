@@ -22,7 +22,7 @@ from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Finding, Grade, Stays
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.exemptions import exemption_for, is_read_on_target
+from torchferry.rules.exemptions import exemption_of_reading
 from torchferry.rules.generations import CAPABILITY, PROPERTIES, CapabilityRead, readings, renamed_readings
 from torchferry.rules.target_words import target_words
 
@@ -39,11 +39,8 @@ class CapabilityCompared(Rule):
         raising: set[ast.AST] = set()
         for reading in [*readings(context), *renamed_readings(context)]:
             node = reading.reference.node
-            exemption = exemption_for(context, node)
-            if exemption is not None and not (
-                (reading.is_renamed and exemption.kind is Stays.TARGET_BESIDE)
-                or is_read_on_target(context, node, exemption)
-            ):
+            exemption = exemption_of_reading(context, node)
+            if exemption is not None and not (reading.is_renamed and exemption.kind is Stays.TARGET_BESIDE):
                 continue
             if reading.calculation is not None and _is_none(context, reading):
                 if reading.calculation in raising:

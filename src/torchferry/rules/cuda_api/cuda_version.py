@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.exemptions import exemption_for, is_read_on_target
+from torchferry.rules.exemptions import exemption_of_reading
 
 
 class CudaVersion(Rule):
@@ -35,8 +35,8 @@ class CudaVersion(Rule):
             node = reference.node
             parent = context.file.parents.get(node)
             span = context.file.span(node)
-            exemption = exemption_for(context, node)
-            if exemption is not None and not is_read_on_target(context, node, exemption):
+            exemption = exemption_of_reading(context, node)
+            if exemption is not None:
                 message = say("`{found}` is left as it is: {reason}", found=reference.name, reason=exemption.reason)
                 yield self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
             elif not reference.name.startswith("torch.version.cuda") or (

@@ -75,8 +75,7 @@ class CudaMethod(Rule):
         is_super = isinstance(call.func.value, ast.Call) and last_name(call.func.value.func) == "super"
         if not is_super and any(class_defines(owner, "cuda") for owner in context.file.classes):
             return False  # an object may be of that class, whose own method moves more than `.to()` does
-        keyword = keyword_of(call, "device")
-        chosen = call.args[0] if call.args else keyword.value if keyword is not None else None
+        chosen = _chosen_device(call)
         if chosen is None or is_surely_device(context, chosen):
             return chosen is not None
         return isinstance(chosen, (ast.Name, ast.Attribute)) and context.devices.values.holds(chosen)
@@ -88,9 +87,7 @@ class CudaMethod(Rule):
         device, imports = device_expression(context)
         written = quoted_for(context, call, device)
         message = say("`.cuda()` is `.to({device})` on {target}", device=device, target=context.target.title)
-        argument = call.args[0] if call.args else None
-        keyword = keyword_of(call, "device")
-        chosen = argument if argument is not None else keyword.value if keyword is not None else None
+        chosen = _chosen_device(call)
         grade = Grade.SAFE
         if written is None:
             return self.finding(context, (start, last), message, Grade.MANUAL)
@@ -159,6 +156,12 @@ class CudaMethod(Rule):
         return self.finding(
             context, span, message, Grade.SAFE, [Edit(*context.file.span(loader), device)], imports=imports
         )
+
+
+def _chosen_device(call: ast.Call) -> ast.expr | None:
+    """Return the device or the index that a call is given."""
+    keyword = keyword_of(call, "device")
+    return call.args[0] if call.args else keyword.value if keyword is not None else None
 
 
 def _loading_lambda(context: PythonContext, call: ast.Call) -> ast.Lambda | None:

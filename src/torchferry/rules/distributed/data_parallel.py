@@ -47,8 +47,7 @@ class DataParallel(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use, by what the target's table says of it."""
-        renamed = {reference.node: reference for reference in context.renamed_references(_NAMES)}
-        for reference in (*context.references.get("distributed", ()), *renamed.values()):
+        for reference in (*context.references.get("distributed", ()), *context.renamed_references(_NAMES)):
             if reference.is_import or reference.name not in _NAMES or _registers(context, reference.node):
                 continue
             if not _names_a_type(context, reference.node):

@@ -2,7 +2,7 @@
 
 `os.environ["CUDA_VISIBLE_DEVICES"]`, `CUDA_LAUNCH_BLOCKING`, `PYTORCH_CUDA_ALLOC_CONF`, `NCCL_*`. Set, they do nothing
 on the target: a program meant for card 3 takes card 0 of everybody else. Each plugin has its own names; values may
-differ too, which the finding says.
+differ too, which the finding says; a value that the target's variable refuses is left to you.
 
 Why: The variable has no effect on the target. The program may use cards of other people.
 
@@ -19,7 +19,7 @@ from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
-from torchferry.rules.environment.variables import VARIABLE, refused_value, replacement
+from torchferry.rules.environment.variables import VARIABLE, replacement
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.family import Portability
 from torchferry.rules.texts import is_text
@@ -46,7 +46,7 @@ class CudaEnvironment(Rule):
                     yield from self._keyword(context, keyword, name)
 
     def _string(self, context: PythonContext, node: ast.Constant, name: str) -> Iterable[Finding]:
-        instead = replacement(context.target, name)
+        instead = replacement(context.target, name, _value_of(context, node))
         if instead is None:
             return
         span = literal_span(context, node)
@@ -55,12 +55,7 @@ class CudaEnvironment(Rule):
             message = say("`{found}` is left as it is: {reason}", found=name, reason=exemption.reason)
             yield self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
             return
-        value = _value_of(context, node)
-        refused = refused_value(context.target, name, value) if instead.use and value is not None else None
-        if refused is not None:
-            yield self.finding(context, span, refused, Grade.MANUAL)
-            return
-        if context.target.module:
+        if context.target.module and not instead.refused:
             yield self._portable(context, node, name)
             return
         edits = word_edits(context, node, name, instead.use) if instead.use else []
@@ -80,7 +75,7 @@ class CudaEnvironment(Rule):
         return asked_when_run(self, context, node, use, message)
 
     def _keyword(self, context: PythonContext, keyword: ast.keyword, name: str) -> Iterable[Finding]:
-        instead = replacement(context.target, name)
+        instead = replacement(context.target, name, string_value(keyword.value))
         call = context.file.parents.get(keyword)
         if instead is None or not isinstance(call, ast.Call) or last_name(call.func) not in ("dict", "update"):
             return
@@ -88,11 +83,6 @@ class CudaEnvironment(Rule):
         span = (start, start + len(name))
         edits = [Edit(*span, instead.use)] if instead.use and not context.target.module else []
         grade = Grade.MANUAL if instead.use and not edits else instead.grade
-        value = string_value(keyword.value)
-        refused = refused_value(context.target, name, value) if instead.use and value is not None else None
-        if refused is not None:
-            yield self.finding(context, span, refused, Grade.MANUAL)
-            return
         yield self.finding(context, span, instead.message, grade, edits)
 
 

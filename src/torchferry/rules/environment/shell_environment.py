@@ -3,7 +3,8 @@
 `export CUDA_VISIBLE_DEVICES=0,1`, `CUDA_VISIBLE_DEVICES=0 python train.py`, `${CUDA_VISIBLE_DEVICES:-0}`, `-e NAME=`,
 `ENV NAME=`: the program on the target does not read it, and takes card 0 of everybody else. Text that is printed stays,
 as do comments; a variable inside printed text is a variable. A value that hides every card is left to you, for under
-the new name it would hide the target's. Where a file sets the target's variable itself, the one of CUDA stays.
+the new name it would hide the target's; so is one that the target's variable refuses, such as cards out of order.
+Where a file sets the target's variable itself, the one of CUDA stays.
 
 Why: The program does not read the variable on the target and may use cards of other people.
 
@@ -22,7 +23,7 @@ from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, heredocs_of, is_of_service, prints_text
-from torchferry.rules.environment.variables import refused_value, replacement
+from torchferry.rules.environment.variables import replacement
 from torchferry.source.dockerfile import instructions
 from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
@@ -78,16 +79,13 @@ class ShellEnvironment(Rule):
     def _report(self, context: Context, place: VariablePlace, named: dict[str, bool]) -> Iterable[Finding]:
         start, end, value = place
         name = context.text[start:end]
-        instead = replacement(context.target, name)
+        instead = replacement(context.target, name, value)
         if instead is None:
             return
         if instead.use not in named:
             named[instead.use] = re.search(rf"(?<!\w){re.escape(instead.use)}(?!\w)", context.text) is not None
         target = context.target.title
-        refused = refused_value(context.target, name, value) if instead.use and value is not None else None
-        if refused is not None:
-            yield self.finding(context, (start, end), refused, Grade.MANUAL)
-        elif not instead.use or not name.endswith("_VISIBLE_DEVICES"):
+        if not instead.use or not name.endswith("_VISIBLE_DEVICES"):
             edits = [Edit(start, end, instead.use)] if instead.use else []
             yield self.finding(context, (start, end), instead.message, instead.grade, edits)
         elif value is not None and _NO_CARD.match(value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from torchferry.backends import cuda
-from torchferry.backends.tables import REWRITTEN
+from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Grade
 from torchferry.core.lazy_regex import lazy_regex
@@ -19,24 +19,72 @@ VARIABLE = lazy_regex(
 
 
 class VariableReplacement(NamedTuple):
-    """What to do about one variable: `use` is empty where nothing is written in its place."""
+    """What to do about one variable: `use` is empty where nothing is written in its place.
+
+    `refused` says that the target has such a variable, which does not take the value.
+    """
 
     use: str
     grade: Grade
     message: Message
+    refused: bool = False
 
 
-def refused_value(target: Target, name: str, value: str) -> Message | None:
+@lru_cache(maxsize=1)
+def known_variables() -> frozenset[str]:
+    """Return the variables that the tables speak of."""
+    return frozenset().union(*(group.names for group in cuda.groups("env").values()))
+
+
+def replacement(target: Target, name: str, value: str | None = None) -> VariableReplacement | None:
+    """Return what to do about a variable, or None for one that says nothing about CUDA.
+
+    Args:
+        target: The target.
+        name: The variable.
+        value: The value that it is given there; None where it is given none, or one that is not written there.
+    """
+    if name in known_variables():
+        row = target.row("env", name)
+    elif name.startswith(("NCCL_", "TORCH_NCCL_")):
+        message = say(
+            "`{name}` configures NCCL; {target} uses {collective}, which has its own settings",
+            name=name,
+            target=target.title,
+            collective=target.backend.COLLECTIVE.upper(),
+        )
+        return VariableReplacement("", Grade.MANUAL, message)
+    else:
+        return None
+    if row.status in REWRITTEN and row.use and row.use != name:
+        refusal = None if value is None else _refusal(target, row, name, value)
+        if refusal is not None:
+            return VariableReplacement("", Grade.MANUAL, refusal, refused=True)
+        message = noted(say("`{name}` is `{use}` on {target}", name=name, use=row.use, target=target.title), row.remark)
+        return VariableReplacement(row.use, Grade.SAFE, message)
+    if row.status in REWRITTEN:
+        message = noted(say("`{name}` on {target}", name=name, target=target.title), row.remark)
+        return VariableReplacement("", Grade.NOTE, message)
+    if row.status == "missing":
+        message = noted(say("`{name}` has no counterpart on {target}", name=name, target=target.title), row.remark)
+        return VariableReplacement("", Grade.NOTE if row.note else Grade.MANUAL, message)
+    message = noted(
+        say("the counterpart of `{name}` on {target} is UNKNOWN", name=name, target=target.title), row.remark
+    )
+    return VariableReplacement("", Grade.MANUAL, message)
+
+
+def _refusal(target: Target, row: Row, name: str, value: str) -> Message | None:
     """Return why a value of a variable is none for the target's own variable, or None where nothing is known of it.
 
     Args:
         target: The target.
+        row: The row of the variable in the target's table.
         name: The variable of CUDA.
         value: Its value, as it is written; what a shell puts in is not known.
     """
     if not value.strip() or any(letter in value for letter in "$`{<"):
         return None
-    row = target.row("env", name)
     entries = [entry.strip() for entry in value.split(",")]
     if row.extra.get("ascending") and all(entry.isdecimal() for entry in entries):
         numbers = [int(entry) for entry in entries]
@@ -69,38 +117,3 @@ def refused_value(target: Target, name: str, value: str) -> Message | None:
                 name=name, value=value, use=row.use, key=key, other=excluded[0], target=target.title,
             )  # fmt: skip
     return None
-
-
-@lru_cache(maxsize=1)
-def known_variables() -> frozenset[str]:
-    """Return the variables that the tables speak of."""
-    return frozenset().union(*(group.names for group in cuda.groups("env").values()))
-
-
-def replacement(target: Target, name: str) -> VariableReplacement | None:
-    """Return what to do about the variable `name`, or None for one that says nothing about CUDA."""
-    if name in known_variables():
-        row = target.row("env", name)
-    elif name.startswith(("NCCL_", "TORCH_NCCL_")):
-        message = say(
-            "`{name}` configures NCCL; {target} uses {collective}, which has its own settings",
-            name=name,
-            target=target.title,
-            collective=target.backend.COLLECTIVE.upper(),
-        )
-        return VariableReplacement("", Grade.MANUAL, message)
-    else:
-        return None
-    if row.status in REWRITTEN and row.use and row.use != name:
-        message = noted(say("`{name}` is `{use}` on {target}", name=name, use=row.use, target=target.title), row.remark)
-        return VariableReplacement(row.use, Grade.SAFE, message)
-    if row.status in REWRITTEN:
-        message = noted(say("`{name}` on {target}", name=name, target=target.title), row.remark)
-        return VariableReplacement("", Grade.NOTE, message)
-    if row.status == "missing":
-        message = noted(say("`{name}` has no counterpart on {target}", name=name, target=target.title), row.remark)
-        return VariableReplacement("", Grade.NOTE if row.note else Grade.MANUAL, message)
-    message = noted(
-        say("the counterpart of `{name}` on {target} is UNKNOWN", name=name, target=target.title), row.remark
-    )
-    return VariableReplacement("", Grade.MANUAL, message)

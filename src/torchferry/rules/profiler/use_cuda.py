@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, argument_removal, calls_to, keyword_of
+from torchferry.rules.base import PythonContext, Rule, argument_removal, calls_by, calls_to, keyword_of
 from torchferry.rules.device.expressions import device_type, portable_imports
 from torchferry.rules.exemptions import exemption_reason
 
@@ -33,11 +33,7 @@ class UseCuda(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
-        renamed = [
-            (reference.name, call)
-            for reference in context.renamed_references((_NEW,))
-            if isinstance(call := context.file.parents.get(reference.node), ast.Call)
-        ]
+        renamed = calls_by(context, context.renamed_references((_NEW,)))
         for name, call in [*calls_to(context), *renamed]:
             if name not in (_OLD, _NEW):
                 continue
