@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.core.secret_table import (
@@ -205,6 +205,7 @@ def test_what_is_found_is_masked_whatever_is_around(template: str, before: str, 
 @given(st.text())
 def test_text_without_a_word_of_secrets_stays(text: str) -> None:
     words = "".join(letter for letter in text if letter not in "=:：＝@$`<|,( -\t\n\r\"'")
+    assume(not any(form.start in words for form in TOKEN_FORMS))
     assert masked(words[:40]) == words[:40]
 
 
@@ -305,19 +306,39 @@ def test_what_is_packed_is_unpacked(form: str) -> None:
     assert secrets_of_file("a.pyz", PACKERS[form](b"password: ${P}\n")) == []
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"7z\xbc\xaf\x27\x1cx", b"Rar!\x1a\x07\x01\0", b"\x28\xb5\x2f\xfdx", b"\x50\x2a\x4d\x18x",
-        b"\x04\x22\x4d\x18x", b"\x02\x21\x4c\x18x", b"LZIP\x01x", b"\x89LZO\0x", b"\x1f\x9dx", b"\x1f\xa0x",
-        b"\xff\x06\0\0sNaPpYx", b"MSCF\0\0\0\0x", b"MSWIM\0\0\0x", b"\xed\xab\xee\xdbx", b"!<arch>\ndebian-binary",
-        b"hsqs\x07\0\0\0\0", b"xar!\0", b"]\0\0\x80\0x", b"# v2 git bundle\nx", b"# v3 git bundle\nx",
-        b"PACK\0\0\0\x02x", zlib.compress(bytes(LARGEST_EXAMINED + 1)), lzma.compress(b"x" * 99)[:40],
-        gzip.compress(b"x" * 99)[:20], _zip(b"x" * 99)[:-30],
-    ],
-)  # fmt: skip
-def test_what_cannot_be_unpacked_is_named(data: bytes) -> None:
-    found = secrets_of_file("a.dat", data)
+# The packers write the time of day, so a case is named by a word: workers have to agree on the names of tests.
+NOT_UNPACKED = {
+    "7z": b"7z\xbc\xaf\x27\x1cx",
+    "rar": b"Rar!\x1a\x07\x01\0",
+    "zstd": b"\x28\xb5\x2f\xfdx",
+    "zstd, skippable": b"\x50\x2a\x4d\x18x",
+    "lz4": b"\x04\x22\x4d\x18x",
+    "lz4, legacy": b"\x02\x21\x4c\x18x",
+    "lzip": b"LZIP\x01x",
+    "lzop": b"\x89LZO\0x",
+    "compress": b"\x1f\x9dx",
+    "compress, lzh": b"\x1f\xa0x",
+    "snappy": b"\xff\x06\0\0sNaPpYx",
+    "cabinet": b"MSCF\0\0\0\0x",
+    "wim": b"MSWIM\0\0\0x",
+    "rpm": b"\xed\xab\xee\xdbx",
+    "deb": b"!<arch>\ndebian-binary",
+    "squashfs": b"hsqs\x07\0\0\0\0",
+    "xar": b"xar!\0",
+    "lzma, cut": b"]\0\0\x80\0x",
+    "bundle 2": b"# v2 git bundle\nx",
+    "bundle 3": b"# v3 git bundle\nx",
+    "pack of git": b"PACK\0\0\0\x02x",
+    "too much behind zlib": zlib.compress(bytes(LARGEST_EXAMINED + 1)),
+    "xz, cut": lzma.compress(b"x" * 99)[:40],
+    "gzip, cut": gzip.compress(b"x" * 99)[:20],
+    "zip, cut": _zip(b"x" * 99)[:-30],
+}
+
+
+@pytest.mark.parametrize("form", NOT_UNPACKED)
+def test_what_cannot_be_unpacked_is_named(form: str) -> None:
+    found = secrets_of_file("a.dat", NOT_UNPACKED[form])
     assert [each.reason.render("en") for each in found] == ["an archive that was not examined for secrets to its end"]
 
 
