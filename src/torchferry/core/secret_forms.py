@@ -307,7 +307,8 @@ TEXT_FORMS = (
              least=60),
     TextForm("key", "b3blbnnzac1rzxktdje", lazy_regex(r"(b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=]{20,65536})"),
              least=39),
-    TextForm("key", "ssh private key file format", lazy_regex(r"(SSH PRIVATE KEY FILE FORMAT \d\.\d)")),
+    TextForm("key", "ssh private key file format", lazy_regex(
+        r"(SSH PRIVATE KEY FILE FORMAT \d\.\d(?:\s|\\{1,4}[nr]){0,8}[A-Za-z0-9+/=\s]{0,65536})")),
     TextForm("key", '"kty"', lazy_regex(r"\"d\"\s{0,8}:\s{0,8}\"([\w-]{20,2048})\"")),
     TextForm("hash", "$", lazy_regex(
         r"(?<!\w)(\$(?:apr1|1|5|6|y|7|gy)\$[^\s:\"'$]{1,64}\$[./A-Za-z0-9$]{20,200})"), least=24),
