@@ -100,7 +100,7 @@ def report_of(setting: RunSettings, planned: Plan, judged: Verdicts, as_it_is: b
         as_it_is: Whether the findings are those of the project as it is.
     """
     shown = planned.findings if as_it_is else planned.remaining
-    findings = blocking(shown, judged.programs, planned.findings)
+    findings = blocking(shown, judged.programs)
     programs = judged.programs if as_it_is else tuple(rewritten(judged.programs, planned.remaining))
     return Report(
         target=str(setting.target),

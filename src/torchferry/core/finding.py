@@ -77,6 +77,24 @@ class Regrading(NamedTuple):
     before: Grade
 
 
+class Anchor(NamedTuple):
+    """What a finding is known by in its file and for its rule, whatever line it stands on.
+
+    Attributes:
+        symbol: The function or class around the place, with those around it, such as `Trainer.fit`; empty at the top
+            level, and outside of Python.
+        text: Digits of a hash of the place's text, without spaces and with CUDA's words for the target's.
+        ordinal: How many places of the rule with this symbol and text there are up to this one, from 1.
+    """
+
+    symbol: str = ""
+    text: str = ""
+    ordinal: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.symbol}:{self.text}:{self.ordinal}"
+
+
 class Edit(NamedTuple):
     """Replace the characters `start` to `end` of the decoded text by `text`."""
 
@@ -129,6 +147,8 @@ class Finding(NamedTuple):
         regradings: What the steps behind the rules changed, in their order; the message has the reasons.
         stays: What makes the place stay as it is; None where it may change, or where nothing around it decides.
         package: The package that the finding is about, where it is about the use of one.
+        anchor: What it is known by in later reports.
+        origin: Where the place was before files were rewritten; None where nothing was, or where it is new.
     """
 
     code: str
@@ -147,6 +167,13 @@ class Finding(NamedTuple):
     regradings: tuple[Regrading, ...] = ()
     stays: Stays | None = None
     package: str = ""
+    anchor: Anchor = Anchor()
+    origin: Location | None = None
+
+    @property
+    def key(self) -> tuple[str, str, Anchor]:
+        """What the finding is known by in its project: its file, its rule and its anchor there."""
+        return self.location.path, self.code, self.anchor
 
     def regraded(self, stage: Stage, grade: Grade, message: Message) -> Finding:
         """Return the finding with another grade, and its history; what nobody applies any more has no edits."""

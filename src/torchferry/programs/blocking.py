@@ -11,32 +11,22 @@ from torchferry.programs.model import Judged, Need, Verdict
 from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts
 
-_Key = tuple[str, str, str, int]
-
-
-def blocking(
-    findings: Iterable[Finding], programs: Sequence[Judged], before: Iterable[Finding] | None = None
-) -> Iterator[Finding]:
+def blocking(findings: Iterable[Finding], programs: Sequence[Judged]) -> Iterator[Finding]:
     """Yield findings that block only where a program comes to them.
 
     What compiles CUDA blocks where a program needs a compiled module. Without programs, findings stay as they are.
 
     Args:
-        findings: What was found.
-        programs: The programs and what stops them.
-        before: What was found before the files were rewritten, where `findings` are those of the new ones: the places
-            that the programs come to are counted in the old ones.
+        findings: What was found, also in rewritten files: each finding knows where its place was before.
+        programs: The programs and what stops them, in the files as they were.
     """
-    findings = list(findings)
     without = [item.way.need for judged in programs for item in judged.optional if _is_compiled(item.code)]
     places = {obstacle.place for judged in programs for obstacle in judged.blockers}
     spared = {obstacle.place: obstacle.way.need for judged in programs for obstacle in judged.optional}
     lacking = {obstacle.what for judged in programs for obstacle in judged.blockers}
     compiled = any(_is_compiled(obstacle.code) for judged in programs for obstacle in judged.blockers)
-    numbered = dict(zip(_numbers(findings), findings, strict=True))
-    old = numbered if before is None else _by_number(before)
-    for number, finding in numbered.items():
-        place = old.get(number, finding).location
+    for finding in findings:
+        place = finding.location if finding.origin is None else finding.origin
         comes = compiled if _is_compiled(finding.code) else _is_reached(finding, programs)
         needed = place in places or (comes and not finding.lacks)
         if finding.lacks and place in places:
@@ -75,20 +65,6 @@ def _reason(finding: Finding, need: Need | None) -> Message:
     if _is_compiled(finding.code) and not finding.lacks:
         return say("no program needs what it compiles")
     return say("no program reaches it")
-
-
-def _numbers(findings: Iterable[Finding]) -> Iterator[_Key]:
-    """Yield what tells findings apart whatever line they stand on: how many of the same kind stand before them."""
-    seen: Counter[tuple[str, str, str]] = Counter()
-    for finding in findings:
-        kind = (finding.location.path, finding.code, finding.lacks)
-        yield (*kind, seen[kind])
-        seen[kind] += 1
-
-
-def _by_number(findings: Iterable[Finding]) -> dict[_Key, Finding]:
-    findings = list(findings)
-    return dict(zip(_numbers(findings), findings, strict=True))
 
 
 def rewritten(programs: Iterable[Judged], remaining: Iterable[Finding]) -> Iterator[Judged]:

@@ -43,7 +43,6 @@ def document(report: Report, lang: str) -> dict[str, Any]:
     taken = ordered[:MAX_RESULTS]
     codes = sorted({finding.code for finding in taken})
     index = {code: number for number, code in enumerate(codes)}
-    seen: dict[str, int] = {}
     run: dict[str, Any] = {
         "tool": {
             "driver": {
@@ -85,7 +84,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
             ],
             "notLookedAt": [visible(unlooked_message(unlooked).render(lang)) for unlooked in report.unlooked],
         },
-        "results": [_result(finding, index, seen, lang) for finding in taken],
+        "results": [_result(finding, index, lang) for finding in taken],
     }
     if len(ordered) > len(taken) or report.failures:
         notifications = [
@@ -112,7 +111,7 @@ def _rule(code: str, lang: str) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, index: dict[str, int], seen: dict[str, int], lang: str) -> dict[str, Any]:
+def _result(finding: Finding, index: dict[str, int], lang: str) -> dict[str, Any]:
     place = finding.location
     message = visible(finding.message.render(lang))
     if place.cell:
@@ -133,7 +132,7 @@ def _result(finding: Finding, index: dict[str, int], seen: dict[str, int], lang:
                 }
             }
         ],
-        "partialFingerprints": {"primaryLocationLineHash": _fingerprint(finding, seen)},
+        "partialFingerprints": {"primaryLocationLineHash": _fingerprint(finding)},
         "properties": {"grade": finding.grade.value, "blocker": finding.blocker},
     }
 
@@ -157,8 +156,8 @@ def _last_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[-1]
 
 
-def _fingerprint(finding: Finding, seen: dict[str, int]) -> str:
-    """Return a hash that stays when lines above change: of the rule, the file, the text, and its number in the file."""
-    key = "\0".join((finding.code, finding.location.path, finding.snippet))
-    seen[key] = seen.get(key, 0) + 1
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32] + f":{seen[key]}"
+def _fingerprint(finding: Finding) -> str:
+    """Return what stays when lines around change: a hash of the rule, the file and the anchor, and its ordinal."""
+    anchor = finding.anchor
+    key = "\0".join((finding.code, finding.location.path, anchor.symbol, anchor.text))
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32] + f":{anchor.ordinal}"

@@ -1,22 +1,25 @@
-"""Decisions that edits leave unanswered: a rename settles nothing that a person has to decide."""
+"""What edits leave of the findings of a file: each keeps its anchor, and a rename settles no decision."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from torchferry.core.finding import LINK, Edit, Finding, Grade
 from torchferry.rules.base import Context
 
+_Span = tuple[int, int]
 
-def unanswered_decisions(
-    before: Iterable[Finding], after: Iterable[Finding], edits: Iterable[Edit], old: Context, new: Context
-) -> Iterator[Finding]:
-    """Yield the decisions of a text that are not found in the edited one although no edit has answered them.
 
-    An edit answers a decision when it replaces the whole place that the decision is about. Otherwise the place is still
-    there under another spelling, and so is the decision; it is given its new place.
+def carried_over(
+    before: Iterable[Finding], after: Sequence[Finding], edits: Iterable[Edit], old: Context, new: Context
+) -> list[Finding]:
+    """Return the findings of an edited text in order of position: those found in it, and the unanswered decisions.
+
+    What was found at a place before keeps the anchor that it had, and knows where it was. An edit answers a decision
+    when it replaces the whole place that the decision is about. Otherwise the place is still there under another
+    spelling, and so is the decision, also where no rule finds it; it is given its new place.
 
     Args:
         before: The findings in the text as it was.
@@ -25,22 +28,62 @@ def unanswered_decisions(
         old: The file as it was.
         new: The edited file.
     """
-    decisions = [finding for finding in before if finding.grade is Grade.MANUAL and finding.message is not LINK]
-    if not decisions:
-        return
     moves = _Moves(sorted(set(edits)))
-    spans: dict[str, list[tuple[int, int]]] = {}
-    for finding in after:
-        if finding.grade is not Grade.NOTE:
-            spans.setdefault(finding.code, []).append(new.source.span(finding.location))
-    for finding in decisions:
+    places = _Places([(finding, new.source.span(finding.location)) for finding in after])
+    findings = list(after)
+    for finding in before:
+        if finding.message is LINK:
+            continue
         start, end = old.source.span(finding.location)
-        if moves.replaces(start, end):
-            continue
-        start, end = moves.of_start(start), moves.of_end(end)
-        if any(start <= other_end and other_start <= end for other_start, other_end in spans.get(finding.code, ())):
-            continue
-        yield finding._replace(location=new.location(start, end), snippet=new.snippet(start, end))
+        is_decision = finding.grade is Grade.MANUAL
+        moved = moves.of_start(start), moves.of_end(end)
+        origin = finding.location if finding.origin is None else finding.origin
+        number = places.take(finding.code, moved, and_notes=not is_decision)
+        if number is not None:
+            findings[number] = findings[number]._replace(anchor=finding.anchor, origin=origin)
+        elif is_decision and not moves.replaces(start, end) and not places.has(finding.code, moved):
+            findings.append(
+                finding._replace(location=new.location(*moved), snippet=new.snippet(*moved), origin=origin)
+            )
+    return sorted(findings, key=lambda finding: finding.location.order)
+
+
+class _Places:
+    """The places of findings by their rules; each is taken once."""
+
+    def __init__(self, findings: Iterable[tuple[Finding, _Span]]) -> None:
+        self._by_code: dict[str, list[tuple[_Span, int, bool]]] = {}
+        self._taken: set[int] = set()
+        for number, (finding, span) in enumerate(findings):
+            self._by_code.setdefault(finding.code, []).append((span, number, finding.grade is Grade.NOTE))
+        for places in self._by_code.values():
+            places.sort()
+        self._longest = {
+            code: max(end - start for (start, end), _, _ in places) for code, places in self._by_code.items()
+        }
+
+    def take(self, code: str, span: _Span, and_notes: bool) -> int | None:
+        """Return the number of a finding at a place that nobody took, best one with the same ends; None for none."""
+        best: tuple[bool, int] | None = None
+        for place, number, is_note in self._at(code, span):
+            if number not in self._taken and (and_notes or not is_note):
+                candidate = place != span, number
+                best = candidate if best is None else min(best, candidate)
+        if best is None:
+            return None
+        self._taken.add(best[1])
+        return best[1]
+
+    def has(self, code: str, span: _Span) -> bool:
+        """Whether a finding that is more than a note is at a place, whoever took it."""
+        return any(not is_note for _, _, is_note in self._at(code, span))
+
+    def _at(self, code: str, span: _Span) -> list[tuple[_Span, int, bool]]:
+        places = self._by_code.get(code, [])
+        start, end = span
+        first = bisect_right(places, ((start - self._longest.get(code, 0) - 1, -1), -1, False))
+        last = bisect_right(places, ((end, end + self._longest.get(code, 0)), len(places), True), lo=first)
+        return [each for each in places[first:last] if start <= each[0][1] and each[0][0] <= end]
 
 
 class _Moves:

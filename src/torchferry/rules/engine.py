@@ -15,7 +15,7 @@ from torchferry.core.finding import Edit, Finding
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.rules.base import Context, Options, PythonContext, Rule
-from torchferry.rules.decisions import unanswered_decisions
+from torchferry.rules.decisions import carried_over
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
 from torchferry.rules.file.problems import FileProblem
@@ -266,6 +266,7 @@ class Engine:
     ) -> FileResult:
         """Apply the chosen fixes until there are none; the last look proves that a second run changes nothing."""
         fixed: list[Finding] = []
+        original = document
         for _ in range(_PASSES):
             chosen = without_overlaps(finding for finding in remaining if self.selection.applies(finding))
             if not chosen:
@@ -293,16 +294,17 @@ class Engine:
             except UnparsableError as error:
                 codes = ", ".join(finding.code for finding in chosen)
                 raise RuntimeError(f"the fixes of {codes} would leave a file that does not parse: {error}") from None
-            unanswered = unanswered_decisions(remaining, left, edits, old, context)
-            remaining = tuple(sorted((*left, *unanswered), key=lambda finding: finding.location.order))
+            remaining = tuple(carried_over(remaining, left, edits, old, context))
         else:
             codes = ", ".join(finding.code for finding in remaining if self.selection.applies(finding))
             raise RuntimeError(f"the fixes of {codes} undo each other")
         if not fixed:
             return examined
-        return examined._replace(
-            fixed=tuple(fixed), remaining=_placed(document, remaining), before=data, after=document.data()
+        remaining = tuple(
+            finding if finding.origin is None else finding._replace(origin=original.placed(finding.origin))
+            for finding in _placed(document, remaining)
         )
+        return examined._replace(fixed=tuple(fixed), remaining=remaining, before=data, after=document.data())
 
 
 def _changed_lines(text: str, edits: Iterable[Edit]) -> str:

@@ -6,7 +6,8 @@ The steps, in this order; each that changes a grade records it in the finding (`
 2. In code for every device, what belongs to one machine is not written (`portable.py`), nor what torch has no word for,
    nor what would import the project's own module before Python can find it.
 3. Conditions and what they guard are put into groups (`guards.py`).
-4. What comments or settings silence is left out, and each group is settled: whole or not at all (`groups.py`).
+4. Each place is given its anchor (`anchors.py`), which counts those too that are silenced.
+5. What comments or settings silence is left out, and each group is settled: whole or not at all (`groups.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import LINK, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.rules.anchors import anchored
 from torchferry.rules.base import Context, PythonContext
 from torchferry.rules.family import Subject, UnderRedirect
 from torchferry.rules.file_result import Selection
@@ -58,7 +60,7 @@ def run_pipeline(context: Context, reported: Sequence[Finding], circumstances: C
         findings, staying = bind(context, findings, circumstances.binding)
     comments = Suppressions(suppressions(context.source))
     findings += _unused(context, findings, comments)
-    return tuple(sorted(resolve_groups(findings, comments, circumstances.selection, staying), key=_order))
+    return tuple(resolve_groups(anchored(findings, context), comments, circumstances.selection, staying))
 
 
 def _portable(context: Context, findings: list[Finding], target: Target) -> list[Finding]:
@@ -88,10 +90,6 @@ def _unused(context: Context, findings: Sequence[Finding], comments: Suppression
 def _is_of_run(comment: Suppression) -> bool:
     """Whether a comment speaks of nothing but what runs see, which is not known here."""
     return bool(comment.codes) and all(rule_facts(code).about is Subject.RUN for code in comment.codes)
-
-
-def _order(finding: Finding) -> tuple[tuple[str, int, int, int, int, int], str]:
-    return finding.location.order, finding.code
 
 
 def covered(finding: Finding) -> Finding:
