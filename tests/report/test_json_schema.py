@@ -38,9 +38,20 @@ def test_reports_follow_the_schema(target: str, lang: str) -> None:
     assert set(document) == set(SCHEMA["properties"])
     described = set(SCHEMA["$defs"]["finding"]["properties"])
     for finding, found in zip(document["findings"], report.findings, strict=True):
-        assert described - {"cell", "regraded"} <= set(finding) <= described
+        assert described - {"cell", "origin"} <= set(finding) <= described
         assert finding["path"] == found.location.path
     assert sum(document["counts"].values()) == len(report.findings)
+
+
+def test_version_2_is_as_it_was() -> None:
+    newer = json.loads(json_format.render(hostile(), "en"))
+    older = json.loads(json_format.render_older(hostile(), "en"))
+    assert older["schema"] == "2.3" and newer["schema"].startswith("3.")
+    assert set(older) == set(newer)
+    for before, after in zip(older["findings"], newer["findings"], strict=True):
+        assert set(after) - set(before) <= {"effect", "anchor", "origin", "history"}
+        steps = [(step["stage"], step["grade_before"]) for step in after["history"]]
+        assert [(step["stage"], step["before"]) for step in before.get("regraded", ())] == steps
 
 
 def test_text_is_utf8_whatever_a_file_is_called() -> None:
@@ -55,7 +66,7 @@ def _set(**values: object) -> Callable[[dict[str, Any]], None]:
 
 
 WRONG: dict[str, Callable[[dict[str, Any]], None]] = {
-    "another version": lambda document: document.update(schema="3.0"),
+    "another version": lambda document: document.update(schema="4.0"),
     "unknown verdict": lambda document: document.update(verdict="fine"),
     "no summary": lambda document: document.pop("summary"),
     "unknown grade": _set(grade="sure"),

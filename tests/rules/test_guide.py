@@ -50,6 +50,10 @@ def test_both_languages_have_the_same_steps() -> None:
     assert [step for step in english if step.path] == [step for step in chinese if step.path]
 
 
+def test_every_rule_says_what_happens_at_its_places() -> None:
+    assert [type(rule).__name__ for rule in rules() if "EFFECT" not in vars(type(rule))] == []
+
+
 def test_codes_of_rules_stand_in_rules_alone() -> None:
     """What is to be known of a rule is asked of `rule_facts`; a rule that is meant itself, of its class."""
     names = "|".join(families())

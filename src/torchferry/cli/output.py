@@ -39,7 +39,13 @@ def write_report(report: Report, form: str, lang: str, file: Path | None, verbos
         for line in lines(report, lang, _paint, verbose):
             print_text(line)
         return
-    text: str = importlib.import_module(f"torchferry.report.{form}_format").render(report, lang)
+    text: str
+    if form == "json-2":
+        from torchferry.report.json_format import render_older
+
+        text = render_older(report, lang)
+    else:
+        text = importlib.import_module(f"torchferry.report.{form}_format").render(report, lang)
     write(text, file)
 
 

@@ -24,6 +24,25 @@ class Grade(str, Enum):
     """Left as it is on purpose, or worth knowing; never counts as work left to do."""
 
 
+class Effect(str, Enum):
+    """What happens at a place when it runs on the target as it is."""
+
+    RAISES = "raises"
+    """It ends with an error, or what it builds, installs or starts does."""
+
+    WRONG = "silently wrong"
+    """It goes on and does something else without an error: on the CPU, without the dtype, the branch or the switch."""
+
+    SLOW = "slow"
+    """The result is right, and takes longer or more memory."""
+
+    NOTHING = "nothing"
+    """It does what it is for, or nobody uses it."""
+
+    UNKNOWN = "unknown"
+    """Nobody has verified it."""
+
+
 class Stage(str, Enum):
     """A step behind the rules that may change a finding's grade; `rules/pipeline.py` has their order."""
 
@@ -147,6 +166,7 @@ class Finding(NamedTuple):
         regradings: What the steps behind the rules changed, in their order; the message has the reasons.
         stays: What makes the place stay as it is; None where it may change, or where nothing around it decides.
         package: The package that the finding is about, where it is about the use of one.
+        effect: What happens there as it is, whatever is known of a remedy.
         anchor: What it is known by in later reports.
         origin: Where the place was before files were rewritten; None where nothing was, or where it is new.
     """
@@ -167,6 +187,7 @@ class Finding(NamedTuple):
     regradings: tuple[Regrading, ...] = ()
     stays: Stays | None = None
     package: str = ""
+    effect: Effect = Effect.UNKNOWN
     anchor: Anchor = Anchor()
     origin: Location | None = None
 
@@ -176,9 +197,13 @@ class Finding(NamedTuple):
         return self.location.path, self.code, self.anchor
 
     def regraded(self, stage: Stage, grade: Grade, message: Message) -> Finding:
-        """Return the finding with another grade, and its history; what nobody applies any more has no edits."""
+        """Return the finding with another grade, and its history; what nobody applies any more has no edits.
+
+        What becomes a note does what it is for: the redirect serves it, or what it belongs to stays on purpose.
+        """
         regradings = self.regradings if grade is self.grade else (*self.regradings, Regrading(stage, self.grade))
-        changed = self._replace(grade=grade, message=message, regradings=regradings)
+        effect = Effect.NOTHING if grade is Grade.NOTE else self.effect
+        changed = self._replace(grade=grade, message=message, regradings=regradings, effect=effect)
         return changed if grade in (Grade.SAFE, Grade.UNSAFE) else changed._replace(edits=(), imports=())
 
 

@@ -11,6 +11,7 @@ from torchferry.programs.model import Judged, Need, Verdict
 from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts
 
+
 def blocking(findings: Iterable[Finding], programs: Sequence[Judged]) -> Iterator[Finding]:
     """Yield findings that block only where a program comes to them.
 

@@ -13,7 +13,10 @@ from torchferry.report.model import Report
 from torchferry.report.programs import verdict_of
 from torchferry.rules.registry import family_name, family_title, rule_facts
 
-SCHEMA_VERSION = "2.3"
+SCHEMA_VERSION = "3.0"
+
+OLDER_VERSION = "2.3"
+"""What `--output-format json-2` prints, for who reads reports of version 2."""
 
 _MOST_EVIDENCE = 50
 """Places of one package in a report."""
@@ -22,6 +25,19 @@ _MOST_EVIDENCE = 50
 def render(report: Report, lang: str) -> str:
     """Return the report as JSON text, findings in order of place."""
     return json_text(document(report, lang))
+
+
+def render_older(report: Report, lang: str) -> str:
+    """Return the report as JSON text of version 2: without what version 3 has more, and with its names."""
+    older = document(report, lang)
+    older["schema"] = OLDER_VERSION
+    for finding in older["findings"]:
+        regraded = [{"stage": step["stage"], "before": step["grade_before"]} for step in finding.pop("history")]
+        if regraded:
+            finding["regraded"] = regraded
+        for name in ("effect", "anchor", "origin"):
+            finding.pop(name, None)
+    return json_text(older)
 
 
 def document(report: Report, lang: str) -> dict[str, Any]:
@@ -186,13 +202,15 @@ def unlooked_object(unlooked: Unlooked, lang: str) -> dict[str, Any]:
 
 def finding_object(finding: Finding, lang: str) -> dict[str, Any]:
     """Return one finding as JSON holds it. Lines and columns count from 1, columns in characters."""
-    place = finding.location
+    place, anchor = finding.location, finding.anchor
     entry: dict[str, Any] = {
         "code": finding.code,
         "family": family_name(finding.code),
         "about": rule_facts(finding.code).about.value,
         "grade": finding.grade.value,
+        "effect": finding.effect.value,
         "blocker": finding.blocker,
+        "anchor": {"symbol": anchor.symbol, "text": anchor.text, "ordinal": anchor.ordinal},
         "path": place.path,
         "line": place.line,
         "column": place.column,
@@ -201,11 +219,15 @@ def finding_object(finding: Finding, lang: str) -> dict[str, Any]:
         "message": finding.message.render(lang),
         "snippet": finding.snippet,
         "fix": [edit.text for edit in finding.edits],
+        "history": [
+            {"stage": regrading.stage.value, "grade_before": regrading.before.value} for regrading in finding.regradings
+        ],
     }
     if place.cell:
         entry["cell"] = place.cell
-    if finding.regradings:
-        entry["regraded"] = [
-            {"stage": regrading.stage.value, "before": regrading.before.value} for regrading in finding.regradings
-        ]
+    origin = finding.origin
+    if origin is not None:
+        entry["origin"] = {"line": origin.line, "column": origin.column}
+        if origin.cell:
+            entry["origin"]["cell"] = origin.cell
     return entry

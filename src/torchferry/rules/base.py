@@ -10,7 +10,7 @@ from typing import ClassVar
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade, Location, Stays
+from torchferry.core.finding import Edit, Effect, Finding, Grade, Location, Stays
 from torchferry.core.messages import Message
 from torchferry.core.record import NamedTuple
 from torchferry.rules.family import Portability, UnderRedirect, WhenPorted
@@ -211,6 +211,9 @@ class Rule:
     CODE: ClassVar[str]
     """Family and number, such as `DEV101`; never reused."""
 
+    EFFECT: ClassVar[Effect] = Effect.UNKNOWN
+    """What happens at its places when they run on the target as they are, where a finding does not say otherwise."""
+
     WORDS: ClassVar[tuple[str, ...]] = ()
     """A file that holds none of these words cannot interest the rule, and is not shown to it; see `words`."""
 
@@ -265,6 +268,7 @@ class Rule:
         grade: Grade,
         edits: Iterable[Edit] = (),
         *,
+        effect: Effect | None = None,
         imports: tuple[str, ...] = (),
         group: str = "",
         needs: tuple[str, ...] = (),
@@ -274,7 +278,7 @@ class Rule:
         when: str = "",
         stays: Stays | None = None,
     ) -> Finding:
-        """Build a finding of this rule at a span of offsets."""
+        """Build a finding of this rule at a span of offsets; `effect` where it is not the rule's."""
         start, end = span
         return Finding(
             self.CODE,
@@ -291,6 +295,7 @@ class Rule:
             installs,
             when,
             stays=stays,
+            effect=effect or (self.EFFECT if stays is None else Effect.NOTHING),
         )
 
 

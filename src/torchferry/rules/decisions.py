@@ -29,7 +29,7 @@ def carried_over(
         new: The edited file.
     """
     moves = _Moves(sorted(set(edits)))
-    places = _Places([(finding, new.source.span(finding.location)) for finding in after])
+    places = _PlacesByRule([(finding, new.source.span(finding.location)) for finding in after])
     findings = list(after)
     for finding in before:
         if finding.message is LINK:
@@ -42,13 +42,11 @@ def carried_over(
         if number is not None:
             findings[number] = findings[number]._replace(anchor=finding.anchor, origin=origin)
         elif is_decision and not moves.replaces(start, end) and not places.has(finding.code, moved):
-            findings.append(
-                finding._replace(location=new.location(*moved), snippet=new.snippet(*moved), origin=origin)
-            )
+            findings.append(finding._replace(location=new.location(*moved), snippet=new.snippet(*moved), origin=origin))
     return sorted(findings, key=lambda finding: finding.location.order)
 
 
-class _Places:
+class _PlacesByRule:
     """The places of findings by their rules; each is taken once."""
 
     def __init__(self, findings: Iterable[tuple[Finding, _Span]]) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
-from torchferry.core.finding import LINK, Edit, Finding, Grade
+from torchferry.core.finding import LINK, Edit, Effect, Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import quoted_for
@@ -53,7 +53,10 @@ class ReferenceRule(Rule):
         if rewritten is None:
             idle = row.status == "missing" and reference.name in cuda.idle()
             message = no_op_without_cuda(context, reference.name) if idle else missing(context, reference.name, row)
-            yield self.finding(context, span, message, Grade.NOTE if idle else Grade.MANUAL)
+            if idle:
+                yield self.finding(context, span, message, Grade.NOTE, effect=Effect.NOTHING)
+            else:
+                yield self.finding(context, span, message, Grade.MANUAL)
             return
         refused = row.extra.get("lacks_arguments", ())
         lacking = [argument for argument in _arguments(context, reference) if argument in refused]
@@ -69,7 +72,9 @@ class ReferenceRule(Rule):
         # What names its module in full does not depend on the import that bound the old name.
         in_full = any((edit.start, edit.end) == span for edit in edits)
         needs = () if in_full else binding_groups(context, reference)
-        yield self.finding(context, span, message, grade, edits, imports=imports, needs=needs)
+        # What has no edit is changed with the import that binds it.
+        effect = self.EFFECT if edits else Effect.NOTHING
+        yield self.finding(context, span, message, grade, edits, effect=effect, imports=imports, needs=needs)
 
 
 def binding_groups(context: PythonContext, reference: Reference) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.device.expressions import device_type, portable_imports
@@ -36,6 +36,7 @@ class AutocastState(ReferenceRule):
     """Finds autocast state functions that mean CUDA."""
 
     CODE = "AMP103"
+    EFFECT = Effect.WRONG
     UNDER_REDIRECT = UnderRedirect.NOTHING
     BINDS = False
     WORDS = ("autocast_gpu_dtype", "is_autocast_enabled", "set_autocast_enabled")

@@ -11,6 +11,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.family import UnderRedirect
 from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
@@ -19,6 +20,7 @@ class CudaAmp(ReferenceRule):
     """Finds uses of `torch.cuda.amp`."""
 
     CODE = "AMP101"
+    EFFECT = Effect.WRONG
     UNDER_REDIRECT = UnderRedirect.NOTHING
     WORDS = CUDA_NAMES
     GROUPS = ("amp",)

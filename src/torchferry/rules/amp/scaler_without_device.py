@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import device_type, portable_imports
@@ -27,6 +27,7 @@ class ScalerWithoutDevice(Rule):
     """Finds `torch.amp.GradScaler` without a device."""
 
     CODE = "AMP102"
+    EFFECT = Effect.WRONG
     UNDER_REDIRECT = UnderRedirect.NOTHING
     WORDS = ("GradScaler",)
 

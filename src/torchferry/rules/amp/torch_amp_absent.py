@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from torchferry.backends.portable import MIXED_PRECISION
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext
 from torchferry.rules.exemptions import exemption_reason
@@ -30,6 +30,7 @@ class TorchAmpAbsent(ReferenceRule):
     """Finds torch's own mixed precision where the plugin's takes its place."""
 
     CODE = "AMP104"
+    EFFECT = Effect.WRONG
     BINDS = False
     GROUPS = ()
     WORDS = ("autocast", "GradScaler")

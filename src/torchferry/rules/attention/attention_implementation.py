@@ -17,7 +17,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.tables import REWRITTEN, Row
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span, word_edits
@@ -38,6 +38,7 @@ class AttentionImplementation(Rule):
     """Finds attention implementations chosen by name."""
 
     CODE = "ATT102"
+    EFFECT = Effect.RAISES
     WORDS = ("flash_attention", "set_attention_backend", "attn_implementation")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

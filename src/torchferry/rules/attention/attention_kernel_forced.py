@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to
 from torchferry.rules.exemptions import exemption_reason
@@ -24,6 +24,7 @@ class AttentionKernelForced(Rule):
     """Finds `sdpa_kernel` without the plain kernel."""
 
     CODE = "ATT104"
+    EFFECT = Effect.RAISES
     WORDS = ("sdpa_kernel",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.backends.performance import performance_facts, times_the_speed
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule, told_once
 from torchferry.rules.exemptions import exemption_reason
@@ -58,6 +58,7 @@ class AttentionPackage(Rule):
     """Finds imports of attention kernels."""
 
     CODE = "ATT101"
+    EFFECT = Effect.RAISES
     MODULES = tuple(_PACKAGES)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -89,4 +90,5 @@ class AttentionPackage(Rule):
                 grade = Grade.NOTE if guard is Guard.COPES else Grade.MANUAL
                 blocker = guard is Guard.NONE
                 span = context.file.span(statement)
-                yield self.finding(context, span, message, grade, blocker=blocker, lacks=package)
+                effect = self.EFFECT if grade is Grade.MANUAL else Effect.NOTHING
+                yield self.finding(context, span, message, grade, effect=effect, blocker=blocker, lacks=package)

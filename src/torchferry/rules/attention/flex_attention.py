@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
@@ -28,6 +28,7 @@ class FlexAttention(Rule):
     """Finds uses of torch's flexible attention."""
 
     CODE = "ATT105"
+    EFFECT = Effect.RAISES
     WORDS = ("flex_attention",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_of
 from torchferry.rules.exemptions import exemption_reason
@@ -35,6 +35,7 @@ class MemoryEfficientSwitch(Rule):
     """Finds calls that turn on memory-efficient attention."""
 
     CODE = "ATT103"
+    EFFECT = Effect.RAISES
     WORDS = ("memory_efficient_attention", "flash_attn")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -70,5 +71,5 @@ class MemoryEfficientSwitch(Rule):
             edits = [Edit(*span, "pass")]
         grade = Grade.UNSAFE if edits else Grade.MANUAL
         if grade is Grade.MANUAL and is_guarded(context, call):
-            grade = Grade.NOTE
+            return self.finding(context, span, message, Grade.NOTE, effect=Effect.SLOW)
         return self.finding(context, span, message, grade, edits)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
 from torchferry.rules.exemptions import exemption_reason
@@ -29,6 +29,7 @@ class ModelCompiled(Rule):
     """Finds `torch.compile`."""
 
     CODE = "CMP101"
+    EFFECT = Effect.RAISES
     WORDS = ("torch.compile", "import compile")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -54,13 +55,16 @@ class ModelCompiled(Rule):
             elif row.status in ("missing", "partial"):
                 message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)
                 asks = row.status == "missing" or self._takes_default(call, reference.node)
-                yield self.finding(context, span, message, Grade.MANUAL if asks else Grade.NOTE)
+                if asks:
+                    yield self.finding(context, span, message, Grade.MANUAL)
+                else:
+                    yield self.finding(context, span, message, Grade.NOTE, effect=Effect.NOTHING)
             elif row.status == "unknown":
                 message = say("whether `torch.compile` supports {target} is UNKNOWN", target=context.target.title)
-                yield self.finding(context, span, message, Grade.NOTE)
+                yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
             elif row.note:
                 message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)
-                yield self.finding(context, span, message, Grade.NOTE)
+                yield self.finding(context, span, message, Grade.NOTE, effect=Effect.NOTHING)
 
     def _takes_default(self, call: ast.AST | None, function: ast.AST) -> bool:
         """Whether a use takes the backend that torch takes for CUDA: none is named, and nothing turns it off."""

@@ -15,7 +15,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.unknown import UNKNOWN
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, told_once
 from torchferry.rules.exemptions import exemption_reason
@@ -26,6 +26,7 @@ class TritonKernel(Rule):
     """Finds imports of Triton."""
 
     CODE = "CMP102"
+    EFFECT = Effect.RAISES
     MODULES = ("triton",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -49,10 +50,10 @@ class TritonKernel(Rule):
                     package=triton,
                     note=note or say("check each kernel"),
                 )
-                yield self.finding(context, span, message, Grade.NOTE)
+                yield self.finding(context, span, message, Grade.NOTE, effect=Effect.NOTHING)
             elif triton is UNKNOWN:
                 message = say("whether Triton supports {target} is UNKNOWN", target=context.target.title)
-                yield self.finding(context, span, message, Grade.NOTE)
+                yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
             else:
                 guard = guard_of(context.file, statement)
                 message = say(
@@ -60,6 +61,6 @@ class TritonKernel(Rule):
                     target=context.target.title,
                     note=note or say("replace these kernels with torch operators, or port them"),
                 )
-                grade = Grade.NOTE if guard is Guard.COPES else Grade.MANUAL
+                grade, effect = (Grade.NOTE, Effect.NOTHING) if guard is Guard.COPES else (Grade.MANUAL, self.EFFECT)
                 blocker = guard is Guard.NONE
-                yield self.finding(context, span, message, grade, blocker=blocker, lacks="triton")
+                yield self.finding(context, span, message, grade, effect=effect, blocker=blocker, lacks="triton")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
-from torchferry.core.finding import Grade
+from torchferry.core.finding import Effect, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.config.switches import SwitchRule, plain
 
@@ -23,6 +23,7 @@ class AttentionSetting(SwitchRule):
     """Finds settings that switch on attention of a CUDA package."""
 
     CODE = "CFG106"
+    EFFECT = Effect.RAISES
     ROLE = "attention"
 
     def judged(self, target: Target, name: str, value: str, row: Row) -> tuple[Grade, Message]:

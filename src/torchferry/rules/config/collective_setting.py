@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
@@ -31,6 +31,7 @@ class CollectiveSetting(Rule):
     """Finds NCCL in configuration files."""
 
     CODE = "CFG102"
+    EFFECT = Effect.RAISES
     UNDER_REDIRECT = UnderRedirect.NOTHING
     WORDS = ("nccl", "NCCL")
     KINDS = CONFIG_KINDS

@@ -15,7 +15,7 @@ import ast
 
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
-from torchferry.core.finding import Grade
+from torchferry.core.finding import Effect, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.config.switches import SwitchRule, plain
@@ -26,6 +26,7 @@ class CompileSetting(SwitchRule):
     """Finds settings that switch compilation on."""
 
     CODE = "CFG105"
+    EFFECT = Effect.RAISES
     ROLE = "compile"
 
     def is_meant(self, context: PythonContext, name: str, in_call: bool, value: ast.Constant) -> bool:
@@ -52,8 +53,6 @@ class CompileSetting(SwitchRule):
                 "setting `{name}: {value}` compiles with torch.compile; whether it supports {target} is UNKNOWN",
                 **values,
             )
-        else:
-            message = say(
-                "setting `{name}: {value}` compiles with torch.compile; check this first on {target}", **values
-            )
+            return Grade.MANUAL, message
+        message = say("setting `{name}: {value}` compiles with torch.compile; check this first on {target}", **values)
         return Grade.NOTE, message

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.family import UnderRedirect
@@ -41,6 +41,7 @@ class DeviceSetting(Rule):
     """Finds CUDA devices in configuration files."""
 
     CODE = "CFG101"
+    EFFECT = Effect.RAISES
     UNDER_REDIRECT = UnderRedirect.NOTHING
     WORDS = ("cuda",)
     KINDS = CONFIG_KINDS

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchferry.backends.tables import REWRITTEN
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
@@ -43,6 +43,7 @@ class FrameworkSetting(Rule):
     """Finds settings of other libraries that mean CUDA."""
 
     CODE = "CFG103"
+    EFFECT = Effect.RAISES
     WORDS = ("MULTI_GPU", "accelerator", "attn_implementation", "gpus")
     KINDS = CONFIG_KINDS
 
@@ -69,4 +70,4 @@ class FrameworkSetting(Rule):
                     yield self.finding(context, span, noted(message, row.remark), Grade.SAFE, edits)
                 elif row.remark is not None:
                     message = say("setting `{key}: {value}` on {target}", **values)
-                    yield self.finding(context, span, noted(message, row.remark), Grade.NOTE)
+                    yield self.finding(context, span, noted(message, row.remark), Grade.NOTE, effect=Effect.NOTHING)

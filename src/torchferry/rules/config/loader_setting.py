@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
-from torchferry.core.finding import Grade
+from torchferry.core.finding import Effect, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.config.switches import SwitchRule, plain
 
@@ -22,6 +22,7 @@ class LoaderSetting(SwitchRule):
     """Finds settings that choose DALI."""
 
     CODE = "CFG107"
+    EFFECT = Effect.RAISES
     ROLE = "loader"
 
     def words(self, target: Target, options: object) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from torchferry.backends import cuda
 from torchferry.backends.cuda import CudaSetting
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import Message, noted
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context, Options, PythonContext, Rule
@@ -122,7 +122,9 @@ class SwitchRule(Rule):
             edits = [Edit(place.start, place.end, _OFF[place.written])]
         if grade in (Grade.SAFE, Grade.UNSAFE) and not edits:
             grade = Grade.MANUAL
-        yield self.finding(context, (place.start, place.end), noted(message, row.remark), grade, edits)
+        effect = Effect.NOTHING if grade is Grade.NOTE else Effect.UNKNOWN if row.status == "unknown" else self.EFFECT
+        span = (place.start, place.end)
+        yield self.finding(context, span, noted(message, row.remark), grade, edits, effect=effect)
 
     def row(self, target: Target, switch: CudaSetting) -> Row:
         """Return what the target has in the place of what a setting asks for."""

@@ -15,7 +15,7 @@ import ast
 
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
-from torchferry.core.finding import Grade
+from torchferry.core.finding import Effect, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.config.device_setting import CONFIG_KINDS
@@ -28,6 +28,7 @@ class Tf32Setting(SwitchRule):
     """Finds settings that ask for TF32."""
 
     CODE = "CFG104"
+    EFFECT = Effect.RAISES
     ROLE = "tf32"
     KINDS = (Kind.PYTHON, *CONFIG_KINDS)  # SHL104 speaks of `--tf32 True`
 

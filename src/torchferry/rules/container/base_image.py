@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
@@ -40,6 +40,7 @@ class BaseImage(Rule):
     """Finds images of CUDA."""
 
     CODE = "CNT101"
+    EFFECT = Effect.RAISES
     WORDS = ("nvidia", "cuda", "pytorch/pytorch", "gpu")
     KINDS = JOB_KINDS
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.unknown import Unknown
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import Context, Rule
@@ -31,6 +31,7 @@ class CardAccess(Rule):
     """Finds options that give NVIDIA cards to a container."""
 
     CODE = "CNT102"
+    EFFECT = Effect.RAISES
     WORDS = ("nvidia", "gpu", "--nv")
     KINDS = JOB_KINDS
 

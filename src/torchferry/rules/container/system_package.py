@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
@@ -32,6 +32,7 @@ class SystemPackage(Rule):
     """Finds installations of CUDA's system packages, and where they are fetched from."""
 
     CODE = "CNT103"
+    EFFECT = Effect.RAISES
     WORDS = ("cuda", "cudnn", "nccl", "nvidia", "nvinfer", "tensorrt", "cublas", "nsight", "datacenter-gpu")
     KINDS = COMMAND_KINDS
 

@@ -19,7 +19,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends.tables import REWRITTEN
-from torchferry.core.finding import Finding, Grade, Stays
+from torchferry.core.finding import Effect, Finding, Grade, Stays
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_of_reading
@@ -31,6 +31,7 @@ class CapabilityCompared(Rule):
     """Finds comparisons of the compute capability and of the card's name, and calculations with what is None."""
 
     CODE = "CUD110"
+    EFFECT = Effect.WRONG
     WORDS = ("get_device_capability", "get_device_name", "get_device_properties")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -11,6 +11,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
@@ -18,5 +19,6 @@ class CudaNameUnlisted(ReferenceRule):
     """Finds names of `torch.cuda` that the tables do not know."""
 
     CODE = "CUD106"
+    EFFECT = Effect.UNKNOWN
     WORDS = CUDA_NAMES
     GROUPS = ("unlisted",)

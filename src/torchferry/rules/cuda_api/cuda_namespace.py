@@ -16,7 +16,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends import cuda
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_for, exemption_reason
@@ -29,6 +29,7 @@ class CudaNamespace(Rule):
     """Finds `torch.cuda` used as a value."""
 
     CODE = "CUD107"
+    EFFECT = Effect.RAISES
     BINDS = True
     WORDS = (*CUDA_NAMES, '"cuda"', "'cuda'")
 

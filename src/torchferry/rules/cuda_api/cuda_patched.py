@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say_plural
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.references import CUDA_NAMES
@@ -25,6 +25,7 @@ class CudaPatched(Rule):
     """Finds assignments to names of `torch.cuda`."""
 
     CODE = "CUD108"
+    EFFECT = Effect.UNKNOWN
     WORDS = CUDA_NAMES
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

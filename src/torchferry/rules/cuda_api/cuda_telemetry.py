@@ -12,6 +12,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
@@ -19,5 +20,6 @@ class CudaTelemetry(ReferenceRule):
     """Finds telemetry calls of `torch.cuda`."""
 
     CODE = "CUD103"
+    EFFECT = Effect.RAISES
     WORDS = CUDA_NAMES
     GROUPS = ("telemetry",)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_of_reading
@@ -24,6 +24,7 @@ class CudaVersion(Rule):
     """Finds reads of `torch.version.cuda`."""
 
     CODE = "CUD109"
+    EFFECT = Effect.WRONG
     BINDS = True
     WORDS = ("version.cuda", "torch.version", "CUDNN_TENSOR_DTYPES")
 
@@ -43,7 +44,7 @@ class CudaVersion(Rule):
                 reference.name == "torch.version.cuda" and self._is_shown(parent)
             ):
                 message = say("`{found}` is None on {target}", found="torch.version.cuda", target=context.target.title)
-                yield self.finding(context, span, message, Grade.NOTE)
+                yield self.finding(context, span, message, Grade.NOTE, effect=Effect.NOTHING)
             else:
                 message = say(
                     "`torch.version.cuda` is None on {target}, but this code needs a version; use {plugin}'s",

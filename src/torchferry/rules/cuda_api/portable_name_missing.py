@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
 from torchferry.backends.portable import INSTALLED
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.core.vendored import FIRST
 from torchferry.rules.base import PythonContext, Rule
@@ -31,6 +31,7 @@ class PortableNameMissing(Rule):
     """Finds portable names that the target lacks."""
 
     CODE = "CUD111"
+    EFFECT = Effect.RAISES
     WORDS = (INSTALLED, "torchferry import device", _COPY)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

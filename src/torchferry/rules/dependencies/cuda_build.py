@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
@@ -39,6 +39,7 @@ class CudaBuild(Rule):
     """Finds pins and package indices of torch's CUDA builds."""
 
     CODE = "DEP102"
+    EFFECT = Effect.RAISES
     WORDS = ("+cu", "/cu1", "/cu9", "/cu2", "nvidia")
     KINDS = (*LIST_KINDS, *COMMAND_KINDS)
 

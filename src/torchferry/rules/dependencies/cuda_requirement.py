@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from torchferry.backends import cuda
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import noted, say, say_plural
 from torchferry.rules.attention.attention_package import ATTENTION_PACKAGES, plain_attention_speed
@@ -70,6 +70,7 @@ class CudaRequirement(Rule):
     """Finds requirements that need CUDA."""
 
     CODE = "DEP101"
+    EFFECT = Effect.RAISES
     WORDS: ClassVar[tuple[str, ...]] = ("",)
     KINDS: ClassVar[tuple[Kind, ...]] = LIST_KINDS
 
@@ -127,7 +128,7 @@ class CudaRequirement(Rule):
         if renamed and not requirement.specifier:
             yield self.finding(context, span, message, Grade.UNSAFE, [Edit(*span, row.use)])
         elif row.status in ("partial", "unknown"):
-            yield self.finding(context, span, message, Grade.NOTE)
+            yield self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
         else:
             yield self.finding(context, span, message, Grade.MANUAL)
 

@@ -10,6 +10,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.commands import COMMAND_KINDS
 from torchferry.rules.dependencies.cuda_requirement import CudaRequirement
 
@@ -18,5 +19,6 @@ class InstallCommand(CudaRequirement):
     """Finds packages that need CUDA in commands of pip and conda."""
 
     CODE = "DEP104"
+    EFFECT = Effect.RAISES
     WORDS = ("install", " add ", "create")
     KINDS = COMMAND_KINDS

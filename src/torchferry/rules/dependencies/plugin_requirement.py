@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable
 
 from torchferry.backends.tables import normalised
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.dependencies.listed import requirements_of
@@ -27,6 +27,7 @@ class PluginRequirement(Rule):
     """Finds lists of requirements without the plugin."""
 
     CODE = "DEP103"
+    EFFECT = Effect.RAISES
     WORDS = ("torch",)
     KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.CONDA)
 

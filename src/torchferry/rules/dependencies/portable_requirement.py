@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from torchferry.backends.portable import INSTALLED
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Options, Rule
 from torchferry.rules.dependencies.listed import requirements_of
@@ -27,6 +27,7 @@ class PortableRequirement(Rule):
     """Finds lists of requirements without torchferry."""
 
     CODE = "DEP106"
+    EFFECT = Effect.RAISES
     PORTABILITY = Portability.EVERYWHERE
     WORDS = ("torch",)
     KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.SETUP_CFG, Kind.CONDA)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding
+from torchferry.core.finding import Effect, Finding
 from torchferry.rules.base import PythonContext
 from torchferry.rules.dependencies.cuda_requirement import CudaRequirement
 from torchferry.source.kinds import Kind
@@ -22,6 +22,7 @@ class SetupRequirement(CudaRequirement):
     """Finds requirements that need CUDA in Python."""
 
     CODE = "DEP105"
+    EFFECT = Effect.RAISES
     WORDS = ("_requires", "extras_require", "requirements", "REQUIREMENTS", "dependencies", "install(")
     KINDS = (Kind.PYTHON,)
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext
 from torchferry.rules.device.expressions import device_expression, quoted_for
@@ -38,6 +38,7 @@ class Accelerator(ReferenceRule):
     """Finds uses of `torch.accelerator` that do not work on the target as they are."""
 
     CODE = "DEV110"
+    EFFECT = Effect.RAISES
     WORDS = ("accelerator",)
     GROUPS = ("accelerator",)
 
@@ -61,18 +62,32 @@ class Accelerator(ReferenceRule):
         if row.status == "same":
             return
         if row.status == "unknown":
-            if exemption_reason(context, reference.node) is None:
+            unverified = self._unverified(context)
+            if reference in unverified:
                 message = say(
                     "whether `{found}` works on {target} is UNKNOWN; try it on the card",
                     found=reference.name,
                     target=context.target.title,
                 )
-                yield self.finding(context, context.file.span(reference.node), message, Grade.NOTE)
+                span = context.file.span(reference.node)
+                grade = Grade.MANUAL if reference is unverified[0] else Grade.NOTE  # one decision for a file
+                yield self.finding(context, span, message, grade, effect=Effect.UNKNOWN)
             return
         if reference.name == _CURRENT and row.status != "missing":
             yield self._current(context, reference)
             return
         yield from super().check_reference(context, reference)
+
+    def _unverified(self, context: PythonContext) -> list[Reference]:
+        """Return the uses of which nobody has verified that they work, in order of position."""
+        uses = [
+            reference
+            for reference in context.references.get("accelerator", ())
+            if not reference.is_import
+            and context.target.api(reference.name).status == "unknown"
+            and exemption_reason(context, reference.node) is None
+        ]
+        return sorted(uses, key=lambda reference: context.file.span(reference.node))
 
     def _current(self, context: PythonContext, reference: Reference) -> Finding:
         """Write the device itself in place of the question which it is."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.cut_off import cutting_call
@@ -42,6 +42,7 @@ class CudaDeviceString(Rule):
     """Finds device strings that were followed to a device."""
 
     CODE = "DEV101"
+    EFFECT = Effect.RAISES
     BINDS = True
     WORDS = ('"cuda', "'cuda")
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule, calls_of, keyword_of
 from torchferry.rules.device.expressions import device_expression, indexed_device, portable_imports, quoted_for
@@ -37,6 +37,7 @@ class CudaMethod(Rule):
     """Finds calls of `.cuda()`."""
 
     CODE = "DEV103"
+    EFFECT = Effect.RAISES
     BINDS = True
     WORDS = (".cuda",)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.cuda_device_string import CudaDeviceString, device_strings, device_trace
@@ -30,6 +30,7 @@ class CudaStringUntraced(Rule):
     """Finds device strings that could not be followed to a device or to something else."""
 
     CODE = "DEV102"
+    EFFECT = Effect.UNKNOWN
     BINDS = True
     WORDS = CudaDeviceString.WORDS
 

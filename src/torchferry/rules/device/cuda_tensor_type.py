@@ -18,7 +18,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.tables import REWRITTEN
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import stored_uses
@@ -37,6 +37,7 @@ class CudaTensorType(ReferenceRule):
     """Finds tensor types of CUDA, as names and as strings."""
 
     CODE = "DEV105"
+    EFFECT = Effect.RAISES
     WORDS = CUDA_NAMES
     GROUPS = ("tensor",)
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_of, calls_to
@@ -35,6 +35,7 @@ class IntegerDevice(Rule):
     """Finds numbers where a device is meant."""
 
     CODE = "DEV106"
+    EFFECT = Effect.RAISES
     WORDS = (".to(", "torch.device(", "device=", "map_location")
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import device_type, portable_imports, quoted_for
@@ -35,6 +35,7 @@ class IsCuda(Rule):
     """Finds reads of `.is_cuda`."""
 
     CODE = "DEV104"
+    EFFECT = Effect.WRONG
     RUNS_ON_DEVICE = False
     BINDS = True
     WORDS = ("is_cuda",)

@@ -19,7 +19,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.device.load_without_map_location import LOADERS, OF_URLS
@@ -39,6 +39,7 @@ class LoadOntoDevice(Rule):
     """Finds checkpoints that are loaded onto a device which `torch.load` does not load to."""
 
     CODE = "DEV114"
+    EFFECT = Effect.RAISES
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """None where the target's device can be loaded to; in portable code the device module knows."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.source.names import assigned_value
@@ -44,6 +44,7 @@ class LoadWithoutMapLocation(Rule):
     """Finds checkpoints that are loaded to where they were saved."""
 
     CODE = "DEV107"
+    EFFECT = Effect.UNKNOWN  # it depends on where the file was written
     WORDS = ("torch.load", "import load", "jit.load", "load_state_dict_from_url", "load_url", "export", "serialization")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

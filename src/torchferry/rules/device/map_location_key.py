@@ -16,7 +16,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends import cuda
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
@@ -28,6 +28,7 @@ class MapLocationKey(Rule):
     """Finds keys of `map_location` that name CUDA devices."""
 
     CODE = "DEV108"
+    EFFECT = Effect.WRONG
     WORDS = ("map_location",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

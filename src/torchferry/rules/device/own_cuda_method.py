@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.own_methods import class_defines
@@ -27,6 +27,7 @@ class OwnCudaMethod(Rule):
     """Finds definitions of `cuda` in classes."""
 
     CODE = "DEV109"
+    EFFECT = Effect.RAISES
     WORDS = ("def cuda",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -51,7 +52,7 @@ class OwnCudaMethod(Rule):
                 "became `.to(...)`, so the class needs that method too",
                 name=owner.name,
             )
-            yield self.finding(context, head, message, Grade.NOTE)
+            yield self.finding(context, head, message, Grade.NOTE, effect=Effect.UNKNOWN)
             return
         if class_defines(owner, mover):
             return

@@ -16,7 +16,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule
@@ -39,6 +39,7 @@ class PortableChoice(Rule):
     """Finds conditional expressions that have become pointless."""
 
     CODE = "DEV113"
+    EFFECT = Effect.NOTHING
     WORDS = ("is_available", *_SAME_WITHOUT)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -1,10 +1,11 @@
 """A sparse tensor on a target that has none: `torch.sparse_coo_tensor`, `x.to_sparse()`, `Embedding(sparse=True)`.
 
 Every device needs kernels of its own for each sparse layout. Where the plugin registers none, such a tensor raises, and
-there is no fallback. Keep it on the CPU, or make it dense. Where nobody knows what the plugin has, that is noted.
-So it is where sparse tensors are there, and the operator is not that `torch.sparse.mm` and its like come to, or
-`torch.matmul` and `@` of a sparse matrix, and where `torch.optim.SparseAdam` raises in its first step: an operator that
-it calls has no kernel for sparse tensors, or drops the zeros of a product, which are what its state begins with.
+there is no fallback. Keep it on the CPU, or make it dense. Where nobody knows what the plugin has, try it on the card:
+all such calls of a file are one decision. Where the plugin has sparse tensors, an operator of `torch.sparse.mm` and the
+like, or of `torch.matmul` and `@` of a sparse matrix, may still be missing. `torch.optim.SparseAdam` raises in its
+first step where an operator that it calls has no kernel for them, or drops the zeros of a product, with which its state
+begins.
 
 Why: The operator raises, and no plugin falls back to the CPU for sparse tensors.
 
@@ -19,9 +20,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from torchferry.backends.unknown import Unknown
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
+from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of, told_once
 from torchferry.rules.conditions import stored_uses
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
@@ -79,11 +80,15 @@ class SparseTensor(Rule):
     """Finds sparse tensors where the target has none."""
 
     CODE = "DEV112"
+    EFFECT = Effect.RAISES
     UNDER_REDIRECT = UnderRedirect.ALL
     WORDS = (*_LAYOUTS, "sparse=True", "sparse = True", "SparseAdam", "sparse.", "spmm", "dsmm")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that makes one, unless it names the CPU."""
+        return told_once(sorted(self._all(context), key=lambda finding: finding.location.order))
+
+    def _all(self, context: PythonContext) -> Iterator[Finding]:
         making = list(_calls(context))
         using = [(call, name) for name, call in calls_to(context) if name in _OPERATORS]
         if not making and not using:
@@ -103,9 +108,9 @@ class SparseTensor(Rule):
             span = context.file.span(call.func)
             if isinstance(registered, Unknown):
                 message = say(
-                    "whether {target} has sparse tensors (`{name}`) is UNKNOWN", target=context.target.title, name=name
+                    "whether {target} has sparse tensors is UNKNOWN; try it on the card", target=context.target.title
                 )
-                yield self.finding(context, span, message, Grade.NOTE)
+                yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
                 continue
             message = say(
                 "{target} has no sparse tensors: `{name}` raises there; keep it on the CPU, or make it dense",
@@ -158,11 +163,10 @@ class SparseTensor(Rule):
             span = context.file.span(call.func if isinstance(call, ast.Call) else call)
             if isinstance(registered, Unknown):
                 message = say(
-                    "whether {target} has sparse tensors (`{name}`) is UNKNOWN",
+                    "whether {target} has sparse tensors is UNKNOWN; try it on the card",
                     target=context.target.title,
-                    name=full_name,
                 )
-                yield self.finding(context, span, message, Grade.NOTE)
+                yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
                 continue
             message = say(
                 "`{name}` calls `aten::{operator}`, which {target} lacks for sparse tensors: keep "

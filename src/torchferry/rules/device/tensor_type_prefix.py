@@ -15,7 +15,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends.tables import REWRITTEN
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span, word_edits
@@ -30,6 +30,7 @@ class TensorTypePrefix(Rule):
     """Finds questions for the prefix of a tensor type's name."""
 
     CODE = "DEV111"
+    EFFECT = Effect.WRONG
     BINDS = True
     WORDS = ("torch.cuda",)
 

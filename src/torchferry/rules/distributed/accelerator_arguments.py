@@ -17,7 +17,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import portable_imports
@@ -41,6 +41,7 @@ class AcceleratorArguments(Rule):
     """Finds arguments that take a card, in code for every device."""
 
     CODE = "DST107"
+    EFFECT = Effect.RAISES
     PORTABILITY = Portability.IN_PYTHON
     WITH_TORCH_ALONE = False  # without an accelerator such a program ends as it did before
     WORDS = ("device_id", "DistributedDataParallel", "DDP")

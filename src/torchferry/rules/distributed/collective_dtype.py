@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from torchferry.backends.collectives import Refusal, refusals
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.distributed.tensors import HOST, dtype_of, place_of
@@ -38,6 +38,7 @@ class CollectiveDtype(Rule):
     """Finds collectives on a tensor that is evidently of a dtype which the process group refuses."""
 
     CODE = "DST108"
+    EFFECT = Effect.RAISES
     WORDS = tuple(name.rpartition(".")[2] for name in _OPERATIONS)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
@@ -32,6 +32,7 @@ class CompositeBackend(Rule):
     """Finds composite backends with a part for CUDA."""
 
     CODE = "DST103"
+    EFFECT = Effect.RAISES
     UNDER_REDIRECT = UnderRedirect.NOTHING
     PORTABILITY = Portability.IN_PYTHON
     WORDS = ("cuda:nccl",)

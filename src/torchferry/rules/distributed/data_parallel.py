@@ -16,7 +16,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.tables import Row
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.conditions import stored_uses
@@ -43,6 +43,7 @@ class DataParallel(Rule):
     """Finds `nn.DataParallel` and what it is made of."""
 
     CODE = "DST105"
+    EFFECT = Effect.RAISES
     WORDS = ("DataParallel", "data_parallel", "nn.parallel", "from torch.nn import parallel")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -79,7 +80,8 @@ class DataParallel(Rule):
                 target=context.target.title,
                 note=row.remark or say("use `DistributedDataParallel` with one process for each card"),
             )
-        yield self.finding(context, span, message, Grade.NOTE if row.status == "unknown" else Grade.MANUAL)
+        effect = Effect.UNKNOWN if row.status == "unknown" else self.EFFECT
+        yield self.finding(context, span, message, Grade.MANUAL, effect=effect)
 
 
 def _registers(context: PythonContext, node: ast.AST) -> bool:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.backends.base import Backend
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
@@ -45,6 +45,7 @@ class GlooOnCard(Rule):
     """Finds groups over gloo whose tensors are evidently on the card."""
 
     CODE = "DST109"
+    EFFECT = Effect.RAISES
     WORDS = (_GLOO, _GLOO.upper())
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
@@ -114,7 +115,8 @@ class GlooOnCard(Rule):
                 message=message,
                 both=f"{module}.composite_backend()" if module else both,
             )
-        return self.finding(context, context.file.span(call), message, grade)
+        effect = Effect.UNKNOWN if used is None else self.EFFECT
+        return self.finding(context, context.file.span(call), message, grade, effect=effect)
 
 
 def _calls_of_torch(context: PythonContext) -> Iterator[tuple[str, ast.Call]]:

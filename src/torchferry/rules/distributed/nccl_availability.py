@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.finding import Finding
+from torchferry.core.finding import Effect, Finding
 from torchferry.rules.base import PythonContext
 from torchferry.rules.family import Portability, UnderRedirect
 from torchferry.rules.references import ReferenceRule
@@ -28,6 +28,7 @@ class NcclAvailability(ReferenceRule):
     """Finds availability tests and classes of NCCL in torch.distributed."""
 
     CODE = "DST102"
+    EFFECT = Effect.WRONG
     UNDER_REDIRECT = UnderRedirect.NOTHING
     PORTABILITY = Portability.IN_PYTHON
     WORDS = ("nccl_available", "ProcessGroupNCCL")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import portable_imports, quoted_for
@@ -35,6 +35,7 @@ class NcclBackendString(Rule):
     """Finds strings that name NCCL as the backend."""
 
     CODE = "DST101"
+    EFFECT = Effect.RAISES
     UNDER_REDIRECT = UnderRedirect.NOTHING
     PORTABILITY = Portability.IN_PYTHON
     BINDS = True

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from torchferry.backends import cuda
 from torchferry.backends.portable import MIXED_PRECISION
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding
+from torchferry.core.finding import Effect, Finding
 from torchferry.rules.base import Options, PythonContext
 from torchferry.rules.distributed.nccl_availability import AVAILABILITY
 from torchferry.rules.distributed.nccl_backend_string import CONSTANTS
@@ -29,6 +29,7 @@ class OwnDistributed(ReferenceRule):
     """Finds uses of torch names, other than CUDA's, that have another name on the target."""
 
     CODE = "DST106"
+    EFFECT = Effect.RAISES
     PORTABILITY = Portability.IN_PYTHON
     BINDS = False
     WORDS = ("distributed", "DistributedDataParallel", "DistributedSampler", "profiler", "optim")

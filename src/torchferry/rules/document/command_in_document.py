@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Options, Rule
 from torchferry.rules.config.attention_setting import AttentionSetting
@@ -59,6 +59,7 @@ class CommandInDocument(Rule):
     """Finds commands in documents that mean CUDA."""
 
     CODE = "DOC101"
+    EFFECT = Effect.RAISES
     KINDS = (Kind.MARKDOWN,)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
@@ -82,4 +83,5 @@ class CommandInDocument(Rule):
                     grade=finding.grade if rewritten else Grade.NOTE,
                     edits=finding.edits if rewritten else (),
                     blocker=False,
+                    effect=finding.effect if rewritten else Effect.NOTHING,
                 )

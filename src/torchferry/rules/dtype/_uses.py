@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say, say_in, say_plural
 from torchferry.rules.base import PythonContext, Rule, calls_of
 
@@ -16,6 +16,13 @@ STATES = {
     "limited": say_in("state of a dtype", "limited"),
 }
 """What a dtype can be on a target (`Backend.DTYPES`)."""
+
+_EFFECTS = {
+    "missing": Effect.RAISES,
+    "narrowed": Effect.WRONG,
+    "emulated": Effect.WRONG,
+    "limited": Effect.UNKNOWN,  # it depends on the card
+}
 
 
 def dtype_findings(
@@ -37,8 +44,9 @@ def dtype_findings(
         target=context.target.title,
         note=context.target.backend.DTYPE_NOTES.get(dtype) or say("check the results"),
     )
-    grade = Grade.MANUAL if state == "missing" else Grade.NOTE
-    yield rule.finding(context, context.file.span(uses[0]), message, grade)
+    effect = _EFFECTS[state]
+    grade = Grade.NOTE if effect is Effect.UNKNOWN else Grade.MANUAL
+    yield rule.finding(context, context.file.span(uses[0]), message, grade, effect=effect)
 
 
 def _uses(context: PythonContext, names: frozenset[str], methods: tuple[str, ...]) -> Iterator[ast.expr]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding
+from torchferry.core.finding import Effect, Finding
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.dtype._uses import dtype_findings
 
@@ -23,6 +23,7 @@ class Bfloat16Used(Rule):
     """Finds the first use of bfloat16 in a file."""
 
     CODE = "DTY102"
+    EFFECT = Effect.RAISES
     WORDS = ("bfloat16",)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding
+from torchferry.core.finding import Effect, Finding
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.dtype._uses import dtype_findings
 
@@ -23,6 +23,7 @@ class Float64Used(Rule):
     """Finds the first use of float64 in a file."""
 
     CODE = "DTY101"
+    EFFECT = Effect.RAISES
     WORDS = ("float64", "double", "DoubleTensor")
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_of
@@ -37,6 +37,7 @@ class PortableDtype(Rule):
     """Finds bfloat16 where a model or a tensor is made or moved."""
 
     CODE = "DTY103"
+    EFFECT = Effect.RAISES
     WORDS = ("bfloat16",)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
@@ -32,6 +32,7 @@ class CudaEnvironment(Rule):
     """Finds environment variables of CUDA in Python."""
 
     CODE = "ENV101"
+    EFFECT = Effect.WRONG
     PORTABILITY = Portability.IN_PYTHON
     WORDS = ("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_", "DIFFUSERS_ATT")
 
@@ -59,7 +60,7 @@ class CudaEnvironment(Rule):
             yield self._portable(context, node, name)
             return
         edits = word_edits(context, node, name, instead.use) if instead.use else []
-        yield self.finding(context, span, instead.message, instead.grade, edits)
+        yield self.finding(context, span, instead.message, instead.grade, edits, effect=instead.effect)
 
     def _portable(self, context: PythonContext, node: ast.Constant, name: str) -> Finding:
         """Ask for the variable when the program runs, where portable code has a name for it."""
@@ -69,7 +70,7 @@ class CudaEnvironment(Rule):
                 found=name,
                 target=context.target.title,
             )
-            return self.finding(context, literal_span(context, node), message, Grade.NOTE)
+            return self.finding(context, literal_span(context, node), message, Grade.NOTE, effect=Effect.NOTHING)
         use = f"{context.target.module}.visible_devices_variable()"
         message = say("`{name}` is `{use}` on {target}", name=name, use=use, target=context.target.title)
         return asked_when_run(self, context, node, use, message)
@@ -83,7 +84,7 @@ class CudaEnvironment(Rule):
         span = (start, start + len(name))
         edits = [Edit(*span, instead.use)] if instead.use and not context.target.module else []
         grade = Grade.MANUAL if instead.use and not edits else instead.grade
-        yield self.finding(context, span, instead.message, grade, edits)
+        yield self.finding(context, span, instead.message, grade, edits, effect=instead.effect)
 
 
 def _value_of(context: PythonContext, node: ast.Constant) -> str | None:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.commands import JOB_KINDS
@@ -34,6 +34,7 @@ class FolkVariable(Rule):
     """Finds environment variables that are believed to do something."""
 
     CODE = "ENV103"
+    EFFECT = Effect.NOTHING
     KINDS = (Kind.PYTHON, *JOB_KINDS)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
@@ -63,6 +63,7 @@ class ShellEnvironment(Rule):
     """Finds environment variables of CUDA where commands are written."""
 
     CODE = "ENV102"
+    EFFECT = Effect.WRONG
     WORDS = ("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_", "DIFFUSERS_ATT")
     KINDS = JOB_KINDS
 
@@ -87,7 +88,7 @@ class ShellEnvironment(Rule):
         target = context.target.title
         if not instead.use or not name.endswith("_VISIBLE_DEVICES"):
             edits = [Edit(start, end, instead.use)] if instead.use else []
-            yield self.finding(context, (start, end), instead.message, instead.grade, edits)
+            yield self.finding(context, (start, end), instead.message, instead.grade, edits, effect=instead.effect)
         elif value is not None and _NO_CARD.match(value):
             message = say(
                 "`{name}` hides every card here; on {target} `{use}` would hide them all: decide what is intended",
@@ -101,7 +102,7 @@ class ShellEnvironment(Rule):
         elif named[instead.use]:
             reason = say("the file already sets `{use}`", use=instead.use)
             message = say("`{found}` is left as it is: {reason}", found=name, reason=reason)
-            yield self.finding(context, (start, end), message, Grade.NOTE)
+            yield self.finding(context, (start, end), message, Grade.NOTE, effect=Effect.NOTHING)
         else:
             yield self.finding(context, (start, end), instead.message, instead.grade, [Edit(start, end, instead.use)])
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
-from torchferry.core.finding import Grade
+from torchferry.core.finding import Effect, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
 from torchferry.core.record import NamedTuple
@@ -21,13 +21,15 @@ VARIABLE = lazy_regex(
 class VariableReplacement(NamedTuple):
     """What to do about one variable: `use` is empty where nothing is written in its place.
 
-    `refused` says that the target has such a variable, which does not take the value.
+    `refused` says that the target has such a variable, which does not take the value; `effect` is what becomes of the
+    setting where nothing is done.
     """
 
     use: str
     grade: Grade
     message: Message
     refused: bool = False
+    effect: Effect = Effect.WRONG
 
 
 @lru_cache(maxsize=1)
@@ -64,10 +66,12 @@ def replacement(target: Target, name: str, value: str | None = None) -> Variable
         return VariableReplacement(row.use, Grade.SAFE, message)
     if row.status in REWRITTEN:
         message = noted(say("`{name}` on {target}", name=name, target=target.title), row.remark)
-        return VariableReplacement("", Grade.NOTE, message)
+        return VariableReplacement("", Grade.NOTE, message, effect=Effect.NOTHING)
     if row.status == "missing":
         message = noted(say("`{name}` has no counterpart on {target}", name=name, target=target.title), row.remark)
-        return VariableReplacement("", Grade.NOTE if row.note else Grade.MANUAL, message)
+        if row.note:  # which says what is set instead, or that nothing needs it
+            return VariableReplacement("", Grade.NOTE, message, effect=Effect.NOTHING)
+        return VariableReplacement("", Grade.MANUAL, message)
     message = noted(
         say("the counterpart of `{name}` on {target} is UNKNOWN", name=name, target=target.title), row.remark
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
@@ -30,6 +30,7 @@ class CudaInBuildFile(Rule):
     """Finds build files that name CUDA."""
 
     CODE = "EXT108"
+    EFFECT = Effect.RAISES
     WHEN_PORTED = WhenPorted.BUILDS_TOO
     WORDS = ("cuda", "CUDA", "Cuda", "nvcc", "NVCC", "cublas", "cudnn", "CUDNN", "nccl", "NCCL", ".cu")
     KINDS = BUILD_KINDS

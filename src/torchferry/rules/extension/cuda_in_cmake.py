@@ -13,6 +13,7 @@ References:
 from __future__ import annotations
 
 from torchferry.backends.target import Target
+from torchferry.core.finding import Effect
 from torchferry.core.messages import Message, say
 from torchferry.rules.extension.uses import NativeRule, NativeUses, port_advice
 from torchferry.rules.family import WhenPorted
@@ -23,6 +24,7 @@ class CudaInCmake(NativeRule):
     """Finds CMake files that ask for CUDA."""
 
     CODE = "EXT105"
+    EFFECT = Effect.RAISES
     WHEN_PORTED = WhenPorted.BUILDS_TOO
     KINDS = (Kind.CMAKE,)
     ROLE = "build"

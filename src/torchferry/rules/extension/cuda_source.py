@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say, say_plural
 from torchferry.rules.base import Context, Rule
@@ -31,6 +31,7 @@ class CudaSource(Rule):
     """Finds CUDA source files."""
 
     CODE = "EXT102"
+    EFFECT = Effect.RAISES
     WHEN_PORTED = WhenPorted.PORTED
     WORDS = ("",)
     KINDS = (Kind.KERNEL,)

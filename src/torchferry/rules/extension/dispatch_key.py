@@ -17,7 +17,7 @@ import ast
 import re
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
@@ -35,6 +35,7 @@ class DispatchKey(Rule):
     """Finds dispatch keys of CUDA in Python."""
 
     CODE = "EXT107"
+    EFFECT = Effect.RAISES
     WORDS = ('"CUDA"', "'CUDA'", "AutogradCUDA", "AutocastCUDA", "SparseCUDA", "SparseCsrCUDA", "DispatchKey")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

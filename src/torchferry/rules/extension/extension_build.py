@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.family import WhenPorted
@@ -35,6 +35,7 @@ class ExtensionBuild(Rule):
     """Finds builders of CUDA extensions."""
 
     CODE = "EXT101"
+    EFFECT = Effect.RAISES
     WHEN_PORTED = WhenPorted.BUILDS_TOO
     WORDS = ("cpp_extension",)
 
@@ -54,7 +55,7 @@ class ExtensionBuild(Rule):
                 plugin=context.target.backend.PLUGIN,
                 module=context.target.backend.EXTENSION_MODULE,
             )
-            yield self.finding(context, context.file.span(reference.node), message, Grade.NOTE)
+            yield self.finding(context, context.file.span(reference.node), message, Grade.NOTE, effect=Effect.NOTHING)
 
     def _report(self, context: PythonContext, name: str, call: ast.Call) -> Finding:
         row = context.target.api(name)

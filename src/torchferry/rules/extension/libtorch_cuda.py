@@ -14,6 +14,7 @@ References:
 from __future__ import annotations
 
 from torchferry.backends.target import Target
+from torchferry.core.finding import Effect
 from torchferry.core.messages import Message, say
 from torchferry.rules.extension.uses import NativeRule, NativeUses, port_advice
 from torchferry.rules.family import WhenPorted
@@ -24,6 +25,7 @@ class LibtorchCuda(NativeRule):
     """Finds C++ files that ask libtorch for CUDA."""
 
     CODE = "EXT104"
+    EFFECT = Effect.RAISES
     WHEN_PORTED = WhenPorted.PORTED
     KINDS = (Kind.CPP,)
     ROLE = "torch"

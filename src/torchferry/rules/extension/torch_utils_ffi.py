@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.guarded import Guard, guard_of
@@ -25,6 +25,7 @@ class TorchUtilsFfi(Rule):
     """Finds imports of `torch.utils.ffi`."""
 
     CODE = "EXT106"
+    EFFECT = Effect.RAISES
     WORDS = ("utils.ffi", "import ffi")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -43,7 +44,8 @@ class TorchUtilsFfi(Rule):
                 "`torch.utils.cpp_extension` and port its kernels to {target}",
                 target=context.target.title,
             )
-            grade = Grade.NOTE if guard is Guard.COPES else Grade.MANUAL
+            grade, effect = (Grade.NOTE, Effect.NOTHING) if guard is Guard.COPES else (Grade.MANUAL, self.EFFECT)
             span = context.file.span(statement)
             blocker = guard is Guard.NONE
-            yield self.finding(context, span, message, grade, blocker=blocker, lacks="torch.utils.ffi")
+            lacks = "torch.utils.ffi"
+            yield self.finding(context, span, message, grade, effect=effect, blocker=blocker, lacks=lacks)

@@ -11,6 +11,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.file.problems import FileProblem
 
 
@@ -18,3 +19,4 @@ class InvalidNotebook(FileProblem):
     """Reports a notebook that cannot be read."""
 
     CODE = "FIL106"
+    EFFECT = Effect.UNKNOWN

@@ -11,6 +11,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.file.problems import FileProblem
 
 
@@ -18,3 +19,4 @@ class LinkOutOfProject(FileProblem):
     """Reports a link that is not followed."""
 
     CODE = "FIL105"
+    EFFECT = Effect.UNKNOWN

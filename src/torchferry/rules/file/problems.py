@@ -22,4 +22,4 @@ class FileProblem(Rule):
     def at(cls, path: str, message: Message, line: int = 0) -> Finding:
         """Build the finding for a file, at a line if one is known."""
         place = Location(path, max(line, 1), 1, max(line, 1), 1)
-        return Finding(cls.CODE, place, message, Grade.MANUAL, blocker=cls.BLOCKS)
+        return Finding(cls.CODE, place, message, Grade.MANUAL, blocker=cls.BLOCKS, effect=cls.EFFECT)

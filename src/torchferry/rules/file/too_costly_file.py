@@ -14,6 +14,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.file.problems import FileProblem
 
 
@@ -21,4 +22,5 @@ class TooCostlyFile(FileProblem):
     """Reports a file that was not examined to its end."""
 
     CODE = "FIL108"
+    EFFECT = Effect.UNKNOWN
     LEAVES_VERDICT_OPEN = True

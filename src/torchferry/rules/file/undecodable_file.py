@@ -12,6 +12,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.file.problems import FileProblem
 
 
@@ -19,3 +20,4 @@ class UndecodableFile(FileProblem):
     """Reports a file that cannot be decoded."""
 
     CODE = "FIL102"
+    EFFECT = Effect.UNKNOWN

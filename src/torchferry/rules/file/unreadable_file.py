@@ -11,6 +11,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.file.problems import FileProblem
 
 
@@ -18,4 +19,5 @@ class UnreadableFile(FileProblem):
     """Reports a file that cannot be read."""
 
     CODE = "FIL101"
+    EFFECT = Effect.UNKNOWN
     LEAVES_VERDICT_OPEN = True

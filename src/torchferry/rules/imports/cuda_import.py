@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
@@ -44,6 +44,7 @@ class CudaImport(Rule):
     """Finds imports of `torch.cuda`."""
 
     CODE = "IMP102"
+    EFFECT = Effect.RAISES
     PORTABILITY = Portability.IN_PYTHON
     RUNS_ON_DEVICE = False
     WORDS = ("torch.cuda", "import cuda", ", cuda", "cuda,")

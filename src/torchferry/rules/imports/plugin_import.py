@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade, Location
+from torchferry.core.finding import Edit, Effect, Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.rules.base import Rule
 from torchferry.rules.device.load_onto_device import ON_CPU
@@ -29,6 +29,7 @@ class PluginImport(Rule):
     """Adds the plugin's import where it is needed; which files these are is known when all were examined."""
 
     CODE = "IMP101"
+    EFFECT = Effect.RAISES
 
     def edit(self, source: SourceText, target: Target, anyhow: bool) -> Edit | None:
         """Return the edit for a file that needs the plugin, or None when it has it or has no place for it.
@@ -51,7 +52,7 @@ class PluginImport(Rule):
         plugin = target.backend.PLUGIN
         message = say("uses {target} and needs `import {plugin}`", target=target.title, plugin=plugin)
         place = Location(path, line, column, line, column)
-        return Finding(self.CODE, place, message, Grade.SAFE, (edit,))
+        return Finding(self.CODE, place, message, Grade.SAFE, (edit,), effect=self.EFFECT)
 
 
 def device_findings(findings: Iterable[Finding]) -> list[Finding]:

@@ -15,7 +15,7 @@ References:
 from __future__ import annotations
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade, Location
+from torchferry.core.finding import Edit, Effect, Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.rules.base import Rule
 from torchferry.source.insertion import first_import_edit, imports_module
@@ -29,6 +29,7 @@ class RedirectImport(Rule):
     """Adds the redirect's import to programs; which files these are is known when all were examined."""
 
     CODE = "IMP103"
+    EFFECT = Effect.RAISES
 
     def edit(self, source: SourceText, target: Target, anyhow: bool) -> Edit | None:
         """Return the edit for a program, or None when it begins the redirect already or does not parse."""
@@ -40,4 +41,6 @@ class RedirectImport(Rule):
         """Build the finding for an edit that `edit` returned."""
         line, column = source.position(edit.start)
         message = say("uses CUDA, which `import {module}` redirects to {target}", module=_MODULE, target=target.title)
-        return Finding(self.CODE, Location(path, line, column, line, column), message, Grade.SAFE, (edit,))
+        return Finding(
+            self.CODE, Location(path, line, column, line, column), message, Grade.SAFE, (edit,), effect=self.EFFECT
+        )

@@ -15,7 +15,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends.tables import REWRITTEN
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
@@ -26,6 +26,7 @@ class AccelerateSettings(Rule):
     """Finds accelerate's distributed type for CUDA."""
 
     CODE = "LIB105"
+    EFFECT = Effect.WRONG
     WORDS = ("MULTI_GPU",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

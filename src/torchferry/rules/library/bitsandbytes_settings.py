@@ -17,7 +17,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.tables import REWRITTEN
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, PythonContext, Rule
@@ -54,6 +54,7 @@ class BitsandbytesSettings(Rule):
     """Finds settings that choose bitsandbytes."""
 
     CODE = "LIB107"
+    EFFECT = Effect.RAISES
     WORDS = (*_QUANTISED, *_ADAM, *_BITS, "use-8bit-adam", "BitsAndBytesConfig", "paged_", "_8bit", "rmsprop_bnb")
     KINDS = (Kind.PYTHON, *CONFIG_KINDS, *COMMAND_KINDS)
 

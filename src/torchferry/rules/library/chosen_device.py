@@ -18,7 +18,7 @@ from torchferry.backends import cuda
 from torchferry.backends.cuda import DeviceChoice
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
 from torchferry.rules.exemptions import exemption_reason
@@ -32,6 +32,7 @@ class ChosenDevice(Rule):
     """Finds calls that leave the choice between CUDA and the CPU to a library."""
 
     CODE = "LIB112"
+    EFFECT = Effect.WRONG
     UNDER_REDIRECT = UnderRedirect.NOTHING
 
     def modules(self, target: Target) -> tuple[str, ...]:
@@ -77,7 +78,10 @@ class ChosenDevice(Rule):
             edit = _argument_added(context, call, f"{choice.argument}={written}")
         grade = Grade.UNSAFE if edit is not None else Grade.MANUAL
         if choice.since and given is None and not _pinned(context, choice):
-            grade, edit = Grade.NOTE, None
+            grade, edit = (
+                Grade.MANUAL,
+                None,
+            )  # an older version computes on the CPU everywhere, until it is given a card
         return self.finding(context, span, message, grade, [edit] if edit is not None else [])
 
 

@@ -21,7 +21,7 @@ from torchferry.backends.cuda import Package
 from torchferry.backends.parts import divided
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade, Stays
+from torchferry.core.finding import Effect, Finding, Grade, Stays
 from torchferry.core.messages import Bilingual, Message, noted, say, say_in
 from torchferry.rules.base import PythonContext, Rule, told_once
 from torchferry.rules.exemptions import exemption_for
@@ -47,6 +47,7 @@ class CudaPackage(Rule):
     """Finds imports of packages that need CUDA."""
 
     CODE = "LIB101"
+    EFFECT = Effect.RAISES
 
     def modules(self, target: Target) -> tuple[str, ...]:
         """The modules of the packages that do not simply work on the target."""
@@ -102,8 +103,21 @@ class CudaPackage(Rule):
         blocker = grade is Grade.MANUAL and guard is Guard.NONE and needed
         message = advice(context.target.title, package.name, row)
         lacks = package.name if needed else ""
-        span = context.file.span(place)
-        reported = self.finding(context, span, message, grade, blocker=blocker, lacks=lacks, installs=installs)
+        effect = self.EFFECT
+        if guard is Guard.COPES or by_parts:  # the parts have findings of their own
+            effect = Effect.NOTHING
+        elif row.status == "unknown" or (serves and not builds):
+            effect = Effect.UNKNOWN
+        reported = self.finding(
+            context,
+            context.file.span(place),
+            message,
+            grade,
+            effect=effect,
+            blocker=blocker,
+            lacks=lacks,
+            installs=installs,
+        )
         return reported._replace(package=package.name)
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from torchferry.backends import cuda
 from torchferry.backends.cuda import DefaultDevice
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.exemptions import exemption_reason
@@ -29,6 +29,7 @@ class DefaultDeviceRule(Rule):
     """Finds calls into other libraries that use CUDA when no device is named."""
 
     CODE = "LIB108"
+    EFFECT = Effect.RAISES
 
     def modules(self, target: Target) -> tuple[str, ...]:
         """The libraries of the table."""
@@ -44,8 +45,10 @@ class DefaultDeviceRule(Rule):
                 if entry.until and version and not is_older(version, entry.until):
                     continue
                 message = say("`{name}` uses CUDA if no device is given: {note}", name=name, note=entry.note)
-                grade = Grade.NOTE if entry.until and not version else Grade.MANUAL
-                yield self.finding(context, context.file.span(call.func), message, grade)
+                grade, effect = Grade.MANUAL, self.EFFECT
+                if entry.until and not version:
+                    grade, effect = Grade.NOTE, Effect.UNKNOWN
+                yield self.finding(context, context.file.span(call.func), message, grade, effect=effect)
 
 
 def _calls(context: PythonContext, entry: DefaultDevice) -> Iterator[tuple[str, ast.Call]]:

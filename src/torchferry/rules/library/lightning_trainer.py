@@ -17,7 +17,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.tables import REWRITTEN, Row
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
 from torchferry.rules.device.strings import word_edits
@@ -39,6 +39,7 @@ class LightningTrainer(Rule):
     """Finds Lightning trainers that are told to use CUDA."""
 
     CODE = "LIB103"
+    EFFECT = Effect.RAISES
     MODULES = _PACKAGES
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_of
 from torchferry.source.flow.syntax import last_name, string_value
@@ -28,6 +28,7 @@ class MessagePassing(Rule):
     """
 
     CODE = "LIB120"
+    EFFECT = Effect.RAISES
     WORDS = ("propagate",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from torchferry.backends.parts import CudaPart, parts_by_top, row_of
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade, Stays
+from torchferry.core.finding import Effect, Finding, Grade, Stays
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say, say_in
 from torchferry.core.record import NamedTuple
@@ -49,6 +49,7 @@ class PackagePart(Rule):
     """Finds the parts of packages that need CUDA."""
 
     CODE = "LIB114"
+    EFFECT = Effect.RAISES
 
     def modules(self, target: Target) -> tuple[str, ...]:
         """The modules of the packages with parts that do not simply work on the target."""
@@ -125,11 +126,13 @@ class PackagePart(Rule):
         same_name = row.status == "renamed" or (row.status == "partial" and bool(row.use))
         manual = guard is not Guard.COPES and not same_name
         missing = row.status == "missing"
+        effect = Effect.NOTHING if guard is Guard.COPES else Effect.UNKNOWN if row.status == "unknown" else self.EFFECT
         return self.finding(
             context,
             context.file.span(use.node),
             part_message(context.target, use.name, use.part, row),
             Grade.MANUAL if manual else Grade.NOTE,
+            effect=effect,
             blocker=missing and guard is Guard.NONE and not use.when,
             lacks=lacking(use.part) if missing else "",
             installs=row.use if same_name and guard is not Guard.COPES else "",

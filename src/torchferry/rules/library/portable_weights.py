@@ -16,7 +16,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to
@@ -34,6 +34,7 @@ class PortableWeights(Rule):
     """Finds weights that are read onto the device."""
 
     CODE = "LIB121"
+    EFFECT = Effect.RAISES
     WORDS = ("load_file",)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

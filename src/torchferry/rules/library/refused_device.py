@@ -15,7 +15,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.exemptions import exemption_reason
@@ -26,6 +26,7 @@ class RefusedDevice(Rule):
     """Finds devices given to functions that refuse the target's."""
 
     CODE = "LIB109"
+    EFFECT = Effect.RAISES
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """The names of the functions."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
@@ -54,6 +54,7 @@ class TorchvisionOperator(Rule):
     """Finds operators that torchvision compiles itself."""
 
     CODE = "LIB113"
+    EFFECT = Effect.RAISES
     MODULES = ("torchvision",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

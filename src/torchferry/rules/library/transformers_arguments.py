@@ -15,7 +15,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends.tables import REWRITTEN
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.device.expressions import indexed_device
@@ -31,6 +31,7 @@ class TransformersArguments(Rule):
     """Finds arguments of transformers that mean CUDA."""
 
     CODE = "LIB104"
+    EFFECT = Effect.RAISES
     MODULES = ("transformers",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

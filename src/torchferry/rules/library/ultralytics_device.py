@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
@@ -28,6 +28,7 @@ class UltralyticsDevice(Rule):
     """Finds numeric devices given to ultralytics."""
 
     CODE = "LIB106"
+    EFFECT = Effect.RAISES
     MODULES = ("ultralytics",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

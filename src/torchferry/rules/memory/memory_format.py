@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from torchferry.backends.portable import MEMORY_FORMATS
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Options, PythonContext
 from torchferry.rules.device.strings import default_edits
@@ -31,6 +31,7 @@ class MemoryFormat(ReferenceRule):
     """Finds memory formats that the plugin refuses."""
 
     CODE = "MEM102"
+    EFFECT = Effect.RAISES
     BINDS = False
     WORDS = ("channels_last",)
     GROUPS = ("layout",)

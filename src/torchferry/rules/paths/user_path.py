@@ -31,7 +31,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.core.pathmap import PathMap
 from torchferry.rules.base import Context, Options, PythonContext, Rule
@@ -43,6 +43,7 @@ class UserPath(Rule):
     """Finds paths that the user's table maps."""
 
     CODE = "PTH101"
+    EFFECT = Effect.RAISES
     KINDS = (Kind.PYTHON, Kind.SHELL, Kind.MAKEFILE, Kind.YAML, Kind.JSON, Kind.TOML, Kind.DOCKERFILE, Kind.COMPOSE)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.exemptions import exemption_reason
@@ -27,6 +27,7 @@ class CudaLibrarySwitch(ReferenceRule):
     """Finds switches of the CUDA libraries, set or read."""
 
     CODE = "BKD101"
+    EFFECT = Effect.WRONG
     BINDS = False  # a switch that stays raises nothing
     WORDS = ("torch.backends", "import backends")
     GROUPS = ("backends",)
@@ -50,10 +51,11 @@ class CudaLibrarySwitch(ReferenceRule):
                 found=reference.name,
                 target=context.target.title,
             )
-            yield self.finding(context, span, message, Grade.NOTE)
+            yield self.finding(context, span, message, Grade.NOTE, effect=Effect.NOTHING)
             return
         if row.use == reference.name:
-            yield self.finding(context, span, replaced(context, reference.name, row), Grade.NOTE)
+            message = replaced(context, reference.name, row)
+            yield self.finding(context, span, message, Grade.NOTE, effect=Effect.NOTHING)
             return
         rewritten = rewrite(context, reference, row)
         if rewritten is None:
@@ -62,4 +64,5 @@ class CudaLibrarySwitch(ReferenceRule):
         edits, imports = rewritten
         message = replaced(context, reference.name, row)
         grade = Grade.SAFE if edits else Grade.NOTE
-        yield self.finding(context, span, message, grade, edits, imports=imports)
+        effect = self.EFFECT if edits else Effect.NOTHING
+        yield self.finding(context, span, message, grade, edits, effect=effect, imports=imports)

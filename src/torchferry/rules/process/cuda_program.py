@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding
+from torchferry.core.finding import Effect, Finding
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.process.programs import find_programs
@@ -24,6 +24,7 @@ class CudaProgram(Rule):
     """Finds programs of the CUDA toolkit in strings that may be commands."""
 
     CODE = "PRC101"
+    EFFECT = Effect.RAISES
     WORDS = ("nvidia-smi", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "cuda-gdb", "cuda-memcheck", "dcgmi")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, prints_text
@@ -30,6 +30,7 @@ class ShellProgram(Rule):
     """Finds programs of the CUDA toolkit in command lines."""
 
     CODE = "PRC102"
+    EFFECT = Effect.RAISES
     WORDS = ("nvidia-", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "nvtop", "cuda-", "ncu", "dcgmi")
     KINDS = JOB_KINDS
 

@@ -11,6 +11,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
@@ -18,5 +19,6 @@ class CudaProfilerSwitch(ReferenceRule):
     """Finds the CUDA profiler switch."""
 
     CODE = "PRF104"
+    EFFECT = Effect.RAISES
     WORDS = CUDA_NAMES
     GROUPS = ("profiler",)

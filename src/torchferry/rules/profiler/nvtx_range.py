@@ -11,6 +11,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.references import ReferenceRule
 
 
@@ -18,5 +19,6 @@ class NvtxRange(ReferenceRule):
     """Finds range markers of NVTX."""
 
     CODE = "PRF103"
+    EFFECT = Effect.RAISES
     WORDS = ("nvtx",)
     GROUPS = ("nvtx",)

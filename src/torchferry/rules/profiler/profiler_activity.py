@@ -12,6 +12,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.references import ReferenceRule
 
 
@@ -19,5 +20,6 @@ class ProfilerActivity(ReferenceRule):
     """Finds profiler activities and profilers that mean CUDA."""
 
     CODE = "PRF101"
+    EFFECT = Effect.WRONG
     WORDS = ("profiler", "Profiler")
     GROUPS = ("profiling",)

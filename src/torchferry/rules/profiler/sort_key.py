@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
@@ -28,6 +28,7 @@ class SortKey(Rule):
     """Finds profiler columns named after CUDA."""
 
     CODE = "PRF102"
+    EFFECT = Effect.RAISES
     WORDS = ("cuda_time", "cuda_memory_usage")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

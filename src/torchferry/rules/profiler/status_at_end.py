@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.guarded import is_main, work_at_top
@@ -37,6 +37,7 @@ class StatusAtEnd(Rule):
     """Finds programs that import torch and do not print the device's status when they end."""
 
     CODE = "PRF106"
+    EFFECT = Effect.NOTHING
     WORDS = ("torch",)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, argument_removal, calls_by, calls_to, keyword_of
 from torchferry.rules.device.expressions import device_type, portable_imports
@@ -29,6 +29,7 @@ class UseCuda(Rule):
     """Finds `use_cuda` given to torch's profilers."""
 
     CODE = "PRF105"
+    EFFECT = Effect.WRONG
     WORDS = ("use_cuda",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -50,7 +51,7 @@ class UseCuda(Rule):
                 "`use_cuda` measures CUDA; the torch of {target} measures no other device here; it can stay",
                 target=context.target.title,
             )
-            return self.finding(context, span, message, Grade.NOTE)
+            return self.finding(context, span, message, Grade.NOTE, effect=Effect.NOTHING)
         device = device_type(context)
         message = say(
             "`use_cuda` measures CUDA; on {target} it is `use_device={device}`",

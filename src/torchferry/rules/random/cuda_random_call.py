@@ -11,6 +11,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
@@ -18,5 +19,6 @@ class CudaRandomCall(ReferenceRule):
     """Finds random functions of `torch.cuda`."""
 
     CODE = "RNG101"
+    EFFECT = Effect.RAISES
     WORDS = CUDA_NAMES
     GROUPS = ("random",)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to
 from torchferry.rules.device.expressions import device_type, portable_imports
@@ -26,6 +26,7 @@ class ForkRngDefault(Rule):
     """Finds `fork_rng` without a device type."""
 
     CODE = "RNG103"
+    EFFECT = Effect.WRONG
     UNDER_REDIRECT = UnderRedirect.NOTHING
     WORDS = ("fork_rng",)
 

@@ -16,7 +16,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends.unknown import UNKNOWN
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
 
@@ -25,6 +25,7 @@ class GeneratorOnDevice(Rule):
     """Finds generators on the device."""
 
     CODE = "RNG102"
+    EFFECT = Effect.RAISES
     WORDS = ("Generator",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -39,7 +40,9 @@ class GeneratorOnDevice(Rule):
             device = call.args[0] if call.args else keyword.value if keyword is not None else None
             if device is None or (isinstance(device, ast.Constant) and device.value == "cpu"):
                 continue
+            effect = self.EFFECT
             if has_generator is UNKNOWN:
+                effect = Effect.UNKNOWN
                 message = say(
                     "whether {target} has device generators is UNKNOWN; if not, generate on the CPU and "
                     "move the result",
@@ -50,5 +53,4 @@ class GeneratorOnDevice(Rule):
                     "{target} has no device generator: generate on the CPU and move the result",
                     target=context.target.title,
                 )
-            grade = Grade.NOTE if has_generator is UNKNOWN else Grade.MANUAL
-            yield self.finding(context, context.file.span(call), message, grade)
+            yield self.finding(context, context.file.span(call), message, Grade.MANUAL, effect=effect)

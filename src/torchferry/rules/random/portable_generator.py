@@ -17,7 +17,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.device.expressions import portable_imports
@@ -30,6 +30,7 @@ class PortableGenerator(Rule):
     """Finds generators of the device that are seeded where they are created."""
 
     CODE = "RNG104"
+    EFFECT = Effect.RAISES
     WORDS = ("Generator",)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends.removed import torch_of
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.source.flow.syntax import last_name
@@ -35,6 +35,7 @@ class LegacyFunction(Rule):
     """Finds functions of autograd of the form that torch refuses since 1.5."""
 
     CODE = "TCH105"
+    EFFECT = Effect.RAISES
     WORDS = ("Function",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

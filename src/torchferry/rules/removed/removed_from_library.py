@@ -13,6 +13,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.removed._names import RemovedNamesRule
 
 
@@ -20,6 +21,7 @@ class RemovedFromLibrary(RemovedNamesRule):
     """Finds names that newer versions of Python, SciPy and Pillow no longer have."""
 
     CODE = "TCH104"
+    EFFECT = Effect.RAISES
     ONLY_WITH_TORCH = True
     PACKAGES = ("python", "scipy", "pillow")
     WORDS = (

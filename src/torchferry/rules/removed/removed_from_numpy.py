@@ -13,6 +13,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.removed._names import RemovedNamesRule
 
 
@@ -20,6 +21,7 @@ class RemovedFromNumpy(RemovedNamesRule):
     """Finds names that NumPy no longer has."""
 
     CODE = "TCH103"
+    EFFECT = Effect.RAISES
     ONLY_WITH_TORCH = True
     PACKAGES = ("numpy",)
     WORDS = (

@@ -12,6 +12,7 @@ References:
 
 from __future__ import annotations
 
+from torchferry.core.finding import Effect
 from torchferry.rules.removed._names import RemovedNamesRule
 
 
@@ -19,6 +20,7 @@ class RemovedFromTorch(RemovedNamesRule):
     """Finds names that torch, torchvision and torchtext no longer have."""
 
     CODE = "TCH101"
+    EFFECT = Effect.RAISES
     PACKAGES = ("torch", "torchvision", "torchtext")
     WORDS = (
         "_six", "symeig", "torch.eig", "torch.solve", "gesv", "torch.lstsq", "gels", "matrix_rank", "potr", "pstrf",

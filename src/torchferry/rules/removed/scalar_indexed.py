@@ -16,7 +16,7 @@ import ast
 import re
 from collections.abc import Iterable
 
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
@@ -31,6 +31,7 @@ class ScalarIndexed(Rule):
     """Finds `loss.data[0]`."""
 
     CODE = "TCH106"
+    EFFECT = Effect.RAISES
     WORDS = (".data[0]",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

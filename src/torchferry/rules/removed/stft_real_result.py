@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.backends.removed import release, torch_of
 from torchferry.backends.target import Target
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.removed._names import is_chosen
@@ -33,6 +33,7 @@ class StftRealResult(Rule):
     """Finds `torch.stft` without `return_complex`."""
 
     CODE = "TCH102"
+    EFFECT = Effect.RAISES
     WORDS = ("stft",)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

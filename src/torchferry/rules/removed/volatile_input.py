@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 
@@ -23,6 +23,7 @@ class VolatileInput(Rule):
     """Finds `Variable(x, volatile=True)`."""
 
     CODE = "TCH107"
+    EFFECT = Effect.SLOW
     WORDS = ("volatile",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade, Location
+from torchferry.core.finding import Effect, Finding, Grade, Location
 from torchferry.core.messages import Message, say, say_in
 from torchferry.rules.base import Rule
 
@@ -29,6 +29,7 @@ class OnlySeenAtRunTime(Rule):
     """Reports what a run saw and no rule; which lines these are is known when all files were examined."""
 
     CODE = "RUN101"
+    EFFECT = Effect.RAISES
 
     def device(self, place: Location, asked: str, times: int, target: Target, snippet: str) -> Finding:
         """Build the finding for a device whose source no rule saw; `asked` is the expression that gave it."""
@@ -64,10 +65,10 @@ class OnlySeenAtRunTime(Rule):
             times=times,
             device=target.backend.DEVICE_TYPE,
         )
-        return self._found(place, message, Grade.NOTE, snippet)
+        return self._found(place, message, Grade.NOTE, snippet)._replace(effect=Effect.UNKNOWN)
 
     def _found(self, place: Location, message: Message, grade: Grade, snippet: str) -> Finding:
-        return Finding(self.CODE, place, message, grade, snippet=snippet)
+        return Finding(self.CODE, place, message, grade, snippet=snippet, effect=self.EFFECT)
 
 
 def _counterpart(name: str, target: Target) -> Message | str:

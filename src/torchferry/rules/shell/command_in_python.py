@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchferry.core.finding import Finding, Location
+from torchferry.core.finding import Effect, Finding, Location
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, PythonContext, Rule
 from torchferry.rules.config.attention_setting import AttentionSetting
@@ -57,6 +57,7 @@ class CommandInPython(Rule):
     """Finds command lines in Python that mean CUDA."""
 
     CODE = "SHL105"
+    EFFECT = Effect.RAISES
     PORTABILITY = Portability.DECIDES
     WORDS = ("os.system", "os.popen", "subprocess", "create_subprocess", "import system", "import popen")
 

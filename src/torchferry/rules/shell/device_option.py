@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchferry.backends import cuda
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
@@ -33,6 +33,7 @@ class DeviceOption(Rule):
     """Finds options and variables of command lines whose value is a CUDA device or NCCL."""
 
     CODE = "SHL101"
+    EFFECT = Effect.RAISES
     UNDER_REDIRECT = UnderRedirect.NOTHING
     PORTABILITY = Portability.DECIDES
     WORDS = ("cuda", "nccl", "NCCL")
@@ -55,7 +56,8 @@ class DeviceOption(Rule):
             if place.how is COMPARED and place.name in branches:
                 reason = say("there is already a branch for {target}", target=context.target.title)
                 message = say("`{found}` is left as it is: {reason}", found=place.value, reason=reason)
-                yield self.finding(context, (place.start, place.start + len(place.value)), message, Grade.NOTE)
+                span = (place.start, place.start + len(place.value))
+                yield self.finding(context, span, message, Grade.NOTE, effect=Effect.NOTHING)
             else:
                 yield from self._report(context, place, edit, place.name in given)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
@@ -34,6 +34,7 @@ class EmbeddedPython(Rule):
     """Finds Python in command lines that names CUDA."""
 
     CODE = "SHL103"
+    EFFECT = Effect.RAISES
     WORDS = ("cuda", "nccl", "pynvml", "cupy", "nvidia_smi")
     KINDS = JOB_KINDS
 

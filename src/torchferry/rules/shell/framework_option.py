@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchferry.backends.tables import REWRITTEN
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
@@ -37,6 +37,7 @@ class FrameworkOption(Rule):
     """Finds options that tell other libraries to use CUDA."""
 
     CODE = "SHL104"
+    EFFECT = Effect.RAISES
     WORDS = ("attn_implementation", "attn-implementation", "optim", "accelerator", "tf32")
     KINDS = JOB_KINDS
 
@@ -68,4 +69,4 @@ class FrameworkOption(Rule):
             yield self.finding(context, span, noted(message, row.remark), Grade.SAFE, [Edit(*span, row.use)])
         elif row.remark is not None:
             message = say("option `{name} {value}` on {target}", **values)
-            yield self.finding(context, span, noted(message, row.remark), Grade.NOTE)
+            yield self.finding(context, span, noted(message, row.remark), Grade.NOTE, effect=Effect.NOTHING)

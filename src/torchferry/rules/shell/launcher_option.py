@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchferry.backends.tables import REWRITTEN
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, options, prints_text
@@ -24,6 +24,7 @@ class LauncherOption(Rule):
     """Finds options of launchers that mean CUDA."""
 
     CODE = "SHL102"
+    EFFECT = Effect.RAISES
     WORDS = ("nproc", "multi_gpu", "multi-gpu")
     KINDS = JOB_KINDS
 
@@ -54,5 +55,7 @@ class LauncherOption(Rule):
                         ),
                         row.remark,
                     )
-                    grade = Grade.NOTE if row.status in REWRITTEN else Grade.MANUAL
-                    yield self.finding(context, (word.start, word.end), message, grade)
+                    grade, effect = Grade.MANUAL, self.EFFECT
+                    if row.status in REWRITTEN:
+                        grade, effect = Grade.NOTE, Effect.NOTHING
+                    yield self.finding(context, (word.start, word.end), message, grade, effect=effect)

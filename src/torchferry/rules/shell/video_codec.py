@@ -20,7 +20,7 @@ from functools import lru_cache
 
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN
-from torchferry.core.finding import Edit, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, PythonContext, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, prints_text
@@ -57,6 +57,7 @@ class VideoCodec(Rule):
     """Finds parts of FFmpeg that need an NVIDIA card."""
 
     CODE = "SHL106"
+    EFFECT = Effect.RAISES
     WORDS = (
         "_nvenc",
         "nvenc_",

@@ -11,7 +11,7 @@ References:
 
 from __future__ import annotations
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.source.suppress import Suppression
@@ -21,6 +21,7 @@ class UnusedSuppression(Rule):
     """Reports a suppressing comment that covers no finding."""
 
     CODE = "SUP101"
+    EFFECT = Effect.NOTHING
 
     def at(self, context: Context, comment: Suppression) -> Finding:
         """Build the finding for a comment."""

@@ -1,0 +1,104 @@
+"""What a place is known by stays when other lines change, and is another for another place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torchferry.backends.registry import choose
+from torchferry.backends.target import Target
+from torchferry.core.finding import Finding, Grade
+from torchferry.rules.engine import Engine
+from torchferry.rules.file_result import Selection
+from torchferry.rules.registry import rules
+from torchferry.source.kinds import Kind
+from torchferry.source.tree import Entry
+
+PROGRAM = """
+import torch
+
+
+class Trainer:
+    def fit(self, model):
+        model.cuda()
+        if torch.cuda.get_device_capability()[0] >= 7:
+            model.half()
+        return model.to("cuda")
+
+    def test(self, model):
+        return model.to("cuda"), model.to("cuda")
+
+
+major, minor = torch.cuda.get_device_capability()
+"""
+
+
+def found(text: str, name: str = "npu", ignore: tuple[str, ...] = (), rewrite: bool = False) -> list[Finding]:
+    choice = choose(name)
+    engine = Engine(
+        Path("/"), Target(choice.backend, choice.version), rules(), selection=Selection(ignore=("IMP101", *ignore))
+    )
+    result = engine.examine(Entry("a.py", Kind.PYTHON), data=text.encode(), rewrite=rewrite)
+    assert result.failure is None, result.failure
+    return list(result.remaining if rewrite else result.findings)
+
+
+def keys(findings: list[Finding]) -> list[object]:
+    return [finding.key for finding in findings]
+
+
+BEFORE = keys(found(PROGRAM))
+
+
+def test_each_finding_has_a_key_of_its_own() -> None:
+    assert len(set(BEFORE)) == len(BEFORE) > 6
+    symbols = {finding.anchor.symbol for finding in found(PROGRAM)}
+    assert {"", "Trainer.fit", "Trainer.test"} <= symbols
+
+
+SAME = {
+    "lines above": "import os\n\n\n# a comment\n" + PROGRAM,
+    "lines between": PROGRAM.replace("    def test", "    x = 1\n\n    def test"),
+    "spaces and breaks": PROGRAM.replace("get_device_capability()[0] >= 7", "get_device_capability()[0]   >=  7"),
+    "other ends of lines": PROGRAM.replace("\n", "\r\n"),
+}
+
+
+@pytest.mark.parametrize("change", SAME)
+def test_a_place_keeps_its_key(change: str) -> None:
+    assert keys(found(SAME[change])) == BEFORE
+
+
+def test_an_ordinal_does_not_depend_on_what_is_silenced() -> None:
+    two = 'import torch\nx = torch.zeros(1, device="cuda")  # torchferry: ignore\ny = torch.zeros(1, device="cuda")\n'
+    assert [finding.anchor.ordinal for finding in found(two)] == [2]
+    assert set(keys(found(PROGRAM, ignore=("DEV101",)))) < set(BEFORE)
+
+
+@pytest.mark.parametrize("name", ["npu", "musa", "gcu", "sdaa", "ptex"])
+def test_a_decision_keeps_its_key_when_the_file_is_migrated(name: str) -> None:
+    before = {finding.key: finding for finding in found(PROGRAM, name) if finding.grade is Grade.MANUAL}
+    after = [finding for finding in found(PROGRAM, name, rewrite=True) if finding.grade is Grade.MANUAL]
+    assert after
+    for finding in after:
+        assert finding.origin == before[finding.key].location
+
+
+def test_two_findings_at_one_token_are_two() -> None:
+    line = "import torch\nprint(torch.cuda.amp.autocast, torch.cuda.amp.autocast)\n"
+    assert len({finding.key for finding in found(line)}) == len(found(line)) >= 2
+
+
+def test_a_minified_file_has_as_many_keys_as_findings() -> None:
+    line = "import torch;" + ";".join(f'x{n % 7}=torch.zeros(1,device="cuda")' for n in range(400))
+    findings = found(line)
+    assert len({finding.key for finding in findings}) == len(findings) == 400
+
+
+@settings(max_examples=25)
+@given(st.lists(st.sampled_from(["x = 1", "# a comment", "", "print('cuda')", "def f(): pass"]), max_size=6))
+def test_lines_above_change_no_key(lines: list[str]) -> None:
+    assert set(BEFORE) <= set(keys(found("\n".join(lines) + "\n" + PROGRAM)))
