@@ -70,7 +70,7 @@ def seen(case: Case, root: Path) -> RuntimeReport | None:
 def is_passed_over(finding: Finding) -> bool:
     """Whether a note, which is no work for anybody, is about a place that fails on the target or silently goes wrong.
 
-    Another build of a package is work that programs count by themselves, and so is the plugin, which every report names.
+    Another build of a package is work that programs count by themselves; the plugin is named by every report.
     """
     fails = finding.effect in (Effect.RAISES, Effect.WRONG)
     return finding.grade is Grade.NOTE and fails and not finding.installs and finding.code != "DEP103"
