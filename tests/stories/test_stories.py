@@ -203,7 +203,7 @@ def test_a_page_can_end_before_its_first_rehearsal(tmp_path: Path, monkeypatch: 
     page.write_text(ran + not_run, encoding="utf-8")
     (difference,) = stories.run_page("small", "en", rehearsals=False).differences
     assert "ended with 1" in difference
-    assert len(stories.run_page("small", "en").differences) == 3
+    assert len(stories.run_page("small", "en").differences) > 2
 
 
 @pytest.mark.parametrize("language", stories.LANGUAGES)
