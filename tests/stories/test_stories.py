@@ -15,7 +15,6 @@ sys.path.insert(0, str(ROOT / "tools"))
 import pictures  # noqa: E402
 import stories  # noqa: E402
 
-
 WHOLE = "resnet50-sdaa"
 """The page that runs whole here: ranks, faults, a profile, an acceptance and a hand-over in the fewest commands."""
 
