@@ -120,7 +120,7 @@ def test_the_last_line_names_what_is_wrong_with_the_device_and_a_fork_prints_non
     for wanted, said in (("cpu", "cpu (CPU), float32: "), ("warp", "warp")):
         environment = {**os.environ, "PREFERRED_DEVICE": wanted}
         done = subprocess.run(
-            [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            [python(), "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
         assert (done.returncode, done.stderr.count(" s\n")) == (0, 1), done.stderr
         assert said in done.stderr
