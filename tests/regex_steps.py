@@ -190,21 +190,31 @@ class StepCounter:
         if single is not None:
             return self._repeat_character(name == "MAX_REPEAT", least, most, single, then)
 
+        begun: list[tuple[int, int]] = []  # where the repetitions that are being tried begin, and how many came before
+
+        def behind(end: int, groups: dict[int, tuple[int, int]]) -> int | None:
+            at, count = begun[-1]
+            return None if end == at and count >= least else attempt(end, groups, count + 1)
+
+        inside = self._sequence(body, behind)
+
+        def once_more(at: int, groups: dict[int, tuple[int, int]], count: int) -> int | None:
+            if count >= most:
+                return None
+            begun.append((at, count))
+            try:
+                return inside(at, groups)
+            finally:
+                begun.pop()
+
         def attempt(at: int, groups: dict[int, tuple[int, int]], count: int) -> int | None:
             self._step()
-
-            def once_more() -> int | None:
-                def behind(end: int, inner: dict[int, tuple[int, int]]) -> int | None:
-                    return None if end == at and count >= least else attempt(end, inner, count + 1)
-
-                return self._sequence(body, behind)(at, groups) if count < most else None
-
             if count < least:
-                return once_more()
+                return once_more(at, groups, count)
             if name == "MIN_REPEAT":
                 end = then(at, groups)
-                return once_more() if end is None else end
-            end = once_more()
+                return once_more(at, groups, count) if end is None else end
+            end = once_more(at, groups, count)
             return then(at, groups) if end is None else end
 
         return lambda at, groups: attempt(at, groups, 0)

@@ -106,8 +106,10 @@ def needs_unsafe(target: str, folder: Path) -> bool:
     return bool(found["counts"].get("unsafe"))
 
 
-def programs(target: str, folder: Path, *, ranks: bool = True) -> list[Program]:
+def programs(target: str, folder: Path, *, ranks: bool = True, python: str = "python") -> list[Program]:
     """Migrate the programs for a target into a folder, and run them there, those of several ranks too where `ranks`.
+
+    `python` is what runs them.
 
     Raises:
         RuntimeError: one of them failed.
@@ -120,9 +122,10 @@ def programs(target: str, folder: Path, *, ranks: bool = True) -> list[Program]:
         for lang in ("en", "zh")
     ]
     alone = [name for name in CHINESE if name not in (*RANKS, _LAST)] + [_LAST]
-    printed = dict(zip(alone, _rehearsed(target, copy, "python", "-c", _IN_TURN, *alone), strict=True))
+    printed = dict(zip(alone, _rehearsed(target, copy, python, "-c", _IN_TURN, *alone), strict=True))
     for name in RANKS if ranks else ():
-        (printed[name],) = _rehearsed(target, copy, "torchrun", "--nproc_per_node", "2", name)
+        launcher = (python, "-m", "torch.distributed.run")
+        (printed[name],) = _rehearsed(target, copy, *launcher, "--nproc_per_node", "2", name)
     return [
         Program(
             name,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.process import torchferry
+from tests.warm_python import python
 from torchferry.acceptance import evidence
 
 pytest.importorskip("torch")
@@ -88,9 +89,9 @@ def verdicts(root: Path) -> dict[str, tuple[str, set[str]]]:
 def test_base_then_each_part_then_the_whole(tmp_path: Path) -> None:
     (tmp_path / "parts.py").write_text(PARTS, encoding="utf-8")
     for part in ORDER:
-        text = FILE.replace("PART", part).replace("PYTHON", sys.executable)
+        text = FILE.replace("PART", part).replace("PYTHON", python())
         (tmp_path / f"{part}.toml").write_text(text, encoding="utf-8")
-        command = [sys.executable, "parts.py", part, "cpu", "reference"]
+        command = [python(), "parts.py", part, "cpu", "reference"]
         subprocess.run(command, cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=True)
 
     assert torchferry("setup-test", "-t", "npu@2.13.0", "-o", "setup_test.py", cwd=tmp_path).returncode == 0

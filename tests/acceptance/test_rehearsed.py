@@ -17,6 +17,7 @@ import pytest
 
 import torchferry
 from tests.acceptance.toys import PROGRAM, README
+from tests.warm_python import python
 from torchferry.acceptance import evidence
 from torchferry.handover.evidence import read_accept_evidence
 
@@ -127,7 +128,7 @@ def statuses(found: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.rehearsal
 def test_green_and_then_red_under_the_gates_own_names(project: Path) -> None:
-    found, said, code = accept(project, [sys.executable, "toys.py", "npu", "out"])
+    found, said, code = accept(project, [python(), "toys.py", "npu", "out"])
     schema = Path(torchferry.__file__).parent / "acceptance" / "evidence.schema.json"
     jsonschema.validate(found, json.loads(schema.read_text(encoding="utf-8")))
     green = statuses(found)
@@ -154,7 +155,7 @@ def test_green_and_then_red_under_the_gates_own_names(project: Path) -> None:
     assert not any(metric.measured for metric in handed.metrics)  # no figure of a rehearsal is one of the card
     assert (handed.seconds, handed.peak_memory, handed.versions, handed.card) == (None, None, {}, "")
 
-    spoiled = [sys.executable, "toys.py", "npu", "out", "noise", "leak", "nan", "silent"]
+    spoiled = [python(), "toys.py", "npu", "out", "noise", "leak", "nan", "silent"]
     broken, said, code = accept(project, spoiled, change=("compileall -q toys.py", "compileall -q absent.py"))
     assert code == 1
     assert broken["verdict"] == "rejected"

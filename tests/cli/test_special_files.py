@@ -110,10 +110,10 @@ def test_git_is_not_waited_for_without_end(tmp_path: Path, monkeypatch: pytest.M
     root = project(tmp_path)
     subprocess.run(["git", "init", "-q", root], check=True)
     pipe(root / ".gitignore")
+    monkeypatch.setattr(git, "SECONDS", 1)
     listing = list_files(root)
     assert [entry.path for entry in listing.entries] == ["a.py"]
     assert [skip.path for skip in listing.skipped] == [".gitignore"]
-    monkeypatch.setattr(git, "SECONDS", 1)
     with pytest.raises(TorchferryError, match="did not end within 1 s"):
         git.git(root, "ls-files", "--others", "--exclude-standard")
 

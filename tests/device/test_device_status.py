@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm_python import python
 from torchferry.device.one_file import one_file
 
 pytest.importorskip("torch")
@@ -64,7 +65,7 @@ def test_batches_are_logged_and_the_page_asks_the_device(tmp_path: Path) -> None
     (tmp_path / "device_utils.py").write_text(one_file("device_utils.py"), encoding="utf-8")
     (tmp_path / "gradio.py").write_text(PAGE, encoding="utf-8")
     (tmp_path / "both.py").write_text(BOTH, encoding="utf-8")
-    command = [sys.executable, "-m", "torchferry", "rehearse", "-t", "musa", "--", sys.executable, "both.py"]
+    command = [sys.executable, "-m", "torchferry", "rehearse", "-t", "musa", "--", python(), "both.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     batches = [line for line in done.stderr.splitlines() if line.startswith("batch ")]
@@ -100,7 +101,7 @@ def test_a_migrated_program_says_at_its_end_where_it_ran(style: str, tmp_path: P
     assert twice.returncode == 0, twice.stdout
     ran = {}
     for options in ((), ("--help",)) if style == "native" else ((),):  # help ends it before it uses the card
-        command = [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--", sys.executable, "train.py"]
+        command = [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--", python(), "train.py"]
         done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         ran[options] = [line for line in done.stderr.splitlines() if re.search(r"; \d+\.\d\d s$", line)]
@@ -119,7 +120,7 @@ def test_the_last_line_names_what_is_wrong_with_the_device_and_a_fork_prints_non
     for wanted, said in (("cpu", "cpu (CPU), float32: "), ("warp", "warp")):
         environment = {**os.environ, "PREFERRED_DEVICE": wanted}
         done = subprocess.run(
-            [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            [python(), "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
         assert (done.returncode, done.stderr.count(" s\n")) == (0, 1), done.stderr
         assert said in done.stderr

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm_python import python
+
 PROGRAM = """
 import torchferry.rehearsal
 torchferry.rehearsal.enable("musa", plugin="simulated")
@@ -29,7 +31,7 @@ assert count.bytes == 2 * (36 + 36) + (144 + 144 - 72), count
 
 
 def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
+    return subprocess.run([python(), "-c", program], cwd=folder, capture_output=True, text=True, check=False)
 
 
 def test_an_operator_runs_on_the_cpu_and_what_it_costs_is_printed(tmp_path: Path) -> None:
@@ -62,7 +64,7 @@ torch.linalg.matrix_exp(x) + x
 
 def rehearsed(folder: Path, target: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     (folder / "program.py").write_text(ON_DEVICE.replace("NAME", target), encoding="utf-8")
-    command = [sys.executable, "-m", "torchferry", "rehearse", "-t", target, *options, "--", sys.executable]
+    command = [sys.executable, "-m", "torchferry", "rehearse", "-t", target, *options, "--", python()]
     return subprocess.run(
         [*command, "program.py"],
         cwd=folder,

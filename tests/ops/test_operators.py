@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests import warm
+from tests import warm, warm_python
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.ops import needs
@@ -361,7 +361,7 @@ HOW
 )
 def test_a_run_that_ends_half_way_is_said_to_be_incomplete(tmp_path: Path, how: str, code: int, says: str) -> None:
     (tmp_path / "half.py").write_text(HALF.replace("HOW", how), encoding="utf-8")
-    done = ops("trace", "-t", "musa", "-o", "half.json", "--", sys.executable, "half.py", cwd=tmp_path)
+    done = ops("trace", "-t", "musa", "-o", "half.json", "--", warm_python.python(), "half.py", cwd=tmp_path)
     assert done.returncode == code, done.stderr
     assert "the run is not complete" in done.stderr
     run = needs.read(tmp_path / "half.json")

@@ -13,6 +13,8 @@ from typing import ClassVar
 
 import pytest
 
+from tests.warm_python import python
+
 pytest.importorskip("torch")
 
 PROGRAM = """
@@ -46,7 +48,7 @@ def torchferry(*words: str, folder: Path, command: str = "profile") -> subproces
 
 def test_ranks_on_the_cpu_and_a_rehearsed_run(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
-    launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "train.py")
+    launcher = (python(), "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "train.py")
     recorded = torchferry("--out", "cpu", "--repeat", "2", "--memory", "--", *launcher, "cpu", "12", folder=tmp_path)
     assert recorded.returncode == 0, recorded.stderr
     assert len(recorded.stdout.split()) == 4
@@ -57,7 +59,7 @@ def test_ranks_on_the_cpu_and_a_rehearsed_run(tmp_path: Path) -> None:
     assert "rank 0 of 2, CPU only, 2 steps" in shown.stdout
     assert "Sequential_0.Linear_0" in shown.stdout
 
-    rehearsed = torchferry("-t", "npu", "--out", "npu", "--", sys.executable, "train.py", "npu", "8", folder=tmp_path)
+    rehearsed = torchferry("-t", "npu", "--out", "npu", "--", python(), "train.py", "npu", "8", folder=tmp_path)
     assert rehearsed.returncode == 0, rehearsed.stderr
     shown = torchferry("show", "npu", folder=tmp_path)
     assert "the run was rehearsed on npu@" in shown.stdout
@@ -70,7 +72,7 @@ def test_ranks_on_the_cpu_and_a_rehearsed_run(tmp_path: Path) -> None:
     pieces = {piece["kind"]: piece for piece in json.loads(advised.stdout)["advice"]}
     assert pieces["cpu-fallback"]["places"][0]["line"] == line
 
-    again = torchferry("--out", "npu", "--", sys.executable, "train.py", "cpu", "8", folder=tmp_path)
+    again = torchferry("--out", "npu", "--", python(), "train.py", "cpu", "8", folder=tmp_path)
     assert again.returncode == 2
     assert "is not an empty folder" in again.stderr
 
@@ -99,7 +101,7 @@ def test_a_program_without_an_optimizer_has_a_step_for_each_call_of_a_model(
     program: str, steps: int, tmp_path: Path
 ) -> None:
     (tmp_path / "sample.py").write_text(program.replace("\ntorch.optim", "\nkept = torch.optim"), encoding="utf-8")
-    result = torchferry("--out", "traces", "--stack", "--", sys.executable, "sample.py", folder=tmp_path)
+    result = torchferry("--out", "traces", "--stack", "--", python(), "sample.py", folder=tmp_path)
     assert result.returncode == (0 if steps else 2), result.stderr
     if not steps:
         assert "NOTHING WAS RECORDED: no optimizer stepped" in result.stderr
@@ -121,7 +123,7 @@ def test_a_program_without_an_optimizer_has_a_step_for_each_call_of_a_model(
 )
 def test_nothing_recorded_is_no_success(program: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(program, encoding="utf-8")
-    result = torchferry("--", sys.executable, "train.py", "cpu", "2", folder=tmp_path)
+    result = torchferry("--", python(), "train.py", "cpu", "2", folder=tmp_path)
     assert result.returncode == 2
     assert message in result.stderr
     assert not list(tmp_path.rglob("*.trace.json*"))

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.rehearsal.child import ENVIRONMENT
+from tests.warm_python import python
 from torchferry.backends.described import describe
 from torchferry.core.errors import TorchferryError
 from torchferry.rehearsal import build
@@ -80,7 +81,7 @@ def rehearse(site: Path, program: str, *options: str) -> subprocess.CompletedPro
     path.write_text(textwrap.dedent(program), encoding="utf-8")
     command = (sys.executable, "-m", "torchferry", "rehearse", "-t", "acme")
     return subprocess.run(
-        [*command, "--summary-file", str(site.parent / "summary.json"), *options, "--", "python", str(path)],
+        [*command, "--summary-file", str(site.parent / "summary.json"), *options, "--", python(), str(path)],
         capture_output=True,
         text=True,
         timeout=300,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm_python import python
 from torchferry.backends import registry
 
 ROOT = Path(__file__).parents[2]
@@ -21,11 +22,12 @@ WITH_RANKS = registry.built_in()[0]
 
 @pytest.mark.parametrize("target", registry.built_in())
 def test_the_page_shows_the_migrated_programs_and_what_they_print(target: str, tmp_path: Path) -> None:
-    made = quick_start.programs(target, tmp_path, ranks=target == WITH_RANKS)
+    made = quick_start.programs(target, tmp_path, ranks=target == WITH_RANKS, python=python())
+    unsafe = quick_start.needs_unsafe(target, tmp_path)
     assert len(made) == (9 if target == WITH_RANKS else 7)
     for lang in ("en", "zh"):
         page = (ROOT / "docs" / lang / "quick-start" / f"{target}.md").read_text(encoding="utf-8")
-        assert page.startswith("\n".join(quick_start.head(target, quick_start.needs_unsafe(target, tmp_path), lang)))
+        assert page.startswith("\n".join(quick_start.head(target, unsafe, lang)))
         for program in made:
             _, _, section = page.partition(f"\n## {program.name}\n")
             section = section.partition("\n## ")[0]

@@ -15,11 +15,15 @@ sys.path.insert(0, str(ROOT / "tools"))
 import pictures  # noqa: E402
 import stories  # noqa: E402
 
+WHOLE = "resnet50-sdaa"
+"""The page that runs whole here: ranks, faults, a profile, an acceptance and a hand-over in the fewest commands."""
+
 
 @pytest.mark.rehearsal
 @pytest.mark.parametrize("name", stories.stories())
 def test_a_page_prints_what_it_shows(name: str) -> None:
-    outcome = stories.run_page(name, "en")
+    """The pages run to their first rehearsal, one of them whole; `make stories` and `make coverage` run all of them."""
+    outcome = stories.run_page(name, "en", rehearsals=name == WHOLE)
     assert not outcome.differences, "\n".join(outcome.differences)
 
 
@@ -183,6 +187,22 @@ def test_a_page_runs_as_in_one_terminal(
     if old == "kept in sub":
         assert "-lost\n+kept in sub" in outcome.differences[-1]
         assert outcome.text == RUN
+
+
+def test_a_page_can_end_before_its_first_rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stories, "ROOT", tmp_path)
+    (tmp_path / "examples" / "small").mkdir(parents=True)
+    (tmp_path / "examples" / "small" / "file").touch()
+    page = stories.page_path("small", "en")
+    page.parent.mkdir(parents=True)
+    ran, not_run = (
+        "```console\n$ exit 1\n```\n",
+        "```console\n$ torchferry rehearse -- false\n```\n```console\n$ exit 2\n```\n",
+    )
+    page.write_text(ran + not_run, encoding="utf-8")
+    (difference,) = stories.run_page("small", "en", rehearsals=False).differences
+    assert "ended with 1" in difference
+    assert len(stories.run_page("small", "en").differences) > 2
 
 
 @pytest.mark.parametrize("language", stories.LANGUAGES)

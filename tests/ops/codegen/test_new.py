@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.warm_python import python
+
 pytest.importorskip("torch")
 
 from torchferry.cli.ops_new import command
@@ -116,7 +118,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rehearsed(folder: Path, target: str, *tests: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "torchferry", "rehearse", "-t", target, "--"]
     return subprocess.run(
-        [*command, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+        [*command, python(), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
         capture_output=True, text=True, check=False, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder / "site")},
     )  # fmt: skip
 
@@ -140,7 +142,7 @@ def test_an_operator_of_ones_own_passes_its_test(begun: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "12 passed" in done.stdout
     # without the plugin, what needs no card is tested
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_scale.py"]
+    words = [python(), "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_scale.py"]
     plain = subprocess.run([*words, "-k", "definition"], cwd=begun / "own", capture_output=True, text=True, check=False)
     assert "4 passed" in plain.stdout, plain.stdout + plain.stderr
 
