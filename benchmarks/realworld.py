@@ -3,7 +3,8 @@
     TORCHFERRY_REPOSITORIES=DIR python benchmarks/realworld.py [NAME ...]
 
 For each checkout in `DIR` and each target: no fault of torchferry's own, every migrated Python file parses, a second
-run changes nothing, `undo` gives back every byte. Prints one row each: fixes, files, what is left, words that stay.
+run changes nothing, no decision is lost, the next scan finds those that are left, and `undo` gives back every byte.
+Prints one row each: fixes, files, what is left, words that stay.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -22,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.core.env import jobs
-from torchferry.core.finding import Grade
+from torchferry.core.finding import Finding, Grade
 from torchferry.migration.plan import plan
 from torchferry.migration.transaction import apply, exclusive, undo
 from torchferry.rules.analysis import Analysis, Request, analyse
@@ -50,6 +53,31 @@ def examine(root: Path, name: str) -> Analysis:
     return analyse(Request(root, list_files(root), target, rules(), rewrite=True, jobs=jobs(), account=True))
 
 
+def decisions(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings that a person has to decide."""
+    return [finding for finding in findings if finding.grade is Grade.MANUAL]
+
+
+def check_decisions(before: list[Finding], left: Iterable[Finding], again: Iterable[Finding]) -> None:
+    """Check that a decision goes only where a fix replaces its place, and that the next scan finds what is left.
+
+    Raises:
+        AssertionError: one vanished.
+    """
+    left = list(left)
+    kept = {(finding.code, finding.origin or finding.location) for finding in left}
+    fixed = {finding.location for finding in before if finding.edits}
+    lost = [
+        f"{finding.code} {finding.location}"
+        for finding in decisions(before)
+        if (finding.code, finding.location) not in kept and finding.location not in fixed
+    ]
+    assert not lost, f"the migration loses decisions: {lost[:3]}"
+    found = Counter((finding.location.path, finding.code) for finding in decisions(again))
+    missed = Counter((finding.location.path, finding.code) for finding in decisions(left)) - found
+    assert not missed, f"the next scan does not find what is left: {missed.most_common(3)}"
+
+
 def check(source: Path, name: str, folder: Path) -> str:
     """Migrate a copy there and back and return the row of the table.
 
@@ -74,6 +102,7 @@ def check(source: Path, name: str, folder: Path) -> str:
     again = examine(root, name)
     changed = [item.path for item in again.examined if item.after is not None]
     assert not changed, f"a second run changes {changed[:3]}"
+    check_decisions(analysis.findings, planned.remaining, again.findings)
     with exclusive(root) as tree:
         for journal in reversed(tree.journals()):
             undo(tree, journal)
