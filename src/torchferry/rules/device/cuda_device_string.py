@@ -29,6 +29,7 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.cut_off import cutting_call
 from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.load_onto_device import parts_of_unloadable
+from torchferry.rules.device.method_values import names_method
 from torchferry.rules.device.strings import is_cut_off_already, literal_span, written_device
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.library.portable_weights import is_loaded_weight
@@ -92,7 +93,7 @@ def device_strings(context: PythonContext) -> list[ast.Constant]:
             parent = context.file.parents.get(node)
             if isinstance(parent, ast.JoinedStr) and not _is_device_fstring(parent):
                 continue
-            if not is_cut_off_already(context, node):
+            if not is_cut_off_already(context, node) and not names_method(context, node):
                 strings.append(node)
     return strings
 
