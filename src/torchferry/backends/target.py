@@ -15,6 +15,10 @@ from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.messages import Bilingual
 
 
+_NUMBERS_SINCE = "2.1.0"
+"""The torch, and the plugin for it, in which a number became an index of the accelerator rather than of CUDA."""
+
+
 class Target:
     """A backend at a plugin version; an empty version means the newest whose surface was read."""
 
@@ -241,6 +245,11 @@ class Target:
     def autoloads(self) -> bool | Unknown:
         """Whether `import torch` loads the plugin by itself (torch 2.5 and later)."""
         return self._since(self.backend.AUTOLOAD_SINCE)
+
+    def takes_numbers(self) -> bool | Unknown:
+        """Whether a bare number means the device: `.to(0)`."""
+        known = self.backend.INTEGER_DEVICE
+        return UNKNOWN if known is True and self._since(_NUMBERS_SINCE) is not True else known
 
     def shares_tensors(self) -> bool | Unknown:
         """Whether device tensors go to other processes as shared memory."""
