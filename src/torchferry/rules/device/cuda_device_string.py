@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.compile.compilers import compiler_of
 from torchferry.rules.device.cut_off import cutting_call
 from torchferry.rules.device.expressions import portable_imports, quoted_for
 from torchferry.rules.device.load_onto_device import parts_of_unloadable
@@ -59,6 +60,9 @@ class CudaDeviceString(Rule):
         unloadable = parts_of_unloadable(context)
         for node in device_strings(context):
             trace = device_trace(context, node)
+            if compiler_of(context, node) is not None:
+                yield self._report(context, node, trace)
+                continue
             if trace.result is not TraceResult.YES or is_refused(context, node) or node in unloadable:
                 continue
             if not is_seeded_generator(context, node) and not is_loaded_weight(context, node):
