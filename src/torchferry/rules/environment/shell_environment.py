@@ -50,12 +50,10 @@ _ASSIGNS = lazy_regex(
 _DIRECTIVE = lazy_regex(r"^#(?:SBATCH|PBS|BSUB|\$)[ \t][^\n]*", re.MULTILINE)
 """What a scheduler reads in a script: `#SBATCH --export=ALL,CUDA_VISIBLE_DEVICES=0`."""
 
-_NEXT = lazy_regex(r",(?=[A-Za-z_])")
+_NEXT = lazy_regex(r",(?=[A-Za-z_])(?!(?:GPU|MIG)-)")
 _SETTINGS = lazy_regex(r"[a-z]\w*:")
 """How a list of settings begins: `max_split_size_mb:128,backend:native`."""
 _USED = lazy_regex(r"\$\{?(?P<name>" + _NAME.pattern + ")")
-_NO_CARD = lazy_regex(r"(?:-1|none|void|NoDevFiles)?\Z")
-_NUMBERS = lazy_regex(r"[\d,\s]+\Z|.*[$<{]")
 _LONGEST = 24
 """So many characters before a name are looked at to see what it is."""
 
@@ -93,20 +91,9 @@ class ShellEnvironment(Rule):
             return
         if instead.use not in named:
             named[instead.use] = re.search(rf"(?<!\w){re.escape(instead.use)}(?!\w)", context.text) is not None
-        target = context.target.title
         if not instead.use or not name.endswith("_VISIBLE_DEVICES"):
             edits = [Edit(start, end, instead.use)] if instead.use else []
             yield self.finding(context, (start, end), instead.message, instead.grade, edits)
-        elif value is not None and _NO_CARD.match(value):
-            message = say(
-                "`{name}` hides every card here; on {target} `{use}` would hide them all: decide what is intended",
-                name=name,
-                target=target,
-                use=instead.use,
-            )
-            yield self.finding(context, (start, end), message, Grade.MANUAL)
-        elif value is not None and not _NUMBERS.match(value) and context.target.row("env", name).note:
-            yield self.finding(context, (start, end), instead.message, Grade.MANUAL)
         elif named[instead.use]:
             reason = say("the file already sets `{use}`", use=instead.use)
             message = say("`{found}` is left as it is: {reason}", found=name, reason=reason)
