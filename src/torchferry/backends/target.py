@@ -255,8 +255,8 @@ class Target:
 
     def takes_numbers(self) -> bool | Unknown:
         """Whether a bare number means the device: `.to(0)`."""
-        known = self.backend.INTEGER_DEVICE
-        return UNKNOWN if known is True and self._since(_NUMBERS_SINCE) is not True else known
+        takes = self.backend.INTEGER_DEVICE
+        return UNKNOWN if takes is True and self._since(_NUMBERS_SINCE) is not True else takes
 
     def shares_tensors(self) -> bool | Unknown:
         """Whether device tensors go to other processes as shared memory."""

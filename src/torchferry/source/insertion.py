@@ -81,7 +81,7 @@ def _run_when_imported(text: str, module: str) -> tuple[ast.stmt, ...]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     kind = module.partition(".")[0].rpartition("_")[2]
-    found: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     while waiting:
         node = waiting.pop()
         if isinstance(node, (ast.Try, ast.With)):
@@ -90,8 +90,8 @@ def _run_when_imported(text: str, module: str) -> tuple[ast.stmt, ...]:
         elif isinstance(node, ast.If) and kind in ast.unparse(node.test).lower():
             waiting += node.body
         elif isinstance(node, (ast.Import, ast.ImportFrom, ast.Expr, ast.Assign)):
-            found.append(node)
-    return tuple(found)
+            statements.append(node)
+    return tuple(statements)
 
 
 def has_torch_import(text: str) -> bool:

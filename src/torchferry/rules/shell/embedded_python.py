@@ -78,12 +78,11 @@ class EmbeddedPython(Rule):
         if _TAKE_CODE.isdisjoint(context.file.names) and _TAKE_CODE.isdisjoint(context.file.attributes):
             return
         for node in context.file.strings:
-            if isinstance(node.value, str) and CUDA_IN_PYTHON.search(node.value) and _is_taken_as_code(context, node):
-                match = CUDA_IN_PYTHON.search(node.value)
-                found = "" if match is None else match.group()
+            match = CUDA_IN_PYTHON.search(node.value) if isinstance(node.value, str) else None
+            if match is not None and _is_taken_as_code(context, node):
                 message = say(
                     "Python in a text names CUDA (`{found}`) and is not rewritten; check it for {target}",
-                    found=found,
+                    found=match.group(),
                     target=context.target.title,
                 )
                 yield self.finding(context, literal_span(context, node), message, Grade.MANUAL)
@@ -138,16 +137,16 @@ def _names_python(word: ast.expr) -> bool:
 
 def _texts_of(context: PythonContext, expression: ast.expr) -> list[ast.Constant]:
     """Return the literals of a text, those of a variable with the value that the file gives it."""
-    found: list[ast.Constant] = []
+    literals: list[ast.Constant] = []
     for node in ast.walk(expression):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.append(node)
+            literals.append(node)
         elif isinstance(node, ast.Name):
             values = (assigned_value(context.file, binding) for binding in context.names.bindings(node))
             for value in values:
                 if value is not None and value is not expression:
-                    found += [part for part in ast.walk(value) if isinstance(part, ast.Constant)]
-    return found
+                    literals += [part for part in ast.walk(value) if isinstance(part, ast.Constant)]
+    return literals
 
 
 def _is_taken_as_code(context: PythonContext, node: ast.Constant) -> bool:
