@@ -11,9 +11,11 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import Context, Rule
+from torchferry.rules.base import Context, PythonContext, Rule
 from torchferry.source.suppress import Suppression
 
 
@@ -21,6 +23,11 @@ class UnusedSuppression(Rule):
     """Reports a suppressing comment that covers no finding."""
 
     CODE = "SUP101"
+    WORDS = ("torchferry: ignore",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield nothing: which comments are needed is known once all rules were asked; then `at` is."""
+        return ()
 
     def at(self, context: Context, comment: Suppression) -> Finding:
         """Build the finding for a comment."""
