@@ -193,7 +193,7 @@ class Backend(DataOwner):
     """Property of tensors in place of `.is_cuda`; None when there is none (`.device.type` is compared)."""
 
     INTEGER_DEVICE: ClassVar[bool | Unknown] = UNKNOWN
-    """Whether `.to(0)` and `torch.device(0)` mean this device."""
+    """Whether `.to(0)` and `torch.device(0)` mean this device, with torch 2.1 and later."""
 
     DEVICE_GENERATOR: ClassVar[bool | Unknown] = UNKNOWN
     """Whether `torch.Generator(device=...)` works on the device."""

@@ -14,6 +14,12 @@ from torchferry.backends.tables import REWRITTEN, Row, normalised, reached
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.messages import Bilingual
 
+_DEFINED_BELOW = frozenset(f"{cuda.NAMESPACE}.amp.{module}" for module in ("autocast_mode", "common", "grad_scaler"))
+"""Modules in which torch defines what the package above them offers."""
+
+_NUMBERS_SINCE = "2.1.0"
+"""The torch, and the plugin for it, in which a number became an index of the accelerator rather than of CUDA."""
+
 
 class Target:
     """A backend at a plugin version; an empty version means the newest whose surface was read."""
@@ -137,6 +143,11 @@ class Target:
         row = table.get(name, self.version)
         if row is not None:
             return self._with_use(row, name)
+        defined, _, member = name.rpartition(".")
+        if defined in _DEFINED_BELOW:
+            row = self._api(f"{defined.rpartition('.')[0]}.{member}")
+            if row.status != "unknown":
+                return row._replace(name=name)
         owner = name.rpartition(".")[0]
         while owner:
             row = table.get(owner, self.version)
@@ -241,6 +252,11 @@ class Target:
     def autoloads(self) -> bool | Unknown:
         """Whether `import torch` loads the plugin by itself (torch 2.5 and later)."""
         return self._since(self.backend.AUTOLOAD_SINCE)
+
+    def takes_numbers(self) -> bool | Unknown:
+        """Whether a bare number means the device: `.to(0)`."""
+        takes = self.backend.INTEGER_DEVICE
+        return UNKNOWN if takes is True and self._since(_NUMBERS_SINCE) is not True else takes
 
     def shares_tensors(self) -> bool | Unknown:
         """Whether device tensors go to other processes as shared memory."""

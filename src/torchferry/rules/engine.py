@@ -31,11 +31,13 @@ from torchferry.rules.pipeline import Circumstances, run_pipeline
 from torchferry.rules.references import api_means_cuda
 from torchferry.rules.registry import rule_facts
 from torchferry.rules.words import BETWEEN_NAMES, RuleWords, names_in
+from torchferry.rules.written_files import with_written_files
 from torchferry.source.document import Document
 from torchferry.source.insertion import behind_path_changes, binds_by, binds_module, import_edit
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names, bound_name
+from torchferry.source.notebook import holds_files
 from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile, UnparsableError
@@ -122,7 +124,8 @@ class Engine:
             examined = examined._replace(outline=outline(entry.path, data))
         names = names_in(data) if entry.kind is Kind.PYTHON else None
         rules = self.interested(entry.kind, None if whole else data, examined.outline, names)
-        if not rules and not (self.account and speaks_of_cuda(data)):
+        writes = entry.kind is Kind.NOTEBOOK and holds_files(data)
+        if not rules and not writes and not (self.account and speaks_of_cuda(data)):
             if self.afterwards is not None:
                 examined = examined._replace(noted=self.afterwards.glance(entry.kind, data, names))
             return examined
@@ -170,7 +173,20 @@ class Engine:
                 examined = examined._replace(
                     outline=outline(entry.path, document.notebook.script.encode("utf-8", "replace"))
                 )
-        return self._rewrite(entry, data, document, context, reported, examined, rules) if rewrite else examined
+        if rewrite:
+            examined = self._rewrite(entry, data, document, context, reported, examined, rules)
+        return self._with_written_files(examined, document, rewrite) if writes else examined
+
+    def _with_written_files(self, examined: FileResult, document: Document, rewrite: bool) -> FileResult:
+        """Add to a notebook what is found in the files that its cells write, each a text of its own."""
+
+        def of_file(path: str, kind: Kind, data: bytes) -> FileResult:
+            inner = self._examine(Entry(path, kind), rewrite, False, data)
+            inner = inner._replace(before=data)
+            ready = None if self._finish is None or not inner.needs_plugin else self._finish(inner).importing
+            return inner if ready is None else ready
+
+        return with_written_files(examined, document, of_file)
 
     def not_examined(self, entry: Entry, message: Message) -> FileResult:
         """Return the result of a file whose examination did not come to its end."""

@@ -9,6 +9,7 @@ from torchferry.core.finding import Stays
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
+from torchferry.rules.compile.compilers import compiler_of
 from torchferry.rules.target_words import target_words
 from torchferry.source.python import PythonFile
 
@@ -41,6 +42,10 @@ def exemption_for(context: PythonContext, node: ast.AST) -> Exemption | None:
         return Exemption(say("this file replaces functions of `torch.cuda` itself"), Stays.PATCHES)
     if context.builds_extensions:
         return Exemption(say("in this build script it decides whether CUDA kernels are compiled"), Stays.BUILDS)
+    compiler = compiler_of(context, node)
+    if compiler is not None:
+        reason = say("it names a back end of {compiler}, a compiler, and no device", compiler=compiler)
+        return Exemption(reason, Stays.CUDA_MODULE, context.file.statement(node))
     has_branch = say("there is already a branch for {target}", target=context.target.title)
     branch = _target_branch(context, node)
     if branch is not None:

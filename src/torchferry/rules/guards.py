@@ -15,7 +15,7 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from torchferry.backends import cuda
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import LINK, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
@@ -88,6 +88,7 @@ class _Guards:
         for condition in {condition.top: condition for _, condition in conditions}.values():
             self._roots.setdefault(condition.top, []).append(self._conditions[condition.top])
         self._stay({index for index, _ in conditions})
+        false = dict(self.staying)  # what stays by its generation does so because somebody has to decide about it
         self._stay_by_generation()
         self._unite_equal([condition for _, condition in conditions])
         self._unite_by_names()
@@ -95,7 +96,29 @@ class _Guards:
             self._needs_of.setdefault(self._group(name), []).extend(sorted(of))
         findings = [self._grouped(index, finding) for index, finding in enumerate(self.findings)]
         self._leave_idle({index for index, _ in conditions}, findings)
-        return Bound(_with_imports(findings), {self._group(name): why for name, why in self.staying.items()})
+        staying = {self._group(name): why for name, why in self.staying.items()}
+        false = {self._group(name): why for name, why in false.items()}
+        if false:
+            asking = {self.nodes[index]: self._group(self._conditions[of.top]) for index, of in conditions}
+            findings = [self._never_run(finding, false, asking) for finding in findings]
+        return Bound(_with_imports(findings), staying)
+
+    def _never_run(self, finding: Finding, false: dict[str, Message], asking: dict[ast.AST, str]) -> Finding:
+        """Return a decision as a note where its code is reached only under a condition that stays, and so is false."""
+        if finding.grade is not Grade.MANUAL or finding.edits or finding.message is LINK:
+            return finding
+        child: ast.AST | None = self.file.node_at(*self.context.source.span(finding.location))
+        while child is not None and (parent := self.file.parents.get(child)) is not None:
+            groups = [self._group(name) for name in self._marked.get(child, ())]
+            if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And) and child in parent.values:
+                earlier = parent.values[: parent.values.index(child)]
+                groups += [asking[part] for value in earlier for part in ast.walk(value) if part in asking]
+            reason = next((false[group] for group in groups if group in false), None)
+            if reason is not None:
+                message = say("{message} ({reason})", message=finding.message, reason=reason)
+                return finding.regraded(Stage.GROUP, Grade.NOTE, message)._replace(blocker=False)
+            child = parent
+        return finding
 
     # --- what belongs together ---
 

@@ -22,9 +22,11 @@ _DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset", "set
 _SCRIPT = lazy_regex(r"\.(?:sh|bash|zsh|slurm|sbatch)[\"']?\Z")
 _RUNS = lazy_regex(r"-[a-z]*c\Z")
 _ASSIGNED = lazy_regex(r"(?P<name>[A-Za-z_]\w*)(?:\+|[:?!])?=")
-_TEXT_NAME = lazy_regex(
+TEXT_NAME = lazy_regex(
     r"(?:\A|_)(?:MSG|MESSAGE|HELP|USAGE|TEXT|DESC|DESCRIPTION|TITLE|NOTE|COMMENT)S?\Z", re.IGNORECASE
 )
+"""Names of variables that hold a text for people."""
+
 _DEEPEST = 4
 """Levels of command lines in command lines that are read."""
 
@@ -68,7 +70,7 @@ def _values(command: Command) -> Iterator[Word]:
     """Yield the values that a command assigns to variables which hold no text for people."""
     for word in (*command.assignments, *(command.words if command.program in _DECLARES else ())):
         match = _ASSIGNED.match(word.text)
-        if match is not None and not _TEXT_NAME.search(match["name"]):
+        if match is not None and not TEXT_NAME.search(match["name"]):
             yield Word(word.text[match.end() :], word.start + match.end(), word.end)
 
 

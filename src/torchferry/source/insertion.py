@@ -11,7 +11,15 @@ from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.lines import line_matches
 
-_TORCH_IMPORT = lazy_regex(r"^(?:import[ \t]+torch\b|from[ \t]+torch(?:\.[\w.]+)?[ \t]+import\b)", re.MULTILINE)
+_AHEAD = r"(?:(?:import|from)[ \t][^;#\n\r'\"]*;[ \t]*)*"
+"""Imports ahead of one in the same line: `import os; import torch`."""
+
+_BESIDE = r"(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*"
+"""Modules ahead of one in the same statement: `import os, numpy as np, torch`."""
+
+_TORCH_IMPORT = lazy_regex(
+    rf"^{_AHEAD}(?:import[ \t]+{_BESIDE}torch(?!\w)|from[ \t]+torch(?:\.[\w.]+)?[ \t]+import\b)", re.MULTILINE
+)
 _LONGEST_STATEMENT = 60
 """Lines that one import statement may span before it is taken for something else."""
 
@@ -20,8 +28,12 @@ def binds_module(text: str, module: str) -> bool:
     """Whether the text has a top-level line after which the name `module` means that module."""
     if module not in text:  # a line that has it is looked for where there may be one
         return False
-    pattern = rf"^import[ \t]+(?:[\w. \t]+,[ \t]*)*{re.escape(module)}(?:\.\w+)*[ \t]*(?:[,;#\r]|$)"
-    return re.search(pattern, text, re.MULTILINE) is not None
+    pattern = rf"^{_AHEAD}import[ \t]+{_BESIDE}{re.escape(module)}(?:\.\w+)*[ \t]*(?:[,;#\r]|$)"
+    return re.search(pattern, text, re.MULTILINE) is not None or any(
+        isinstance(node, ast.Import)
+        and any(alias.asname is None and alias.name.partition(".")[0] == module for alias in node.names)
+        for node in _run_when_imported(text, module)
+    )
 
 
 def binds_by(text: str, statement: str) -> bool:
@@ -34,11 +46,52 @@ def binds_by(text: str, statement: str) -> bool:
 
 
 def imports_module(text: str, module: str) -> bool:
-    """Whether the text has a top-level line that imports `module`."""
-    return module in text and (
-        re.search(rf"^(?:import|from)[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*{re.escape(module)}\b", text, re.MULTILINE)
-        is not None
+    """Whether the text imports `module`, or something of it, when it is imported itself.
+
+    An import under `try` or `with` does; so does one under a condition that speaks of the module's device.
+    """
+    if module not in text:
+        return False
+    pattern = rf"^{_AHEAD}(?:import[ \t]+{_BESIDE}|from[ \t]+){re.escape(module)}\b"
+    return re.search(pattern, text, re.MULTILINE) is not None or any(
+        _imports(node, module) for node in _run_when_imported(text, module)
     )
+
+
+def _imports(node: ast.stmt, module: str) -> bool:
+    """Whether a statement imports a module or something of it, by name or by its text."""
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        names = [node.module or ""] if not node.level else []
+    elif isinstance(node, (ast.Expr, ast.Assign)) and isinstance(node.value, ast.Call):
+        called, argument = ast.unparse(node.value.func), node.value.args[:1]
+        is_import = called in ("importlib.import_module", "import_module", "__import__")
+        names = [part.value for part in argument if is_import and isinstance(part, ast.Constant)]  # type: ignore[misc]
+    else:
+        return False
+    return any(name == module or str(name).startswith(f"{module}.") for name in names)
+
+
+@lru_cache(maxsize=16)
+def _run_when_imported(text: str, module: str) -> tuple[ast.stmt, ...]:
+    """Return the statements of a text that run when it is imported and speak of a module, those in `try` included."""
+    try:
+        waiting = list(ast.parse(text).body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    kind = module.partition(".")[0].rpartition("_")[2]
+    statements: list[ast.stmt] = []
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.Try, ast.With)):
+            waiting += node.body
+            waiting += [*node.orelse, *node.finalbody] if isinstance(node, ast.Try) else []
+        elif isinstance(node, ast.If) and kind in ast.unparse(node.test).lower():
+            waiting += node.body
+        elif isinstance(node, (ast.Import, ast.ImportFrom, ast.Expr, ast.Assign)):
+            statements.append(node)
+    return tuple(statements)
 
 
 def has_torch_import(text: str) -> bool:

@@ -25,7 +25,17 @@ from torchferry.source.text import SourceText
 _PYTHON_CELLS = frozenset({"capture", "prun", "python", "python3", "time", "timeit"})
 """Cell magics (`%%time`) whose cell is Python all the same."""
 
-_SHELL_CELLS = frozenset({"bash", "script", "sh", "system", "!"})
+_SHELL_CELLS = frozenset({"bash", "ksh", "script", "sh", "shell", "system", "zsh", "!"})
+
+_WRITE_CELLS = frozenset({"writefile", "file", "writetemplate"})
+"""Cell magics whose cell is the text of a file that they write."""
+
+_OWN_FILE_CELLS = {"cu": "cell.cu", "cuda": "cell.cu", "nvcc": "cell.cu", "pypy": "cell.py", "python2": "cell.py"}
+"""Cell magics that give their cell to a program of its own, and the name of a file with such a text."""
+
+_HOLDS_FILES = lazy_regex(
+    rb"%%[ \t]*(?:" + "|".join(sorted({*_WRITE_CELLS, *_OWN_FILE_CELLS, "script"})).encode() + rb")\b"
+)
 _MAGIC = lazy_regex(r"(?P<indent>[ \t]*)(?P<mark>%%?|!!?|\?\??|,|;|/)")
 _TIMED = lazy_regex(r"([ \t]*)%(?:time|timeit)[ \t]+(?=[A-Za-z_(])")
 _ASSIGNED = lazy_regex(r"([ \t]*)[\w,][\w, \t]*=[ \t]*(?P<mark>!|%)")
@@ -57,6 +67,24 @@ class Cell(NamedTuple):
     start: int
     text: str
     pieces: tuple[Piece, ...]
+
+
+class WrittenFile(NamedTuple):
+    """A file that a cell writes (`%%writefile train.py`), or gives to another program as it is (`%%cu`).
+
+    Attributes:
+        name: Its path, as the cell says it; one with the right suffix for a text that has none.
+        cell: The number of the cell.
+        start: Offset in the script at which its text begins, the start of a line.
+        line: The line of the cell that is its first.
+        text: Its text.
+    """
+
+    name: str
+    cell: int
+    start: int
+    line: int
+    text: str
 
 
 @lru_cache(maxsize=16)
@@ -95,6 +123,11 @@ class Notebook:
     def unparsable(self) -> list[Cell]:
         """The cells whose Python view does not parse; they are masked whole."""
         return [cell for cell in self.cells if _masked_lines(cell.text) is None]
+
+    @property
+    def files(self) -> list[WrittenFile]:
+        """The files that cells write, each a text of its own."""
+        return [file for cell in self.cells if (file := _written_file(cell)) is not None]
 
     def location(self, path: str, start: int, end: int) -> Location:
         """Return the location of a span of the script: the cell's number, lines and columns in the cell."""
@@ -235,12 +268,15 @@ def _masked_lines(text: str) -> str | None:
     if _parses(text):
         return text
     lines = text.split("\n")
-    first = next((index for index, line in enumerate(lines) if line.strip()), 0)
-    if lines[first].startswith("%%"):
-        word = lines[first][2:].split(maxsplit=1)
+    for index, line in enumerate(lines):
+        if not line.strip():
+            continue
+        if not line.startswith("%%"):
+            break
+        word = line[2:].split(maxsplit=1)
         if not word or word[0] not in _PYTHON_CELLS:
             return None
-        lines[first] = _mask(lines[first])
+        lines[index] = _mask(line)
     masked = []
     continued = False
     for line in lines:
@@ -265,6 +301,32 @@ def _masked_lines(text: str) -> str | None:
     return result if _parses(result) else None
 
 
+def holds_files(data: bytes) -> bool:
+    """Whether a notebook may have a cell that writes a file."""
+    return b"%%" in data and _HOLDS_FILES.search(data) is not None
+
+
+def _written_file(cell: Cell) -> WrittenFile | None:
+    at = 0
+    for number, line in enumerate(cell.text.splitlines(keepends=True), 1):
+        at += len(line)
+        if not line.strip():
+            continue
+        words = line[2:].split() if line.startswith("%%") else []
+        if not words:
+            return None
+        if words[0] in _PYTHON_CELLS:  # `%%capture` above `%%writefile`
+            continue
+        name = _OWN_FILE_CELLS.get(words[0], "")
+        operands = [word.strip("\"'") for word in words[1:] if not word.startswith("-")]
+        if words[0] in _WRITE_CELLS and operands:
+            name = operands[0]
+        elif words[0] == "script" and any(re.match(r"(?:\S*/)?python[\d.]*\Z", word) for word in operands):
+            name = "cell.py"
+        return WrittenFile(name, cell.number, cell.start + at, number + 1, cell.text[at:]) if name else None
+    return None
+
+
 def _mask(line: str) -> str:
     indent = line[: len(line) - len(line.lstrip())]
     return indent + "0" + " " * (len(line) - len(indent) - 1)
@@ -276,7 +338,7 @@ def _shell_view(text: str) -> str:
     first = next((index for index, line in enumerate(lines) if line.strip()), 0)
     if lines[first].startswith("%%"):
         word = lines[first][2:].split(maxsplit=1)
-        if not word or word[0] not in _SHELL_CELLS:
+        if not word or word[0] not in _SHELL_CELLS or (word[0] == "script" and "python" in word[-1]):
             return _blank(text)
         return "\n".join([_blank(line) for line in lines[: first + 1]] + lines[first + 1 :])
     if _parses(text):

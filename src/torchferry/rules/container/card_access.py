@@ -1,5 +1,9 @@
 """Cards passed to a container with NVIDIA's options: `docker run --gpus all`, `runtime: nvidia`, `nvidia.com/gpu: 1`.
 
+So do the settings of tools that build or start containers: `gpu: true` and `cuda: "12.1"` in `cog.yaml`,
+`cuda_version` in `bentofile.yaml`, `use_gpu` and `accelerator` of Truss, `accelerators` of SkyPilot, `runArgs` in
+`devcontainer.json`.
+
 The option needs NVIDIA's container runtime. The vendor has its own runtime, or the device nodes and the driver are
 mounted by hand.
 
@@ -11,6 +15,7 @@ References:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.unknown import Unknown
@@ -20,6 +25,7 @@ from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, is_of_service
 from torchferry.source.kinds import Kind
+from torchferry.source.setting import Setting
 from torchferry.source.settings import settings
 
 _RUNTIMES = frozenset({"docker", "podman", "nerdctl", "nvidia-docker", "docker-compose"})
@@ -32,12 +38,15 @@ class CardAccess(Rule):
 
     CODE = "CNT102"
     EFFECT = Effect.RAISES
-    WORDS = ("nvidia", "gpu", "--nv")
-    KINDS = JOB_KINDS
+    WORDS = ("nvidia", "gpu", "--nv", "cuda:", "cuda_version", "accelerator")
+    KINDS = (*JOB_KINDS, Kind.JSON)
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each option."""
-        places = {*self._commands(context)}
+        if context.kind is Kind.JSON:
+            places = {*self._development(context)}
+        else:
+            places = {*self._commands(context)}
         if context.kind in (Kind.COMPOSE, Kind.YAML) and not is_of_service(context.path):
             places |= {*self._settings(context)}
         for start, end, spelling in sorted(places):
@@ -81,5 +90,46 @@ class CardAccess(Rule):
                 or (key == "gpus" and context.kind is Kind.COMPOSE)
                 or (key == "devices" and value.startswith(("/dev/nvidia", "nvidia.com/")))
                 or (key.startswith("nvidia.com/gpu") and {"limits", "requests", "resources"} & set(setting.path))
+                or _of_builder(context.path, setting)
             ):
                 yield setting.start, setting.end, f"{key}: {value}"
+
+    def _development(self, context: Context) -> Iterator[tuple[int, int, str]]:
+        """Yield the options that an editor gives to the container of `devcontainer.json`."""
+        if not context.path.rpartition("/")[2].endswith("devcontainer.json"):
+            return
+        for setting in settings(context.kind, context.text):
+            if setting.key == "runArgs" and (_OPTION.match(setting.value) or setting.value == "--gpus"):
+                yield setting.start, setting.end, setting.value
+
+
+def _of_builder(path: str, setting: Setting) -> bool:
+    """Whether a setting of a tool that builds or starts containers asks for a card of NVIDIA, or for CUDA in it."""
+    value = setting.value.lower()
+    if value in _NO:
+        return False
+    keys = _BUILDERS.get(path.rpartition("/")[2], ())
+    if setting.path in keys:
+        return True
+    if setting.path[-2:] in _RESOURCES:
+        return setting.key == "use_gpu" or _NVIDIA_CARD.match(setting.value) is not None
+    return False
+
+
+_NO = frozenset({"", "false", "no", "off", "none", "null", "~", "0"})
+_BUILDERS = {
+    "cog.yaml": (("build", "gpu"), ("build", "cuda"), ("build", "cudnn")),
+    "bentofile.yaml": (("docker", "cuda_version"), ("resources", "gpu"), ("service", "resources", "gpu")),
+}
+"""Files of tools, and the paths of their settings that mean CUDA."""
+
+_RESOURCES = (
+    ("resources", "use_gpu"),
+    ("resources", "accelerator"),
+    ("resources", "accelerators"),
+    ("resources", "gpu_type"),
+)
+_NVIDIA_CARD = lazy_regex(
+    r"\{?[\"' ]*(?:nvidia-)?(?:[ABHLTVPK]\d{1,3}[A-Za-z]?\b|[GB]B?200\b|RTX|tesla)", re.IGNORECASE
+)
+"""A card of NVIDIA by its name: `A100:8`, `H100`, `L40S`, `nvidia-tesla-t4`."""

@@ -23,19 +23,28 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Effect, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.compile.compilers import compiler_of
 from torchferry.rules.device.cut_off import cutting_call
-from torchferry.rules.device.expressions import portable_imports
+from torchferry.rules.device.expressions import portable_imports, quoted_for
 from torchferry.rules.device.load_onto_device import parts_of_unloadable
+from torchferry.rules.device.method_values import names_method
 from torchferry.rules.device.strings import is_cut_off_already, literal_span, written_device
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.library.portable_weights import is_loaded_weight
 from torchferry.rules.library.refused_device import is_refused
 from torchferry.rules.random.portable_generator import is_seeded_generator
 from torchferry.source.flow import Trace, TraceResult
+from torchferry.source.flow.assembled import folded
 from torchferry.source.lexicon import DEVICE_SPELLING
+
+_BEGINNINGS = (
+    *(f"{quote}{part}{end}" for part in ("cu", "cud") for quote in "\"'" for end in (quote, "{")),
+    *(f"CUDA{quote}.{method}" for quote in "\"'" for method in ("lower", "casefold")),
+)
+"""How the first part of a device begins that is put together of literal parts."""
 
 
 class CudaDeviceString(Rule):
@@ -44,7 +53,7 @@ class CudaDeviceString(Rule):
     CODE = "DEV101"
     EFFECT = Effect.RAISES
     BINDS = True
-    WORDS = ('"cuda', "'cuda")
+    WORDS = ('"cuda', "'cuda", *_BEGINNINGS)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each device string whose use is known."""
@@ -52,10 +61,38 @@ class CudaDeviceString(Rule):
         unloadable = parts_of_unloadable(context)
         for node in device_strings(context):
             trace = device_trace(context, node)
+            if compiler_of(context, node) is not None:
+                yield self._report(context, node, trace)
+                continue
             if trace.result is not TraceResult.YES or is_refused(context, node) or node in unloadable:
                 continue
             if not is_seeded_generator(context, node) and not is_loaded_weight(context, node):
                 yield self._report(context, node, trace)
+
+        yield from self._in_parts(context)
+
+    def _in_parts(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield the devices that literal parts make, none of which is one: `"cu" + "da"`."""
+        own = context.target.backend.DEVICE_TYPE
+        for expression, text in parts_of_device(context):
+            trace = context.devices.trace(expression)
+            if trace.result is TraceResult.NO or exemption_for(context, expression) is not None:
+                continue
+            shown = text.replace("cuda", own)
+            message = say(
+                "device string `{text}` is put together of parts; on {target} it is `{device}`",
+                text=text,
+                target=context.target.title,
+                device=shown,
+            )
+            span = context.file.span(expression)
+            written: str | None = f'"{shown}"'
+            if not isinstance(expression, ast.JoinedStr):
+                written = quoted_for(context, expression, f'"{shown}"')
+            if written is None or context.target.module or trace.result is not TraceResult.YES:
+                yield self.finding(context, span, message, Grade.MANUAL)
+            else:
+                yield self.finding(context, span, message, Grade.SAFE, [Edit(*span, written)])
 
     def _report(self, context: PythonContext, node: ast.Constant, trace: Trace) -> Finding:
         span = literal_span(context, node)
@@ -93,9 +130,30 @@ def device_strings(context: PythonContext) -> list[ast.Constant]:
             parent = context.file.parents.get(node)
             if isinstance(parent, ast.JoinedStr) and not _is_device_fstring(parent):
                 continue
-            if not is_cut_off_already(context, node):
+            if not is_cut_off_already(context, node) and not names_method(context, node):
                 strings.append(node)
     return strings
+
+
+def parts_of_device(context: PythonContext) -> Iterable[tuple[ast.expr, str]]:
+    """Yield the expressions of literal parts that make a device of which no part is one, with their texts."""
+    for node in context.file.strings:
+        if not isinstance(node.value, str) or node.value not in _PARTS:
+            continue
+        whole: ast.AST | None = context.file.parents.get(node)
+        if isinstance(whole, (ast.List, ast.Tuple, ast.Attribute, ast.FormattedValue)):
+            whole = context.file.parents.get(whole)
+        while isinstance(around := context.file.parents.get(whole) if whole is not None else None, ast.BinOp):
+            if not isinstance(around.op, ast.Add) or around.left is not whole:
+                break
+            whole = around
+        if isinstance(whole, ast.expr) and not isinstance(whole, ast.Constant):
+            text = folded(whole)
+            if text is not None and text != node.value and DEVICE_SPELLING.match(text):
+                yield whole, text
+
+
+_PARTS = ("c", "cu", "cud", "CUDA", "Cuda")
 
 
 def _is_device_fstring(joined: ast.JoinedStr) -> bool:

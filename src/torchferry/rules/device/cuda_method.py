@@ -4,6 +4,9 @@
 `.to(<device>)` where it adds none, where it refuses a device as argument that `.cuda()` takes, and in code that
 TorchScript compiles, which knows no method of a plugin's. Arguments stay: an index counts the target's devices.
 
+The method as a value is one too: `map(torch.Tensor.cuda, xs)`, `getattr(x, "cuda")()`, `methodcaller("cuda")`. Where
+the target adds no method, a person writes what moves to its device.
+
 Not touched: `.cuda` of another package (`numba.cuda`), an attribute that is not called (`args.cuda`), and a method
 `cuda` that the project defines itself, when the object is known to be of such a class. Where the project has such
 a class and the object is not known, `DEV109` gives the class the new name as well.
@@ -24,9 +27,10 @@ from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule, calls_of, keyword_of
 from torchferry.rules.device.expressions import device_expression, indexed_device, portable_imports, quoted_for
 from torchferry.rules.device.load_onto_device import ON_CPU, grade_of_function, refused
+from torchferry.rules.device.method_values import MethodValue, method_values
 from torchferry.rules.device.own_methods import class_defines, is_library_name, receiver_owns
 from torchferry.rules.device.receivers import is_storage, is_surely_device
-from torchferry.rules.device.strings import is_load_location
+from torchferry.rules.device.strings import is_load_location, word_edits
 from torchferry.rules.device.torchscript import is_scripted
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.references import attribute_span
@@ -39,7 +43,7 @@ class CudaMethod(Rule):
     CODE = "DEV103"
     EFFECT = Effect.RAISES
     BINDS = True
-    WORDS = (".cuda",)
+    WORDS = (".cuda", '"cuda', "'cuda")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call."""
@@ -49,6 +53,36 @@ class CudaMethod(Rule):
             if is_library_name(context, call.func) or receiver_owns(context, receiver, "cuda"):
                 continue
             yield self._report(context, call, call.func)
+        for value in method_values(context):
+            yield self._taken(context, value)
+
+    def _taken(self, context: PythonContext, value: MethodValue) -> Finding:
+        """Report the method where it is taken as a value; it is renamed where the target has one of its own."""
+        node = value.node
+        span = context.file.span(node)
+        exemption = exemption_for(context, node)
+        if exemption is not None:
+            message = say("`.cuda()` is left as it is: {reason}", reason=exemption.reason)
+            return self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
+        mover = context.target.backend.MOVER
+        title = context.target.title
+        if not isinstance(mover, str) or context.target.module:
+            message = say(
+                "the method `cuda` is taken as a value; {target} has no method of its own: take what calls "
+                "`.to(device)`",
+                target=title,
+            )
+            return self.finding(context, span, message, Grade.MANUAL)
+        message = say("the method `cuda` is `{mover}` on {target}", mover=mover, target=title)
+        try:
+            if isinstance(node, ast.Attribute):
+                edits = [Edit(*attribute_span(context, node), mover)]
+            else:
+                edits = word_edits(context, node, "cuda", mover)
+        except ValueError:
+            edits = []
+        grade = Grade.MANUAL if not edits else Grade.SAFE if value.is_sure else Grade.UNSAFE
+        return self.finding(context, span, message, grade, edits)
 
     def _report(self, context: PythonContext, call: ast.Call, func: ast.Attribute) -> Finding:
         try:

@@ -40,7 +40,7 @@ class IntegerDevice(Rule):
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """Nothing on a target that takes numbers."""
-        return () if target.backend.INTEGER_DEVICE is True else self.WORDS
+        return () if target.takes_numbers() is True and not target.module else self.WORDS
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each number or index variable that stands for a device."""
@@ -67,7 +67,7 @@ class IntegerDevice(Rule):
         span = context.file.span(argument)
         text = context.file.text(argument)
         device = indexed_device(context, argument)
-        works = context.target.backend.INTEGER_DEVICE
+        works = context.target.takes_numbers()
         message = say(
             "`{text}` is a bare device number, which {plugin} {works}; write {device}",
             text=text,

@@ -13,6 +13,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.cut_off import also_cut_off, cutting_call, is_cut_off_too
 from torchferry.rules.device.expressions import portable_imports, quoted_for
+from torchferry.source.flow.assembled import begun_by
 from torchferry.source.flow.syntax import last_name
 
 _PLAIN_LITERAL = lazy_regex(r"(?:[rRuUfF]|[rR][fF]|[fF][rR])?([\"'])[^\"'\\]*\1\Z")
@@ -56,13 +57,24 @@ def written_device(context: PythonContext, node: ast.Constant) -> WrittenDevice:
         try:
             return WrittenDevice(shown, word_edits(context, node, word, own))
         except ValueError:
-            return WrittenDevice(shown, [])
+            return WrittenDevice(shown, _in_one_piece(context, node, shown))
     text = f"{context.target.module}.device_string()"
     try:
         whole, text = _portable_device(context, node)
         return WrittenDevice(text, call_edits(context, whole, text))
     except ValueError:
         return WrittenDevice(text, [])
+
+
+def _in_one_piece(context: PythonContext, node: ast.Constant, text: str) -> list[Edit]:
+    """Return the edit that writes a literal in one piece: `"cu" "da"`; none where more than quotes stands there."""
+    start, end = context.file.literal_span(node)
+    match = _PIECES.match(context.text[start:end])
+    return [Edit(start, end, f"{match[1]}{text}{match[1]}")] if match is not None else []
+
+
+_PIECES = lazy_regex(r"(?:([\"'])[\w:]*\1[ \t]*)+(?<![ \t])\Z")
+"""Plain literals beside each other in one line."""
 
 
 class _CutOff(NamedTuple):
@@ -105,6 +117,8 @@ def _portable_device(context: PythonContext, node: ast.Constant) -> tuple[ast.ex
         and not _is_added_to(context, node)
     ):
         return node, f'f"{{{asked}}}:"'  # looked for in a text, or cut off it
+    if begun_by(context.file, node) is not None:
+        return node, asked
     whole, index = _with_index(context, node)
     if is_load_location(context, whole):
         return whole, f"{context.target.module}.load_location({index})"

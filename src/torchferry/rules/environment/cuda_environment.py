@@ -24,6 +24,7 @@ from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.family import Portability
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import assigned_value
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
@@ -76,7 +77,7 @@ class CudaEnvironment(Rule):
         return asked_when_run(self, context, node, use, message)
 
     def _keyword(self, context: PythonContext, keyword: ast.keyword, name: str) -> Iterable[Finding]:
-        instead = replacement(context.target, name, string_value(keyword.value))
+        instead = replacement(context.target, name, _text_of(context, keyword.value))
         call = context.file.parents.get(keyword)
         if instead is None or not isinstance(call, ast.Call) or last_name(call.func) not in ("dict", "update"):
             return
@@ -87,14 +88,42 @@ class CudaEnvironment(Rule):
         yield self.finding(context, span, instead.message, grade, edits, effect=instead.effect)
 
 
+_READS = frozenset({"get", "getenv", "pop"})
+"""Functions whose second argument is what they return where the variable is not set."""
+
+
 def _value_of(context: PythonContext, node: ast.Constant) -> str | None:
     """Return the value that a variable is given at a place, where it is written there."""
     parent = context.file.parents.get(node)
     if isinstance(parent, ast.Subscript) and parent.slice is node:
         statement = context.file.parents.get(parent)
-        return string_value(statement.value) if isinstance(statement, ast.Assign) else None
+        return _text_of(context, statement.value) if isinstance(statement, ast.Assign) else None
     if isinstance(parent, ast.Call) and parent.args[:1] == [node] and len(parent.args) > 1:
-        return string_value(parent.args[1])  # setdefault, putenv, setenv
+        # setdefault, putenv, setenv
+        return None if last_name(parent.func) in _READS else _text_of(context, parent.args[1])
     if isinstance(parent, ast.Dict) and node in parent.keys:
-        return string_value(parent.values[parent.keys.index(node)])
+        return _text_of(context, parent.values[parent.keys.index(node)])
     return None
+
+
+def _text_of(context: PythonContext, expression: ast.expr) -> str | None:
+    """Return a text, with `{}` for what is put into it; of a choice or a variable the one that is no number."""
+    if isinstance(expression, ast.JoinedStr):
+        return "".join(string_value(part) or "{}" for part in expression.values)
+    choices: list[ast.expr | None] = []
+    if isinstance(expression, ast.IfExp):
+        choices = [expression.body, expression.orelse]
+    elif isinstance(expression, ast.BoolOp):
+        choices = [*expression.values]
+    elif isinstance(expression, ast.Name):
+        choices = [assigned_value(context.file, binding) for binding in context.names.bindings(expression)]
+    elif isinstance(expression, ast.Call) and last_name(expression.func) == "str" and len(expression.args) == 1:
+        return ast.unparse(expression.args[0]) if _is_number(expression.args[0]) else None
+    else:
+        return string_value(expression)
+    texts = [string_value(choice) for choice in choices if choice is not None]
+    return next((text for text in texts if text is not None and not text[:1].isdigit()), texts[0] if texts else None)
+
+
+def _is_number(expression: ast.expr) -> bool:
+    return isinstance(expression.operand if isinstance(expression, ast.UnaryOp) else expression, ast.Constant)

@@ -25,6 +25,7 @@ from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, heredocs_of, is_of_service, prints_text
 from torchferry.rules.environment.variables import replacement
 from torchferry.source.dockerfile import instructions
+from torchferry.source.inner_commands import TEXT_NAME
 from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
 from torchferry.source.shell import Command, Word
@@ -34,19 +35,25 @@ _NAME = lazy_regex(
     r"|(?<![A-Za-z0-9_])DIFFUSERS_ATT(?:N_BACKEND|ENTION_TYPE)(?!\w)"
 )
 _DECLARES = frozenset(
-    {"export", "unset", "declare", "readonly", "local", "typeset", "env", "set", "setenv", "printenv", "%env"}
-)
+    {
+        "export", "unset", "declare", "readonly", "local", "typeset", "env", "set", "setenv", "printenv", "%env",
+        "read", "mapfile", "readarray",
+    }
+)  # fmt: skip
 _PASSES = frozenset({"-e", "--env", "-x", "-v", "-u", "-genv"})
-_LISTED = lazy_regex(r"(?:--export=|--env=|.*,)\Z")
+_LISTED = lazy_regex(r"(?:--export=|--env=|--preserve-env=|.*,)\Z")
+_HOLDS = lazy_regex(r"(?P<name>[A-Za-z_]\w*)(?:\+|[:?!]|::)?=[\"']?(?P<before>[^\"'\s]*)\Z")
+"""How a word begins that gives a variable of the shell the text which is looked at: `arg="CUDA_VISIBLE_DEVICES=0"`."""
 _ASSIGNS = lazy_regex(
     r"(?:[ \t]+(?:\+|[:?!]|::)?=[ \t]*|(?:\+|[:?!]|::)?=)(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|\"']*)"
 )
-_NEXT = lazy_regex(r",(?=[A-Za-z_])")
+_DIRECTIVE = lazy_regex(r"^#(?:SBATCH|PBS|BSUB|\$)[ \t][^\n]*", re.MULTILINE)
+"""What a scheduler reads in a script: `#SBATCH --export=ALL,CUDA_VISIBLE_DEVICES=0`."""
+
+_NEXT = lazy_regex(r",(?=[A-Za-z_])(?!(?:GPU|MIG)-)")
 _SETTINGS = lazy_regex(r"[a-z]\w*:")
 """How a list of settings begins: `max_split_size_mb:128,backend:native`."""
 _USED = lazy_regex(r"\$\{?(?P<name>" + _NAME.pattern + ")")
-_NO_CARD = lazy_regex(r"(?:-1|none|void|NoDevFiles)?\Z")
-_NUMBERS = lazy_regex(r"[\d,\s]+\Z|.*[$<{]")
 _LONGEST = 24
 """So many characters before a name are looked at to see what it is."""
 
@@ -85,20 +92,9 @@ class ShellEnvironment(Rule):
             return
         if instead.use not in named:
             named[instead.use] = re.search(rf"(?<!\w){re.escape(instead.use)}(?!\w)", context.text) is not None
-        target = context.target.title
         if not instead.use or not name.endswith("_VISIBLE_DEVICES"):
             edits = [Edit(start, end, instead.use)] if instead.use else []
             yield self.finding(context, (start, end), instead.message, instead.grade, edits, effect=instead.effect)
-        elif value is not None and _NO_CARD.match(value):
-            message = say(
-                "`{name}` hides every card here; on {target} `{use}` would hide them all: decide what is intended",
-                name=name,
-                target=target,
-                use=instead.use,
-            )
-            yield self.finding(context, (start, end), message, Grade.MANUAL)
-        elif value is not None and not _NUMBERS.match(value) and context.target.row("env", name).note:
-            yield self.finding(context, (start, end), instead.message, Grade.MANUAL)
         elif named[instead.use]:
             reason = say("the file already sets `{use}`", use=instead.use)
             message = say("`{found}` is left as it is: {reason}", found=name, reason=reason)
@@ -114,6 +110,9 @@ class ShellEnvironment(Rule):
                 for match in _NAME.finditer(text, word.start, word.end):
                     if self._is_variable(text, command, word, previous, match):
                         yield _place(text, match)
+        for directive in _DIRECTIVE.finditer(text):  # comments to the shell
+            for match in _NAME.finditer(text, *directive.span()):
+                yield _place(text, match)
         for heredoc in heredocs_of(context):
             if heredoc.expands:
                 yield from _used(text, heredoc.start, heredoc.end)
@@ -129,17 +128,30 @@ class ShellEnvironment(Rule):
 
     def _is_variable(self, text: str, command: Command, word: Word, previous: str, match: re.Match[str]) -> bool:
         """Whether a name in a word of a command, behind the word `previous`, is a variable's and no text."""
-        before = text[max(word.start, match.start() - _LONGEST) : match.start()]
+        holds = _HOLDS.match(text[word.start : match.start()])
+        if holds is not None and not TEXT_NAME.search(holds["name"]):
+            if not holds["before"] and match.end() >= word.end - 1:
+                return True  # the name alone: `name=CUDA_VISIBLE_DEVICES`, for `export "$name"`
+            before = holds["before"]
+        else:
+            before = text[max(word.start, match.start() - _LONGEST) : match.start()]
         if before.endswith(("$", "${", "$(", "$${", "${!", "${#")):
             return True
+        if before.endswith("[") and text.startswith("]", match.end()):
+            return True  # `declare -A ENVS=([NAME]=0)`, `${ENVS[NAME]}`
+        whole = match.end() >= word.end - 1
         if prints_text(command):
-            return False
+            return whole and previous == "-v"  # printf -v NAME
+        if whole and command.program == "for":
+            return word.start > command.words[min(2, len(command.words) - 1)].start
         listed = before.strip("\"'")
+        if listed.endswith("env="):
+            return True  # --env=NAME, sudo --preserve-env=NAME
         if listed not in ("", "-e", "--env=", "-D", "-x", "@", "-") and not _LISTED.match(listed):
             return False
         if _ASSIGNS.match(text, match.end(), len(text) if not previous else word.end):  # NAME=value, NAME ?= value
             return True
-        return match.end() >= word.end - 1 and (command.program in _DECLARES or previous in _PASSES)
+        return whole and (command.program in _DECLARES or previous in _PASSES)
 
     def _yaml(self, context: Context) -> Iterator[VariablePlace]:
         text = context.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from torchferry.backends import cuda
@@ -16,6 +17,16 @@ VARIABLE = lazy_regex(
     r"(?:TORCH_)?(?:CUDA|CUDNN|CUBLAS|NCCL|NVIDIA)_[A-Z0-9_]*[A-Z0-9]\Z|PYTORCH_(?:NO_)?CUDA_\w+\Z|DIFFUSERS_ATTN_BACKEND\Z|DIFFUSERS_ATTENTION_TYPE\Z"
 )
 """A whole word that is spelt as an environment variable of CUDA, NCCL or the NVIDIA container runtime."""
+
+
+_HIDES_EVERY_CARD = lazy_regex(r"(?:-1|none|void|NoDevFiles)?\Z", re.IGNORECASE)
+"""Values with which a program sees no card, whoever made it."""
+
+_NVIDIA_CARD = lazy_regex(r"(?:.*,[ \t]*)?(?:GPU|MIG)-", re.IGNORECASE)
+"""Values that name a card of NVIDIA, or a part of one, by its UUID."""
+
+_NUMBERS = lazy_regex(r"[\d,\s]+\Z|.*[$<{`]")
+"""Values that are numbers, or known only when the program runs."""
 
 
 class VariableReplacement(NamedTuple):
@@ -59,7 +70,7 @@ def replacement(target: Target, name: str, value: str | None = None) -> Variable
     else:
         return None
     if row.status in REWRITTEN and row.use and row.use != name:
-        refusal = None if value is None else _refusal(target, row, name, value)
+        refusal = None if value is None else _visible(target, row, name, value) or _refusal(target, row, name, value)
         if refusal is not None:
             return VariableReplacement("", Grade.MANUAL, refusal, refused=True)
         message = noted(say("`{name}` is `{use}` on {target}", name=name, use=row.use, target=target.title), row.remark)
@@ -76,6 +87,30 @@ def replacement(target: Target, name: str, value: str | None = None) -> Variable
         say("the counterpart of `{name}` on {target} is UNKNOWN", name=name, target=target.title), row.remark
     )
     return VariableReplacement("", Grade.MANUAL, message)
+
+
+def _visible(target: Target, row: Row, name: str, value: str) -> Message | None:
+    """Return why a person has to choose the cards that a program may see; None where numbers say it, or it is open."""
+    if not name.endswith("_VISIBLE_DEVICES"):
+        return None
+    if _HIDES_EVERY_CARD.match(value.strip()):
+        return say(
+            "`{name}` hides every card here; on {target} `{use}` would hide them all: decide what is intended",
+            name=name,
+            target=target.title,
+            use=row.use,
+        )
+    if _NVIDIA_CARD.match(value.strip()):
+        message = say(
+            "`{name}` names a card of NVIDIA by its UUID here; for {target} choose the cards in `{use}`",
+            name=name,
+            target=target.title,
+            use=row.use,
+        )
+        return noted(message, row.remark)
+    if row.note and not _NUMBERS.match(value):
+        return noted(say("`{name}` is `{use}` on {target}", name=name, use=row.use, target=target.title), row.remark)
+    return None
 
 
 def _refusal(target: Target, row: Row, name: str, value: str) -> Message | None:

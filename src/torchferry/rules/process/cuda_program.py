@@ -1,4 +1,4 @@
-"""A program of the CUDA toolkit started from Python: `nvidia-smi`, `nvcc`, `nsys`.
+"""A program of the CUDA toolkit started from Python: `nvidia-smi`, `nvcc`, `nsys`, `trtexec`.
 
 It is not installed on the target's machine, so the call raises or its output is empty. The vendor has its own program
 with other options and output, so check the code that reads the output too.
@@ -25,7 +25,10 @@ class CudaProgram(Rule):
 
     CODE = "PRC101"
     EFFECT = Effect.RAISES
-    WORDS = ("nvidia-smi", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "cuda-gdb", "cuda-memcheck", "dcgmi")
+    WORDS = (
+        "nvidia-smi", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "cuda-gdb", "cuda-memcheck", "dcgmi", "trtexec",
+        "trtllm-", "onnx2trt", "tensorrt_llm.commands",
+    )  # fmt: skip
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each program named in a string that is not a text for people."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from torchferry.backends import cuda
@@ -33,23 +33,34 @@ class ProgramUse(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _pattern() -> re.Pattern[str]:
-    names = sorted((name for group in cuda.groups("tools").values() for name in group.names), key=len, reverse=True)
+    groups = cuda.groups("tools")
+    anywhere = groups[_INFERENCE].names  # TensorRT is unpacked wherever one likes
+    usual = [name for key, group in groups.items() if key != _INFERENCE for name in group.names]
     return re.compile(
-        r"(?<![\w./-])(?:/usr/(?:local/cuda[\w.-]*/)?bin/)?(" + "|".join(map(re.escape, names)) + r")(?![\w-])"
+        rf"(?<![\w./-])(?:/usr/(?:local/cuda[\w.-]*/)?bin/)?({_either(usual)})(?![\w-])"
+        rf"|(?<![\w.-])({_either(anywhere)})(?![\w.-])"
     )
+
+
+_INFERENCE = "inference"
+
+
+def _either(names: Iterable[str]) -> str:
+    return "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
 
 
 def find_programs(target: Target, text: str, start: int, end: int) -> Iterator[ProgramUse]:
     """Yield the programs of the CUDA toolkit named in `text[start:end]`."""
     for match in _pattern().finditer(text, start, end):
-        name = match.group(1)
+        name = match[match.lastindex or 0]
+        at = match.start(match.lastindex or 0)
         row = target.row("tools", name)
-        command = _command(row.extra.get("commands", {}), text, match.start(1), end)
+        command = _command(row.extra.get("commands", {}), text, at, end)
         if command is not None:
             old, new = command
             message = noted(say("`{old}` is `{new}` on {target}", old=old, new=new, target=target.title), row.remark)
-            edit = Edit(match.start(1), match.start(1) + len(old), new)
-            yield ProgramUse(match.start(1), match.end(1), message, Grade.UNSAFE, (edit,))
+            edit = Edit(at, at + len(old), new)
+            yield ProgramUse(at, match.end(), message, Grade.UNSAFE, (edit,))
         elif row.use:
             message = say(
                 "`{name}` is a program of NVIDIA; {target} has `{use}`, with other options and output",
@@ -57,7 +68,7 @@ def find_programs(target: Target, text: str, start: int, end: int) -> Iterator[P
                 target=target.title,
                 use=row.use,
             )
-            yield ProgramUse(match.start(1), match.end(1), message, Grade.MANUAL, ())
+            yield ProgramUse(at, match.end(), message, Grade.MANUAL, ())
         else:
             message = noted(
                 say(
@@ -68,7 +79,7 @@ def find_programs(target: Target, text: str, start: int, end: int) -> Iterator[P
                 ),
                 row.remark,
             )
-            yield ProgramUse(match.start(1), match.end(1), message, Grade.MANUAL, ())
+            yield ProgramUse(at, match.end(), message, Grade.MANUAL, ())
 
 
 def _command(commands: dict[str, str], text: str, at: int, end: int) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""A program of the CUDA toolkit in a script, a Makefile or a Dockerfile: `nvidia-smi`, `nvcc`, `nsys`.
+"""A program of the CUDA toolkit in a script, a Makefile or a Dockerfile: `nvidia-smi`, `nvcc`, `nsys`, `trtexec`.
 
 It is not installed on the target's machine. The vendor has its own program with other options and output, so check
 what reads the output too.
@@ -31,7 +31,10 @@ class ShellProgram(Rule):
 
     CODE = "PRC102"
     EFFECT = Effect.RAISES
-    WORDS = ("nvidia-", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "nvtop", "cuda-", "ncu", "dcgmi")
+    WORDS = (
+        "nvidia-", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "nvtop", "cuda-", "ncu", "dcgmi", "trtexec",
+        "trtllm-", "polygraphy", "onnx2trt", "tensorrt_llm",
+    )  # fmt: skip
     KINDS = JOB_KINDS
 
     def check(self, context: Context) -> Iterable[Finding]:

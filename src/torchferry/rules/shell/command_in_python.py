@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchferry.core.finding import Effect, Finding, Location
-from torchferry.core.messages import say
+from torchferry.core.finding import Effect, Finding, Grade, Location
+from torchferry.core.messages import Message, say
 from torchferry.rules.base import Context, PythonContext, Rule
 from torchferry.rules.config.attention_setting import AttentionSetting
 from torchferry.rules.config.compile_setting import CompileSetting
@@ -25,12 +25,13 @@ from torchferry.rules.config.loader_setting import LoaderSetting
 from torchferry.rules.container.card_access import CardAccess
 from torchferry.rules.dependencies.cuda_build import CudaBuild
 from torchferry.rules.dependencies.install_command import InstallCommand
+from torchferry.rules.device.strings import literal_span
 from torchferry.rules.environment.shell_environment import ShellEnvironment
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import Portability
 from torchferry.rules.library.bitsandbytes_settings import BitsandbytesSettings
 from torchferry.rules.shell.device_option import DeviceOption
-from torchferry.rules.shell.embedded_python import EmbeddedPython
+from torchferry.rules.shell.embedded_python import EmbeddedPython, code_for_python
 from torchferry.rules.shell.framework_option import FrameworkOption
 from torchferry.rules.shell.launcher_option import LauncherOption
 from torchferry.source.kinds import Kind
@@ -66,6 +67,12 @@ class CommandInPython(Rule):
         view, started_calls = started_commands(context.file, context.names)
         if not started_calls:
             return
+        code = [
+            self.finding(context, literal_span(context, node), _in_python(message), Grade.MANUAL)
+            for node, message in code_for_python(context)
+            if exemption_reason(context, node) is None
+        ]
+        yield from code
         text = "\n".join(f" {line} " for line in map(str.strip, view.split("\n")) if line)
         rules = [rule for rule in _RULES if any(word in text for word in rule.words(context.target, context.options))]
         if not rules:  # ahead of what else decides about a call, which may lead into other files
@@ -82,11 +89,18 @@ class CommandInPython(Rule):
         shown.commands = list({command.words[:1] or command.assignments: command for command in commands}.values())
         for rule in rules:
             for finding in rule.check(shown):
-                yield finding._replace(
-                    code=self.CODE,
-                    message=say("a command line in Python: {message}", message=finding.message),
-                    blocker=False,
-                )
+                if not isinstance(rule, EmbeddedPython) or not _is_within(finding, code):
+                    yield finding._replace(code=self.CODE, message=_in_python(finding.message), blocker=False)
+
+
+def _in_python(message: Message) -> Message:
+    return say("a command line in Python: {message}", message=message)
+
+
+def _is_within(finding: Finding, others: list[Finding]) -> bool:
+    """Whether a finding is at a place that another one speaks of."""
+    line = finding.location.line
+    return any(other.location.line <= line <= other.location.end_line for other in others)
 
 
 class _CommandView(Context):

@@ -1,7 +1,8 @@
-"""Python on a command line that names CUDA: `python -c "import torch; torch.cuda.is_available()"`.
+"""Python in a text that names CUDA: `python -c "import torch; torch.cuda.is_available()"`.
 
-The text between the quotes, or in a here-document, is not rewritten, because quoting and variables of the shell change
-it. Often it only prints what is installed.
+The text between the quotes, in a here-document, in a variable of the shell, or piped into Python is not rewritten,
+because quoting and variables of the shell change it; nor is a file that a script writes (`cat > train.py <<EOF`). In
+Python it is what `exec`, `eval` and `timeit` are given. Often it only prints what is installed.
 
 Why: The command requests CUDA, and a script may stop because of it.
 
@@ -11,38 +12,59 @@ References:
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.core.messages import say
-from torchferry.rules.base import Context, Rule
-from torchferry.rules.commands import JOB_KINDS, commands_of, heredocs_of
-from torchferry.source.shell import Command
+from torchferry.core.messages import Message, say
+from torchferry.rules.base import Context, PythonContext, Rule
+from torchferry.rules.commands import JOB_KINDS, commands_of, heredocs_of, prints_text
+from torchferry.rules.device.strings import literal_span
+from torchferry.rules.texts import is_text
+from torchferry.source.flow.syntax import last_name
+from torchferry.source.kinds import Kind
+from torchferry.source.names import assigned_value
+from torchferry.source.shell import Command, Word
 
 _PYTHON = lazy_regex(r"(?:python|pypy|ipython)[\d.]*(?:\.exe)?\Z")
-_CUDA = lazy_regex(
-    r"torch\.cuda\b|\.cuda\(|(?:\bdevice[ \t]*[=(]|map_location[ \t]*=|\.to\()[ \t]*\\?['\"]cuda(?::\d+)?\b"
-    r"|(?:backend[ \t]*=|init_process_group\()[ \t]*\\?['\"]nccl\b|\bpynvml\b|\bcupy\b|\bnvidia_smi\b"
-)
+_RUNS_CODE = lazy_regex(r"-[bBdEhiIOPqRsSuvx]*c(?P<code>.*)\Z", re.DOTALL)
 _FURTHEST = 6
 """So many words behind its name the code of `python -c` is looked for: `python -u -W ignore -c`."""
 
+_READS_AS_PYTHON = lazy_regex(r"(?:\A|[\s;'\"]|\\n)(?:import|from)[ \t]+[a-z_]\w*")
+_INTO_PYTHON = lazy_regex(r"[ \t]*\|[ \t]*(?:\S*/)?python[\d.]*(?=\s|\Z)")
+_PYTHON_FILE = lazy_regex(r"\.py[\"']?\Z")
+_QUOTED = r"\\?['\"]"
+CUDA_IN_PYTHON = lazy_regex(
+    r"\btorch\.cuda\b|(?<!version)\.cuda\b\(?|\bcuda\.[a-z]\w*|import[ \t]+(?:\w+[ \t]*,[ \t]*)*cuda\b|\bis_cuda\b"
+    rf"|(?:\b\w+[ \t]*=|\b(?!print\b)\w+\(|,|\[)[ \t]*f?{_QUOTED}cuda(?::[^'\"\n]*)?{_QUOTED}"
+    rf"|(?:backend[ \t]*=|init_process_group\()[ \t]*{_QUOTED}nccl\b"
+    r"|\b(?:CUDA|PYTORCH_CUDA|NCCL)_[A-Z][A-Z_]+\b|\bpynvml\b|\bcupy\b|\bnvidia_smi\b|\bpycuda\b|\btensorrt\b"
+)
+"""What names CUDA in the text of a program; what a text prints, and the version that torch was built for, do not."""
+
+_COMMAND_LINE = lazy_regex(r"python[\d.]*(?:[ \t]+-\w+)*[ \t]+-\w*c[ \t]")
+_TAKE_CODE = frozenset({"exec", "eval", "compile", "timeit", "repeat", "Timer"})
+_CODE_KEYWORDS = frozenset({"stmt", "setup", "source"})
+_CODE_PACKAGES = ("timeit", "torch")
+
 
 class EmbeddedPython(Rule):
-    """Finds Python in command lines that names CUDA."""
+    """Finds Python in texts that names CUDA."""
 
     CODE = "SHL103"
     EFFECT = Effect.RAISES
-    WORDS = ("cuda", "nccl", "pynvml", "cupy", "nvidia_smi")
-    KINDS = JOB_KINDS
+    WORDS = ("cuda", "nccl", "pynvml", "cupy", "nvidia_smi", "pycuda", "tensorrt", "CUDA_")
+    KINDS = (Kind.PYTHON, *JOB_KINDS)
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield one finding for each piece of code, at the first place that names CUDA."""
         seen: set[int] = set()
         for start, end in _code(context):
-            match = _CUDA.search(context.text, start, end)
+            match = CUDA_IN_PYTHON.search(context.text, start, end)
             if match is not None and match.start() not in seen:
                 seen.add(match.start())
                 message = say(
@@ -52,23 +74,147 @@ class EmbeddedPython(Rule):
                 )
                 yield self.finding(context, match.span(), message, Grade.MANUAL)
 
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each text that `exec`, `eval` or `timeit` is given."""
+        if _TAKE_CODE.isdisjoint(context.file.names) and _TAKE_CODE.isdisjoint(context.file.attributes):
+            return
+        for node in context.file.strings:
+            match = CUDA_IN_PYTHON.search(node.value) if isinstance(node.value, str) else None
+            if match is not None and _is_taken_as_code(context, node):
+                message = say(
+                    "Python in a text names CUDA (`{found}`) and is not rewritten; check it for {target}",
+                    found=match.group(),
+                    target=context.target.title,
+                )
+                yield self.finding(context, literal_span(context, node), message, Grade.MANUAL)
+
+
+def code_for_python(context: PythonContext) -> Iterator[tuple[ast.Constant, Message]]:
+    """Yield the texts of a Python file that another Python is started with and that name CUDA, each with a message.
+
+    Items of a list behind `-c`, and command lines whose quotes are escaped.
+    """
+    for node in context.file.strings:
+        value = node.value
+        if not isinstance(value, str) or "c" not in value:
+            continue
+        if len(value) < 8 and _RUNS_CODE.match(value):
+            texts = _behind(context, node)
+        elif _COMMAND_LINE.search(value) and not is_text(context, node):
+            texts = [node]
+        else:
+            continue
+        for text in texts:
+            match = CUDA_IN_PYTHON.search(str(text.value))
+            if match is not None:
+                yield (
+                    text,
+                    say(
+                        "Python in a command line names CUDA (`{found}`) and is not rewritten; check it for {target}",
+                        found=match.group(),
+                        target=context.target.title,
+                    ),
+                )
+                break
+
+
+def _behind(context: PythonContext, option: ast.Constant) -> list[ast.Constant]:
+    """Return the texts of what stands behind `-c` in a list of words that begins with a Python."""
+    words = context.file.parents.get(option)
+    items = words.args if isinstance(words, ast.Call) else getattr(words, "elts", [])
+    if option not in items or items.index(option) + 1 >= len(items):
+        return []
+    at = items.index(option)
+    if not any(_names_python(word) for word in items[:at]):
+        return []
+    return _texts_of(context, items[at + 1])
+
+
+def _names_python(word: ast.expr) -> bool:
+    if isinstance(word, ast.Constant):
+        return isinstance(word.value, str) and _PYTHON.match(word.value.rpartition("/")[2]) is not None
+    return last_name(word) == "executable" or "python" in last_name(word).lower()
+
+
+def _texts_of(context: PythonContext, expression: ast.expr) -> list[ast.Constant]:
+    """Return the literals of a text, those of a variable with the value that the file gives it."""
+    literals: list[ast.Constant] = []
+    for node in ast.walk(expression):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            literals.append(node)
+        elif isinstance(node, ast.Name):
+            values = (assigned_value(context.file, binding) for binding in context.names.bindings(node))
+            for value in values:
+                if value is not None and value is not expression:
+                    literals += [part for part in ast.walk(value) if isinstance(part, ast.Constant)]
+    return literals
+
+
+def _is_taken_as_code(context: PythonContext, node: ast.Constant) -> bool:
+    """Whether a text, or a variable that holds it, is an argument of what runs code."""
+    child: ast.AST = node
+    parent = context.file.parents.get(child)
+    while isinstance(parent, (ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.IfExp, ast.Attribute)) or (
+        isinstance(parent, ast.Call) and last_name(parent.func) in ("dedent", "format", "strip")
+    ):
+        child, parent = parent, context.file.parents.get(parent)
+    if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
+        name = parent.targets[0]
+        scope = context.names.variable_scope(name.id, context.file.scope(name))
+        uses = context.names.uses(name.id, scope) if scope is not None else ()
+        return any(_is_code_argument(context, use) for use in uses)
+    return _is_code_argument(context, child)
+
+
+def _is_code_argument(context: PythonContext, node: ast.AST) -> bool:
+    parent = context.file.parents.get(node)
+    if isinstance(parent, ast.keyword):
+        if parent.arg not in _CODE_KEYWORDS:
+            return False
+        parent = context.file.parents.get(parent)
+    elif isinstance(parent, ast.Call) and node not in parent.args[:2]:
+        return False
+    if not isinstance(parent, ast.Call) or last_name(parent.func) not in _TAKE_CODE:
+        return False
+    if isinstance(parent.func, ast.Name) and not context.names.bindings(parent.func):
+        return True  # the builtin
+    function: ast.expr = parent.func
+    while isinstance(function, ast.Attribute):
+        function = function.value
+    origin = context.names.origin(function) if isinstance(function, ast.Name) else None
+    return (origin or "").partition(".")[0] in _CODE_PACKAGES
+
 
 def _code(context: Context) -> Iterator[tuple[int, int]]:
     for command in commands_of(context):
-        at = _interpreter(command)
-        words = command.words[at + 1 : at + 1 + _FURTHEST] if at >= 0 else ()
-        for option, word in pairwise(words):
-            if option.text == "-c":
-                yield word.start, word.end
-                break
+        yield from _behind_option(command)
+        for word in (*command.assignments, *command.words):
+            if (" " in word.text or "\n" in word.text) and _READS_AS_PYTHON.search(word.text):
+                if not prints_text(command) or _INTO_PYTHON.match(context.text, command.words[-1].end):
+                    yield word.start, word.end
     for heredoc in heredocs_of(context):
-        if _interpreter(heredoc.command) >= 0:
+        writes = any(_PYTHON_FILE.search(word.text) for word in heredoc.command.words)
+        if writes or _interpreter(heredoc.command) >= 0:
             yield heredoc.start, heredoc.end
 
 
+def _behind_option(command: Command) -> Iterator[tuple[int, int]]:
+    """Yield the code that a command gives to an interpreter with `-c`."""
+    at = _interpreter(command)
+    words: tuple[Word, ...] = command.words[at + 1 : at + 1 + _FURTHEST] if at >= 0 else ()
+    for option, word in pairwise((*words, Word("", 0, 0))):
+        match = _RUNS_CODE.match(option.text)
+        if match is not None:
+            yield (option.start, option.end) if match["code"] else (word.start, word.end)
+            return
+
+
 def _interpreter(command: Command) -> int:
-    """Return the index of the word that names a Python interpreter; -1 where none does."""
+    """Return the index of the word that names a Python interpreter, or a variable that may; -1 where none does."""
     for index, word in enumerate(command.words):
         if _PYTHON.match(word.value.rpartition("/")[2].lstrip("@-")):
+            return index
+    for index, word in enumerate(command.words):
+        if "$" in word.text[:3] and "PY" in word.text.upper():
             return index
     return -1

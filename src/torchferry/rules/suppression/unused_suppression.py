@@ -11,9 +11,11 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import Context, Rule
+from torchferry.rules.base import Context, PythonContext, Rule
 from torchferry.source.suppress import Suppression
 
 
@@ -22,6 +24,11 @@ class UnusedSuppression(Rule):
 
     CODE = "SUP101"
     EFFECT = Effect.NOTHING
+    WORDS = ("torchferry: ignore",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield nothing: which comments are needed is known once all rules were asked; then `at` is."""
+        return ()
 
     def at(self, context: Context, comment: Suppression) -> Finding:
         """Build the finding for a comment."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchferry.core.messages import say
+from torchferry.source.flow.assembled import begun_by
 from torchferry.source.flow.conditions import compared_with
 from torchferry.source.flow.containers import as_key, under_name
 from torchferry.source.flow.storage import as_parameter, assigned_to
@@ -37,6 +38,9 @@ def in_keyword(flow: Tracer, node: ast.AST, keyword: ast.AST, path: Path) -> Tra
     """Judge a keyword argument by its name, else by the parameter of that name."""
     assert isinstance(keyword, ast.keyword)
     call = flow.file.parents[keyword]
+    whole = begun_by(flow.file, node)
+    if whole is not None:
+        return flow.follow(whole, path)
     name = keyword.arg
     if name is None or not isinstance(call, ast.Call):
         return undecided()
@@ -59,6 +63,9 @@ def in_call(flow: Tracer, node: ast.AST, call: ast.AST, path: Path) -> Trace:
     assert isinstance(call, ast.Call)
     if node not in call.args:
         return undecided()
+    whole = begun_by(flow.file, node)
+    if whole is not None:
+        return flow.follow(whole, path)
     position = call.args.index(node)
     callee = last_name(call.func)
     qualified = flow.names.qualified(call.func)

@@ -6,7 +6,7 @@ import ast
 
 from torchferry.core.messages import say
 from torchferry.source.flow.syntax import last_name
-from torchferry.source.flow.trace import Path, Trace, best, no, undecided, yes
+from torchferry.source.flow.trace import Path, Trace, TraceResult, best, no, undecided, yes
 from torchferry.source.flow.tracer import Tracer
 
 _CHOICES = ("mode", "impl", "implementation", "method", "kernel", "algorithm", "strategy", "engine", "version")
@@ -74,4 +74,20 @@ def in_pattern(flow: Tracer, node: ast.AST, pattern: ast.AST, path: Path) -> Tra
     parent: ast.AST | None = pattern
     while parent is not None and not isinstance(parent, ast.Match):
         parent = flow.file.parents.get(parent)
-    return undecided() if parent is None else compared_with(flow, parent.subject)
+    if parent is None:
+        return undecided()
+    assert isinstance(parent, ast.Match)
+    trace = compared_with(flow, parent.subject)
+    choice = any(word in last_name(parent.subject).lower() for word in _CHOICES)
+    if trace.result is TraceResult.UNKNOWN and not choice and _has_peer_case(flow, parent):
+        return yes(say("next to other devices"))
+    return trace
+
+
+def _has_peer_case(flow: Tracer, match: ast.Match) -> bool:
+    """Whether another case of a `match` is a value of the kind, such as `cpu`."""
+    return any(
+        isinstance(pattern, ast.MatchValue) and flow.values.has_peer(pattern.value)
+        for case in match.cases
+        for pattern in ast.walk(case.pattern)
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchferry.core.messages import say
+from torchferry.source.flow.assembled import begun_by
 from torchferry.source.flow.storage import as_parameter, assigned_to, under_key
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.flow.trace import Path, Trace, TraceResult, no, undecided, yes
@@ -16,6 +17,9 @@ def in_container(flow: Tracer, node: ast.AST, container: ast.AST, path: Path) ->
     assert isinstance(container, (ast.Tuple, ast.List, ast.Set))
     if flow.values.has_peer(container):
         return yes(say("next to other devices"))
+    whole = begun_by(flow.file, node)
+    if whole is not None:
+        return flow.follow(whole, path)
     parent = flow.file.parents.get(container)
     if isinstance(container, ast.Tuple) and isinstance(parent, ast.Assign):
         for target in parent.targets:
@@ -35,6 +39,9 @@ def in_dictionary(flow: Tracer, node: ast.AST, dictionary: ast.AST, path: Path) 
     if node not in keys:
         return as_key(flow, dictionary)
     key = keys[node]
+    whole = begun_by(flow.file, node)
+    if whole is not None:
+        return flow.follow(whole, path)
     if key is None:  # another dictionary is unpacked there
         return flow.follow(dictionary, path)
     parent = flow.file.parents.get(dictionary)

@@ -1,0 +1,83 @@
+"""Where `.cuda` is taken as a value rather than called: `map(torch.Tensor.cuda, xs)`, `getattr(x, "cuda")()`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchferry.core.record import NamedTuple
+from torchferry.rules.base import PythonContext
+from torchferry.rules.device.own_methods import receiver_owns
+from torchferry.source.flow.syntax import last_name
+
+_METHOD = "cuda"
+_BY_NAME = frozenset({"getattr", "methodcaller", "attrgetter"})
+_OWNERS = frozenset(
+    {"torch.Tensor", "torch.nn.Module", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch._C.TensorBase"}
+)
+"""Classes of torch whose method moves what it is called for."""
+
+
+class MethodValue(NamedTuple):
+    """A place where the method is named and not called.
+
+    Attributes:
+        node: The string that names it, or the attribute that is taken.
+        is_sure: Whether it is torch's method for certain, rather than what another object calls `cuda`.
+    """
+
+    node: ast.Constant | ast.Attribute
+    is_sure: bool
+
+
+def method_values(context: PythonContext) -> Iterator[MethodValue]:
+    """Yield the places of a file where the method is taken by its name, or as a value of its class."""
+    for node in context.file.strings:
+        if node.value == _METHOD:
+            sure = _is_method(context, node)
+            if sure is not None:
+                yield MethodValue(node, sure)
+    attributes = context.file.attributes.get(_METHOD, ())
+    for attribute in sorted(attributes, key=lambda node: (node.lineno, node.col_offset)):
+        parent = context.file.parents.get(attribute)
+        if isinstance(parent, ast.Call) and parent.func is attribute:
+            continue
+        if isinstance(attribute.ctx, ast.Load) and context.names.qualified(attribute.value) in _OWNERS:
+            yield MethodValue(attribute, True)
+
+
+def names_method(context: PythonContext, node: ast.Constant) -> bool:
+    """Whether a string is the name of the method, and no device."""
+    return node.value == _METHOD and _is_method(context, node) is not None
+
+
+def _is_method(context: PythonContext, node: ast.Constant) -> bool | None:
+    """Return whether a string names the method for certain; None where it names something else."""
+    call = context.file.parents.get(node)
+    if not isinstance(call, ast.Call) or node not in call.args[:2]:
+        return None
+    taker = last_name(call.func)
+    if taker not in _BY_NAME:
+        return None
+    if taker != "getattr":
+        return taker == "methodcaller" if call.args[0] is node else None
+    if len(call.args) < 2 or call.args[1] is not node:
+        return None
+    owner = call.args[0]
+    qualified = context.names.qualified(owner)
+    if receiver_owns(context, owner, _METHOD) or (qualified is not None and qualified not in _OWNERS):
+        return None  # of the project's own class; of a module, such as torch, which CUD107 reports
+    return True if qualified is not None or _is_called(context, call) else None
+
+
+def _is_called(context: PythonContext, value: ast.Call) -> bool:
+    """Whether the result is called, there or by the name that it is given."""
+    parent = context.file.parents.get(value)
+    if isinstance(parent, ast.Call):
+        return parent.func is value or last_name(parent.func) in ("map", "apply")
+    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ast.Name):
+        return False
+    name = parent.targets[0]
+    scope = context.names.variable_scope(name.id, context.file.scope(name))
+    uses = context.names.uses(name.id, scope) if scope is not None else ()
+    return any(isinstance(call := context.file.parents.get(use), ast.Call) and call.func is use for use in uses)

@@ -1,0 +1,87 @@
+"""Texts put together of parts: `":".join(["cuda", "0"])`, `"{}:{}".format("cuda", rank)`, `"cu" + "da"`."""
+
+from __future__ import annotations
+
+import ast
+
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.source.flow.syntax import string_value
+from torchferry.source.python import PythonFile
+
+_SEPARATORS = ("", ":")
+_TEMPLATE = lazy_regex(r"(?:%(?:\((?P<key>\w+)\))?s|\{(?P<field>\w*)\})(?::(?:%(?:\(\w+\))?[sdi]|\{\w*\}|\d+))?\Z")
+"""A template whose first field is all that is ahead of an index: `%s:%d`, `{}`, `{name}:{index}`, `%(kind)s:0`."""
+
+
+def begun_by(file: PythonFile, part: ast.AST) -> ast.expr | None:
+    """Return the expression whose text begins with a part, and goes on with an index or not at all; None for others."""
+    parent = file.parents.get(part)
+    field: str | int = 0
+    if isinstance(parent, ast.keyword):
+        field, parent = parent.arg or 0, file.parents.get(parent)
+    elif isinstance(parent, ast.Starred):
+        return None
+    elif isinstance(parent, (ast.List, ast.Tuple)):
+        if parent.elts[0] is not part:
+            return None
+        parent = file.parents.get(parent)
+        if isinstance(parent, ast.Starred):
+            parent = file.parents.get(parent)
+        elif not isinstance(parent, ast.BinOp):
+            return parent if isinstance(parent, ast.Call) and _joins(parent) else None
+    elif isinstance(parent, ast.Dict):
+        if part not in parent.values:
+            return None
+        field = string_value(file.keys_of(parent)[part]) or 0
+        parent = file.parents.get(parent)
+    elif isinstance(parent, ast.Call):
+        if part not in parent.args:
+            return None
+        field = parent.args.index(part)
+    if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mod) and parent.left is not part:
+        return parent if _begins(string_value(parent.left), field) else None
+    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr == "format":
+        return parent if _begins(string_value(parent.func.value), field) else None
+    return None
+
+
+def _joins(call: ast.Call) -> bool:
+    """Whether a call joins its only argument with what may stand between a device and its index."""
+    function = call.func
+    is_join = isinstance(function, ast.Attribute) and function.attr == "join" and len(call.args) == 1
+    return is_join and isinstance(function, ast.Attribute) and string_value(function.value) in _SEPARATORS
+
+
+def _begins(template: str | None, field: str | int) -> bool:
+    """Whether a template begins with a field, by its name or its number, and has no text of its own."""
+    match = None if template is None else _TEMPLATE.match(template)
+    if match is None:
+        return False
+    name = match["key"] if match["key"] is not None else match["field"] or "0"
+    return str(field) == name or (match["field"] is None and match["key"] is None and field == 0)
+
+
+def folded(expression: ast.expr) -> str | None:
+    """Return the text that literal parts make: `"cu" + "da"`, `f"cu{'da'}"`, `"".join(["cuda", ":0"])`."""
+    if isinstance(expression, ast.Constant):
+        return expression.value if isinstance(expression.value, str) else None
+    parts: list[ast.expr] = []
+    separator = ""
+    if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add):
+        parts = [expression.left, expression.right]
+    elif isinstance(expression, ast.JoinedStr):
+        parts = list(expression.values)
+    elif isinstance(expression, ast.FormattedValue):
+        return folded(expression.value) if expression.format_spec is None and expression.conversion == -1 else None
+    elif (
+        isinstance(expression, ast.Call)
+        and _joins(expression)
+        and isinstance(expression.args[0], (ast.List, ast.Tuple))
+    ):
+        parts = expression.args[0].elts
+        separator = string_value(expression.func.value) or ""  # type: ignore[attr-defined]
+    elif isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute) and not expression.args:
+        text = string_value(expression.func.value)
+        return text.lower() if text is not None and expression.func.attr in ("lower", "casefold") else None
+    texts = [folded(part) for part in parts]
+    return separator.join(text for text in texts if text is not None) if parts and None not in texts else None
