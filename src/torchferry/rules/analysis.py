@@ -371,12 +371,13 @@ def _with_import(request: Request, item: FileResult, anyhow: bool) -> FileResult
 
 
 def _behind(remaining: Iterable[Finding], document: Document, inserted: Edit) -> Iterator[Finding]:
-    """Yield findings at the lines that they have once a text is inserted."""
+    """Yield findings at the lines that they have once a text is inserted, with the places that they had."""
     line, column = document.source.position(inserted.start)
     place = document.placed(Location("", line, column, line, column))
     lines = inserted.text.count("\n")
     for finding in remaining:
         at = finding.location
+        finding = finding if finding.origin is not None else finding._replace(origin=at)
         if at.cell == place.cell and (at.line, at.column) >= (place.line, place.column):
             finding = finding._replace(location=at._replace(line=at.line + lines, end_line=at.end_line + lines))
         yield finding
