@@ -132,10 +132,16 @@ def main() -> None:
         print("skipped: TORCHFERRY_REPOSITORIES names no folder with checkouts")
         return
     print(HEAD, flush=True)
+    failed = False
     with tempfile.TemporaryDirectory() as place:
         for source in found:
             for name in registry.built_in():
-                print(check(source, name, Path(place)), flush=True)
+                try:
+                    print(check(source, name, Path(place)), flush=True)
+                except AssertionError as error:
+                    failed = True
+                    print(f"{source.name:<28} {name:<6} FAILED: {error}", flush=True)
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Container
 
 from torchferry.core.finding import Stays
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
@@ -159,22 +160,33 @@ def _includes(context: PythonContext, container: ast.AST, node: ast.AST) -> bool
     return isinstance(container.op, ast.Or) == positive
 
 
+_ASKS_FOR_DEVICE = lazy_regex(r"(?i)cuda|gpu|nccl|device|backend|accelerator|platform|hardware|vendor|arch")
+
+
 def _branches_beside(context: PythonContext, branch: ast.If | ast.IfExp, child: ast.AST) -> list[str]:
-    """Return the tests of the other branches of an if/elif ladder, and the statements of its else branch."""
+    """Return the tests of the other branches of an if/elif ladder, and the statements of its else branch.
+
+    The else branch is one for a device where a test asks for one: what is somewhere in the else of another question,
+    such as whether there is a configuration file, is beside nothing.
+    """
     file = context.file
     head: ast.AST = branch
     while isinstance(parent := file.parents.get(head), type(branch)) and _items(parent.orelse) == [head]:
         head = parent
     texts: list[str] = []
+    words = target_words(*context.target.words)
+    asks_for_device = False
     current: ast.AST | None = head
     while isinstance(current, (ast.If, ast.IfExp)):
+        test = file.text(current.test)
+        asks_for_device = asks_for_device or bool(_ASKS_FOR_DEVICE.search(test) or words.search(test))
         if current is not branch or (child is not current.test and child not in _items(current.body)):
-            texts.append(file.text(current.test))
+            texts.append(test)
         orelse = _items(current.orelse)
         if len(orelse) == 1 and isinstance(orelse[0], type(branch)):
             current = orelse[0]
             continue
-        if child not in orelse:
+        if child not in orelse and asks_for_device:
             texts += [file.text(statement) for statement in orelse]
         current = None
     return texts
