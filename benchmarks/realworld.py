@@ -122,6 +122,14 @@ def check(source: Path, name: str, folder: Path) -> str:
     )
 
 
+def checked(source: Path, name: str, folder: Path) -> str:
+    """Return the row of a repository and a target, or one that says what does not hold."""
+    try:
+        return check(source, name, folder)
+    except AssertionError as error:
+        return f"{source.name:<28} {name:<6} FAILED: {error}"
+
+
 def main() -> None:
     """Check the repositories that are there."""
     folder = os.environ.get("TORCHFERRY_REPOSITORIES", "")
@@ -136,11 +144,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         for source in found:
             for name in registry.built_in():
-                try:
-                    print(check(source, name, Path(place)), flush=True)
-                except AssertionError as error:
-                    failed = True
-                    print(f"{source.name:<28} {name:<6} FAILED: {error}", flush=True)
+                row = checked(source, name, Path(place))
+                failed = failed or "FAILED" in row
+                print(row, flush=True)
     sys.exit(failed)
 
 

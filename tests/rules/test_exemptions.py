@@ -40,3 +40,27 @@ def test_what_stays_has_the_kind_of_its_reason(text: str, stays: Stays, tmp_path
     kept = [finding for finding in findings if finding.stays is not None]
     assert {finding.stays for finding in kept} == {stays}
     assert all(finding.grade is Grade.NOTE and not finding.edits for finding in kept)
+
+
+BESIDE_NOTHING = {
+    "the else of another question": (
+        "import torch\nif path:\n    torch.cuda.get_sync_debug_mode()\nelse:\n    torch.musa.synchronize()\n",
+        "import torch\nif gpu:\n    torch.cuda.get_sync_debug_mode()\nelse:\n    torch.musa.synchronize()\n",
+    ),
+    "another question in a tuple": (
+        "import torch\nn = torch.musa.device_count(), torch.cuda.get_sync_debug_mode()\n",
+        "import torch\nn = torch.musa.get_sync_debug_mode(), torch.cuda.get_sync_debug_mode()\n",
+    ),
+    "another question in a list": (
+        "import torch\nn = [torch.musa.device_count, torch.cuda.get_sync_debug_mode]\n",
+        "import torch\nn = [is_musa_available(), is_cuda_available(), torch.cuda.is_available()]\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", BESIDE_NOTHING)
+def test_the_targets_name_nearby_is_no_branch_for_it(form: str, tmp_path: Path) -> None:
+    for text, is_beside in zip(BESIDE_NOTHING[form], (False, True), strict=True):
+        (tmp_path / "a.py").write_text(text)
+        findings = analyse(Request(tmp_path, list_files(tmp_path), Target.named("musa"), rules())).findings
+        assert any(finding.stays is Stays.TARGET_BESIDE for finding in findings) is is_beside, text

@@ -12,6 +12,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.rules.compile.compilers import compiler_of
 from torchferry.rules.target_words import target_words
+from torchferry.source.flow.syntax import last_name
 from torchferry.source.python import PythonFile
 
 
@@ -119,11 +120,34 @@ def _target_container(context: PythonContext, node: ast.AST) -> ast.AST | None:
     words = target_words(*context.target.words)
     container = _container(context, node)
     if container is not None and words.search(context.file.text(container)) is not None:
-        return container
+        return container if _has_counterpart(context, container, node) else None
     part = _parameter_part(context, node)
     lists = context.parameter_lists[part] if part is not None else ()
     named = [each.values for each in lists if not each.shared and words.search(context.file.text(each.values))]
     return named[0] if named and len(named) == len(lists) else None
+
+
+def _has_counterpart(context: PythonContext, container: ast.AST, node: ast.AST) -> bool:
+    """Whether an item of a list that names the target may be what `node` is for CUDA.
+
+    In `return torch.npu.device_count(), torch.cuda.mem_get_info()` the one is not the other for another device.
+    """
+    if isinstance(container, ast.BoolOp):
+        return True
+    words = target_words(*context.target.words)
+    child = node
+    while context.file.parents[child] is not container:
+        child = context.file.parents[child]
+    own = _name_without_device(context, child)
+    items = [item for item in container.elts if words.search(context.file.text(item))]  # type: ignore[attr-defined]
+    return not own or any(_name_without_device(context, item) in (own, "") for item in items)
+
+
+def _name_without_device(context: PythonContext, item: ast.AST) -> str:
+    """Return the last name of what is called or read, without the word for a device; empty for other expressions."""
+    name = last_name(item.func if isinstance(item, ast.Call) else item)
+    words = target_words("cuda", "gpu", context.target.backend.DEVICE_TYPE, *context.target.words)
+    return words.sub("", name).replace("__", "_").strip("_")
 
 
 def _parameter_part(context: PythonContext, node: ast.AST) -> ast.AST | None:

@@ -15,13 +15,14 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from torchferry.backends import cuda
-from torchferry.core.finding import LINK, Finding, Grade, Stage
+from torchferry.core.finding import LINK, Effect, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import Condition, condition_of, followers, stored_uses
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.generations import CAPABILITY, NAME, PROPERTIES, readings
+from torchferry.rules.target_words import target_words
 from torchferry.source.names import assigned_value
 
 
@@ -98,8 +99,11 @@ class _Guards:
         self._leave_idle({index for index, _ in conditions}, findings)
         staying = {self._group(name): why for name, why in self.staying.items()}
         false = {self._group(name): why for name, why in false.items()}
+        asking = {self.nodes[index]: self._group(self._conditions[of.top]) for index, of in conditions}
+        for index, _ in conditions:
+            if self.findings[index].effect is Effect.UNKNOWN:  # such a condition may be true on the target
+                false.pop(asking[self.nodes[index]], None)
         if false:
-            asking = {self.nodes[index]: self._group(self._conditions[of.top]) for index, of in conditions}
             findings = [self._never_run(finding, false, asking) for finding in findings]
         return Bound(_with_imports(findings), staying)
 
@@ -107,8 +111,11 @@ class _Guards:
         """Return a decision as a note where its code is reached only under a condition that stays, and so is false."""
         if finding.grade is not Grade.MANUAL or finding.edits or finding.message is LINK:
             return finding
+        words = target_words(*self.context.target.words)
         child: ast.AST | None = self.file.node_at(*self.context.source.span(finding.location))
         while child is not None and (parent := self.file.parents.get(child)) is not None:
+            if isinstance(parent, ast.If) and child in parent.body and words.search(self.file.text(parent.test)):
+                return finding  # the target's own branch
             groups = [self._group(name) for name in self._marked.get(child, ())]
             if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And) and child in parent.values:
                 earlier = parent.values[: parent.values.index(child)]
