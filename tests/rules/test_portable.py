@@ -92,7 +92,7 @@ BECOMES = {
             if backend is None:
                 backend = M.collective_backend()
             dist.init_process_group(backend)
-            if x.device.type == M.accelerator_type():
+            if x.device.type == M.ACCELERATOR_TYPE:
                 x.to(M.device_string(0))
             return torch.device(M.device_string())
         """,
@@ -115,13 +115,13 @@ BECOMES = {
         import M
 
         def f(x, device):
-            if device.type == M.accelerator_type() or device.type in (M.accelerator_type(), "mps"):
-                return {M.accelerator_type(): 1, "cpu": 2}[device.type]
-            if str(device) == f"{M.accelerator_type()}:0" or str(device).startswith(M.accelerator_type()):
-                return not (x.device.type == M.accelerator_type())
-            if str(device).startswith(f"{M.accelerator_type()}:"):
-                return int(str(device).replace("cuda:", "").replace(f"{M.accelerator_type()}:", ""))
-            return x.device.type == M.accelerator_type()
+            if device.type == M.ACCELERATOR_TYPE or device.type in (M.ACCELERATOR_TYPE, "mps"):
+                return {M.ACCELERATOR_TYPE: 1, "cpu": 2}[device.type]
+            if str(device) == f"{M.ACCELERATOR_TYPE}:0" or str(device).startswith(M.ACCELERATOR_TYPE):
+                return not (x.device.type == M.ACCELERATOR_TYPE)
+            if str(device).startswith(f"{M.ACCELERATOR_TYPE}:"):
+                return int(str(device).replace("cuda:", "").replace(f"{M.ACCELERATOR_TYPE}:", ""))
+            return x.device.type == M.ACCELERATOR_TYPE
         """,
     ),
     "a question whether torch was built for CUDA, which it is not for any other card": (
@@ -156,7 +156,7 @@ BECOMES = {
         import M
 
         device = torch.device(M.device_string(0))
-        if device.type == M.accelerator_type():
+        if device.type == M.ACCELERATOR_TYPE:
             M.set_device(device)
             M.synchronize()
         print(f"{M.memory_reserved() / 1e9 if M.is_available() else 0:.1f}")
@@ -203,9 +203,9 @@ BECOMES = {
         import torch
         import M
 
-        scaler = M.scaler_on(M.accelerator_type(), enabled=True)
-        other = M.scaler_on(M.accelerator_type())
-        with M.autocast_on(M.accelerator_type(), dtype=torch.float16), M.autocast_on(device_type=M.accelerator_type()):
+        scaler = M.scaler_on(M.ACCELERATOR_TYPE, enabled=True)
+        other = M.scaler_on(M.ACCELERATOR_TYPE)
+        with M.autocast_on(M.ACCELERATOR_TYPE, dtype=torch.float16), M.autocast_on(device_type=M.ACCELERATOR_TYPE):
             pass
         """,
     ),
@@ -223,7 +223,7 @@ BECOMES = {
         from torch import nn
         from M import autocast_on as autocast
 
-        with autocast(M.accelerator_type()):
+        with autocast(M.ACCELERATOR_TYPE):
             pass
         """,
     ),
@@ -349,8 +349,8 @@ BECOMES = {
             chosen = torch.device(M.device_string(1))
             z = x.to(chosen), x.to(x.device)
             x.storage().cuda(0)
-            kind = pack_sequence([x]).data.device.type == M.accelerator_type()
-            return isinstance(x, PackedSequence) and x.data.device.type == M.accelerator_type()
+            kind = pack_sequence([x]).data.device.type == M.ACCELERATOR_TYPE
+            return isinstance(x, PackedSequence) and x.data.device.type == M.ACCELERATOR_TYPE
         """,
     ),
     "the type of a device, where a type is meant": (
@@ -371,17 +371,17 @@ BECOMES = {
         import torch
         import M
 
-        kind = M.accelerator_type()
-        device_type = M.accelerator_type()
+        kind = M.ACCELERATOR_TYPE
+        device_type = M.ACCELERATOR_TYPE
         place = M.device_string()
         scope = M.autocast_on(kind), M.autocast_on(place), torch.zeros(1, device=place)
         if M.is_available():
-            args.device_type = M.accelerator_type()
+            args.device_type = M.ACCELERATOR_TYPE
 
         def f(x, device_type=None):
             if device_type is None:
-                device_type = M.accelerator_type()
-            return g(x, device_type=M.accelerator_type() if x else "cpu")
+                device_type = M.ACCELERATOR_TYPE
+            return g(x, device_type=M.ACCELERATOR_TYPE if x else "cpu")
         """,
     ),
     "defaults that named a device without looking for one": (
@@ -455,9 +455,9 @@ BECOMES = {
         os.environ[M.visible_devices_variable()] = "1"
         M.nvtx.range_push("step")
         print(prof.key_averages().table(sort_by=M.sort_key("self_cuda_time_total")))
-        with torch.random.fork_rng(device_type=M.accelerator_type()):
+        with torch.random.fork_rng(device_type=M.ACCELERATOR_TYPE):
             pass
-        if torch.is_autocast_enabled(M.accelerator_type()) and hasattr(M, "memory_stats"):
+        if torch.is_autocast_enabled(M.ACCELERATOR_TYPE) and hasattr(M.accelerator_namespace, "memory_stats"):
             print(M.memory_stats()["allocated_bytes.all.peak"])
         try:
             pass

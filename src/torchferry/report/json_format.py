@@ -13,7 +13,7 @@ from torchferry.report.model import Report
 from torchferry.report.programs import verdict_of
 from torchferry.rules.registry import family_name, family_title, rule_facts
 
-SCHEMA_VERSION = "2.3"
+SCHEMA_VERSION = "2.4"
 
 _MOST_EVIDENCE = 50
 """Places of one package in a report."""
@@ -30,6 +30,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "schema": SCHEMA_VERSION,
         "torchferry": report.torchferry,
         "target": report.target,
+        "style": report.style,
         "root": report.root,
         "verdict": report.verdict.value,
         "summary": report.verdict_message.render(lang),

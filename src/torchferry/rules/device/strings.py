@@ -79,7 +79,7 @@ def _cut_off(context: PythonContext, node: ast.Constant) -> _CutOff | None:
         return None
     if not context.target.module:
         return _CutOff(call, source.replace(cuda.DEVICE_TYPE, context.target.backend.DEVICE_TYPE))
-    asked = f"{context.target.module}.accelerator_type()"
+    asked = f"{context.target.module}.ACCELERATOR_TYPE"
     return _CutOff(call, f'f"{{{asked}}}:"' if str(node.value).endswith(":") else asked)
 
 
@@ -98,7 +98,7 @@ def _portable_device(context: PythonContext, node: ast.Constant) -> tuple[ast.ex
     Raises:
         ValueError: it is put together in a way that has no portable form.
     """
-    asked = f"{context.target.module}.accelerator_type()"
+    asked = f"{context.target.module}.ACCELERATOR_TYPE"
     if (
         node.value == f"{cuda.DEVICE_TYPE}:"
         and context.file.fstring_of(node) is None

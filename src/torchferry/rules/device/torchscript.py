@@ -24,6 +24,8 @@ def is_scripted(context: PythonContext, node: ast.AST) -> bool:
     while current is not None:
         if isinstance(current, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             outermost = current
+            if not isinstance(current, ast.ClassDef) and _has_compiled(context, current):
+                return False
             decorators = [item.func if isinstance(item, ast.Call) else item for item in current.decorator_list]
             if any(context.names.qualified(decorator) in _LEFT_OUT for decorator in decorators):
                 return False
@@ -34,6 +36,22 @@ def is_scripted(context: PythonContext, node: ast.AST) -> bool:
         return True
     return context.project is not None and any(
         _compiles(names) for _, names, _ in context.project.importers(context.path, outermost.name)
+    )
+
+
+def _has_compiled(context: PythonContext, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether the body of a function has something compiled, so that it is no code which TorchScript knows."""
+    body = {node for statement in function.body for node in ast.walk(statement)}
+    nested = {
+        node
+        for inner in body
+        if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        for decorator in inner.decorator_list
+        for node in ast.walk(decorator)
+    }
+    return any(
+        reference.name in _COMPILED and reference.node in body - nested
+        for reference in context.names.references("torch")
     )
 
 
