@@ -46,6 +46,42 @@ STAYS = {
 }
 """Python that is left as it is. What torchferry says of it is another matter."""
 
+REFUSED = {
+    "the mode that tells where the host waits": (
+        'import torch\n\ntorch.cuda.set_sync_debug_mode("warn")\n',
+        "CUD104", "`torch.cuda.set_sync_debug_mode` cannot be had in portable code",
+    ),
+    "figures that plugins give under names of their own": (
+        "import torch\n\nprint(torch.cuda.utilization())\n", "CUD103", "`torch.cuda.utilization` cannot be",
+    ),
+    "a storage that is moved": (
+        "import torch\n\nx.untyped_storage().cuda()\n", "DEV103", "a storage has `.cuda()` but not `.to(device)`",
+    ),
+    "a storage that an object holds": (
+        "import torch\n\n\ndef f(batch):\n    return batch.storage.cuda()\n", "DEV103", "a storage has `.cuda()`",
+    ),
+    "a storage that a function is given": (
+        "import torch\n\n\ndef move(st):\n    return st.cuda()\n\n\nmove(torch.ones(1).untyped_storage())\n",
+        "DEV103", "a storage has `.cuda()`",
+    ),
+    "a device in what TorchScript compiles": (
+        'import torch\n\n\n@torch.jit.script\ndef f(x):\n    return x.to("cuda")\n',
+        "DEV101", "TorchScript cannot compile this call",
+    ),
+    "the same in a method, where another function compiles the object": (
+        "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x.cuda()\n\n\n"
+        "def main():\n    torch.jit.script(Net())\n",
+        "DEV103", "TorchScript cannot compile this call",
+    ),
+    "torch.cuda handed to a function, which may ask it for any name": (
+        "import torch\n\nrun(torch.cuda)\n", "CUD107", "it has every portable name",
+    ),
+    "torch.cuda as an attribute of a class": (
+        "import torch\n\n\nclass Backend:\n    module = torch.cuda\n", "CUD107", "it has every portable name",
+    ),
+}  # fmt: skip
+"""Python that is left as it is, since no code for every device does the same, and what is said of it."""
+
 BECOMES = {
     "places for tensors": (
         """
@@ -468,6 +504,95 @@ BECOMES = {
 }
 """Input, and what every target gets; `M` is the module with the portable names."""
 
+BECOMES |= {
+    "questions for names, which the plugin answers": (
+        """
+        import torch
+        from torch import cuda
+
+        def has(name):
+            return hasattr(torch.cuda, name) and hasattr(cuda, "Stream")
+
+        sync = getattr(torch.cuda, "synchronize", None)
+        """,
+        """
+        import torch
+        import M
+        IMPORT cuda
+
+        def has(name):
+            return hasattr(M.accelerator_namespace, name) and hasattr(M.accelerator_namespace, "Stream")
+
+        sync = getattr(M.accelerator_namespace, "synchronize", None)
+        """,
+    ),
+    "torch.cuda under a name of the project's own": (
+        """
+        import torch
+
+        backend = torch.cuda
+        backend.synchronize()
+        """,
+        """
+        import torch
+        import M
+
+        backend = M.whole_module
+        backend.synchronize()
+        """,
+    ),
+    "objects of no known kind where sequences are packed, which have no `device`": (
+        """
+        import torch
+        from torch.nn.utils.rnn import pack_sequence
+
+        def f(batch, x):
+            s = x.untyped_storage()
+            if batch.is_cuda or s.is_cuda:
+                return [item.is_cuda for item in batch]
+        """,
+        """
+        import torch
+        import M
+        from torch.nn.utils.rnn import pack_sequence
+
+        def f(batch, x):
+            s = x.untyped_storage()
+            if batch.data.device.type == M.ACCELERATOR_TYPE or s.device.type == M.ACCELERATOR_TYPE:
+                return [(item.data.device.type == M.ACCELERATOR_TYPE) for item in batch]
+        """,
+    ),
+    "what TorchScript compiles: questions, and defaults, which Python evaluates; and what it does not": (
+        """
+        import torch
+
+        class Net(torch.nn.Module):
+            def forward(self, x, device: str = "cuda"):
+                return x * 2 if x.is_cuda else x.to(device)
+
+        def batch(x):
+            return x.cuda() if x.device.type != "cuda" else x
+
+        def main():
+            torch.jit.script(Net().cuda())(batch(torch.ones(1)))
+        """,
+        """
+        import torch
+        import M
+
+        class Net(torch.nn.Module):
+            def forward(self, x, device: str = M.device_string()):
+                return x * 2 if x.device.type == M.ACCELERATOR_TYPE else x.to(device)
+
+        def batch(x):
+            return x.to(M.this_device()) if x.device.type != M.ACCELERATOR_TYPE else x
+
+        def main():
+            torch.jit.script(Net().to(M.this_device()))(batch(torch.ones(1)))
+        """,
+    ),
+}
+
 MODULES = (INSTALLED, "device_utils", "kit.device_utils")
 
 
@@ -493,6 +618,19 @@ def written(root: Path, source: str, target: str, module: str = INSTALLED) -> st
 @pytest.mark.parametrize("title", STAYS)
 def test_what_stays(title: str, target: str, tmp_path: Path) -> None:
     assert written(tmp_path / "project", STAYS[title], target) == STAYS[title]
+
+
+@pytest.mark.parametrize("title", REFUSED)
+def test_what_cannot_be_portable_is_refused_by_name(title: str, tmp_path: Path) -> None:
+    source, code, told = REFUSED[title]
+    (tmp_path / "input.py").write_text(source, encoding="utf-8")
+    planned = migrated(tmp_path, "npu", "device_utils")
+    text = next((write.after.decode() for write in planned.writes if write.after), source)
+    said = [finding for finding in planned.remaining if finding.code == code]
+    kept = {finding.location.line for finding in said}
+    assert [source.splitlines()[line - 1] in text for line in kept] == [True]
+    assert all(told in finding.message.render("en") for finding in said)
+    assert all(finding.grade.value in ("manual", "unsafe") for finding in said)
 
 
 @pytest.mark.parametrize("module", MODULES)
