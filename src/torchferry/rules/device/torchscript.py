@@ -62,12 +62,12 @@ def _is_taken(context: PythonContext, function: ast.FunctionDef | ast.AsyncFunct
 
 def _outermost(context: PythonContext, node: ast.AST) -> ast.AST | None:
     """Return the function or class at the top of the file that holds a node, or None."""
-    found: ast.AST | None = None
+    top: ast.AST | None = None
     current: ast.AST | None = node
     while current is not None:
-        found = current if isinstance(current, (*_Function, ast.ClassDef)) else found
+        top = current if isinstance(current, (*_Function, ast.ClassDef)) else top
         current = context.file.parents.get(current)
-    return found
+    return top
 
 
 def _has_compiled(context: PythonContext, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
