@@ -73,6 +73,9 @@ REFUSED = {
         "def main():\n    torch.jit.script(Net())\n",
         "DEV103", "TorchScript cannot compile this call",
     ),
+    "a method of tensors that is handed on": (
+        "import torch\n\nmoved = map(torch.Tensor.cuda, [x])\n", "DEV103", "`torch.Tensor.cuda` is handed on",
+    ),
     "torch.cuda handed to a function, which may ask it for any name": (
         "import torch\n\nrun(torch.cuda)\n", "CUD107", "it has every portable name",
     ),
@@ -363,7 +366,7 @@ BECOMES = {
         def f(x, args, device=None, place: torch.device = None):
             y = x.cuda(device=device), x.cuda(device=None)
             y = x.cuda(args.device, True)
-            chosen = torch.device("cuda:1")
+            chosen = torch.device("cuda:1") if place else torch.device("cuda", args.index)
             z = x.cuda(chosen), x.cuda(x.device)
             x.storage().cuda(0)
             kind = pack_sequence([x]).is_cuda
@@ -382,7 +385,7 @@ BECOMES = {
         def f(x, args, device=None, place: torch.device = None):
             y = x.to(device=M.this_device(device)), x.to(device=M.this_device())
             y = x.to(M.this_device(args.device), non_blocking=True)
-            chosen = torch.device(M.device_string(1))
+            chosen = torch.device(M.device_string(1)) if place else torch.device(M.device_string(args.index))
             z = x.to(chosen), x.to(x.device)
             x.storage().cuda(0)
             kind = pack_sequence([x]).data.device.type == M.ACCELERATOR_TYPE

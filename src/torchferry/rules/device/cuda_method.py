@@ -32,6 +32,8 @@ from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.references import attribute_span
 from torchferry.source.flow.syntax import last_name
 
+_OF_CLASSES = ("torch.Tensor.cuda", "torch.nn.Module.cuda")
+
 
 class CudaMethod(Rule):
     """Finds calls of `.cuda()`."""
@@ -48,6 +50,18 @@ class CudaMethod(Rule):
             if is_library_name(context, call.func) or receiver_owns(context, receiver, "cuda"):
                 continue
             yield self._report(context, call, call.func)
+        for node in context.file.attributes.get("cuda", ()):
+            call_of = context.file.parents.get(node)
+            is_called = isinstance(call_of, ast.Call) and call_of.func is node
+            if is_called or not isinstance(node.ctx, ast.Load) or context.names.qualified(node) not in _OF_CLASSES:
+                continue
+            if exemption_for(context, node) is None:
+                message = say(
+                    "`{text}` is handed on as a function; on {target} hand on one that calls `.to(device)`",
+                    text=context.file.text(node),
+                    target=context.target.title,
+                )
+                yield self.finding(context, context.file.span(node), message, Grade.MANUAL)
 
     def _report(self, context: PythonContext, call: ast.Call, func: ast.Attribute) -> Finding:
         try:

@@ -99,6 +99,10 @@ def _portable_device(context: PythonContext, node: ast.Constant) -> tuple[ast.ex
         ValueError: it is put together in a way that has no portable form.
     """
     asked = f"{context.target.module}.ACCELERATOR_TYPE"
+    made = _made_with_index(context, node)
+    if made is not None:
+        place = f"{context.target.module}.device_string({context.file.text(made.args[1])})"
+        return made, f"{context.file.text(made.func)}({place})"
     if (
         node.value == f"{cuda.DEVICE_TYPE}:"
         and context.file.fstring_of(node) is None
@@ -285,6 +289,15 @@ def _whole_literal(context: PythonContext, node: ast.expr) -> ast.expr:
 def _is_added_to(context: PythonContext, node: ast.expr) -> bool:
     parent = context.file.parents.get(node)
     return isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add) and parent.left is node
+
+
+def _made_with_index(context: PythonContext, node: ast.Constant) -> ast.Call | None:
+    """Return the call in `torch.device("cuda", 0)`: the CPU is to have no index, for torch tells `cpu:0` from `cpu`."""
+    call = context.file.parents.get(node)
+    if not isinstance(call, ast.Call) or len(call.args) != 2 or call.args[0] is not node or call.keywords:
+        return None
+    is_device = context.names.qualified(call.func) == "torch.device" and node.value == cuda.DEVICE_TYPE
+    return call if is_device and not isinstance(call.args[1], ast.Starred) else None
 
 
 def _with_index(context: PythonContext, node: ast.Constant) -> tuple[ast.expr, str]:
