@@ -99,10 +99,10 @@ def _portable_device(context: PythonContext, node: ast.Constant) -> tuple[ast.ex
         ValueError: it is put together in a way that has no portable form.
     """
     asked = f"{context.target.module}.ACCELERATOR_TYPE"
-    made = _made_with_index(context, node)
-    if made is not None:
-        place = f"{context.target.module}.device_string({context.file.text(made.args[1])})"
-        return made, f"{context.file.text(made.func)}({place})"
+    indexed = _made_with_index(context, node)
+    if indexed is not None:
+        place = f"{context.target.module}.device_string({context.file.text(indexed.args[1])})"
+        return indexed, f"{context.file.text(indexed.func)}({place})"
     if (
         node.value == f"{cuda.DEVICE_TYPE}:"
         and context.file.fstring_of(node) is None

@@ -12,7 +12,7 @@ _COMPILED = frozenset(
 )
 _LEFT_OUT = frozenset({"torch.jit.ignore", "torch.jit.unused", "torch.compile"})
 
-_Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def is_scripted(context: PythonContext, node: ast.AST) -> bool:
@@ -25,7 +25,7 @@ def is_scripted(context: PythonContext, node: ast.AST) -> bool:
     outermost: ast.AST | None = None
     current: ast.AST | None = node
     while current is not None:
-        if isinstance(current, (*_Function, ast.ClassDef)):
+        if isinstance(current, (*_FUNCTIONS, ast.ClassDef)):
             outermost = current
             if not isinstance(current, ast.ClassDef) and _has_compiled(context, current):
                 return False
@@ -33,7 +33,7 @@ def is_scripted(context: PythonContext, node: ast.AST) -> bool:
             if any(context.names.qualified(decorator) in _LEFT_OUT for decorator in decorators):
                 return False
         current = context.file.parents.get(current)
-    if not isinstance(outermost, (*_Function, ast.ClassDef)):
+    if not isinstance(outermost, (*_FUNCTIONS, ast.ClassDef)):
         return False
     if _compiles(context.names) and (isinstance(outermost, ast.ClassDef) or _is_taken(context, outermost, set())):
         return True
@@ -55,7 +55,7 @@ def _is_taken(context: PythonContext, function: ast.FunctionDef | ast.AsyncFunct
         around = _outermost(context, use)
         if isinstance(around, ast.ClassDef):
             return True
-        if isinstance(around, _Function) and around not in seen and _is_taken(context, around, seen):
+        if isinstance(around, _FUNCTIONS) and around not in seen and _is_taken(context, around, seen):
             return True
     return False
 
@@ -65,7 +65,7 @@ def _outermost(context: PythonContext, node: ast.AST) -> ast.AST | None:
     top: ast.AST | None = None
     current: ast.AST | None = node
     while current is not None:
-        top = current if isinstance(current, (*_Function, ast.ClassDef)) else top
+        top = current if isinstance(current, (*_FUNCTIONS, ast.ClassDef)) else top
         current = context.file.parents.get(current)
     return top
 
@@ -76,7 +76,7 @@ def _has_compiled(context: PythonContext, function: ast.FunctionDef | ast.AsyncF
     nested = {
         node
         for inner in body
-        if isinstance(inner, (*_Function, ast.ClassDef))
+        if isinstance(inner, (*_FUNCTIONS, ast.ClassDef))
         for decorator in inner.decorator_list
         for node in ast.walk(decorator)
     }
