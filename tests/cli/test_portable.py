@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -278,6 +279,72 @@ def test_a_copy_and_files_beside_take_it_along(tmp_path: Path) -> None:
         "two/main_npu.py",
     ]  # fmt: skip
     assert "import device_utils\n" in found["one/train_npu.py"]
+
+
+COMPILED = """
+import torch
+from torch.nn.utils.rnn import pack_sequence
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.is_cuda and x.device.type == "cuda" else x * 3
+
+
+@torch.compile(backend="eager", fullgraph=True)
+def step(x):
+    if torch.cuda.is_available() and x.device.type != "cuda":
+        x = x.cuda()
+    y = torch.zeros(2, 2, device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        return (x @ x).float() + y
+
+
+def has(name):
+    return hasattr(torch.cuda, name)
+
+
+if __name__ == "__main__":
+    backend = torch.cuda
+    backend.empty_cache()
+    there = torch.ones(2, 2, device="cuda")
+    whole = torch.compile(Net(), backend="eager", fullgraph=True)
+    print(step(torch.ones(2, 2)).sum().item(), step(there).sum().item())
+    print(whole(there).sum().item(), torch.jit.script(Net())(there).sum().item())
+    print(has("Stream"), has("memory_allocated"), has("no_such_name"), backend.device_count())
+    print(pack_sequence([there]).is_cuda, there.untyped_storage().is_cuda)
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("cpu", "8.0 8.0\n12.0 12.0\nTrue True False 0\nFalse False\n"),
+        ("npu", "8.0 8.0\n8.0 8.0\nTrue True False 1\nTrue True\n"),
+    ],
+)
+def test_what_is_compiled_and_what_is_asked_by_name(target: str, told: str, tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": COMPILED})
+    assert "Nothing remains to be done by hand." in portable(tmp_path)
+    assert told in run(tmp_path, target)
+
+
+def test_scan_tells_what_a_style_would_leave(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "import torch\n\ntorch.cuda.set_sync_debug_mode(1)\nx = torch.ones(1).cuda()\n"})
+    for style, codes in (("portable", [("CUD104", "manual"), ("DEV103", "safe")]), ("shim", [])):
+        options = [".", "-t", "npu", "--style", style, "-f", "json"]
+        report = json.loads(torchferry("scan", *options, folder=tmp_path))
+        assert report["style"] == style
+        left = [(item["code"], item["grade"]) for item in report["findings"] if item["grade"] != "note"]
+        assert [item for item in left if item[0] in ("CUD104", "DEV103")] == codes
+        would = json.loads(torchferry("migrate", "--check", *options, folder=tmp_path))
+        assert report["findings"] == would["findings"]
+    for options in (["--plan"], ["--rehearse", "python a.py"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "torchferry", "scan", ".", "-t", "npu", "--style", "portable", *options],
+            cwd=tmp_path, capture_output=True, text=True, check=False, env=ENVIRONMENT,
+        )  # fmt: skip
+        assert (done.returncode, "are about the style `native`" in done.stderr) == (2, True)
 
 
 def test_scan_tells_what_a_target_lacks(tmp_path: Path) -> None:

@@ -411,7 +411,7 @@ def portable_names_of_the_device() -> Any:
         module.device_string(1),
         module.device_named("cuda:1"),
         module.device_named("meta"),
-        module.accelerator_type(),
+        module.ACCELERATOR_TYPE,
         str(module.this_device(0)),
         module.visible_devices_variable(),
         module.collective_backend(),
@@ -432,15 +432,15 @@ def portable_arguments_for_cards_alone() -> Any:
 @case
 def portable_device_that_the_environment_names() -> Any:
     def under(value: str) -> Any:
-        module.chosen_kind.cache_clear()
+        module._looked_for.cache_clear()
         try:
             return with_environment(
                 {"PREFERRED_DEVICE": value}, lambda: [module.device_string(), module.current_device()]
             )
         finally:
-            module.chosen_kind.cache_clear()
+            module._looked_for.cache_clear()
 
-    found = [under(f"{module.accelerator_type()}:1"), under("cpu"), under("warp"), under("cuda:x")]
+    found = [under(f"{module.ACCELERATOR_TYPE}:1"), under("cpu"), under("warp"), under("cuda:x")]
     module.set_device(0)
     return found
 
@@ -449,7 +449,7 @@ def portable_device_that_the_environment_names() -> Any:
 def portable_place() -> Any:
     tensor = torch.ones(2).to(module.this_device())
     other = torch.ones(2, device=module.device_string(0)).to(module.this_device(torch.device("cpu")))
-    return [tensor.device.type == module.accelerator_type(), other.device.type, str(module.this_device("cpu"))]
+    return [tensor.device.type == module.ACCELERATOR_TYPE, other.device.type, str(module.this_device("cpu"))]
 
 
 @case
@@ -500,7 +500,7 @@ def portable_mixed_precision() -> Any:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        kind = module.accelerator_type()
+        kind = module.ACCELERATOR_TYPE
         return [
             step(module.autocast(), module.GradScaler()),
             step(module.autocast_on(kind, dtype=torch.float16), module.scaler_on(kind)),

@@ -48,6 +48,10 @@ CHANGED = [
         id="a setting that decides on the device",
     ),
     pytest.param(
+        "import torch\n@torch.jit.script\ndef f(x):\n    return x.cuda()\n", "a.py", PORTABLE, False, "DEV103",
+        Stage.TORCHSCRIPT, Grade.UNSAFE, id="a call that TorchScript cannot compile",
+    ),
+    pytest.param(
         "import torch\nx = y.cuda(k)\n", "a.py", BY_TORCH, False, "DEV103", Stage.ACCELERATOR, Grade.UNSAFE,
         id="an index that may be a device already",
     ),

@@ -46,6 +46,45 @@ STAYS = {
 }
 """Python that is left as it is. What torchferry says of it is another matter."""
 
+REFUSED = {
+    "the mode that tells where the host waits": (
+        'import torch\n\ntorch.cuda.set_sync_debug_mode("warn")\n',
+        "CUD104", "`torch.cuda.set_sync_debug_mode` cannot be had in portable code",
+    ),
+    "figures that plugins give under names of their own": (
+        "import torch\n\nprint(torch.cuda.utilization())\n", "CUD103", "`torch.cuda.utilization` cannot be",
+    ),
+    "a storage that is moved": (
+        "import torch\n\nx.untyped_storage().cuda()\n", "DEV103", "a storage has `.cuda()` but not `.to(device)`",
+    ),
+    "a storage that an object holds": (
+        "import torch\n\n\ndef f(batch):\n    return batch.storage.cuda()\n", "DEV103", "a storage has `.cuda()`",
+    ),
+    "a storage that a function is given": (
+        "import torch\n\n\ndef move(st):\n    return st.cuda()\n\n\nmove(torch.ones(1).untyped_storage())\n",
+        "DEV103", "a storage has `.cuda()`",
+    ),
+    "a device in what TorchScript compiles": (
+        'import torch\n\n\n@torch.jit.script\ndef f(x):\n    return x.to("cuda")\n',
+        "DEV101", "TorchScript cannot compile this call",
+    ),
+    "the same in a method, where another function compiles the object": (
+        "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x.cuda()\n\n\n"
+        "def main():\n    torch.jit.script(Net())\n",
+        "DEV103", "TorchScript cannot compile this call",
+    ),
+    "a method of tensors that is handed on": (
+        "import torch\n\nmoved = map(torch.Tensor.cuda, [x])\n", "DEV103", "`torch.Tensor.cuda` is handed on",
+    ),
+    "torch.cuda handed to a function, which may ask it for any name": (
+        "import torch\n\nrun(torch.cuda)\n", "CUD107", "it has every portable name",
+    ),
+    "torch.cuda as an attribute of a class": (
+        "import torch\n\n\nclass Backend:\n    module = torch.cuda\n", "CUD107", "it has every portable name",
+    ),
+}  # fmt: skip
+"""Python that is left as it is, since no code for every device does the same, and what is said of it."""
+
 BECOMES = {
     "places for tensors": (
         """
@@ -92,7 +131,7 @@ BECOMES = {
             if backend is None:
                 backend = M.collective_backend()
             dist.init_process_group(backend)
-            if x.device.type == M.accelerator_type():
+            if x.device.type == M.ACCELERATOR_TYPE:
                 x.to(M.device_string(0))
             return torch.device(M.device_string())
         """,
@@ -115,13 +154,13 @@ BECOMES = {
         import M
 
         def f(x, device):
-            if device.type == M.accelerator_type() or device.type in (M.accelerator_type(), "mps"):
-                return {M.accelerator_type(): 1, "cpu": 2}[device.type]
-            if str(device) == f"{M.accelerator_type()}:0" or str(device).startswith(M.accelerator_type()):
-                return not (x.device.type == M.accelerator_type())
-            if str(device).startswith(f"{M.accelerator_type()}:"):
-                return int(str(device).replace("cuda:", "").replace(f"{M.accelerator_type()}:", ""))
-            return x.device.type == M.accelerator_type()
+            if device.type == M.ACCELERATOR_TYPE or device.type in (M.ACCELERATOR_TYPE, "mps"):
+                return {M.ACCELERATOR_TYPE: 1, "cpu": 2}[device.type]
+            if str(device) == f"{M.ACCELERATOR_TYPE}:0" or str(device).startswith(M.ACCELERATOR_TYPE):
+                return not (x.device.type == M.ACCELERATOR_TYPE)
+            if str(device).startswith(f"{M.ACCELERATOR_TYPE}:"):
+                return int(str(device).replace("cuda:", "").replace(f"{M.ACCELERATOR_TYPE}:", ""))
+            return x.device.type == M.ACCELERATOR_TYPE
         """,
     ),
     "a question whether torch was built for CUDA, which it is not for any other card": (
@@ -156,7 +195,7 @@ BECOMES = {
         import M
 
         device = torch.device(M.device_string(0))
-        if device.type == M.accelerator_type():
+        if device.type == M.ACCELERATOR_TYPE:
             M.set_device(device)
             M.synchronize()
         print(f"{M.memory_reserved() / 1e9 if M.is_available() else 0:.1f}")
@@ -203,9 +242,9 @@ BECOMES = {
         import torch
         import M
 
-        scaler = M.scaler_on(M.accelerator_type(), enabled=True)
-        other = M.scaler_on(M.accelerator_type())
-        with M.autocast_on(M.accelerator_type(), dtype=torch.float16), M.autocast_on(device_type=M.accelerator_type()):
+        scaler = M.scaler_on(M.ACCELERATOR_TYPE, enabled=True)
+        other = M.scaler_on(M.ACCELERATOR_TYPE)
+        with M.autocast_on(M.ACCELERATOR_TYPE, dtype=torch.float16), M.autocast_on(device_type=M.ACCELERATOR_TYPE):
             pass
         """,
     ),
@@ -223,7 +262,7 @@ BECOMES = {
         from torch import nn
         from M import autocast_on as autocast
 
-        with autocast(M.accelerator_type()):
+        with autocast(M.ACCELERATOR_TYPE):
             pass
         """,
     ),
@@ -327,7 +366,7 @@ BECOMES = {
         def f(x, args, device=None, place: torch.device = None):
             y = x.cuda(device=device), x.cuda(device=None)
             y = x.cuda(args.device, True)
-            chosen = torch.device("cuda:1")
+            chosen = torch.device("cuda:1") if place else torch.device("cuda", args.index)
             z = x.cuda(chosen), x.cuda(x.device)
             x.storage().cuda(0)
             kind = pack_sequence([x]).is_cuda
@@ -346,11 +385,11 @@ BECOMES = {
         def f(x, args, device=None, place: torch.device = None):
             y = x.to(device=M.this_device(device)), x.to(device=M.this_device())
             y = x.to(M.this_device(args.device), non_blocking=True)
-            chosen = torch.device(M.device_string(1))
+            chosen = torch.device(M.device_string(1)) if place else torch.device(M.device_string(args.index))
             z = x.to(chosen), x.to(x.device)
             x.storage().cuda(0)
-            kind = pack_sequence([x]).data.device.type == M.accelerator_type()
-            return isinstance(x, PackedSequence) and x.data.device.type == M.accelerator_type()
+            kind = pack_sequence([x]).data.device.type == M.ACCELERATOR_TYPE
+            return isinstance(x, PackedSequence) and x.data.device.type == M.ACCELERATOR_TYPE
         """,
     ),
     "the type of a device, where a type is meant": (
@@ -371,17 +410,17 @@ BECOMES = {
         import torch
         import M
 
-        kind = M.accelerator_type()
-        device_type = M.accelerator_type()
+        kind = M.ACCELERATOR_TYPE
+        device_type = M.ACCELERATOR_TYPE
         place = M.device_string()
         scope = M.autocast_on(kind), M.autocast_on(place), torch.zeros(1, device=place)
         if M.is_available():
-            args.device_type = M.accelerator_type()
+            args.device_type = M.ACCELERATOR_TYPE
 
         def f(x, device_type=None):
             if device_type is None:
-                device_type = M.accelerator_type()
-            return g(x, device_type=M.accelerator_type() if x else "cpu")
+                device_type = M.ACCELERATOR_TYPE
+            return g(x, device_type=M.ACCELERATOR_TYPE if x else "cpu")
         """,
     ),
     "defaults that named a device without looking for one": (
@@ -455,9 +494,9 @@ BECOMES = {
         os.environ[M.visible_devices_variable()] = "1"
         M.nvtx.range_push("step")
         print(prof.key_averages().table(sort_by=M.sort_key("self_cuda_time_total")))
-        with torch.random.fork_rng(device_type=M.accelerator_type()):
+        with torch.random.fork_rng(device_type=M.ACCELERATOR_TYPE):
             pass
-        if torch.is_autocast_enabled(M.accelerator_type()) and hasattr(M, "memory_stats"):
+        if torch.is_autocast_enabled(M.ACCELERATOR_TYPE) and hasattr(M.accelerator_namespace, "memory_stats"):
             print(M.memory_stats()["allocated_bytes.all.peak"])
         try:
             pass
@@ -467,6 +506,95 @@ BECOMES = {
     ),
 }
 """Input, and what every target gets; `M` is the module with the portable names."""
+
+BECOMES |= {
+    "questions for names, which the plugin answers": (
+        """
+        import torch
+        from torch import cuda
+
+        def has(name):
+            return hasattr(torch.cuda, name) and hasattr(cuda, "Stream")
+
+        sync = getattr(torch.cuda, "synchronize", None)
+        """,
+        """
+        import torch
+        import M
+        IMPORT cuda
+
+        def has(name):
+            return hasattr(M.accelerator_namespace, name) and hasattr(M.accelerator_namespace, "Stream")
+
+        sync = getattr(M.accelerator_namespace, "synchronize", None)
+        """,
+    ),
+    "torch.cuda under a name of the project's own": (
+        """
+        import torch
+
+        backend = torch.cuda
+        backend.synchronize()
+        """,
+        """
+        import torch
+        import M
+
+        backend = M.whole_module
+        backend.synchronize()
+        """,
+    ),
+    "objects of no known kind where sequences are packed, which have no `device`": (
+        """
+        import torch
+        from torch.nn.utils.rnn import pack_sequence
+
+        def f(batch, x):
+            s = x.untyped_storage()
+            if batch.is_cuda or s.is_cuda:
+                return [item.is_cuda for item in batch]
+        """,
+        """
+        import torch
+        import M
+        from torch.nn.utils.rnn import pack_sequence
+
+        def f(batch, x):
+            s = x.untyped_storage()
+            if batch.data.device.type == M.ACCELERATOR_TYPE or s.device.type == M.ACCELERATOR_TYPE:
+                return [(item.data.device.type == M.ACCELERATOR_TYPE) for item in batch]
+        """,
+    ),
+    "what TorchScript compiles: questions, and defaults, which Python evaluates; and what it does not": (
+        """
+        import torch
+
+        class Net(torch.nn.Module):
+            def forward(self, x, device: str = "cuda"):
+                return x * 2 if x.is_cuda else x.to(device)
+
+        def batch(x):
+            return x.cuda() if x.device.type != "cuda" else x
+
+        def main():
+            torch.jit.script(Net().cuda())(batch(torch.ones(1)))
+        """,
+        """
+        import torch
+        import M
+
+        class Net(torch.nn.Module):
+            def forward(self, x, device: str = M.device_string()):
+                return x * 2 if x.device.type == M.ACCELERATOR_TYPE else x.to(device)
+
+        def batch(x):
+            return x.to(M.this_device()) if x.device.type != M.ACCELERATOR_TYPE else x
+
+        def main():
+            torch.jit.script(Net().to(M.this_device()))(batch(torch.ones(1)))
+        """,
+    ),
+}
 
 MODULES = (INSTALLED, "device_utils", "kit.device_utils")
 
@@ -493,6 +621,19 @@ def written(root: Path, source: str, target: str, module: str = INSTALLED) -> st
 @pytest.mark.parametrize("title", STAYS)
 def test_what_stays(title: str, target: str, tmp_path: Path) -> None:
     assert written(tmp_path / "project", STAYS[title], target) == STAYS[title]
+
+
+@pytest.mark.parametrize("title", REFUSED)
+def test_what_cannot_be_portable_is_refused_by_name(title: str, tmp_path: Path) -> None:
+    source, code, told = REFUSED[title]
+    (tmp_path / "input.py").write_text(source, encoding="utf-8")
+    planned = migrated(tmp_path, "npu", "device_utils")
+    text = next((write.after.decode() for write in planned.writes if write.after), source)
+    said = [finding for finding in planned.remaining if finding.code == code]
+    kept = {finding.location.line for finding in said}
+    assert [source.splitlines()[line - 1] in text for line in kept] == [True]
+    assert all(told in finding.message.render("en") for finding in said)
+    assert all(finding.grade.value in ("manual", "unsafe") for finding in said)
 
 
 @pytest.mark.parametrize("module", MODULES)

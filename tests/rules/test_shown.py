@@ -21,7 +21,7 @@ SHOWN = {
     'x = torch.ones(2, device=f"cuda:{rank}")': ("npu:", "U.device_string(rank)"),
     'x = torch.ones(2, device="cuda:%d" % rank)': ("npu:%d", "U.device_string(rank)"),
     'torch.load("a.pt", map_location="cuda:1")': ("npu:1", "U.load_location(1)"),
-    'y = x.device.type == "cuda"': ("npu", "U.accelerator_type()"),
+    'y = x.device.type == "cuda"': ("npu", "U.ACCELERATOR_TYPE"),
     'open_device("cuda:1")': ("npu:1", "U.device_string(1)"),
     'for d in ["cuda:0", "cpu"]: torch.ones(2, device=d)': ("npu:0", "U.device_string(0)"),
 }

@@ -136,6 +136,8 @@ def test_a_file_that_no_path_serves_is_named(tmp_path: Path) -> None:
         ("from kit import device_utils as du\ndu.set_device(0)\n", {"set_device"}),
         ("hasattr(device_utils, 'memory_stats')\n", {"memory_stats"}),
         ("from kit.device_utils import *\n", {EVERY}),
+        ("backend = device_utils.whole_module\nbackend.synchronize()\n", {EVERY, "whole_module"}),
+        ("hasattr(device_utils.accelerator_namespace, name)\n", {"accelerator_namespace"}),
         ('"source": ["import device_utils\\n", "getattr(device_utils, \\"init\\")()"]', {"init"}),
         ("import torch\nmy_device_utils.synchronize()\n", set()),
     ],

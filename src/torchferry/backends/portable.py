@@ -148,8 +148,8 @@ class PortableTarget(Target):
             return row._replace(status="same", use=name, note="", note_zh="", extra={})
         return without_name(
             row,
-            f"portable code has no name for it: on {self.name} it is `{row.use}`, call each behind its test",
-            f"可移植代码没有对应名称；在 {self.name} 上为 `{row.use}`：请按设备类型分别调用",
+            f"on {self.name} it is `{row.use}`: call each behind a test of its device",
+            f"在 {self.name} 上为 `{row.use}`：请按设备类型分别调用",
         )
 
 

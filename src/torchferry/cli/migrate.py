@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from torchferry.cli.choices import Choices
-from torchferry.cli.device_module import DEVICE_MODULES, with_module_files
+from torchferry.cli.device_module import with_module_files
 from torchferry.cli.named_python import named_python
-from torchferry.cli.options import output_options, rehearse_seconds_option, selection_options
+from torchferry.cli.options import (
+    output_options,
+    refuse_seen,
+    rehearse_seconds_option,
+    selection_options,
+    style_options,
+)
 from torchferry.cli.output import progress
 from torchferry.cli.settings import RunSettings, settle
 from torchferry.cli.writing import creatable, writable, write_data
@@ -30,10 +36,6 @@ from torchferry.rules.analysis import analyse
 
 if TYPE_CHECKING:
     from torchferry.report.summary import MigrationOutput
-
-STYLES = ("native", "portable", "shim")
-"""The target's own API in place of CUDA's; one that leads to whichever device is there; or one import that redirects
-CUDA's, and nothing else."""
 
 
 @click.command("migrate")
@@ -72,18 +74,7 @@ CUDA's, and nothing else."""
     metavar="PATH",
     help="With --overlay: an interpreter, an environment or a site-packages folder; default: the active environment.",
 )
-@click.option(
-    "--style",
-    type=click.Choice(STYLES),
-    default="native",
-    help="What to write: the vendor's own API, code for all devices, or a redirect.",
-)
-@click.option(
-    "--device-module",
-    type=click.Choice(DEVICE_MODULES),
-    default="file",
-    help="With --style portable: a small file in the project, the torchferry package, or torch.accelerator.",
-)
+@style_options
 @click.option(
     "--dtype",
     type=click.Choice(["auto"]),
@@ -135,7 +126,7 @@ def command(
     the old contents are kept in .torchferry, and `torchferry undo` restores them. Undecided places are listed.
     With `-`, standard input is one file, and the result goes to standard output.
     """
-    lang, seen = choices.lang, choices.seen
+    lang = choices.lang
     ways = [bool(diff), bool(check), patch_file is not None, out is not None, bool(suffix)]
     if rehearse:
         unwritten = diff or check or patch_file is not None or overlay is not None or choices.home is not None
@@ -164,11 +155,7 @@ def command(
         write_overlay(Overlay(overlay, python, check, diff), choices._replace(unsafe_fixes=unsafe_fixes), verbose)
     if python is not None:
         raise UsageError(say("--python needs --overlay, whose environment it names"))
-    if seen is not None and style == "shim":
-        raise UsageError(
-            say("--seen has no use with `--style shim`: the redirect handles these lines in every run"),
-            say("use --seen without --style shim; it finds what has to be rewritten by hand"),
-        )
+    refuse_seen(choices._replace(style=style))
     if dtype is not None and (style != "portable" or device_module == "torch"):
         raise UsageError(say("--dtype needs `--style portable`, whose device manager chooses it"))
     if status_line and (style == "shim" or device_module == "torch"):

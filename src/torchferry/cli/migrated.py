@@ -122,6 +122,7 @@ def report_of(setting: RunSettings, planned: Plan, judged: Verdicts, as_it_is: b
         unlooked=judged.unlooked,
         partial=judged.partial,
         native=setting.native,
+        style=setting.style,
     )
 
 

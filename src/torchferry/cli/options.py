@@ -11,6 +11,7 @@ import click
 from torchferry.backends.path_profiles import path_profiles
 from torchferry.cli.choices import Choices
 from torchferry.cli.completion import Function, target_option
+from torchferry.cli.device_module import DEVICE_MODULES
 from torchferry.cli.help_text import help_text
 from torchferry.cli.settings import codes, read_settings, settings_lines
 from torchferry.cli.standard_input import reading_standard_input
@@ -131,6 +132,46 @@ def selection_options(function: Function) -> Function:
     for option in reversed(_SELECTION):
         command = option(command)
     return command  # type: ignore[return-value]
+
+
+STYLES = ("native", "portable", "shim")
+"""The target's own API in place of CUDA's; one that leads to whichever device is there; or one import that redirects
+CUDA's, and nothing else."""
+
+_STYLE = (
+    click.option(
+        "--style",
+        type=click.Choice(STYLES),
+        default="native",
+        help="What to write: the vendor's own API, code for all devices, or a redirect.",
+    ),
+    click.option(
+        "--device-module",
+        type=click.Choice(DEVICE_MODULES),
+        default="file",
+        help="With --style portable: a small file in the project, the torchferry package, or torch.accelerator.",
+    ),
+)
+
+
+def style_options(function: Function) -> Function:
+    """Add the options that choose how code is written."""
+    for option in reversed(_STYLE):
+        function = option(function)
+    return function
+
+
+def refuse_seen(choices: Choices) -> None:
+    """Refuse the report of a run where the redirect is to be written.
+
+    Raises:
+        UsageError: both are asked for.
+    """
+    if choices.seen is not None and choices.style == "shim":
+        raise UsageError(
+            say("--seen has no use with `--style shim`: the redirect handles these lines in every run"),
+            say("use --seen without --style shim; it finds what has to be rewritten by hand"),
+        )
 
 
 def output_options(function: Function) -> Function:

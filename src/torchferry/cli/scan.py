@@ -10,10 +10,17 @@ from pathlib import Path
 import click
 
 from torchferry.cli.choices import Choices
+from torchferry.cli.device_module import placement_remarks
 from torchferry.cli.judging import verdicts, whole, within_project
 from torchferry.cli.named_python import named_python
 from torchferry.cli.native import with_survey
-from torchferry.cli.options import output_options, rehearse_seconds_option, selection_options
+from torchferry.cli.options import (
+    output_options,
+    refuse_seen,
+    rehearse_seconds_option,
+    selection_options,
+    style_options,
+)
 from torchferry.cli.output import progress, write_report
 from torchferry.cli.settings import settings_lines, settle
 from torchferry.cli.writing import writable, write
@@ -32,6 +39,7 @@ from torchferry.rules.analysis import analyse
 @click.command("scan")
 @selection_options
 @output_options
+@style_options
 @click.option(
     "--python",
     callback=named_python,
@@ -64,6 +72,8 @@ def command(
     output_file: Path | None,
     quiet: bool,
     verbose: bool,
+    style: str,
+    device_module: str,
     python: Path | None,
     rehearse: tuple[str, ...],
     rehearse_seconds: float,
@@ -79,6 +89,7 @@ def command(
 
     PATHS are the project's folder, or files and folders of one project; nothing is written in it. `-` reads one file
     from standard input. The report shows the verdict, counts, what blocks, and every place with what to do there.
+    With `--style` it is about code as `migrate --style` would write it, and says what that would leave.
     """
     lang = choices.lang
     if plan and (output_format not in ("text", "json") or choices.only or choices.home is not None):
@@ -86,6 +97,15 @@ def command(
             say("--plan is about a whole project, and is text or json"),
             say("name the project's folder, and no other form than text or json"),
         )
+    if style != "native" and (plan or rehearse or reproduction is not None):
+        raise UsageError(
+            say("--plan, --rehearse and --reproduction are about the style `native`"),
+            say(
+                "use --style without them; `torchferry migrate --style {style} --rehearse` runs the result", style=style
+            ),
+        )
+    choices = choices._replace(style=style, device_module=device_module)
+    refuse_seen(choices)
     environment = None
     if python is not None:
         from torchferry.installed.environment import environment_of
@@ -127,8 +147,13 @@ def command(
         judged = judged._replace(remarks=(*judged.remarks, honesty))
     else:
         judged = verdicts(setting, choices, project, packages)
-    shown_remarks = (*remarks(setting.root, setting.target, analysis, ignored=not judged.unlooked), *judged.remarks)
+    shown_remarks = (
+        *remarks(setting.root, setting.target, analysis, setting.request.redirected, ignored=not judged.unlooked),
+        *(() if setting.placement is None else placement_remarks(setting.placement)),
+        *judged.remarks,
+    )
     report = report_of(analysis, setting.target, setting.name, remarks=shown_remarks, programs=judged.programs)
+    report = report._replace(style=setting.style)
     report = report._replace(packages=packages, unlooked=judged.unlooked, partial=judged.partial, native=native)
     if plan:
         from torchferry.report.plan import plan_json, plan_of, plan_text  # imported late: few scans ask for it

@@ -55,6 +55,9 @@ class Stage(str, Enum):
     ACCELERATOR = "accelerator"
     """torch's own words for a device are fewer (`--device-module torch`)."""
 
+    TORCHSCRIPT = "torchscript"
+    """TorchScript compiles no call of a portable name (`--style portable`)."""
+
     PATH = "path"
     """The project's own module cannot be imported above the lines that change `sys.path`."""
 

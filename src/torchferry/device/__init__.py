@@ -37,7 +37,11 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         if name.startswith("__"):  # what Python itself asks a module for must not load torch
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{__name__}.portable"), name)
+        portable = importlib.import_module(f"{__name__}.portable")
+        value = getattr(portable, name)
+        if name in vars(portable):  # its own, and not what leads to a plugin's: it is not asked for twice
+            globals()[name] = value
+        return value
     home = {
         "DeviceManager": "manager",
         "DtypeVerdict": "dtypes",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 from torchferry.core.messages import Message, say
 from torchferry.device.facts import DeviceFacts
@@ -20,6 +20,19 @@ class DescribedDevice(NamedTuple):
     device: torch.device
 
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def constant_when_compiled(function: _Function) -> _Function:
+    """Let `torch.compile` call a function as it compiles, and take the answer as it is: a plugin cannot be traced.
+
+    It is `torch.compiler.assume_constant_result`, which would import the compiler.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+@constant_when_compiled
 def resolve(path: str) -> Any:
     """Return what stands at a dotted path; None when it is not there.
 

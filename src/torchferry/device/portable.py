@@ -21,7 +21,7 @@ from torchferry.core.ranges import Ranges
 from torchferry.device.dtypes import best, judge
 from torchferry.device.facts import DeviceFacts
 from torchferry.device.failures import DeviceError, NotOnThisDeviceError, warn
-from torchferry.device.names import DescribedDevice, find, required, resolve
+from torchferry.device.names import DescribedDevice, constant_when_compiled, find, required, resolve
 from torchferry.device.precision import HALVES, scaler_class
 from torchferry.device.presence import PREFERRED, first_device, split_device
 from torchferry.device.profiling import activities, time_column, wait
@@ -35,7 +35,7 @@ from torchferry.device.weights import read_safetensors
 _CUDA = "cuda"
 
 
-@lru_cache(maxsize=1)
+@constant_when_compiled
 def chosen_kind() -> DeviceFacts:
     """Return what is known of this process's device; it is looked for once, when it is first asked for.
 
@@ -43,6 +43,11 @@ def chosen_kind() -> DeviceFacts:
         DeviceNotAvailableError: PREFERRED_DEVICE names one that is not there.
         DeviceError: `torch.cuda` of this program is redirected, so that it is shown CUDA devices elsewhere.
     """
+    return _looked_for()
+
+
+@lru_cache(maxsize=1)
+def _looked_for() -> DeviceFacts:
     _refuse_redirect()
     facts, index = first_device()
     if index is not None and (set_device := find(facts, "set_device")) is not None:
@@ -61,6 +66,11 @@ def _refuse_redirect() -> None:
 
 def _has_card() -> bool:
     return bool(chosen_kind().plugin or chosen_kind().namespace)
+
+
+def is_available() -> bool:
+    """Whether there is an accelerator; the plugin is asked once, so that loops and compiled code may ask this."""
+    return _has_card()
 
 
 # --- naming the device ---
@@ -109,8 +119,8 @@ def load_location(index: int | str | None = None) -> str:
     return wanted
 
 
-def accelerator_type() -> str:
-    """Return the type that tensors on an accelerator have here, to compare with.
+def _accelerator_type() -> str:
+    """Return what `ACCELERATOR_TYPE` is: the type that tensors on an accelerator have here, to compare with.
 
     Without an accelerator it is `cuda`, which no tensor is on: a comparison then answers as it always did on the CPU.
     """
@@ -206,7 +216,7 @@ def autocast_on(device_type: str, dtype: Any = None, enabled: bool = True, cache
 def scaler_on(device: str = "", *values: Any, **options: Any) -> Any:
     """Return `torch.amp.GradScaler` with the same arguments, or the plugin's own where torch's does not serve it."""
     kind = chosen_kind()
-    device = device or accelerator_type()
+    device = device or _accelerator_type()
     if kind.autocast is False and device == kind.device_type:
         return required(kind, "amp.GradScaler")(*values, **options)
     torch_amp: Any = getattr(torch, "amp", None)
@@ -353,6 +363,29 @@ def _print_status(started: float, process: int) -> None:
     print(say("{status}; {seconds} s", status=status, seconds=seconds), file=sys.stderr)
 
 
+# --- questions by name ---
+
+
+class _Namespace:
+    """What stands in place of the module `torch.cuda` where a program asks it for names: the plugin's own names.
+
+    Without an accelerator it is `torch.cuda`, whose answers are those that they always were.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        member = find(chosen_kind(), name) if _has_card() else getattr(torch.cuda, name, None)
+        if member is None:
+            missing = say("{title} has no counterpart of torch.cuda.{name}", title=chosen_kind().title, name=name)
+            raise AttributeError(str(missing))
+        return member
+
+
+accelerator_namespace = _Namespace()
+
+whole_module = sys.modules[__name__]
+"""This module, where `torch.cuda` is handed on as a value: a file that has this name has all of them."""
+
+
 # --- what leads to the plugin's ---
 
 _IDLE_WITHOUT_CARD = frozenset(
@@ -369,7 +402,6 @@ _WITHOUT_CARD: dict[str, Any] = {
     "device_count": 0,
     "get_device_name": "CPU",
     "get_rng_state_all": (),
-    "is_available": False,
     "is_current_stream_capturing": False,
     "is_initialized": False,
     "max_memory_allocated": 0,
@@ -391,6 +423,8 @@ def _paths() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "ACCELERATOR_TYPE":  # kept: a question in a loop, or in code that is compiled, is one of a text
+        return globals().setdefault(name, _accelerator_type())
     if name in _paths():
         return forwarded(name, _paths()[name])
     if name in ("profile", "schedule", "tensorboard_trace_handler"):

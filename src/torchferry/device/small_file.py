@@ -45,7 +45,9 @@ _MODULES = (
 )
 """The modules that definitions are taken from, in the order in which they stand in the file."""
 
-_SWITCHED = {"profile", "schedule", "tensorboard_trace_handler", "amp", "channels_last", "channels_last_3d"}
+_SWITCHED = {
+    "ACCELERATOR_TYPE", "amp", "channels_last", "channels_last_3d", "profile", "schedule", "tensorboard_trace_handler",
+}  # fmt: skip
 """Portable names that `__getattr__` knows beside those of the table."""
 
 _NOT_TAKEN = frozenset({"_refuse_redirect"})
@@ -130,12 +132,13 @@ def small_file(used: Collection[str]) -> str:
     tables = shaken.tables(body)
     names = {node.id for node in ast.walk(ast.parse(body + tables)) if isinstance(node, ast.Name)}
     kinds = vendors()
+    gap = "\n" if body.startswith(("@", "class ", "def ")) else ""
     text = "\n".join(
         [
             _DOCUMENTATION.format(vendors=", ".join(facts.title.en for facts in kinds[:-1])),
             "from __future__ import annotations\n",
             "\n".join(_import_lines(imports, names)) + "\n",
-            ("import torch\n\n\n" if "torch" in names else "\n") + body + tables,
+            ("import torch\n\n" if "torch" in names else "") + gap + body + tables,
         ]
     )
     ast.parse(text, feature_version=(3, 8))

@@ -31,6 +31,7 @@ def render_older(report: Report, lang: str) -> str:
     """Return the report as JSON text of version 2: without what version 3 has more, and with its names."""
     older = document(report, lang)
     older["schema"] = OLDER_VERSION
+    older.pop("style")
     for finding in older["findings"]:
         regraded = [{"stage": step["stage"], "before": step["grade_before"]} for step in finding.pop("history")]
         if regraded:
@@ -46,6 +47,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "schema": SCHEMA_VERSION,
         "torchferry": report.torchferry,
         "target": report.target,
+        "style": report.style,
         "root": report.root,
         "verdict": report.verdict.value,
         "summary": report.verdict_message.render(lang),

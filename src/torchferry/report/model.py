@@ -100,6 +100,7 @@ class Report(NamedTuple):
         unlooked: What of the project was not looked at.
         partial: Whether findings were left out that the verdicts of the programs rest on.
         native: The CUDA C++ of the project; None where there is none.
+        style: How code is, or would be, written.
         torchferry: The version that made the report.
     """
 
@@ -120,6 +121,7 @@ class Report(NamedTuple):
     unlooked: tuple[Unlooked, ...] = ()
     partial: bool = False
     native: NativeSurvey | None = None
+    style: str = "native"
     torchferry: str = __version__
 
     @property

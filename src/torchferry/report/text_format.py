@@ -29,6 +29,7 @@ STAGE_TITLES = {
     Stage.REDIRECT: translatable("the redirect does it when the program runs"),
     Stage.MACHINE: translatable("it belongs to one machine"),
     Stage.ACCELERATOR: translatable("torch.accelerator offers less"),
+    Stage.TORCHSCRIPT: translatable("TorchScript cannot compile it"),
     Stage.PATH: translatable("the project's module cannot be imported there"),
     Stage.GROUP: translatable("findings that change together"),
     Stage.PORT: translatable("it is ported"),

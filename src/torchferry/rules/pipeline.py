@@ -4,7 +4,7 @@ The steps, in this order; each that changes a grade records it in the finding (`
 
 1. With the redirect, what it does when the program runs is a note.
 2. In code for every device, what belongs to one machine is not written (`portable.py`), nor what torch has no word for,
-   nor what would import the project's own module before Python can find it.
+   nor a call that TorchScript cannot compile, nor what would import the project's own module before Python can find it.
 3. Conditions and what they guard are put into groups (`guards.py`).
 4. Each place is given its anchor (`anchors.py`), which counts those too that are silenced.
 5. What comments or settings silence is left out, and each group is settled: whole or not at all (`groups.py`).
@@ -25,7 +25,7 @@ from torchferry.rules.family import Subject, UnderRedirect
 from torchferry.rules.file_result import Selection
 from torchferry.rules.groups import resolve_groups
 from torchferry.rules.guards import bind
-from torchferry.rules.portable import below_path_changes, by_torch_alone, without_vendor
+from torchferry.rules.portable import below_path_changes, by_torch_alone, outside_torchscript, without_vendor
 from torchferry.rules.registry import rule_facts
 from torchferry.rules.suppression.unused_suppression import UnusedSuppression
 from torchferry.source.suppress import Suppression, Suppressions, suppressions
@@ -67,7 +67,9 @@ def _portable(context: Context, findings: list[Finding], target: Target) -> list
     is_python = isinstance(context, PythonContext)
     findings = [without_vendor(finding, is_python, target.module) for finding in findings]
     if is_python and isinstance(target, AcceleratorTarget):
-        return by_torch_alone(findings)
+        findings = by_torch_alone(findings)
+    if isinstance(context, PythonContext):
+        findings = outside_torchscript(context, findings)
     if is_python and target.needs_path(context.path):
         return below_path_changes(findings, context.text)
     return findings

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from torchferry.backends.accelerator import DEVICE_TYPE, KEPT, NAMESPACE, RENAMED
-from torchferry.core.finding import LINK, Finding, Grade, Stage
+from torchferry.core.finding import LINK, Edit, Finding, Grade, Stage
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
+from torchferry.rules.base import PythonContext
+from torchferry.rules.device.torchscript import is_scripted
 from torchferry.rules.family import Portability
 from torchferry.rules.registry import rule_facts
 from torchferry.source.insertion import behind_path_changes, first_use_when_imported
@@ -65,11 +68,47 @@ def below_path_changes(findings: list[Finding], text: str) -> list[Finding]:
     return settled
 
 
+def outside_torchscript(context: PythonContext, findings: list[Finding]) -> list[Finding]:
+    """Let a person look at calls of portable names in what TorchScript may compile: it knows their constants alone.
+
+    Args:
+        context: The file.
+        findings: What the rules found in it.
+    """
+    settled = []
+    for finding in findings:
+        if finding.grade is Grade.SAFE and any(_is_called_in_torchscript(context, edit) for edit in finding.edits):
+            message = say(
+                "{message}; TorchScript cannot compile this call: hand the device in as an argument, or write it where "
+                "`torch.jit` compiles nothing",
+                message=finding.message,
+            )
+            finding = finding.regraded(Stage.TORCHSCRIPT, Grade.UNSAFE, message)
+        settled.append(finding)
+    return settled
+
+
+def _is_called_in_torchscript(context: PythonContext, edit: Edit) -> bool:
+    if re.search(rf"{re.escape(context.target.module)}\.\w+\(", edit.text) is None:
+        return False
+    node = context.file.node_at(edit.start, edit.end)
+    while node is not None:  # defaults and decorators are evaluated around the function
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and edit.start >= _body_start(context, node):
+            return is_scripted(context, node)
+        node = context.file.parents.get(node)
+    return False
+
+
+def _body_start(context: PythonContext, function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    first, _ = context.file.span(function.body[0])
+    line = context.text.rfind("\n", 0, first) + 1
+    return first if context.text[line:first].strip() else line
+
+
 _CALL = lazy_regex(rf"{re.escape(NAMESPACE)}\.(\w+)\(((?:[^()]|\([^()]*\))*)\)")
 _PLACES = ("device_string", "this_device", "load_location")
 _DEFAULT_BACKEND = "torch.distributed.get_default_backend_for_device"
 _OTHERS = {
-    "accelerator_type": DEVICE_TYPE,
     "collective_backend": f'{_DEFAULT_BACKEND}({NAMESPACE}.current_accelerator() or "cpu")',
 }
 
@@ -132,7 +171,7 @@ def _of_torch(text: str) -> tuple[str | None, bool]:
             return f"torch.device({DEVICE_TYPE}, {index})"
         return f'{DEVICE_TYPE} + ":" + str({index})'
 
-    text = _CALL.sub(written, text)
+    text = _CALL.sub(written, text).replace(f"{NAMESPACE}.ACCELERATOR_TYPE", DEVICE_TYPE)
     remaining = {match[1] for match in re.finditer(rf"{re.escape(NAMESPACE)}\.(\w+)", text)}
     own = {"current_accelerator", *KEPT, *RENAMED.values()}
     return (text if remaining <= own else None), unsure

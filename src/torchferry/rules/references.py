@@ -119,6 +119,8 @@ def missing(context: PythonContext, name: str, row: Row) -> Message:
     advice: object = row.remark or say("remove the call or guard it")
     if row.status == "unknown":
         advice = say("whether there is a counterpart is UNKNOWN; try it on the card")
+    if context.target.of_vendor(name).status in REWRITTEN:
+        return say("`{found}` cannot be had in portable code: {advice}", found=name, advice=advice)
     return say(
         "`{found}` has no counterpart in {plugin}: {advice}",
         found=name,

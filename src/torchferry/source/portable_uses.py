@@ -9,6 +9,9 @@ from torchferry.core.lazy_regex import lazy_regex
 EVERY = "*"
 """What stands for all names: `from device_utils import *`."""
 
+WHOLE = "whole_module"
+"""The name of the module itself, as a value: which names it is asked for cannot be told."""
+
 _NAME = lazy_regex(r"[\w*]+")
 _COMMENT = lazy_regex(r"#[^\n]*")
 
@@ -34,4 +37,4 @@ def names_used(text: str, module: str) -> set[str]:
             match = _NAME.search(part)
             if match is not None:
                 used.add(match.group())
-    return used
+    return used | {EVERY} if WHOLE in used else used

@@ -4,6 +4,10 @@
 the program runs, so no table can be consulted. The module is renamed; check that the names exist in the plugin
 (`torchferry api NAME --target ...`).
 
+In code for every device (`migrate --style portable`) a question by name is put to `accelerator_namespace`, which asks
+the plugin that is there. A value becomes `whole_module`, with every portable name; where it is handed on, and so may be
+asked for anything, that is an unsafe fix.
+
 Why: The name that is looked up at run time may be absent, and then a feature is silently skipped.
 
 References:
@@ -23,6 +27,9 @@ from torchferry.rules.exemptions import exemption_for, exemption_reason
 from torchferry.rules.references import CUDA_NAMES, part_edits, written_parts
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
+from torchferry.source.portable_uses import WHOLE
+
+_QUESTIONS = ("getattr", "hasattr")
 
 
 class CudaNamespace(Rule):
@@ -36,13 +43,13 @@ class CudaNamespace(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use, and for `getattr(torch, "cuda")`."""
         for reference in context.references.get("namespace", ()):
-            if not reference.is_import and written_parts(reference):
+            if not reference.is_import and (context.target.module or written_parts(reference)):
                 yield self._report(context, reference)
         for node in context.file.strings:
             call = context.file.parents.get(node)
             if node.value != cuda.DEVICE_TYPE or not isinstance(call, ast.Call):
                 continue
-            if last_name(call.func) in ("getattr", "hasattr") and call.args[1:2] == [node]:
+            if last_name(call.func) in _QUESTIONS and call.args[1:2] == [node]:
                 if context.names.qualified(call.args[0]) == "torch" and exemption_reason(context, node) is None:
                     message = say(
                         "`{text}` requests CUDA from torch by name; on {target} request `{use}`",
@@ -59,14 +66,8 @@ class CudaNamespace(Rule):
             message = say("`torch.cuda` is left as it is: {reason}", reason=exemption.reason)
             return self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
         namespace = context.target.backend.NAMESPACE
-        if context.target.module and reference.bound == "torch":
-            message = say(
-                "`torch.cuda` is used as a value; on {target} it is `{namespace}`{asked}",
-                target=context.target.title,
-                namespace=namespace,
-                asked=self._asked(context, reference),
-            )
-            return self.finding(context, span, message, Grade.SAFE, [Edit(*span, namespace)], imports=(namespace,))
+        if context.target.module:
+            return self._portable(context, reference)
         if not namespace or not namespace.startswith(reference.bound + "."):
             message = say(
                 "`torch.cuda` is used as a value, and {plugin} has no such namespace",
@@ -83,13 +84,50 @@ class CudaNamespace(Rule):
         edits = part_edits(context, reference, written_parts(reference), wanted)
         return self.finding(context, span, message, Grade.SAFE, edits)
 
+    def _portable(self, context: PythonContext, reference: Reference) -> Finding:
+        """Let the plugin answer questions by name: a file of portable names has only those that the project uses."""
+        span = context.file.span(reference.node)
+        module = context.target.module
+        owner = context.file.parents.get(reference.node)
+        is_question = isinstance(owner, ast.Call) and last_name(owner.func) in _QUESTIONS
+        is_asked = isinstance(owner, ast.Call) and is_question and owner.args[:1] == [reference.node]
+        use = f"{module}.{'accelerator_namespace' if is_asked else WHOLE}"
+        message = say(
+            "`torch.cuda` is used as a value; on {target} it is `{namespace}`{asked}",
+            target=context.target.title,
+            namespace=use,
+            asked=self._asked(context, reference),
+        )
+        grade = Grade.SAFE
+        if not is_asked and not _has_names_alone(context, owner):
+            grade = Grade.UNSAFE
+            message = say(
+                "{message}; it has every portable name, also one that a device lacks, and none beside these: look at "
+                "what it is asked for",
+                message=message,
+            )
+        return self.finding(context, span, message, grade, [Edit(*span, use)], imports=(module,))
+
     def _asked(self, context: PythonContext, reference: Reference) -> str:
         """Say what `getattr(torch.cuda, "name")` would find on the target, when the name is a literal."""
         call = context.file.parents.get(reference.node)
-        if not isinstance(call, ast.Call) or last_name(call.func) not in ("getattr", "hasattr"):
+        if not isinstance(call, ast.Call) or last_name(call.func) not in _QUESTIONS:
             return ""
         name = string_value(call.args[1]) if len(call.args) > 1 and call.args[0] is reference.node else None
         if name is None:
             return ""
         row = context.target.api(f"{cuda.NAMESPACE}.{name}")
         return f" (`{name}`: {row.status})"
+
+
+def _has_names_alone(context: PythonContext, owner: ast.AST | None) -> bool:
+    """Whether what `torch.cuda` is assigned to is a variable of which names are taken, and nothing else is done."""
+    if not isinstance(owner, ast.Assign) or len(owner.targets) != 1 or not isinstance(owner.targets[0], ast.Name):
+        return False
+    name = owner.targets[0].id
+    scope = context.names.variable_scope(name, context.file.scope(owner.targets[0]))
+    return (
+        scope is not None
+        and not isinstance(scope, ast.ClassDef)
+        and all(isinstance(context.file.parents.get(use), ast.Attribute) for use in context.names.uses(name, scope))
+    )

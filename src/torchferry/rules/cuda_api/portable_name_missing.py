@@ -2,8 +2,8 @@
 
 Portable code uses `torchferry.device`, or the file `device_utils.py`, instead of `torch.cuda` (`migrate --style
 portable`). If the target has no such function, the call raises and names a replacement. Figures that a device does not
-report are 0, with a warning, and are not findings. Restrict the call to the devices that have it by testing
-`accelerator_type()`; `hasattr` returns the same for every device.
+report are 0, with a warning, and are not findings. Restrict the call to the devices that have it: test
+`ACCELERATOR_TYPE`, or ask the plugin for the name with `hasattr(accelerator_namespace, "Stream")`.
 
 Why: The program works on other devices and raises on this target.
 

@@ -38,9 +38,12 @@ def indexed_device(context: PythonContext, index: ast.expr) -> str | None:
 
 
 def device_type(context: PythonContext) -> str:
-    """Return the expression for the type of the target's device, as tensors on it have it; see `portable_imports`."""
+    """Return the expression for the type of the target's device, as tensors on it have it; see `portable_imports`.
+
+    It is a constant of the portable module, since such a question stands in loops and in code that is compiled.
+    """
     module = context.target.module
-    return f"{module}.accelerator_type()" if module else f'"{context.target.backend.DEVICE_TYPE}"'
+    return f"{module}.ACCELERATOR_TYPE" if module else f'"{context.target.backend.DEVICE_TYPE}"'
 
 
 def portable_imports(context: PythonContext) -> tuple[str, ...]:

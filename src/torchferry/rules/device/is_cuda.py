@@ -23,7 +23,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import device_type, portable_imports, quoted_for
 from torchferry.rules.device.own_methods import is_library_name, receiver_owns
-from torchferry.rules.device.receivers import is_packed_sequence
+from torchferry.rules.device.receivers import may_be_packed_sequence
 from torchferry.rules.device.torchscript import is_scripted
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.references import attribute_span
@@ -71,7 +71,7 @@ class IsCuda(Rule):
             message = say("`.is_cuda` is `.{predicate}` on {target}", predicate=predicate, target=context.target.title)
             return self.finding(context, whole, message, Grade.SAFE, [Edit(start, end, predicate)])
         comparison = f"device.type == {device_type(context)}"
-        if is_packed_sequence(context, node.value):
+        if may_be_packed_sequence(context, node.value):
             comparison = f"data.{comparison}"
         message = say("`.is_cuda` is `.{comparison}` on {target}", comparison=comparison, target=context.target.title)
         written = quoted_for(context, node, comparison)

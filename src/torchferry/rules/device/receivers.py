@@ -8,7 +8,7 @@ import re
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import PythonContext
 from torchferry.source.flow.syntax import last_name
-from torchferry.source.names import assigned_value
+from torchferry.source.names import Names, assigned_value
 
 _DEPTH = 4
 _STORAGE_NAME = lazy_regex(r"(?:\A|_)storage\Z")
@@ -24,6 +24,8 @@ def is_storage(context: PythonContext, receiver: ast.expr, depth: int = 0) -> bo
         return _STORAGE_NAME.search(receiver.id) is not None or any(
             is_storage(context, value, depth + 1) for value in _assigned(context, receiver, depth)
         )
+    if isinstance(receiver, ast.Attribute):
+        return _STORAGE_NAME.search(receiver.attr) is not None
     if not isinstance(receiver, ast.Call):
         return False
     callee = last_name(receiver.func)
@@ -50,6 +52,29 @@ def is_packed_sequence(context: PythonContext, receiver: ast.expr, depth: int = 
     return any(
         annotation is not None and "PackedSequence" in ast.unparse(annotation) for annotation in annotations
     ) or (_is_tested(context, receiver))
+
+
+def may_be_packed_sequence(context: PythonContext, receiver: ast.expr) -> bool:
+    """Whether an object is a `PackedSequence`, or one of no known kind where the project makes such.
+
+    What is asked of its `data` is right for a tensor as well, which has `data`, too.
+    """
+    if is_packed_sequence(context, receiver):
+        return True
+    if is_storage(context, receiver):
+        return False
+    if _packs(context.names):
+        return True
+    outermost: ast.AST | None = receiver
+    while outermost is not None and not isinstance(context.file.parents.get(outermost), ast.Module):
+        outermost = context.file.parents.get(outermost)
+    if context.project is None or not isinstance(outermost, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return False
+    return any(_packs(names) for _, names, _ in context.project.importers(context.path, outermost.name))
+
+
+def _packs(names: Names) -> bool:
+    return any(reference.name.rpartition(".")[2] in _PACKING for reference in names.references("torch"))
 
 
 def is_surely_device(context: PythonContext, value: ast.expr, depth: int = 0) -> bool:
@@ -88,8 +113,25 @@ def _binds_device(context: PythonContext, binding: ast.AST, depth: int) -> bool:
 def _assigned(context: PythonContext, name: ast.Name, depth: int) -> list[ast.expr]:
     if depth > _DEPTH:
         return []
-    values = (assigned_value(context.file, binding) for binding in context.names.bindings(name))
-    return [value for value in values if value is not None]
+    values: list[ast.expr] = []
+    for binding in context.names.bindings(name):
+        assigned = assigned_value(context.file, binding)
+        values += [assigned] if assigned is not None else _given(context, binding)
+    return values
+
+
+def _given(context: PythonContext, argument: ast.AST) -> list[ast.expr]:
+    """Return what calls in the file give to a function for an argument by its position."""
+    function = context.file.enclosing_function(argument)
+    if not isinstance(argument, ast.arg) or function is None or argument not in function.args.args:
+        return []
+    position = function.args.args.index(argument)
+    calls = (context.file.parents.get(use) for use in context.names.uses(function.name, context.file.scope(function)))
+    return [
+        call.args[position]
+        for call in calls
+        if isinstance(call, ast.Call) and last_name(call.func) == function.name and len(call.args) > position
+    ]
 
 
 def _is_tested(context: PythonContext, name: ast.Name) -> bool:

@@ -91,7 +91,7 @@ def _cut_off(context: PythonContext, node: ast.Constant) -> _CutOff | None:
         return None
     if not context.target.module:
         return _CutOff(call, source.replace(cuda.DEVICE_TYPE, context.target.backend.DEVICE_TYPE))
-    asked = f"{context.target.module}.accelerator_type()"
+    asked = f"{context.target.module}.ACCELERATOR_TYPE"
     return _CutOff(call, f'f"{{{asked}}}:"' if str(node.value).endswith(":") else asked)
 
 
@@ -110,7 +110,11 @@ def _portable_device(context: PythonContext, node: ast.Constant) -> tuple[ast.ex
     Raises:
         ValueError: it is put together in a way that has no portable form.
     """
-    asked = f"{context.target.module}.accelerator_type()"
+    asked = f"{context.target.module}.ACCELERATOR_TYPE"
+    indexed = _made_with_index(context, node)
+    if indexed is not None:
+        place = f"{context.target.module}.device_string({context.file.text(indexed.args[1])})"
+        return indexed, f"{context.file.text(indexed.func)}({place})"
     if (
         node.value == f"{cuda.DEVICE_TYPE}:"
         and context.file.fstring_of(node) is None
@@ -299,6 +303,15 @@ def _whole_literal(context: PythonContext, node: ast.expr) -> ast.expr:
 def _is_added_to(context: PythonContext, node: ast.expr) -> bool:
     parent = context.file.parents.get(node)
     return isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add) and parent.left is node
+
+
+def _made_with_index(context: PythonContext, node: ast.Constant) -> ast.Call | None:
+    """Return the call in `torch.device("cuda", 0)`: the CPU is to have no index, for torch tells `cpu:0` from `cpu`."""
+    call = context.file.parents.get(node)
+    if not isinstance(call, ast.Call) or len(call.args) != 2 or call.args[0] is not node or call.keywords:
+        return None
+    is_device = context.names.qualified(call.func) == "torch.device" and node.value == cuda.DEVICE_TYPE
+    return call if is_device and not isinstance(call.args[1], ast.Starred) else None
 
 
 def _with_index(context: PythonContext, node: ast.Constant) -> tuple[ast.expr, str]:
