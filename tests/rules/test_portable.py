@@ -74,7 +74,7 @@ REFUSED = {
         "DEV103", "TorchScript cannot compile this call",
     ),
     "a method of tensors that is handed on": (
-        "import torch\n\nmoved = map(torch.Tensor.cuda, [x])\n", "DEV103", "`torch.Tensor.cuda` is handed on",
+        "import torch\n\nmoved = map(torch.Tensor.cuda, [x])\n", "DEV103", "the method `cuda` is taken as a value",
     ),
     "torch.cuda handed to a function, which may ask it for any name": (
         "import torch\n\nrun(torch.cuda)\n", "CUD107", "it has every portable name",

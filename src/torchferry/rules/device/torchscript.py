@@ -72,18 +72,23 @@ def _outermost(context: PythonContext, node: ast.AST) -> ast.AST | None:
 
 def _has_compiled(context: PythonContext, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether the body of a function has something compiled, so that it is no code which TorchScript knows."""
-    body = {node for statement in function.body for node in ast.walk(statement)}
-    nested = {
-        node
-        for inner in body
-        if isinstance(inner, (*_FUNCTIONS, ast.ClassDef))
-        for decorator in inner.decorator_list
-        for node in ast.walk(decorator)
-    }
     return any(
-        reference.name in _COMPILED and reference.node in body - nested
+        reference.name in _COMPILED and _is_in_body(context, function, reference.node)
         for reference in context.names.references("torch")
     )
+
+
+def _is_in_body(context: PythonContext, function: ast.AST, node: ast.AST) -> bool:
+    """Whether a node lies in the body of a function, and decorates nothing there."""
+    child = node
+    while (parent := context.file.parents.get(child)) is not None:
+        if isinstance(parent, (*_FUNCTIONS, ast.ClassDef)):
+            if child in parent.decorator_list:
+                return False
+            if parent is function:
+                return child in parent.body
+        child = parent
+    return False
 
 
 def _compiles(names: Names) -> bool:
