@@ -46,7 +46,7 @@ CUDA_IN_PYTHON = lazy_regex(
 )
 """What names CUDA in the text of a program; what a text prints, and the version that torch was built for, do not."""
 
-_COMMAND_LINE = lazy_regex(r"python[\d.]*(?:[ \t]+-\w+)*[ \t]+-\w*c[ \t]")
+_COMMAND_LINE = lazy_regex(r"\bpython[\d.]{0,8}(?:[ \t]{1,8}-\w{1,20}){0,6}[ \t]{1,8}-\w{0,8}c[ \t]")
 _TAKE_CODE = frozenset({"exec", "eval", "compile", "timeit", "repeat", "Timer"})
 _CODE_KEYWORDS = frozenset({"stmt", "setup", "source"})
 _CODE_PACKAGES = ("timeit", "torch")
