@@ -158,6 +158,6 @@ def _last_line(text: str) -> str:
 
 def _fingerprint(finding: Finding) -> str:
     """Return what stays when lines around change: a hash of the rule, the file and the anchor, and its ordinal."""
-    anchor = finding.anchor
-    key = "\0".join((finding.code, finding.location.path, anchor.symbol, anchor.text))
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32] + f":{anchor.ordinal}"
+    path, code, anchor = finding.key
+    place = "\0".join((code, path, anchor.symbol, anchor.text))
+    return hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32] + f":{anchor.ordinal}"
