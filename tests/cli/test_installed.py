@@ -100,7 +100,7 @@ def test_every_form_has_programs_packages_and_what_was_not_looked_at(
     text = scanned(tmp_path / "p", files, "--python", environment, form=form)
     if form == "json":
         document = json.loads(text)
-        assert document["schema"].startswith("2.")
+        assert document["schema"].startswith("3.")
         assert {row["package"] for row in document["packages"]} == {"fastnet", "chooser"}
         assert document["unlooked"] == [
             {"place": "Cython", "reason": "a language that is not read", "files": 1, "words": 1}

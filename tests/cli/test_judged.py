@@ -303,7 +303,7 @@ def test_readers_of_version_1_find_what_they_read(tmp_path: Path) -> None:
     """Version 2 adds to version 1: every field is where it was, and of the kind that it was."""
     write(tmp_path, NEEDY | {"data/a.py": "x = 1\n", ".gitignore": "data/\n"})
     document = report(tmp_path)
-    assert document["schema"].startswith("2.")
+    assert document["schema"].startswith("3.")
     assert {name: type(document[name]) for name in V1} == V1
     assert document["findings"]
     for finding in document["findings"]:

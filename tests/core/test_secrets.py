@@ -197,8 +197,10 @@ def test_other_data_has_no_secret(path: str, template: str) -> None:
 def test_what_is_found_is_masked_whatever_is_around(template: str, before: str, after: str, seed: int) -> None:
     text, values = filled(template, seed)
     once = masked(f"{before}\n{text}\n{after}")
-    # A number and a half of a public key may be read, and what has no form or name is judged by its randomness alone.
-    if not any(part in template for part in ("login(", '"n"', "ssh-ed25519", 'Client("{A20}"')):
+    # What has no form or name is judged by its randomness alone, which one in a thousand does not have.
+    assume('Client("{A20}"' not in template)
+    # A number and a half of a public key may be read.
+    if not any(part in template for part in ("login(", '"n"', "ssh-ed25519")):
         assert not [value for value in values if len(value) > 24 and value in once]
     assert masked(once).count(MASK) >= 1
 

@@ -395,10 +395,22 @@ class _Shaken:
 
 
 def _first_paragraphs(text: str) -> str:
-    """Leave the first paragraph of each documentation string."""
-    return re.sub(
-        r'^( *)(r?""".+(?:\n(?! *""").+)*)\n(?:\n(?:(?! *""").*\n)*)\1"""$', r'\1\2"""', text, flags=re.MULTILINE
-    )
+    """Leave the first paragraph of each documentation string that ends on a line of its own."""
+    lines, left, at = text.split("\n"), [], 0
+    while at < len(lines):
+        line = lines[at]
+        left.append(line)
+        at += 1
+        opening = re.match(r' *r?"""(?=.)', line)
+        if opening is None or line.endswith('"""'):
+            continue
+        end = next((number for number in range(at, len(lines)) if lines[number].lstrip(" ").startswith('"""')), at)
+        indent = line[: len(line) - len(line.lstrip(" "))]
+        if "" in lines[at:end] and lines[end] == f'{indent}"""':
+            left += lines[at : lines.index("", at)]
+            left[-1] += '"""'
+            at = end + 1
+    return "\n".join(left)
 
 
 def _compact(value: Any, depth: int, before: int) -> str:
