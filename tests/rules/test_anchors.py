@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -36,12 +37,23 @@ major, minor = torch.cuda.get_device_capability()
 """
 
 
-def found(text: str, name: str = "npu", ignore: tuple[str, ...] = (), rewrite: bool = False) -> list[Finding]:
+DECISION = "major, minor = torch.cuda.get_device_capability()\n"
+
+
+def found(
+    text: str,
+    name: str = "npu",
+    ignore: tuple[str, ...] = (),
+    rewrite: bool = False,
+    kind: Kind = Kind.PYTHON,
+) -> list[Finding]:
     choice = choose(name)
     engine = Engine(
         Path("/"), Target(choice.backend, choice.version), rules(), selection=Selection(ignore=("IMP101", *ignore))
     )
-    result = engine.examine(Entry("a.py", Kind.PYTHON), data=text.encode(), rewrite=rewrite)
+    result = engine.examine(
+        Entry("a.ipynb" if kind is Kind.NOTEBOOK else "a.py", kind), data=text.encode(), rewrite=rewrite
+    )
     assert result.failure is None, result.failure
     return list(result.remaining if rewrite else result.findings)
 
@@ -85,6 +97,27 @@ def test_a_decision_keeps_its_key_when_the_file_is_migrated(name: str) -> None:
     assert after
     for finding in after:
         assert finding.origin == before[finding.key].location
+
+
+def test_a_file_that_a_cell_writes_has_keys_and_places_of_its_own() -> None:
+    cells = ["import torch\n" + DECISION, "%%writefile train.py\nimport torch\n" + DECISION]
+    notebook = json.dumps(
+        {
+            "cells": [
+                {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": cell}
+                for cell in cells
+            ],
+            "metadata": {},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+    )
+    before = found(notebook, kind=Kind.NOTEBOOK)
+    assert len({finding.key for finding in before}) == len(before) >= 4
+    decisions = {finding.key: finding.location for finding in before if finding.grade is Grade.MANUAL}
+    after = [each for each in found(notebook, kind=Kind.NOTEBOOK, rewrite=True) if each.grade is Grade.MANUAL]
+    assert {finding.key: finding.origin for finding in after} == decisions
+    assert {finding.location.cell for finding in after} == {1, 2}
 
 
 def test_two_findings_at_one_token_are_two() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade, Stage, Stays
+from torchferry.core.finding import Effect, Finding, Grade, Stage, Stays
 from torchferry.core.messages import say, say_plural
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.family import WhenPorted
@@ -54,14 +54,14 @@ def _judged_anew(finding: Finding, ported: Mapping[str, SurveyedFile], target: T
             target=target.title,
             asked=asked,
         )
-        return finding.regraded(Stage.PORT, Grade.MANUAL, message)._replace(stays=None)
+        return finding.regraded(Stage.PORT, Grade.MANUAL, message, Effect.WRONG)._replace(stays=None)
     file = ported.get(finding.location.path)
     if file is None or finding.lacks or finding.grade is Grade.NOTE:
         return finding
     when_ported = rule_facts(finding.code).when_ported
     if when_ported is WhenPorted.BUILDS_TOO:
         message = say("builds for {target} too: {message}", target=target.title, message=finding.message)
-        return finding.regraded(Stage.PORT, Grade.NOTE, message)._replace(blocker=False)
+        return finding.regraded(Stage.PORT, Grade.NOTE, message, Effect.NOTHING)._replace(blocker=False)
     if when_ported is WhenPorted.STAYS:
         return finding
     if file.blocking:
@@ -79,4 +79,4 @@ def _judged_anew(finding: Finding, ported: Mapping[str, SurveyedFile], target: T
             "original has changed since",
             copy=file.copy,
         )
-    return finding.regraded(Stage.PORT, Grade.NOTE, message)._replace(blocker=False)
+    return finding.regraded(Stage.PORT, Grade.NOTE, message, Effect.NOTHING)._replace(blocker=False)

@@ -58,6 +58,23 @@ def tell_idle(patterns: Iterable[str], lang: str) -> None:
         print_notice(f"torchferry: {warning.render(lang)}")
 
 
+def tell_idle_ignores(patterns: Iterable[str], paths: Iterable[str], lang: str) -> None:
+    """Say which patterns of `per-file-ignores` fit no file of the project."""
+    left = set(patterns)
+    if not left:
+        return
+    from fnmatch import fnmatchcase  # imported late: few configurations have such a table
+
+    for path in paths:
+        left = {pattern for pattern in left if not fnmatchcase(path, pattern)}
+    for pattern in sorted(left):
+        warning = say(
+            "`per-file-ignores` has `{pattern}`, which fits no file: what it answered has moved or is gone",
+            pattern=pattern,
+        )
+        print_notice(f"torchferry: {warning.render(lang)}")
+
+
 _STYLES = {
     "verdict": ("bold",),
     "path": ("bold",),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,11 @@ from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
 from torchferry.cli.choices import Choices
 from torchferry.cli.device_module import portable_target
-from torchferry.cli.output import tell_idle
+from torchferry.cli.output import tell_idle, tell_idle_ignores
 from torchferry.core.config import Config, check_paths, load, read
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
-from torchferry.core.terminal import print_notice
 from torchferry.rules.analysis import Request
 from torchferry.rules.base import Options
 from torchferry.rules.file_result import Selection
@@ -155,13 +153,7 @@ def settle(choices: Choices, rewrite: bool) -> RunSettings:
     listing = list_files(root, config.exclude, only)
     if not only:  # else a pattern may be about what was not named
         tell_idle((pattern for pattern in choices.exclude if pattern in listing.idle), choices.lang)
-        for paths in config.per_file_ignores:
-            if not any(fnmatchcase(entry.path, paths) for entry in listing.entries):
-                warning = say(
-                    "`per-file-ignores` has `{pattern}`, which fits no file: what it answered has moved or is gone",
-                    pattern=paths,
-                )
-                print_notice(f"torchferry: {warning.render(choices.lang)}")
+        tell_idle_ignores(config.per_file_ignores, (entry.path for entry in listing.entries), choices.lang)
     placement = None
     if choices.style == "portable":
         target, placement = portable_target(target, root, listing, choices.device_module)

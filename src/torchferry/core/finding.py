@@ -113,9 +113,6 @@ class Anchor(NamedTuple):
     text: str = ""
     ordinal: int = 1
 
-    def __str__(self) -> str:
-        return f"{self.symbol}:{self.text}:{self.ordinal}"
-
 
 class Edit(NamedTuple):
     """Replace the characters `start` to `end` of the decoded text by `text`."""
@@ -199,14 +196,17 @@ class Finding(NamedTuple):
         """What the finding is known by in its project: its file, its rule and its anchor there."""
         return self.location.path, self.code, self.anchor
 
-    def regraded(self, stage: Stage, grade: Grade, message: Message) -> Finding:
+    def regraded(self, stage: Stage, grade: Grade, message: Message, effect: Effect | None = None) -> Finding:
         """Return the finding with another grade, and its history; what nobody applies any more has no edits.
 
-        What becomes a note does what it is for: the redirect serves it, or what it belongs to stays on purpose.
+        Args:
+            stage: The step that changes the grade.
+            grade: The new grade.
+            message: The message, with the reason.
+            effect: What happens at the place, where the step changes that as well.
         """
         regradings = self.regradings if grade is self.grade else (*self.regradings, Regrading(stage, self.grade))
-        effect = Effect.NOTHING if grade is Grade.NOTE else self.effect
-        changed = self._replace(grade=grade, message=message, regradings=regradings, effect=effect)
+        changed = self._replace(grade=grade, message=message, regradings=regradings, effect=effect or self.effect)
         return changed if grade in (Grade.SAFE, Grade.UNSAFE) else changed._replace(edits=(), imports=())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchferry.core.finding import Finding
+from torchferry.core.finding import Finding, Stage
 from torchferry.core.json_text import json_text
 from torchferry.installed.describing import package_message
 from torchferry.installed.model import Inspected
@@ -33,7 +33,11 @@ def render_older(report: Report, lang: str) -> str:
     older["schema"] = OLDER_VERSION
     older.pop("style")
     for finding in older["findings"]:
-        regraded = [{"stage": step["stage"], "before": step["grade_before"]} for step in finding.pop("history")]
+        regraded = [
+            {"stage": step["stage"], "before": step["grade_before"]}
+            for step in finding.pop("history")
+            if step["stage"] != Stage.TORCHSCRIPT.value
+        ]
         if regraded:
             finding["regraded"] = regraded
         for name in ("effect", "anchor", "origin"):

@@ -7,7 +7,6 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 
 from torchferry.backends.target import Target
 from torchferry.core.finding import LINK, Anchor, Finding
@@ -25,6 +24,8 @@ def anchored(findings: Sequence[Finding], context: Context) -> list[Finding]:
     Findings that comments or settings silence have to be among them: an ordinal counts them too, so that it does not
     depend on what a user wants to hear of.
     """
+    if not findings:
+        return []
     symbols = _Symbols(context.file) if isinstance(context, PythonContext) else None
     ordinals: Counter[tuple[str, str, str]] = Counter()
     placed: list[Finding] = []
@@ -43,14 +44,9 @@ def _in_cuda_words(target: Target, text: str) -> str:
     """Return a text without spaces, and with CUDA's words where it has those of the target: a rename keeps it."""
     backend = target.backend
     text = _SPACE.sub("", text)
-    text = _words(backend.COLLECTIVE).sub("nccl", text)
-    text = _words(backend.DEVICE_TYPE, *target.words).sub("cuda", text)
+    text = target_words(backend.COLLECTIVE).sub("nccl", text)
+    text = target_words(backend.DEVICE_TYPE, *target.words).sub("cuda", text)
     return _CUDA_MODULE.sub("cuda", text)
-
-
-@lru_cache(maxsize=16)
-def _words(*words: str) -> re.Pattern[str]:
-    return target_words(*words)
 
 
 def _digest(text: str) -> str:

@@ -145,9 +145,8 @@ def _has_counterpart(context: PythonContext, container: ast.AST, node: ast.AST) 
 
 def _name_without_device(context: PythonContext, item: ast.AST) -> str:
     """Return the last name of what is called or read, without the word for a device; empty for other expressions."""
-    name = last_name(item.func if isinstance(item, ast.Call) else item)
     words = target_words("cuda", "gpu", context.target.backend.DEVICE_TYPE, *context.target.words)
-    return words.sub("", name).replace("__", "_").strip("_")
+    return words.sub("", last_name(item)).replace("__", "_").strip("_")
 
 
 def _parameter_part(context: PythonContext, node: ast.AST) -> ast.AST | None:

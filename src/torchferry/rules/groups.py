@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from torchferry.core.finding import LINK, Edit, Finding, Grade, Stage
+from torchferry.core.finding import LINK, Edit, Effect, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
 from torchferry.rules.file_result import Selection
 from torchferry.source.suppress import Suppressions
@@ -89,7 +89,8 @@ def _resolved(
     for reasons, worst in ((frozen, Grade.NOTE), (blocked, Grade.MANUAL)):
         reason = next((reasons[group] for group in groups if group in reasons), None)
         if reason is not None:
-            return finding.regraded(Stage.GROUP, worst, _because(finding, reason))
+            effect = Effect.NOTHING if worst is Grade.NOTE else None  # what stays on purpose does what it is for
+            return finding.regraded(Stage.GROUP, worst, _because(finding, reason), effect)
     of_groups = {*map(grades.get, groups)}
     grade = max((finding.grade if of_group is None else of_group for of_group in of_groups), key=_WORSE.__getitem__)
     if _WORSE[grade] <= _WORSE[finding.grade]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from enum import Enum
 
+from torchferry.core.finding import Effect, Grade
 from torchferry.rules.base import PythonContext
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names
@@ -31,6 +32,16 @@ class Guard(Enum):
 
     COPES = "copes"
     """The code says itself what happens without it: it catches the error, or asks first whether it is there."""
+
+
+def without(guard: Guard, effect: Effect) -> tuple[Grade, Effect]:
+    """Return the grade and the effect of what the target lacks; code that copes with its absence needs nothing.
+
+    Args:
+        guard: What stands around the place.
+        effect: The effect where nothing copes with the absence.
+    """
+    return (Grade.NOTE, Effect.NOTHING) if guard is Guard.COPES else (Grade.MANUAL, effect)
 
 
 def is_guarded(context: PythonContext, node: ast.AST) -> bool:

@@ -123,7 +123,7 @@ class _Guards:
             reason = next((false[group] for group in groups if group in false), None)
             if reason is not None:
                 message = say("{message} ({reason})", message=finding.message, reason=reason)
-                return finding.regraded(Stage.GROUP, Grade.NOTE, message)._replace(blocker=False)
+                return finding.regraded(Stage.GROUP, Grade.NOTE, message, Effect.NOTHING)._replace(blocker=False)
             child = parent
         return finding
 

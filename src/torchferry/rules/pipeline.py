@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from torchferry.backends.accelerator import AcceleratorTarget
 from torchferry.backends.target import Target
-from torchferry.core.finding import LINK, Finding, Grade, Stage
+from torchferry.core.finding import LINK, Effect, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.anchors import anchored
@@ -105,4 +105,5 @@ def covered(finding: Finding) -> Finding:
     if finding.message is LINK or finding.grade is Grade.NOTE or stays:
         return finding
     message = say("{message} (the redirect does this when the program runs)", message=finding.message)
-    return finding.regraded(Stage.REDIRECT, Grade.NOTE, message)._replace(group="", needs=(), blocker=False)
+    changed = finding.regraded(Stage.REDIRECT, Grade.NOTE, message, Effect.NOTHING)
+    return changed._replace(group="", needs=(), blocker=False)

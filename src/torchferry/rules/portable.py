@@ -6,7 +6,7 @@ import ast
 import re
 
 from torchferry.backends.accelerator import DEVICE_TYPE, KEPT, NAMESPACE, RENAMED
-from torchferry.core.finding import LINK, Edit, Finding, Grade, Stage
+from torchferry.core.finding import LINK, Edit, Effect, Finding, Grade, Stage
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext
@@ -31,6 +31,7 @@ def without_vendor(finding: Finding, python: bool, module: str) -> Finding:
         return finding
     if python and module in finding.imports:  # a portable name stands in the place of a switch of CUDA's libraries
         return finding
+    effect = None
     if portability is Portability.DECIDES:
         grade = Grade.MANUAL
         message = say(
@@ -40,8 +41,9 @@ def without_vendor(finding: Finding, python: bool, module: str) -> Finding:
         )
     else:
         grade = Grade.NOTE
+        effect = Effect.UNKNOWN  # it depends on the machine
         message = say("{message}; it belongs to one machine and is left as it is", message=finding.message)
-    return finding.regraded(Stage.MACHINE, grade, message)._replace(group="", needs=())
+    return finding.regraded(Stage.MACHINE, grade, message, effect)._replace(group="", needs=())
 
 
 def below_path_changes(findings: list[Finding], text: str) -> list[Finding]:

@@ -91,7 +91,12 @@ def _change(before: str, after: str, start: int) -> Edit:
 def _placed(file: WrittenFile, findings: tuple[Finding, ...]) -> Iterator[Finding]:
     for finding in findings:
         edits = tuple(edit._replace(start=edit.start + file.start, end=edit.end + file.start) for edit in finding.edits)
-        yield finding._replace(location=_at(file, finding.location), edits=edits)
+        yield finding._replace(
+            location=_at(file, finding.location),
+            edits=edits,
+            origin=None if finding.origin is None else _at(file, finding.origin),
+            anchor=finding.anchor._replace(symbol=f"{file.name}:{finding.anchor.symbol}"),
+        )
 
 
 def _at(file: WrittenFile, location: Location) -> Location:

@@ -22,11 +22,11 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.backends.performance import performance_facts, times_the_speed
 from torchferry.backends.target import Target
-from torchferry.core.finding import Effect, Finding, Grade
+from torchferry.core.finding import Effect, Finding
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule, told_once
 from torchferry.rules.exemptions import exemption_reason
-from torchferry.rules.guarded import Guard, guard_of
+from torchferry.rules.guarded import Guard, guard_of, without
 
 _PACKAGES = {
     "flash_attn": "flash-attn",
@@ -87,8 +87,7 @@ class AttentionPackage(Rule):
                     advice=advice,
                 )
                 message = noted(message, plain_attention_speed(context.target))
-                grade = Grade.NOTE if guard is Guard.COPES else Grade.MANUAL
+                grade, effect = without(guard, self.EFFECT)
                 blocker = guard is Guard.NONE
                 span = context.file.span(statement)
-                effect = self.EFFECT if grade is Grade.MANUAL else Effect.NOTHING
                 yield self.finding(context, span, message, grade, effect=effect, blocker=blocker, lacks=package)

@@ -58,13 +58,13 @@ class ModelCompiled(Rule):
                 if asks:
                     yield self.finding(context, span, message, Grade.MANUAL)
                 else:
-                    yield self.finding(context, span, message, Grade.NOTE, effect=Effect.NOTHING)
+                    yield self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
             elif row.status == "unknown":
                 message = say("whether `torch.compile` supports {target} is UNKNOWN", target=context.target.title)
                 yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
             elif row.note:
                 message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)
-                yield self.finding(context, span, message, Grade.NOTE, effect=Effect.NOTHING)
+                yield self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
 
     def _takes_default(self, call: ast.AST | None, function: ast.AST) -> bool:
         """Whether a use takes the backend that torch takes for CUDA: none is named, and nothing turns it off."""

@@ -19,7 +19,7 @@ from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, told_once
 from torchferry.rules.exemptions import exemption_reason
-from torchferry.rules.guarded import Guard, guard_of
+from torchferry.rules.guarded import Guard, guard_of, without
 
 
 class TritonKernel(Rule):
@@ -50,7 +50,9 @@ class TritonKernel(Rule):
                     package=triton,
                     note=note or say("check each kernel"),
                 )
-                yield self.finding(context, span, message, Grade.NOTE, effect=Effect.NOTHING)
+                yield self.finding(
+                    context, span, message, Grade.NOTE, effect=Effect.UNKNOWN
+                )  # it depends on the kernel
             elif triton is UNKNOWN:
                 message = say("whether Triton supports {target} is UNKNOWN", target=context.target.title)
                 yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
@@ -61,6 +63,6 @@ class TritonKernel(Rule):
                     target=context.target.title,
                     note=note or say("replace these kernels with torch operators, or port them"),
                 )
-                grade, effect = (Grade.NOTE, Effect.NOTHING) if guard is Guard.COPES else (Grade.MANUAL, self.EFFECT)
+                grade, effect = without(guard, self.EFFECT)
                 blocker = guard is Guard.NONE
                 yield self.finding(context, span, message, grade, effect=effect, blocker=blocker, lacks="triton")

@@ -26,19 +26,19 @@ from torchferry.source.flow.syntax import last_name
 from torchferry.source.lexicon import lexicon
 
 _SETTING = lazy_regex(
-    r"(?P<before>^|[\s{,\[(\"']|\\n)\\?[\"']?(?P<key>[A-Za-z_][\w.-]{0,60})\\?[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\?[\"']?"
+    r"(?:^|[\s{,\[(\"']|\\n)\\?[\"']?(?P<key>[A-Za-z_][\w.-]{0,60})\\?[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\?[\"']?"
     r"(?P<value>cuda|nccl)(?=:(?:[\d{%]|\Z)|\\?[\"']|[\s,;}\])]|\\n|\Z)"
 )
-_READERS = frozenset(
+_PARSERS = frozenset(
     {"safe_load", "safe_load_all", "full_load", "unsafe_load", "load", "load_all", "loads", "read_string", "create"}
 )
-_READING = lazy_regex(r"(?i)yaml|json|toml|omegaconf|config|parser|ini\b")
+_PARSING = lazy_regex(r"(?i)yaml|json|toml|omegaconf|config|parser|ini\b")
 _WRAPPERS = frozenset({"dedent", "StringIO", "BytesIO", "strip", "lstrip", "format", "encode", "cleandoc"})
 _CODE = lazy_regex(r"(?m)^[ \t]*(?:import|from|def|class|@)[ \t]*\w|\btorch\.")
 
 
 class SettingsText(Rule):
-    """Finds CUDA devices and NCCL in texts of settings."""
+    """Finds CUDA devices and NCCL in strings that hold settings."""
 
     CODE = "CFG108"
     EFFECT = Effect.WRONG
@@ -46,7 +46,7 @@ class SettingsText(Rule):
     WORDS = ("cuda", "nccl")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Yield a finding for each setting: safe where the text is handed to a reader, else for a person to read."""
+        """Yield a finding for each setting: safe where the string is passed to a parser, otherwise unsafe."""
         seen: set[tuple[int, int]] = set()
         for node in context.file.strings:
             value = node.value
@@ -60,11 +60,11 @@ class SettingsText(Rule):
             if span in seen or is_text(context, literal) or exemption_reason(context, literal) is not None:
                 continue
             seen.add(span)
-            is_read = self._is_read(context, literal)
-            if is_read or ("\n" in value and not _CODE.search(value)):
-                yield from self._settings(context, span, is_read)
+            is_parsed = self._is_parsed(context, literal)
+            if is_parsed or ("\n" in value and not _CODE.search(value)):
+                yield from self._settings(context, span, is_parsed)
 
-    def _settings(self, context: PythonContext, span: tuple[int, int], is_read: bool) -> Iterator[Finding]:
+    def _settings(self, context: PythonContext, span: tuple[int, int], is_parsed: bool) -> Iterator[Finding]:
         backend = context.target.backend
         for match in _SETTING.finditer(context.text, *span):
             role, use = (
@@ -74,33 +74,33 @@ class SettingsText(Rule):
                 continue
             start, end = match.span("value")
             message = say(
-                "setting `{key}` in a text is `{value}`; on {target} it is `{use}`",
+                "setting `{key}` in a string is `{value}`; on {target} it is `{use}`",
                 key=match["key"],
                 value=match["value"],
                 target=context.target.title,
                 use=use,
             )
-            grade = Grade.SAFE if is_read else Grade.UNSAFE
+            grade = Grade.SAFE if is_parsed else Grade.UNSAFE
             yield self.finding(context, (start, end), message, grade, [Edit(start, end, use)])
 
-    def _is_read(self, context: PythonContext, node: ast.AST) -> bool:
-        """Whether a text is handed to a reader of settings, by itself or under its name."""
-        call, argument = self._handed_to(context, node)
+    def _is_parsed(self, context: PythonContext, node: ast.AST) -> bool:
+        """Whether a string, or the variable that holds it, is passed to a parser of settings."""
+        call, argument = self._passed_to(context, node)
         if call is not None:
-            return self._reads(context, call)
+            return self._parses(context, call)
         parent = context.file.parents.get(argument)
         if not isinstance(parent, ast.Assign):
             return False
         names = [target.id for target in parent.targets if isinstance(target, ast.Name)]
         return any(
-            (reader := self._handed_to(context, use)[0]) is not None and self._reads(context, reader)
+            (parser := self._passed_to(context, use)[0]) is not None and self._parses(context, parser)
             for name in names
             for use in context.file.names.get(name, ())
             if isinstance(use.ctx, ast.Load)
         )
 
-    def _handed_to(self, context: PythonContext, node: ast.AST) -> tuple[ast.Call | None, ast.AST]:
-        """Return the call that takes a text, behind those that only change its form, and what it is given."""
+    def _passed_to(self, context: PythonContext, node: ast.AST) -> tuple[ast.Call | None, ast.AST]:
+        """Return the call that a string is passed to, or None, and its argument; `dedent` and the like do not count."""
         child = node
         while True:
             parent = context.file.parents.get(child)
@@ -113,8 +113,8 @@ class SettingsText(Rule):
             else:
                 return None, child
 
-    def _reads(self, context: PythonContext, call: ast.Call) -> bool:
-        """Whether a call reads settings: `yaml.safe_load`, `parser.read_string`."""
+    def _parses(self, context: PythonContext, call: ast.Call) -> bool:
+        """Whether a call parses settings: `yaml.safe_load`, `parser.read_string`."""
         name = last_name(call.func)
         full = context.names.qualified(call.func) or context.file.text(call.func)
-        return name in _READERS and (name in ("read_string", "safe_load") or _READING.search(full) is not None)
+        return name in _PARSERS and (name in ("read_string", "safe_load") or _PARSING.search(full) is not None)

@@ -122,7 +122,9 @@ class SwitchRule(Rule):
             edits = [Edit(place.start, place.end, _OFF[place.written])]
         if grade in (Grade.SAFE, Grade.UNSAFE) and not edits:
             grade = Grade.MANUAL
-        effect = Effect.NOTHING if grade is Grade.NOTE else Effect.UNKNOWN if row.status == "unknown" else self.EFFECT
+        effect = self.EFFECT
+        if row.status == "unknown" or grade is Grade.NOTE:
+            effect = Effect.NOTHING if row.status == "same" else Effect.UNKNOWN
         span = (place.start, place.end)
         yield self.finding(context, span, noted(message, row.remark), grade, edits, effect=effect)
 

@@ -62,15 +62,15 @@ class Accelerator(ReferenceRule):
         if row.status == "same":
             return
         if row.status == "unknown":
-            unverified = self._unverified(context)
-            if reference in unverified:
+            if exemption_reason(context, reference.node) is None:
                 message = say(
                     "whether `{found}` works on {target} is UNKNOWN; try it on the card",
                     found=reference.name,
                     target=context.target.title,
                 )
                 span = context.file.span(reference.node)
-                grade = Grade.MANUAL if reference is unverified[0] else Grade.NOTE  # one decision for a file
+                is_first = reference is self._first_unverified(context)  # one decision for a file
+                grade = Grade.MANUAL if is_first else Grade.NOTE
                 yield self.finding(context, span, message, grade, effect=Effect.UNKNOWN)
             return
         if reference.name == _CURRENT and row.status != "missing":
@@ -78,16 +78,15 @@ class Accelerator(ReferenceRule):
             return
         yield from super().check_reference(context, reference)
 
-    def _unverified(self, context: PythonContext) -> list[Reference]:
-        """Return the uses of which nobody has verified that they work, in order of position."""
+    def _first_unverified(self, context: PythonContext) -> Reference | None:
+        """Return the first use of which nobody has verified that it works, of those that do not stay on purpose."""
         uses = [
             reference
             for reference in context.references.get("accelerator", ())
-            if not reference.is_import
-            and context.target.api(reference.name).status == "unknown"
-            and exemption_reason(context, reference.node) is None
+            if not reference.is_import and context.target.api(reference.name).status == "unknown"
         ]
-        return sorted(uses, key=lambda reference: context.file.span(reference.node))
+        uses.sort(key=lambda reference: (reference.node.lineno, reference.node.col_offset))
+        return next((use for use in uses if exemption_reason(context, use.node) is None), None)
 
     def _current(self, context: PythonContext, reference: Reference) -> Finding:
         """Write the device itself in place of the question which it is."""

@@ -68,8 +68,7 @@ class CudaMethod(Rule):
         title = context.target.title
         if not isinstance(mover, str) or context.target.module:
             message = say(
-                "the method `cuda` is taken as a value; {target} has no method of its own: take what calls "
-                "`.to(device)`",
+                "the method `cuda` is taken as a value; on {target} take a function that calls `.to(device)`",
                 target=title,
             )
             return self.finding(context, span, message, Grade.MANUAL)

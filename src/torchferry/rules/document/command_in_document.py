@@ -83,5 +83,5 @@ class CommandInDocument(Rule):
                     grade=finding.grade if rewritten else Grade.NOTE,
                     edits=finding.edits if rewritten else (),
                     blocker=False,
-                    effect=finding.effect if rewritten else Effect.NOTHING,
+                    effect=finding.effect if rewritten else Effect.UNKNOWN,  # nobody may run it
                 )

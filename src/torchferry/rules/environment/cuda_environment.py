@@ -71,7 +71,7 @@ class CudaEnvironment(Rule):
                 found=name,
                 target=context.target.title,
             )
-            return self.finding(context, literal_span(context, node), message, Grade.NOTE, effect=Effect.NOTHING)
+            return self.finding(context, literal_span(context, node), message, Grade.NOTE, effect=Effect.UNKNOWN)
         use = f"{context.target.module}.visible_devices_variable()"
         message = say("`{name}` is `{use}` on {target}", name=name, use=use, target=context.target.title)
         return asked_when_run(self, context, node, use, message)

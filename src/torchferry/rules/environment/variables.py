@@ -81,7 +81,7 @@ def replacement(target: Target, name: str, value: str | None = None) -> Variable
     if row.status == "missing":
         message = noted(say("`{name}` has no counterpart on {target}", name=name, target=target.title), row.remark)
         if row.note:  # which says what is set instead, or that nothing needs it
-            return VariableReplacement("", Grade.NOTE, message, effect=Effect.NOTHING)
+            return VariableReplacement("", Grade.NOTE, message, effect=Effect.UNKNOWN)
         return VariableReplacement("", Grade.MANUAL, message)
     message = noted(
         say("the counterpart of `{name}` on {target} is UNKNOWN", name=name, target=target.title), row.remark

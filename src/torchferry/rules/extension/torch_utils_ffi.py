@@ -15,10 +15,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchferry.core.finding import Effect, Finding, Grade
+from torchferry.core.finding import Effect, Finding
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.guarded import Guard, guard_of
+from torchferry.rules.guarded import Guard, guard_of, without
 
 
 class TorchUtilsFfi(Rule):
@@ -44,7 +44,7 @@ class TorchUtilsFfi(Rule):
                 "`torch.utils.cpp_extension` and port its kernels to {target}",
                 target=context.target.title,
             )
-            grade, effect = (Grade.NOTE, Effect.NOTHING) if guard is Guard.COPES else (Grade.MANUAL, self.EFFECT)
+            grade, effect = without(guard, self.EFFECT)
             span = context.file.span(statement)
             blocker = guard is Guard.NONE
             lacks = "torch.utils.ffi"

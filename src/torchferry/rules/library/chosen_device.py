@@ -78,10 +78,7 @@ class ChosenDevice(Rule):
             edit = _argument_added(context, call, f"{choice.argument}={written}")
         grade = Grade.UNSAFE if edit is not None else Grade.MANUAL
         if choice.since and given is None and not _pinned(context, choice):
-            grade, edit = (
-                Grade.MANUAL,
-                None,
-            )  # an older version computes on the CPU everywhere, until it is given a card
+            grade, edit = Grade.MANUAL, None  # older versions take the CPU everywhere, unless they are told
         return self.finding(context, span, message, grade, [edit] if edit is not None else [])
 
 

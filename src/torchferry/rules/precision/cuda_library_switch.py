@@ -51,7 +51,7 @@ class CudaLibrarySwitch(ReferenceRule):
                 found=reference.name,
                 target=context.target.title,
             )
-            yield self.finding(context, span, message, Grade.NOTE, effect=Effect.NOTHING)
+            yield self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
             return
         if row.use == reference.name:
             message = replaced(context, reference.name, row)

@@ -42,7 +42,7 @@ class OnlySeenAtRunTime(Rule):
             device=target.backend.DEVICE_TYPE,
             target=target.title,
         )
-        return self._found(place, message, Grade.MANUAL, snippet)
+        return self._found(place, message, Grade.MANUAL, snippet, self.EFFECT)
 
     def name(self, place: Location, name: str, times: int, target: Target, snippet: str) -> Finding:
         """Build the finding for a name of torch that no rule saw here."""
@@ -54,7 +54,7 @@ class OnlySeenAtRunTime(Rule):
             target=target.title,
             use=_counterpart(name, target),
         )
-        return self._found(place, message, Grade.MANUAL, snippet)
+        return self._found(place, message, Grade.MANUAL, snippet, self.EFFECT)
 
     def library(self, place: Location, name: str, times: int, target: Target, snippet: str) -> Finding:
         """Build the note for a line that only calls what asked for CUDA."""
@@ -65,10 +65,10 @@ class OnlySeenAtRunTime(Rule):
             times=times,
             device=target.backend.DEVICE_TYPE,
         )
-        return self._found(place, message, Grade.NOTE, snippet)._replace(effect=Effect.UNKNOWN)
+        return self._found(place, message, Grade.NOTE, snippet, Effect.UNKNOWN)
 
-    def _found(self, place: Location, message: Message, grade: Grade, snippet: str) -> Finding:
-        return Finding(self.CODE, place, message, grade, snippet=snippet, effect=self.EFFECT)
+    def _found(self, place: Location, message: Message, grade: Grade, snippet: str, effect: Effect) -> Finding:
+        return Finding(self.CODE, place, message, grade, snippet=snippet, effect=effect)
 
 
 def _counterpart(name: str, target: Target) -> Message | str:
