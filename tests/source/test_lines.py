@@ -7,9 +7,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchferry.source.exports import _ALIAS_LINE, _IMPORT_LINE
 from torchferry.source.lines import line_matches
 from torchferry.source.outline import _IMPORT
-from torchferry.source.project import _ALIAS, _FROM_IMPORT
 
 PARTS = ["from ", "a.b", " import ", "import ", "x, y", "(", ")", "\n", "\r\n", "  ", "#", ";", "torch.", "=", "\\\n"]
 TEXTS = st.lists(st.sampled_from(PARTS), max_size=30).map("".join)
@@ -21,7 +21,7 @@ def test_matches_are_those_of_a_search(text: str) -> None:
     cases: list[tuple[list[tuple[int, int]], list[tuple[int, int]]]] = [
         ([m.span() for m in line_matches(_IMPORT, b"import", data)], [m.span() for m in _IMPORT.finditer(data)])
     ]
-    for pattern, word in ((_FROM_IMPORT, "import"), (_ALIAS, "torch.")):
+    for pattern, word in ((_IMPORT_LINE, "import"), (_ALIAS_LINE, "=")):
         tried = [match.span() for match in line_matches(pattern, word, text)]
         cases.append((tried, [match.span() for match in pattern.finditer(text)]))
     assert all(tried == searched for tried, searched in cases)

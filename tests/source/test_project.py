@@ -22,13 +22,13 @@ def test_packages_that_import_everything_of_each_other_are_each_asked_once(
         (tmp_path / path).write_text(everything, encoding="utf-8")
     project = Project(tmp_path, paths)
     asked: list[str] = []
-    passed_on = Project._passed_on
+    words_passed_on = Project._words_passed_on
 
-    def counted(self: Project, path: str) -> dict[str, list[str]]:
+    def counted(self: Project, path: str) -> frozenset[str]:
         asked.append(path)
-        return passed_on(self, path)
+        return words_passed_on(self, path)
 
-    monkeypatch.setattr(Project, "_passed_on", counted)
+    monkeypatch.setattr(Project, "_words_passed_on", counted)
     assert project.canonical("pkg.anything", "main.py") == "pkg.anything"
     assert sorted(asked) == sorted(paths)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -131,6 +131,21 @@ def questions() -> frozenset[str]:
 def idle() -> frozenset[str]:
     """Return the functions that do nothing, and return nothing, where there is no CUDA."""
     return frozenset(_document("api")["idle"])
+
+
+@lru_cache(maxsize=1)
+def _star_imports() -> dict[str, dict[str, str]]:
+    document = _document("star_imports")
+    names = {module: {name: f"{module}.{name}" for name in listed} for module, listed in document["public"].items()}
+    for group in document["passes_on"]:
+        for module in group["modules"]:
+            names.setdefault(module, {}).update(group["names"])
+    return names
+
+
+def star_names(module: str) -> Mapping[str, str]:
+    """Return what `from module import *` binds, with what each name stands for; empty where that is not known."""
+    return _star_imports().get(module, {})
 
 
 @lru_cache(maxsize=1)

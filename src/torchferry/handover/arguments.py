@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
 from torchferry.core.record import NamedTuple
-from torchferry.source.project import Project, absolute_module
+from torchferry.source.exports import absolute_module
+from torchferry.source.project import Project
 
 _DEEPEST = 3
 """Imports that are followed from a program to the module that has its arguments."""

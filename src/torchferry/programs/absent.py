@@ -18,7 +18,7 @@ from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.programs.modules import External, Modules
 from torchferry.rules.mentions import STEMS
-from torchferry.source.project import absolute_module
+from torchferry.source.exports import absolute_module
 from torchferry.source.tree import Listing
 
 _LONGEST_PATH = 4096

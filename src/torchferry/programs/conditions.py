@@ -294,21 +294,8 @@ class Conditions:
                 if known.value is not UNSAID and not known.option and names.file.scope(binding) is file.tree:
                     return known._replace(option=self._command_line(file, node.id))
                 return known
-        if not bindings:
-            return self._by_star(file, names, node, depth)
         if bindings and all(isinstance(binding, ast.alias) for binding in bindings):
             return self._imported(file, names, node, depth)
-        return _UNKNOWN
-
-    def _by_star(self, file: PythonFile, names: Names, node: ast.Name, depth: int) -> Known:
-        """Return the value of a name that only `from module import *` can bind."""
-        for statement in file.imports:
-            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
-                path = self._sources.project.module_path(names.imported_module(statement), file.path)
-                if path is not None and path != file.path:
-                    known = self._member(path, node.id, depth)
-                    if known.value is not UNSAID:
-                        return known
         return _UNKNOWN
 
     def _command_line(self, file: PythonFile, name: str) -> str:

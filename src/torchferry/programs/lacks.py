@@ -20,10 +20,11 @@ from torchferry.programs.modules import External, Modules
 from torchferry.programs.sources import Sources, import_at
 from torchferry.rules.extension.extension_build import ExtensionBuild
 from torchferry.rules.library.cuda_package import CudaPackage
+from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, bound_name
 from torchferry.source.outline import Import
-from torchferry.source.project import Project, absolute_module, extension_names
+from torchferry.source.project import Project, extension_names
 from torchferry.source.python import PythonFile
 
 _BUILDERS = ("CUDAExtension", "CppExtension", "cpp_extension", "create_extension")

@@ -21,10 +21,11 @@ from torchferry.programs.instantiated import (
     made_in,
     overridden_in,
 )
+from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
 from torchferry.source.outline import Import, Outline
-from torchferry.source.project import Project, absolute_module
+from torchferry.source.project import Project
 
 
 class Edge(NamedTuple):

@@ -79,12 +79,8 @@ class ReferenceRule(Rule):
 
 def binding_groups(context: PythonContext, reference: Reference) -> tuple[str, ...]:
     """Return the groups of the imports that bind the identifier a use begins with, when these are CUDA's own."""
-    if not concerned(context, reference.bound):
-        return ()
-    root: ast.AST = reference.node
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    if not isinstance(root, ast.Name):
+    root = reference.base
+    if not isinstance(root, ast.Name) or not concerned(context, reference.bound):
         return ()
     return tuple(
         import_group(node)
@@ -197,7 +193,7 @@ def _is_only_called(context: PythonContext, name: str) -> bool:
     uses = [use for use in context.names.references("torch") if use.name == name and not use.is_import]
     if not uses or not all(_comes_from_torch(context, use) and _is_call_or_type(context, use) for use in uses):
         return False
-    imported = {use.root for use in uses if isinstance(use.node, ast.Name)}  # other files may import it from here
+    imported = {use.node.id for use in uses if isinstance(use.node, ast.Name)}  # other files may import it from here
     return context.project is None or not any(
         any(context.project.importers(context.path, identifier)) for identifier in imported
     )
@@ -255,10 +251,10 @@ def api_means_cuda(name: str) -> bool:
 
 
 def written_parts(reference: Reference) -> list[ast.Attribute]:
-    """Return the attribute nodes of a use, from the one next to the first identifier outwards."""
+    """Return the attribute nodes of a use, from the one next to what an import binds outwards."""
     parts: list[ast.Attribute] = []
     node = reference.node
-    while isinstance(node, ast.Attribute):
+    while isinstance(node, ast.Attribute) and node is not reference.base:
         parts.append(node)
         node = node.value
     return parts[::-1]

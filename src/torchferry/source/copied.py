@@ -14,9 +14,10 @@ from pathlib import Path
 from torchferry.core.files import read_regular
 from torchferry.core.record import NamedTuple
 from torchferry.core.vendored import CHECKSUM, FIRST
+from torchferry.source.exports import absolute_module
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline, outline
-from torchferry.source.project import Project, absolute_module
+from torchferry.source.project import Project
 from torchferry.source.tree import Listing
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from torchferry.source.exports import absolute_module
 from torchferry.source.outline import Outline
-from torchferry.source.project import Project, absolute_module
+from torchferry.source.project import Project
 
 
 class ImportGraph:

@@ -11,7 +11,8 @@ A name from the project's own modules that stand at a known path below the root 
 from __future__ import annotations
 
 import ast
-from collections.abc import Set
+import builtins
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Protocol
 
 from torchferry.core.budget import KeptWork, spend
@@ -25,13 +26,14 @@ class Reference(NamedTuple):
     Attributes:
         name: The canonical dotted name.
         node: The whole dotted expression, or the alias in an import statement.
-        root: The identifier that begins the expression as written; empty for an import.
-        bound: The canonical name that this identifier stands for.
+        base: The beginning of the expression that an import binds: its first identifier, or `helpers.torch` where the
+            module `helpers` does; None for an import.
+        bound: The canonical name that this stands for.
     """
 
     name: str
     node: ast.expr | ast.alias
-    root: str
+    base: ast.expr | None
     bound: str
 
     @property
@@ -40,11 +42,42 @@ class Reference(NamedTuple):
         return isinstance(self.node, ast.alias)
 
 
+class Resolved(NamedTuple):
+    """What the beginning of a dotted name stands for.
+
+    Attributes:
+        name: The canonical name that its first parts stand for.
+        parts: How many parts these are.
+    """
+
+    name: str
+    parts: int
+
+    def whole(self, dotted: str) -> str:
+        """Return the canonical name of a dotted name that begins so."""
+        return ".".join((self.name, *dotted.split(".")[self.parts :]))
+
+
+class StarImport(NamedTuple):
+    """What `from module import *` binds.
+
+    Attributes:
+        names: The names that it is known to bind, with the canonical name of each.
+        unread: The modules that may bind more, since nobody could read what they export.
+    """
+
+    names: Mapping[str, str]
+    unread: tuple[str, ...]
+
+
 class ReExports(Protocol):
     """Knows what a name imported from the project's own modules really is."""
 
-    def canonical(self, name: str, importer: str) -> str:
-        """Return the canonical name of `name` as the file `importer` imports it, or `name` itself."""
+    def resolve(self, name: str, importer: str) -> Resolved | None:
+        """Return what `name` begins with as the file `importer` says it; None where modules pass nothing on by it."""
+
+    def star(self, module: str, importer: str) -> StarImport:
+        """Return what `from module import *` binds in the file `importer`."""
 
 
 _MOST_ALIASES = 100
@@ -64,6 +97,7 @@ class Names:
         self._imported: dict[str, list[tuple[ast.alias, str, str]]] | None = None
         self._uses: dict[tuple[str, ast.AST], list[ast.Name]] = {}
         self._bindings: dict[ast.Name, list[ast.AST]] = {}
+        self._stars: list[tuple[ast.ImportFrom, StarImport]] | None = None
 
     # --- bindings ---
 
@@ -195,7 +229,56 @@ class Names:
             elif isinstance(declaration, ast.Nonlocal):
                 scope = file.scope(scope)
             scopes.setdefault(scope, []).append(node)
+        alias = self._alias_by_star(identifier, scopes.get(file.tree, ()))
+        if alias is not None:
+            scopes.setdefault(file.tree, []).insert(0, alias)
         return scopes
+
+    # --- star imports ---
+
+    def stars(self) -> list[tuple[ast.ImportFrom, StarImport]]:
+        """Return the statements `from module import *` in their order, with what each binds."""
+        if self._stars is None:
+            self._stars = []
+            for statement in self.file.imports if self._reexports is not None else ():
+                if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+                    assert self._reexports is not None
+                    star = self._reexports.star(self.imported_module(statement), self.file.path)
+                    self._stars.append((statement, star))
+            self._stars.sort(key=lambda star: _place(star[0]))
+        return self._stars
+
+    def unread_stars(self, name: ast.Name) -> tuple[str, ...]:
+        """Return the modules of which one may bind a name by a star import; empty for a name that is bound."""
+        if hasattr(builtins, name.id) or self.bindings(name):
+            return ()
+        return tuple(dict.fromkeys(module for _, star in self.stars() for module in star.unread))
+
+    def star_alias(self, statement: ast.ImportFrom, identifier: str) -> ast.alias | None:
+        """Return the alias by which a star import binds a name; None where another statement does, or none."""
+        for binding in self.module_bindings(identifier):
+            if isinstance(binding, ast.alias) and self.file.parents[binding] is statement:
+                return binding
+        return None
+
+    def _alias_by_star(self, identifier: str, own: Iterable[ast.AST]) -> ast.alias | None:
+        """Return an alias that binds a name as if the star import which does so spelt it out.
+
+        Where the module binds the name otherwise too, the later statement counts.
+        """
+        for statement, star in reversed(self.stars()):
+            origin = star.names.get(identifier)
+            if origin is None:
+                continue
+            if any(_place(self.file.statement(binding)) > _place(statement) for binding in own):
+                return None
+            written = statement.names[0]
+            alias = ast.alias(name=identifier, asname=None)
+            ast.copy_location(alias, written)
+            self.file.parents[alias] = statement
+            self._origins[alias] = origin
+            return alias
+        return None
 
     # --- canonical names ---
 
@@ -210,7 +293,7 @@ class Names:
         origin = self.origin(node)
         if origin is None:
             return None
-        return ".".join((origin, *reversed(attributes)))
+        return self._canonical(".".join((origin, *reversed(attributes)))) if attributes else origin
 
     def origin(self, name: ast.Name) -> str | None:
         """Return the canonical name that a variable stands for, when an import or an alias binds it."""
@@ -244,8 +327,12 @@ class Names:
         assert isinstance(statement, ast.ImportFrom)
         if alias.name == "*":
             return None
-        name = f"{self.imported_module(statement)}.{alias.name}"
-        return self._reexports.canonical(name, self.file.path) if self._reexports is not None else name
+        return self._canonical(f"{self.imported_module(statement)}.{alias.name}")
+
+    def _canonical(self, name: str) -> str:
+        """Return what a name is that may be one of the project's modules."""
+        resolved = self._reexports.resolve(name, self.file.path) if self._reexports is not None else None
+        return name if resolved is None else resolved.whole(name)
 
     def imported_module(self, statement: ast.ImportFrom) -> str:
         """Return the module that a `from` import names; relative ones as `.package.module` from the root."""
@@ -291,8 +378,10 @@ class Names:
         references: list[Reference] = []
         bound: list[ast.AST] = []  # bindings of names that stand for something of the package
         for alias, name, origin in self._imports_by_package().get(package, ()):
-            references.append(Reference(name, alias, "", origin))
+            references.append(Reference(name, alias, None, origin))
             bound.append(alias)
+        bound += self._bound_by_stars(package)
+        references += self._by_modules(package, bound, work)
         scopes_of: dict[str, dict[ast.AST, ast.AST]] = {}  # for each identifier, which scope has which binding
         seen: set[ast.AST] = set()
         while bound:
@@ -311,17 +400,64 @@ class Names:
             uses = self.uses(identifier, scope)
             work.spend(len(uses))
             for use in uses:
-                top: ast.expr = use
-                name = stands_for
-                while isinstance(parent := self.file.parents.get(top), ast.Attribute):
-                    name = f"{name}.{parent.attr}"
-                    top = parent
-                references.append(Reference(name, top, identifier, stands_for))
+                chain = self._dotted(use)
+                top = chain[-1]
+                name = ".".join((stands_for, *(part.attr for part in chain[1:])))  # type: ignore[attr-defined]
+                references.append(Reference(name, top, use, stands_for))
                 target = self._aliased(top)
                 if target is not None and self.binding_origin(target) is not None:
                     bound.append(target)
         unique = {reference.node: reference for reference in references}
         return sorted(unique.values(), key=_position)
+
+    def _bound_by_stars(self, package: str) -> list[ast.AST]:
+        """Return the aliases by which star imports bind names of a package that the file uses."""
+        bound: list[ast.AST] = []
+        for statement, star in self.stars():
+            for identifier, origin in star.names.items():
+                if origin.partition(".")[0] == package and identifier in self.file.names:
+                    alias = self.star_alias(statement, identifier)
+                    bound += () if alias is None else (alias,)
+        return bound
+
+    def _by_modules(self, package: str, bound: list[ast.AST], work: KeptWork) -> Iterator[Reference]:
+        """Yield what is said through a module of the project that imports the package: `helpers.torch.cuda`.
+
+        Adds to `bound` the names that are given such a value.
+        """
+        if self._reexports is None:
+            return
+        for statement in self.file.imports:
+            for alias in statement.names:
+                origin = self.binding_origin(alias)
+                identifier = bound_name(alias)
+                if origin is None or origin.partition(".")[0] == package or identifier not in self.file.names:
+                    continue
+                uses = self.uses(identifier, self._scope_bound(alias))
+                work.spend(len(uses))
+                for use in uses:
+                    chain = self._dotted(use)
+                    parts = (origin, *(part.attr for part in chain[1:]))  # type: ignore[attr-defined]
+                    resolved = self._reexports.resolve(".".join(parts), self.file.path) if len(chain) > 1 else None
+                    if resolved is None or resolved.name.partition(".")[0] != package:
+                        continue
+                    base = chain[resolved.parts - origin.count(".") - 1]
+                    yield Reference(resolved.whole(".".join(parts)), chain[-1], base, resolved.name)
+                    target = self._aliased(chain[-1])
+                    if target is not None and self.binding_origin(target) is not None:
+                        bound.append(target)
+
+    def _scope_bound(self, binding: ast.AST) -> ast.AST:
+        """Return the scope in which a binding binds its name."""
+        scopes = self._scopes(bound_name(binding))
+        return next((scope for scope, binders in scopes.items() if binding in binders), self.file.tree)
+
+    def _dotted(self, use: ast.Name) -> list[ast.expr]:
+        """Return a name and the attributes around it, outwards: of `a.b.c` these are `a`, `a.b` and `a.b.c`."""
+        chain: list[ast.expr] = [use]
+        while isinstance(parent := self.file.parents.get(chain[-1]), ast.Attribute):
+            chain.append(parent)
+        return chain
 
     def _aliased(self, value: ast.expr) -> ast.Name | None:
         """Return the name that `value` is bound to by a plain assignment, or None."""

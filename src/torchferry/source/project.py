@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -10,11 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from torchferry.backends import cuda
 from torchferry.core.files import read_regular
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.source.lines import line_matches
-from torchferry.source.names import Names
-from torchferry.source.python import PythonFile, UnparsableError
+from torchferry.source.exports import ModuleExports, module_exports, words_passed_on
+from torchferry.source.names import Names, Resolved, StarImport
+from torchferry.source.python import PythonFile, UnparsableError, parse
 from torchferry.source.text import SourceText, UndecodableError, decode_python
 
 _PARSED = 24
@@ -24,8 +26,8 @@ KEPT = 1_500_000
 """Nodes of the parsed files that are kept where questions come back to them: 700 MB, and 20 million characters of usual
 code. What is dropped is parsed again, and with it go all answers about its nodes."""
 
-_DEPTH = 8
-"""How many re-exports are followed before giving up."""
+_MOST_ASKED = 200
+"""Modules that are asked for one name; longer chains of re-exports are not followed."""
 
 
 class Project:
@@ -45,7 +47,10 @@ class Project:
         self._room: int | None = None
         self._held = 0
         self._importers: dict[str, list[str]] | None = None
-        self._reexports: dict[str, dict[str, list[str]]] = {}
+        self._exports: dict[str, ModuleExports | None] = {}
+        self._passed_on: dict[str, frozenset[str]] = {}
+        self._resolved: dict[tuple[str, str], Resolved | None] = {}
+        self._stars: dict[str, StarImport] = {}
         self._modules: dict[tuple[str, str], str | None] = {}
         self._definitions: dict[tuple[str, str], bool] = {}
         self._extensions: frozenset[str] | None = None
@@ -149,48 +154,119 @@ class Project:
 
     def canonical(self, name: str, importer: str) -> str:
         """Return what a name imported from the project really is, following re-exports; else `name`."""
-        return self._canonical(name, importer, 0, set())
+        resolved = self.resolve(name, importer)
+        return name if resolved is None else resolved.whole(name)
 
-    def _canonical(self, name: str, importer: str, depth: int, asked: set[tuple[str, str]]) -> str:
-        """Return what a name is; each module is asked for it once, or packages full of `*` would be asked for ever."""
-        module, _, member = name.rpartition(".")
-        if depth > _DEPTH or not module.strip("."):
-            return name
-        path = self.module_path(module, importer)
-        if path is None or (path, member) in asked:
-            return name
-        asked.add((path, member))
-        passed_on = self._passed_on(path)
-        for origin in passed_on.get(member, ()):
-            canonical = self._canonical(origin, path, depth + 1, asked)
-            if canonical.startswith("torch."):
-                return canonical
-        for origin in passed_on.get("*", ()):  # from .devices import *
-            inner = origin.removesuffix("*") + member
-            canonical = self._canonical(inner, path, depth + 1, asked)
-            if canonical != inner:
-                return canonical
-        return name
+    def resolve(self, name: str, importer: str) -> Resolved | None:
+        """Return what the beginning of a dotted name stands for, where modules of the project pass on torch.
 
-    def _passed_on(self, path: str) -> dict[str, list[str]]:
-        """Return the names that a module binds by `from` imports, or as aliases of torch, with what they stand for.
-
-        Judged by the module's text: parsing every module that another one imports from would cost more than all else.
+        `helpers.torch.cuda` begins with `torch` where `helpers` imports it; None for what the project itself defines.
         """
-        origins = self._reexports.get(path)
-        if origins is None:
+        top = name.partition(".")[0]
+        if top and top not in self._names:
+            return None  # most names are of packages of others
+        key = (name, "" if not top else importer.rpartition("/")[0])
+        if key not in self._resolved:
+            self._resolved[key] = self._resolve(name, importer, set())
+        return self._resolved[key]
+
+    def _resolve(self, name: str, importer: str, asked: set[tuple[str, str]]) -> Resolved | None:
+        parts = name.split(".")
+        first = 1 if parts[0] else 2  # `.package.module` begins with an empty part
+        for end in range(first, len(parts)):
+            path = self.module_path(".".join(parts[:end]), importer)
+            if path is None:
+                continue  # a folder without `__init__.py`, or nothing
+            origin = self._origin(path, parts[end], asked)
+            if origin is not None:
+                return Resolved(origin, end + 1)
+        return None
+
+    def _origin(self, path: str, member: str, asked: set[tuple[str, str]]) -> str | None:
+        """Return what of torch a module passes on as `member`.
+
+        Each module is asked for a name once, or packages full of `*` would be asked for ever.
+        """
+        if (path, member) in asked or len(asked) > _MOST_ASKED:
+            return None
+        asked.add((path, member))
+        words = self._words_passed_on(path)
+        exports = self.exports(path) if member in words or "*" in words else None
+        if exports is None:
+            return None
+        for origin in exports.origins.get(member, ()):
+            resolved = self._resolve(origin, path, asked)
+            if resolved is not None:
+                return resolved.whole(origin)
+            if origin.partition(".")[0] == "torch":
+                return origin
+        if member in exports.origins:
+            return None
+        for module in reversed(exports.stars):
+            other = self.module_path(module, path)
+            if other is None:
+                passed_on = cuda.star_names(module).get(member)
+            else:
+                passed_on = self._origin(other, member, asked)
+            if passed_on is not None:
+                return passed_on
+        return None
+
+    def exports(self, path: str) -> ModuleExports | None:
+        """Return what a module passes on; None where it cannot be read."""
+        if path not in self._exports:
+            loaded = self._files.get(path)
+            tree = None if loaded is None else loaded[0].tree
+            source = self.text(path) if tree is None else None
+            if source is not None:
+                with contextlib.suppress(UnparsableError):
+                    tree = parse(source.text)
+            self._exports[path] = None if tree is None else module_exports(tree, path)
+        return self._exports[path]
+
+    def _words_passed_on(self, path: str) -> frozenset[str]:
+        words = self._passed_on.get(path)
+        if words is None:
             source = self.text(path)
-            text = source.text if source is not None else ""
-            origins = {}
-            for match in line_matches(_FROM_IMPORT, "import", text):
-                module = absolute_module(match["module"], path)
-                taken = match["many"] or match["names"] or ""
-                for original, bound in _BOUND_NAME.findall(_COMMENT.sub("", taken) if "#" in taken else taken):
-                    origins.setdefault(bound or original, []).append(f"{module}.{original}")
-            for match in line_matches(_ALIAS, "torch.", text):
-                origins.setdefault(match[1], []).append(match[2])
-            self._reexports[path] = origins
-        return origins
+            words = self._passed_on[path] = words_passed_on("" if source is None else source.text)
+        return words
+
+    def star(self, module: str, importer: str) -> StarImport:
+        """Return what `from module import *` binds in a file."""
+        path = self.module_path(module, importer)
+        if path is None:
+            listed = cuda.star_names(module)
+            return StarImport(listed, () if listed else (module,))
+        if path not in self._stars:
+            names: dict[str, str] = {}
+            unread: list[str] = []
+            self._gather(path, names, unread, set())
+            self._stars[path] = StarImport(names, tuple(dict.fromkeys(unread)))
+        return self._stars[path]
+
+    def _gather(self, path: str, names: dict[str, str], unread: list[str], gathered: set[str]) -> None:
+        """Gather what a star import of a module binds: first what it has by stars of its own, then its own names."""
+        gathered.add(path)
+        exports = self.exports(path)
+        module = _module_of(path)
+        if exports is None:
+            unread.append(module)
+            return
+        taken: dict[str, str] = {}
+        for star in exports.stars:
+            other = self.module_path(star, path)
+            if other is None:
+                listed = cuda.star_names(star)
+                taken.update(listed)
+                unread += [] if listed else [star]
+            elif other not in gathered:
+                self._gather(other, taken, unread, gathered)
+        for name in (*exports.origins, *(exports.declared or ())):
+            origin = self._origin(path, name, set()) if name in exports.origins else taken.get(name)
+            taken[name] = f"{module}.{name}" if origin is None else origin
+        if exports.is_open:
+            unread.append(module)
+        names.update((name, origin) for name, origin in taken.items() if exports.by_star(name))
 
     def definition(
         self, name: str, importer: str
@@ -241,7 +317,7 @@ class Project:
     def importers(self, path: str, member: str) -> Iterator[tuple[PythonFile, Names, ast.alias]]:
         """Yield the files that import `member` from the module at `path`, with the alias that does."""
         stem = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
-        for candidate in self._mentioning(stem):
+        for candidate in dict.fromkeys((*self._mentioning(stem), *self._mentioning(_STAR))):
             source = self.text(candidate)
             if candidate == path or source is None or member not in source.text:
                 continue
@@ -251,10 +327,13 @@ class Project:
             file, names = loaded
             for statement in file.imports:
                 if isinstance(statement, ast.ImportFrom):
+                    module = names.imported_module(statement)
                     for alias in statement.names:
-                        module = names.imported_module(statement)
                         if alias.name == member and self.module_path(module, candidate) == path:
                             yield file, names, alias
+                    by_star = names.star_alias(statement, member) if statement.names[0].name == "*" else None
+                    if by_star is not None and names.binding_origin(by_star) == f"{_module_of(path)}.{member}":
+                        yield file, names, by_star
 
     def _mentioning(self, stem: str) -> list[str]:
         """Return the files with an import statement that mentions a module's last name."""
@@ -265,9 +344,9 @@ class Project:
                     data = read_regular(self.root / path)
                 except OSError:
                     continue
-                for word in set(_IMPORTED_WORD.findall(data)):
-                    for part in word.split(b"."):
-                        self._importers.setdefault(part.decode("ascii", "replace"), []).append(path)
+                parts = {part for word in _IMPORTED_WORD.findall(data) for part in word.split(b".")}
+                for part in parts | ({b"*"} if b"import *" in data else set()):
+                    self._importers.setdefault(part.decode("ascii", "replace"), []).append(path)
         return self._importers.get(stem, [])
 
 
@@ -275,16 +354,12 @@ def _size(loaded: tuple[PythonFile, Names] | None) -> int:
     return len(loaded[0].parents) if loaded is not None else 0
 
 
+_STAR = "*"
+"""The name under which files are kept that import everything of a module."""
+
 _IMPORTED_WORD = lazy_regex(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import\b", re.MULTILINE)
 
 
-_FROM_IMPORT = lazy_regex(
-    r"^[ \t]*from[ \t]+(?P<module>[.\w]+)[ \t]+import[ \t]+(?:\((?P<many>[^()]*)\)|(?P<names>[^\r\n#;]+))",
-    re.MULTILINE,
-)
-_BOUND_NAME = lazy_regex(r"(?<![\w*])([\w*]+)(?:\s+as\s+(\w+))?\s*(?:,|\Z)")
-_ALIAS = lazy_regex(r"^(\w+)[ \t]*=[ \t]*(torch\.[\w.]+)[ \t]*(?:#.*)?$", re.MULTILINE)
-_COMMENT = lazy_regex(r"#[^\r\n]*")
 _BUILD_SCRIPT = lazy_regex(r"(?:^|/)(?:setup|build|make)\w*\.py\Z")
 _EXTENSION_NAME = lazy_regex(r"(?:[Ee]xt|[Ee]xtension)\(\s*(?:name\s*=\s*)?[\"']([\w.]+)[\"']")
 
@@ -301,11 +376,7 @@ def extension_names(text: str) -> frozenset[str]:
     return frozenset(name.rpartition(".")[2] for name in _EXTENSION_NAME.findall(text))
 
 
-def absolute_module(module: str, importer: str) -> str:
-    """Return a module name as `Project` takes it: relative ones as a path from the root behind a dot."""
-    level = len(module) - len(module.lstrip("."))
-    if not level:
-        return module
-    parts = importer.split("/")[:-level]
-    rest = module[level:]
-    return "." + ".".join([*parts, rest] if rest else parts)
+def _module_of(path: str) -> str:
+    """Return the name of a file's module from the root, as `Project` takes it."""
+    parts = path.removesuffix(".py").split("/")
+    return "." + ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
