@@ -12,6 +12,7 @@ from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.programs.judging import judge
 from torchferry.report.model import ProjectVerdict, Report, report_of
+from torchferry.report.programs import verdict_of
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.mentions import MentionKind
 from torchferry.rules.registry import rules
@@ -211,3 +212,41 @@ def test_an_optimizer_of_sparse_gradients_is_judged_by_the_operators_that_it_cal
 def test_files_that_no_rule_speaks_of_are_not_parsed(tmp_path: Path) -> None:
     files = {"data.py": "print 'difficult', sparse, 8bit\n"}
     assert report(tmp_path, files).findings == ()
+
+
+UNREAD = "from lab.everything import *\n\nx = nn.Linear(2, 2).to('cuda')\n"
+ASKING = UNREAD + "print(torch.cuda.max_memory_allocated())\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "program"),
+    [
+        (
+            {"train.py": ASKING},
+            "Ready for Huawei Ascend after one safe fix, except for one place that could not be resolved.",
+            "ready after one fix, except for one place that could not be resolved",
+        ),
+        (
+            {"train.py": "from lab import *\ntorch.cuda.synchronize()\ntorch.cuda.empty_cache()\n"},
+            "Ready for Huawei Ascend, except for 2 places that could not be resolved.",
+            "ready, except for 2 places that could not be resolved",
+        ),
+        (
+            {"train.py": "import tensorrt\n" + ASKING},
+            "Blocked on Huawei Ascend by `tensorrt`, which it lacks; also one safe fix and one place that could not be "
+            "resolved.",
+            "blocked by tensorrt; also one fix, except for one place that could not be resolved",
+        ),
+        (
+            {"train.py": ASKING.replace("lab.everything", "common"), "common.py": "import torch\nfrom torch import nn"},
+            "Ready for Huawei Ascend after 2 safe fixes.",
+            "ready after 2 fixes",
+        ),
+    ],
+)  # fmt: skip
+def test_what_could_not_be_resolved_is_said_first(
+    files: dict[str, str], line: str, program: str, tmp_path: Path
+) -> None:
+    found = report(tmp_path, files)
+    assert found.verdict_message.render("en") == line
+    assert verdict_of(found.programs[0]).render("en") == program

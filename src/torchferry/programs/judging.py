@@ -148,6 +148,12 @@ class _Judge:
         self.uses = Uses(self.sources, self.modules, classes)
         self.leads = Leads(self.sources, self.modules, self.uses)
         self.by_path = {item.path: item for item in self.examined}
+        self.unresolved = {
+            finding.location
+            for item in self.examined
+            for finding in item.findings
+            if rule_facts(finding.code).unresolved
+        }
         switches = {path: noted.switches for path, noted in self.noted.items() if noted.switches is not None}
         settings = map(self.modules.settings.text, self.settings)
         self.switchboard = Switchboard(self.sources, lambda: Settings(settings), switches)
@@ -340,6 +346,7 @@ class _Judge:
             tuple(doubts),
             tuple(closure),
             alternatives=tuple(alternatives),
+            unresolved=tuple(place for place in decisions if place in self.unresolved),
         )
 
     def _findings(self, path: str) -> Sequence[Finding]:

@@ -279,6 +279,7 @@ class Judged(NamedTuple):
         reached: The files of the project that it reaches.
         settled: The run that the verdict is from, or that settled nothing; None where it was not run.
         alternatives: What only another word of the command asks for: what a person decides then, and other builds.
+        unresolved: Those of `decisions` where nobody could tell what stands there.
     """
 
     program: Program
@@ -295,3 +296,4 @@ class Judged(NamedTuple):
     reached: tuple[str, ...] = ()
     settled: Settled | None = None
     alternatives: tuple[Obstacle, ...] = ()
+    unresolved: tuple[Location, ...] = ()

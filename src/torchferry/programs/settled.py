@@ -61,7 +61,7 @@ def _after_a_good_end(static: Judged, seen: Seen) -> Judged:
     else:
         verdict = Verdict.FIXES if static.fixes else Verdict.READY
     record = Settled(seen._replace(notes=notes), static, fault)
-    return static._replace(verdict=verdict, blockers=(), decisions=(), settled=record)
+    return static._replace(verdict=verdict, blockers=(), decisions=(), unresolved=(), settled=record)
 
 
 def _after_a_failure(static: Judged, seen: Seen) -> Judged:

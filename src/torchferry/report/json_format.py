@@ -100,6 +100,7 @@ def program_object(judged: Judged, lang: str) -> dict[str, Any]:
         "summary": verdict_of(judged).render(lang),
         "fixes": judged.fixes,
         "decisions": [str(place) for place in judged.decisions],
+        "unresolved": [str(place) for place in judged.unresolved],
         "reasons": [
             *(
                 _reason_object(obstacle, lang)

@@ -16,7 +16,7 @@ from torchferry.installed.model import Inspected, State
 from torchferry.programs.blocking import blocking
 from torchferry.programs.model import Judged, Unlooked
 from torchferry.programs.model import Verdict as ProgramVerdict
-from torchferry.report.programs import work_of
+from torchferry.report.programs import unresolved_places, work_of
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
@@ -26,7 +26,7 @@ from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
 from torchferry.rules.file_result import InternalFailure
 from torchferry.rules.mentions import CudaMention, MentionKind
-from torchferry.rules.registry import family_name
+from torchferry.rules.registry import family_name, rule_facts
 from torchferry.source.kinds import Kind
 from torchferry.source.text import UndecodableError, decode_python, decode_text
 
@@ -156,7 +156,7 @@ class Report(NamedTuple):
     @property
     def verdict_message(self) -> Message:
         """The verdict as a sentence."""
-        target, work = self.target_title, self._work()
+        target, work = self.target_title, self._work_and_unresolved()
         if self._why_incomplete is not None:
             return self._incomplete(self._why_incomplete, work)
         if self.verdict is ProjectVerdict.PARTLY_BLOCKED:
@@ -184,8 +184,25 @@ class Report(NamedTuple):
                 blockers=self._blockers(),
                 work=work,
             )
-        assert work is not None
-        return say("Ready for {target} after {work}.", target=target, work=work)
+        resolved, unresolved = self._work(), unresolved_places(len(self.unresolved))
+        if resolved is None:
+            return say("Ready for {target}, except for {places}.", target=target, places=unresolved)
+        if self.unresolved:
+            after = say("Ready for {target} after {work}", target=target, work=resolved)
+            return say("{verdict}, except for {places}.", verdict=after, places=unresolved)
+        return say("Ready for {target} after {work}.", target=target, work=resolved)
+
+    def _work_and_unresolved(self) -> Message | None:
+        """Return what is to be done with the places that could not be resolved among it."""
+        work, unresolved = self._work(), unresolved_places(len(self.unresolved))
+        if not self.unresolved:
+            return work
+        return unresolved if work is None else say("{first} and {second}", first=work, second=unresolved)
+
+    @property
+    def unresolved(self) -> tuple[Finding, ...]:
+        """The findings at places where nobody could tell what stands there."""
+        return tuple(finding for finding in self.findings if rule_facts(finding.code).unresolved)
 
     @property
     def _why_incomplete(self) -> Message | None:
@@ -313,7 +330,8 @@ class Report(NamedTuple):
             for build in judged.builds
             if build.place not in manual_places
         }
-        safe, unsafe, manual = grades[Grade.SAFE], grades[Grade.UNSAFE], grades[Grade.MANUAL] + len(others)
+        safe, unsafe = grades[Grade.SAFE], grades[Grade.UNSAFE]
+        manual = grades[Grade.MANUAL] + len(others) - len(self.unresolved)
         parts = []
         if safe:
             parts.append(say_plural("one safe fix", "{count} safe fixes", count=safe))

@@ -18,6 +18,8 @@ VERDICT_GRADES = {
 """The grade whose colour each verdict has in a report."""
 
 _MOST_NAMES = 3
+_READY = (Verdict.READY, Verdict.FIXES, Verdict.DECISIONS)
+"""Verdicts of programs that need no more than work."""
 
 
 def verdict_of(judged: Judged) -> Message:
@@ -28,8 +30,21 @@ def verdict_of(judged: Judged) -> Message:
 
 
 def _verdict(judged: Judged) -> Message:
+    verdict = _resolved_verdict(judged)
+    if not judged.unresolved or judged.verdict is Verdict.NOT_JUDGED:
+        return verdict
+    return say("{verdict}, except for {places}", verdict=verdict, places=unresolved_places(len(judged.unresolved)))
+
+
+def unresolved_places(count: int) -> Message:
+    """Return how many places could not be resolved, as a phrase."""
+    return say_plural("one place that could not be resolved", "{count} places that could not be resolved", count=count)
+
+
+def _resolved_verdict(judged: Judged) -> Message:
+    """Return the verdict of what could be resolved."""
     work = work_of(judged)
-    if judged.verdict is Verdict.READY:
+    if judged.verdict is Verdict.READY or (judged.unresolved and work is None and judged.verdict in _READY):
         return say_in("verdict", "ready")
     if judged.verdict is Verdict.NOT_JUDGED:
         return say("not judged: it reaches what was not read")
@@ -49,8 +64,11 @@ def _names(obstacles: tuple[Obstacle, ...]) -> str:
 
 
 def work_of(judged: Judged) -> Message | None:
-    """Return what has to change in what a program reaches, as a phrase; None where nothing has."""
-    fixes, decisions = judged.fixes, len(judged.decisions)
+    """Return what has to change in what a program reaches, as a phrase; None where nothing has.
+
+    Places that could not be resolved are told apart.
+    """
+    fixes, decisions = judged.fixes, len(judged.decisions) - len(judged.unresolved)
     fix = say_plural("one fix", "{count} fixes", count=fixes)
     decide = say_plural("one decision", "{count} decisions", count=decisions)
     if fixes and decisions:

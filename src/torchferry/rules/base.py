@@ -241,6 +241,9 @@ class Rule:
     ONLY_WITH_TORCH: ClassVar[bool] = False
     """Whether it finds what versions refuse that come with a plugin's torch: a program without torch keeps its own."""
 
+    UNRESOLVED: ClassVar[bool] = False
+    """Whether nobody could tell what stands at its places: verdicts count them apart from decisions."""
+
     WHEN_PORTED: ClassVar[WhenPorted] = WhenPorted.STAYS
     """What becomes of a finding about a file that `torchferry port` has ported."""
 

@@ -26,6 +26,7 @@ class RuleFacts(NamedTuple):
         portability: What its edits are worth in code for every device.
         with_torch_alone: Whether it applies where portable code has torch's own words alone.
         only_with_torch: Whether it finds what versions refuse that come with the torch of a plugin.
+        unresolved: Whether nobody could tell what stands at its places.
         when_ported: What becomes of a finding about a file that is ported.
     """
 
@@ -36,6 +37,7 @@ class RuleFacts(NamedTuple):
     portability: Portability
     with_torch_alone: bool
     only_with_torch: bool
+    unresolved: bool
     when_ported: WhenPorted
 
 
@@ -109,6 +111,7 @@ def rule_facts(code: str) -> RuleFacts:
         portability=rule.PORTABILITY or family.portability,
         with_torch_alone=rule.WITH_TORCH_ALONE,
         only_with_torch=rule.ONLY_WITH_TORCH,
+        unresolved=rule.UNRESOLVED,
         when_ported=rule.WHEN_PORTED,
     )
 
