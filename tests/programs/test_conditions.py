@@ -347,3 +347,54 @@ def test_a_condition_of_which_both_branches_lack_something_is_no_question(
     program = judged(tmp_path, {"train.py": EITHER + beside})["train.py"]
     ways = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == "torch-scatter"]
     assert [way.need.name for way in ways] == [expected]
+
+
+CONFIG = "class Config:\n    kernel = 'cupy'\n    fast = False\n    def other(self):\n        return 1\n"
+TAKES = MAIN.format(
+    "from config import *\ndef run(config):\n    if config.{}:\n        import cupy\ndef main():\n    run({})\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("config", "test", "given", "expected"),
+    [
+        (CONFIG, "kernel == 'cupy'", "Config", "ALWAYS"),
+        (CONFIG, "kernel == 'cupy'", "Config()", "ALWAYS"),
+        (CONFIG, "kernel == 'plain'", "Config", "OPTION kernel=plain"),
+        (CONFIG, "fast", "Config", "OPTION fast"),
+        (CONFIG + "class Own(Config):\n    fast = True\n", "fast", "Own", "ALWAYS"),
+        (CONFIG + "class Own(Config):\n    x = 1\n", "kernel == 'cupy'", "Own", "ALWAYS"),
+        ("from dataclasses import dataclass\n@dataclass\n" + CONFIG, "fast", "Config(fast=True)", "ALWAYS"),
+        # what may be another value
+        (CONFIG + "for k in ('fast',):\n    setattr(Config, k, True)\n", "fast", "Config", "CHOSEN"),
+        (CONFIG + "Config.fast = input()\n", "fast", "Config", "CHOSEN"),
+        ("class Config:\n    def __init__(self):\n        self.fast = input()\n    fast = False\n", "fast", "Config()",
+         "CHOSEN"),
+    ],
+)  # fmt: skip
+def test_what_the_body_of_a_class_gives_an_attribute(
+    config: str, test: str, given: str, expected: str, tmp_path: Path
+) -> None:
+    files = {"config.py": config, "train.py": TAKES.format(test, given)}
+    assert " ".join(need(judged(tmp_path, files)["train.py"])).strip() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("if args.net == 'fast':\n    import cupy\nelse:\n    raise ValueError(args.net)\n", "ALWAYS"),
+        ("if args.net != 'fast':\n    raise ValueError(args.net)\nelse:\n    import cupy\n", "ALWAYS"),
+        ("if args.net == 'fast':\n    import cupy\nelse:\n    sys.exit('no such net')\n", "ALWAYS"),
+        ("if args.net == 'fast':\n    import cupy\nelse:\n    sys.exit(2)\n", "ALWAYS"),
+        ("if args.net == 'fast':\n    import cupy\nelse:\n    assert False, args.net\n", "ALWAYS"),
+        ("if args.net == 'a':\n    import cupy\nelif args.net:\n    raise E\nelse:\n    os.abort()\n", "ALWAYS"),
+        # an alternative that goes on
+        ("if args.net == 'a':\n    import cupy\nelif args.net == 'b':\n    pass\nelse:\n    raise E\n", "CHOSEN"),
+        ("if args.net == 'fast':\n    import cupy\nelse:\n    sys.exit(0)\n", "CHOSEN"),
+        ("if args.net == 'fast':\n    import cupy\nelse:\n    sys.exit()\n", "CHOSEN"),
+        ("if args.net == 'a':\n    import cupy\nelse:\n    for x in y:\n        break\n    raise E\n", "CHOSEN"),
+    ],
+)  # fmt: skip
+def test_what_only_fails_is_no_alternative(text: str, expected: str, tmp_path: Path) -> None:
+    files = {"train.py": "import os\nimport sys\n" + ARGS.format("parser.add_argument('--net', required=True)") + text}
+    assert need(judged(tmp_path, files)["train.py"])[0] == expected

@@ -345,3 +345,41 @@ def test_what_a_function_of_the_project_builds_when_it_runs(text: str, need: str
     program = judged(tmp_path, {**BUILDER, "train.py": text})["train.py"]
     assert needs(program) == need
     assert need == "NEVER" or [name for name, _ in program.unverified if name == "fast_ops"] == []
+
+
+@pytest.mark.parametrize(
+    "binds",
+    [
+        "from . import _C",
+        "from ops import _C",
+        "from ._C import draw",
+        "from ._C import *",
+        "import ops._C as _C",
+        "try:\n    from . import _C\nexcept ImportError:\n    _C = None",
+        "import importlib\n_C = importlib.import_module('ops._C')",
+        "import importlib\n_C = importlib.import_module('._C', __package__)",
+        "import glob, torch\ntorch.ops.load_library(glob.glob('ops/_C*.so')[0])\n_C = torch.ops.ops",
+        "import torch\nlibrary = 'ops/_C.so'\ntorch.ops.load_library(library)\n_C = torch.ops.ops",
+        "__import__('ops._C')",
+    ],
+)
+@pytest.mark.parametrize("main", ["import ops\nops.draw(1)\n", "from ops import draw\ndraw(1)\n"])
+def test_the_compiled_module_of_a_package_is_found_however_it_is_bound(main: str, binds: str, tmp_path: Path) -> None:
+    files = {
+        "setup.py": BUILT["csrc/setup.py"].replace("fast_ops", "ops._C"),
+        "ops.cu": KERNEL,
+        "ops/__init__.py": f"{binds}\n\n\ndef draw(x):\n    return _C.draw(x)\n",
+        "train.py": "import torch\n" + main,
+    }
+    assert needs(judged(tmp_path, files)["train.py"], "_C") == "ALWAYS"
+
+
+def test_a_module_of_python_beside_a_compiled_one_is_no_lack(tmp_path: Path) -> None:
+    files = {
+        "setup.py": BUILT["csrc/setup.py"].replace("fast_ops", "ops._C"),
+        "ops.cu": KERNEL,
+        "ops/__init__.py": "from .plain import _C\n",
+        "ops/plain.py": "class _C:\n    pass\n",
+        "train.py": "import torch\nfrom ops import _C\n_C()\n",
+    }
+    assert needs(judged(tmp_path, files)["train.py"], "_C") == "NEVER"

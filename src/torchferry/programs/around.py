@@ -71,7 +71,7 @@ def around(file: PythonFile, node: ast.AST) -> Around:
         elif isinstance(parent, (ast.If, ast.IfExp, ast.While)) and child is not parent.test:
             if is_main(parent.test):
                 main = True
-            else:
+            elif not (isinstance(parent, ast.If) and _fails(parent.orelse if child in parent.body else parent.body)):
                 body = parent.body
                 tests.append((parent.test, child in body if isinstance(body, list) else child is body))
         elif isinstance(parent, ast.BoolOp) and child in parent.values:
@@ -132,10 +132,36 @@ def _ended_before(parent: ast.AST, child: ast.stmt) -> list[tuple[ast.expr, bool
 
 def _leaves(block: list[ast.stmt]) -> bool:
     """Whether a block is left, and the program goes on elsewhere or ends as it should."""
-    return bool(block) and (
-        isinstance(block[-1], _EXITS)
-        or (isinstance(block[-1], ast.Expr) and last_name(block[-1].value) in ("exit", "_exit", "abort"))
+    if not block or _fails(block):
+        return False
+    last = block[-1]
+    return isinstance(last, _EXITS) or (isinstance(last, ast.Expr) and last_name(last.value) in ("exit", "_exit"))
+
+
+def _fails(block: list[ast.stmt]) -> bool:
+    """Whether a block ends the program with an error, whichever way it takes.
+
+    Nobody starts a program for that: what stands beside such a block is no choice, but what the program does.
+    """
+    last = block[-1] if block else None
+    if isinstance(last, ast.If):
+        return _fails(last.body) and _fails(last.orelse)
+    if isinstance(last, ast.Assert):
+        return isinstance(last.test, ast.Constant) and not last.test.value
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
+        return _ends_with_error(last.value)
+    return isinstance(last, ast.Raise) and not any(
+        isinstance(node, _EXITS) for part in block for node in ast.walk(part)
     )
+
+
+def _ends_with_error(call: ast.Call) -> bool:
+    """Whether a call ends the process with another exit code than 0: `sys.exit("no such model")`, `exit(1)`."""
+    if last_name(call.func) == "abort":
+        return True
+    code = call.args[0] if call.args else None
+    is_error = isinstance(code, ast.JoinedStr) or (isinstance(code, ast.Constant) and code.value not in (None, 0))
+    return last_name(call.func) in ("exit", "_exit") and is_error
 
 
 def _matched(file: PythonFile, case: ast.match_case) -> list[tuple[ast.expr, bool]]:

@@ -10,8 +10,9 @@ from torchferry.backends import cuda
 from torchferry.programs.answers import Answer, Answers, Known, Question, SharedAnswers, Told, Truth
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.asked import is_there
+from torchferry.programs.class_values import Expression, class_of, class_value
 from torchferry.programs.constants import OwnConstants
-from torchferry.programs.parameters import Given, Parameter, default_of
+from torchferry.programs.parameters import Given, Parameter, called_as, default_of, function_of, given_by
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import (
     COMPARED,
@@ -19,6 +20,7 @@ from torchferry.programs.stored import (
     in_handler,
     in_handler_of,
     is_changed,
+    is_guarded,
     is_kind_of_device,
     is_namespace,
     one_parameter,
@@ -26,7 +28,7 @@ from torchferry.programs.stored import (
     stores_in,
 )
 from torchferry.programs.switches import RECORDS, UNSAID, Switches, said_value
-from torchferry.rules.guarded import asks_availability, copes
+from torchferry.rules.guarded import asks_availability
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -201,7 +203,7 @@ class Conditions:
             return Answer(Truth.NO if isinstance(test.ops[0], ast.In) else Truth.YES, asked or "")
         if is_namespace(test.comparators[0]) and asked is not None and isinstance(test.ops[0], (ast.In, ast.NotIn)):
             bindings = names.module_bindings(asked)
-            if bindings and not all(self._is_guarded(file, binding) for binding in bindings):
+            if bindings and not all(is_guarded(file, binding) for binding in bindings):
                 return OPEN
             return Answer(Truth.NO if isinstance(test.ops[0], ast.In) else Truth.YES, guard=bool(bindings))
         if names.qualified(test.left) == "sys.version_info":
@@ -276,12 +278,12 @@ class Conditions:
 
     def _variable(self, file: PythonFile, names: Names, node: ast.Name, depth: int) -> Known:
         bindings = names.reaching_bindings(node)
-        if any(self._is_guarded(file, binding) for binding in bindings):
+        if any(is_guarded(file, binding) for binding in bindings):
             absent = [binding for binding in bindings if not isinstance(binding, ast.alias)]
             handled = [value for binding in absent for value in [in_handler(file, binding)] if value is not None]
             if handled or len(bindings) == len([b for b in bindings if isinstance(b, ast.alias)]):
                 return Known(handled[0].value if handled and isinstance(handled[0], ast.Constant) else None, guard=True)
-            before = [value for binding in absent if not self._is_guarded(file, binding)
+            before = [value for binding in absent if not is_guarded(file, binding)
                       for value in [assigned_value(file, binding)] if isinstance(value, ast.Constant)]  # fmt: skip
             return Known(before[0].value if before else None, guard=True)
         if len(bindings) == 1:
@@ -317,7 +319,7 @@ class Conditions:
             return _UNKNOWN
         other, other_names = loaded
         bindings = other_names.module_bindings(member)
-        if any(self._is_guarded(other, binding) for binding in bindings):
+        if any(is_guarded(other, binding) for binding in bindings):
             handled = [value for binding in bindings for value in [in_handler(other, binding)] if value is not None]
             return Known(handled[0].value if handled and isinstance(handled[0], ast.Constant) else None, guard=True)
         if len(bindings) != 1:
@@ -329,16 +331,6 @@ class Conditions:
         if known.value is UNSAID and asks_availability(value):
             return Known(False, guard=True)
         return known
-
-    @staticmethod
-    def _is_guarded(file: PythonFile, binding: ast.AST) -> bool:
-        """Whether a name is bound by code that copes with the absence of what it imports."""
-        parent = file.parents.get(binding)
-        while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            if isinstance(parent, ast.Try) and _holds_import(file, parent.body) and any(map(copes, parent.handlers)):
-                return True
-            parent = file.parents.get(parent)
-        return False
 
     def _attribute(self, file: PythonFile, names: Names, node: ast.Attribute, depth: int) -> Known:
         if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
@@ -372,10 +364,49 @@ class Conditions:
                 return self._switch(string_value(declared.args[0]) or "")
         if is_kind_of_device(node):
             return _UNKNOWN
+        owned = self._class_value(file, names, node)
+        if owned is not None:
+            known = self._value(*owned, depth + 1)
+            return known if known.value is UNSAID or known.option else known._replace(option=node.attr)
         if names.origin(node.value) is None if isinstance(node.value, ast.Name) else True:
             known = self._switch(node.attr)
             return known if known is not _UNKNOWN else self._stored(node.attr)
         return self._of_module(file, names, node, depth)
+
+    def _class_value(self, file: PythonFile, names: Names, node: ast.Attribute) -> Expression | None:
+        """Return what the body of the class gives an attribute of it, or of an object of it."""
+        of = class_of(self._sources, Expression(file, names, node.value), self._given_to)
+        return class_value(self._sources, of, node.attr, self._given_to) if of is not None else None
+
+    def _given_to(self, file: PythonFile, names: Names, argument: ast.arg) -> list[Expression]:
+        """Return what calls give to a parameter, on the way or wherever its function is called by its name."""
+        function = function_of(file, argument)
+        if function is None:
+            return []
+        key = Parameter(file.path, function.lineno, argument.arg)
+        given = self._consulted[key] = self._bound.get(key)
+        loaded = self._sources.file(given.path) if given is not None else None
+        if given is not None and loaded is not None:
+            return [Expression(*loaded, given.value)]
+        self._asked.add(key)
+        of_class = isinstance(file.parents.get(function), ast.ClassDef)
+        given_there: list[Expression] = []
+        for other, other_names, call in self._calls_of(called_as(file, function)):
+            taken = given_by(file.path, function, call, other.path, bound=of_class).get(key)
+            if taken is None or len(given_there) > _MOST_CALLS:
+                return []
+            given_there.append(Expression(other, other_names, taken.value))
+        return given_there
+
+    def _calls_of(self, called: str) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
+        """Yield the calls of what is called by a name, in the files of the program."""
+        calling = self._question.callers[called] = self._calling(called)
+        for path in calling:
+            loaded = self._sources.file(path)
+            for callee in (*loaded[0].names.get(called, ()), *loaded[0].attributes.get(called, ())) if loaded else ():
+                call = loaded[0].parents.get(callee) if loaded is not None else None
+                if loaded is not None and isinstance(call, ast.Call) and call.func is callee:
+                    yield (*loaded, call)
 
     def _stored(self, name: str) -> Known:
         """Return the constant that objects give an attribute themselves, where all that the program reaches agree."""
@@ -477,7 +508,7 @@ class Conditions:
         if not isinstance(function, ast.FunctionDef):
             return _UNKNOWN
         returns = [part for statement in function.body for part in ast.walk(statement) if isinstance(part, ast.Return)]
-        guarded = [part for part in returns if self._is_guarded(other, part)]
+        guarded = [part for part in returns if is_guarded(other, part)]
         if guarded:
             handled = next((part.value for part in guarded if in_handler_of(other, part)), None)
             return Known(handled.value if isinstance(handled, ast.Constant) else None, guard=True)
@@ -487,9 +518,8 @@ class Conditions:
     # --- parameters ---
 
     def _parameter(self, file: PythonFile, names: Names, argument: ast.arg, depth: int) -> Known:
-        arguments = file.parents.get(argument)
-        function = file.parents.get(arguments) if arguments is not None else None
-        if not isinstance(arguments, ast.arguments) or not isinstance(function, FunctionNode):
+        function = function_of(file, argument)
+        if function is None:
             return _UNKNOWN
         key = Parameter(file.path, function.lineno, argument.arg)
         given = self._consulted[key] = self._bound.get(key)
@@ -500,7 +530,7 @@ class Conditions:
         if key not in self._parameters:
             self._parameters[key] = _UNKNOWN  # ends recursion
             self._begun.add(key)
-            known = self._passed(file, names, function, arguments, argument, depth)
+            known = self._passed(file, names, function, argument, depth)
             self._begun.discard(key)
             self._parameters[key] = question.made[key] = known
         elif key in self._begun:
@@ -516,32 +546,21 @@ class Conditions:
         file: PythonFile,
         names: Names,
         function: FunctionNode,
-        arguments: ast.arguments,
         argument: ast.arg,
         depth: int,
     ) -> Known:
+        arguments = function.args
         default_node = default_of(arguments, argument)
         default = self._value(file, names, default_node, depth + 1) if default_node is not None else _UNKNOWN
         owner = file.parents.get(function)
-        called = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
+        called = called_as(file, function)
         positions = [*arguments.posonlyargs, *arguments.args]
         index = positions.index(argument) - isinstance(owner, ast.ClassDef) if argument in positions else -1
         values: list[Known] = []
-        calls = 0
-        calling = self._question.callers[called] = self._calling(called)
-        for path in calling:
-            loaded = self._sources.file(path)
-            if loaded is None:
-                continue
-            other, other_names = loaded
-            for callee in (*other.names.get(called, ()), *other.attributes.get(called, ())):
-                call = other.parents.get(callee)
-                if not isinstance(call, ast.Call) or call.func is not callee:
-                    continue
-                calls += 1
-                if calls > _MOST_CALLS:
-                    return _UNKNOWN
-                values.append(self._given(other, other_names, call, argument.arg, index, default, depth))
+        for other, other_names, call in self._calls_of(called):
+            if len(values) >= _MOST_CALLS:
+                return _UNKNOWN
+            values.append(self._given(other, other_names, call, argument.arg, index, default, depth))
         if isinstance(owner, ast.ClassDef) and function.name == "__init__":
             for other, other_names, call in self._from_derived(owner):
                 values.append(self._given(other, other_names, call, argument.arg, index, default, depth))
@@ -579,9 +598,3 @@ class Conditions:
             switch = self._switch(name)
             return switch if switch.value is not UNSAID or switch.option else default
         return default
-
-
-def _holds_import(file: PythonFile, block: list[ast.stmt]) -> bool:
-    """Whether something is imported in a block."""
-    last = block[-1].end_lineno or block[-1].lineno
-    return any(block[0].lineno <= statement.lineno <= last for statement in file.imports)

@@ -22,7 +22,7 @@ from torchferry.rules.extension.extension_build import ExtensionBuild
 from torchferry.rules.library.cuda_package import CudaPackage
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
-from torchferry.source.names import Names, bound_name
+from torchferry.source.names import Names, assigned_value, bound_name
 from torchferry.source.outline import Import
 from torchferry.source.project import Project, extension_names
 from torchferry.source.python import PythonFile
@@ -31,8 +31,8 @@ _BUILDERS = ("CUDAExtension", "CppExtension", "cpp_extension", "create_extension
 _SOURCES = (".cu'", '.cu"')
 _CUDA_BUILD = ("CUDAExtension", *_SOURCES, "nvcc", "create_extension")
 _LOADS = re.compile(r"\bcpp_extension\.load\(|\bcpp_extension import (?:\w+, )*load\b")
-_LIBRARY_LOADERS = ("CDLL", "LoadLibrary", "load_library", "RawModule")
-"""What loads a compiled library by its path."""
+_LIBRARY_LOADERS = ("CDLL", "LoadLibrary", "load_library", "RawModule", "import_module", "__import__")
+"""What loads a compiled library by its path, or a module by its name."""
 
 
 class Lack(NamedTuple):
@@ -160,22 +160,23 @@ class Lacks:
             statement = import_at(loaded[0], imported.line) if loaded is not None else None
             if loaded is None or statement is None:
                 continue
-            message = say(
-                "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; {advice}, or use "
-                "equivalent torch operators",
-                name=name,
-                script=self.compiled[name],
-                target=self.target.title,
-                advice=self._advice(),
-            )
             places: list[ast.AST] = [statement]
             guarded = around(loaded[0], statement).copes
             if not guarded and self._is_built_for_the_host(self.compiled[name]):  # it is there, and fails when called
                 places = _calls_below(*loaded, statement, name)
             for node in places:
-                yield Lack(
-                    name, ExtensionBuild.CODE, loaded[0].location(*loaded[0].span(node)), message, source=Source.CODE
-                )
+                yield self._compiled_lack(name, loaded[0], node)
+
+    def _compiled_lack(self, name: str, file: PythonFile, node: ast.AST) -> Lack:
+        message = say(
+            "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; {advice}, or use "
+            "equivalent torch operators",
+            name=name,
+            script=self.compiled[name],
+            target=self.target.title,
+            advice=self._advice(),
+        )
+        return Lack(name, ExtensionBuild.CODE, file.location(*file.span(node)), message, source=Source.CODE)
 
     def _advice(self) -> Message:
         """Say what is done about kernels of CUDA for the target."""
@@ -211,19 +212,24 @@ class Lacks:
         return Lack(need.what, CudaPackage.CODE, place, need.message, source=need.source, beyond=need.steps)
 
     def _loaded_libraries(self, path: str) -> Iterator[Lack]:
-        """Yield where a file loads a library by its path that is called as a CUDA source of the project."""
-        text = self.sources.text(path) if self.kernels else ""
+        """Yield where a file loads by a path or a name what the project compiles from CUDA."""
+        text = self.sources.text(path) if self.kernels or self.compiled else ""
         loaded = self.sources.file(path) if any(loader in text for loader in _LIBRARY_LOADERS) else None
         if loaded is None:
             return
-        file, _ = loaded
+        file, names = loaded
         for loader in _LIBRARY_LOADERS:
             for callee in (*file.attributes.get(loader, ()), *file.names.get(loader, ())):
                 call = file.parents.get(callee)
                 if not isinstance(call, ast.Call) or call.func is not callee:
                     continue
-                texts = (string_value(part) for part in ast.walk(call) if isinstance(part, ast.expr))
-                stems = {_stem(value) for value in texts if value}
+                texts = [*_texts_of(file, names, call)]
+                stems = {_stem(text) for text in texts}
+                modules = stems.union(text.rpartition(".")[2] for text in texts)
+                compiled = next((name for name in sorted(modules) if name in self.compiled), None)
+                if compiled is not None:
+                    yield self._compiled_lack(compiled, file, call)
+                    continue
                 source = next((self.kernels[stem] for stem in sorted(stems & self.kernels.keys())), None)
                 if source is not None:
                     message = say(
@@ -279,7 +285,25 @@ class Lacks:
             return True
         own = self.modules.find(module, path) if whole != module else None
         loaded = self.sources.file(own) if own is not None else None
-        return loaded is not None and bool(loaded[1].module_bindings(name))
+        return loaded is not None and any(
+            not self._loads_itself(*loaded, binding, name) for binding in loaded[1].module_bindings(name)
+        )
+
+    def _loads_itself(self, file: PythonFile, names: Names, binding: ast.AST, name: str) -> bool:
+        """Whether a package binds a name to the compiled module itself, or to nothing where that is absent.
+
+        `from . import _C` in its `__init__`, `_C = import_module("package._C")`, `_C = None` in a handler.
+        """
+        statement = file.parents.get(binding)
+        if isinstance(statement, ast.Import):
+            return any(alias.name.rpartition(".")[2] == name for alias in statement.names)
+        if isinstance(statement, ast.ImportFrom):
+            module = names.imported_module(statement)
+            return self.modules.find(module, file.path) == file.path and getattr(binding, "name", "") == name
+        value = assigned_value(file, binding)
+        if isinstance(value, ast.Call):
+            return last_name(value.func) in _LIBRARY_LOADERS
+        return isinstance(value, ast.Constant)
 
 
 def _calls_below(file: PythonFile, names: Names, statement: ast.stmt, name: str) -> list[ast.AST]:
@@ -293,9 +317,24 @@ def _calls_below(file: PythonFile, names: Names, statement: ast.stmt, name: str)
     ]
 
 
+def _texts_of(file: PythonFile, names: Names, call: ast.Call) -> Iterator[str]:
+    """Yield the texts of which the arguments of a call are made, also where variables hold them."""
+    waiting: list[ast.AST] = [*call.args, *call.keywords]
+    seen: set[ast.AST] = set()
+    while waiting:
+        for node in ast.walk(waiting.pop()):
+            text = string_value(node) if isinstance(node, ast.expr) else None
+            if text:
+                yield text
+            for binding in names.bindings(node) if isinstance(node, ast.Name) and node not in seen else ():
+                value = assigned_value(file, binding)
+                waiting += () if value is None or value in seen else (value,)
+                seen |= {node, value} if value is not None else {node}
+
+
 def _stem(path: str) -> str:
     """Return what a source and its library are both called: `fast` for `libfast.so` and `cuda/fast.cu`."""
-    return path.replace("\\", "/").rpartition("/")[2].partition(".")[0].removeprefix("lib")
+    return path.replace("\\", "/").rpartition("/")[2].partition(".")[0].removeprefix("lib").rstrip("*")
 
 
 def _may_build(path: str) -> bool:

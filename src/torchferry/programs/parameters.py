@@ -6,6 +6,7 @@ import ast
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode
+from torchferry.source.python import PythonFile
 
 
 class Parameter(NamedTuple):
@@ -62,3 +63,15 @@ def default_of(arguments: ast.arguments, argument: ast.arg) -> ast.expr | None:
     if argument in arguments.kwonlyargs:
         return arguments.kw_defaults[arguments.kwonlyargs.index(argument)]
     return None
+
+
+def function_of(file: PythonFile, argument: ast.arg) -> FunctionNode | None:
+    """Return the function that has a parameter; None for that of a lambda."""
+    function = file.parents.get(file.parents[argument])
+    return function if isinstance(function, FunctionNode) else None
+
+
+def called_as(file: PythonFile, function: FunctionNode) -> str:
+    """Return the name by which a function is called: that of the class for its `__init__`."""
+    owner = file.parents.get(function)
+    return owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name

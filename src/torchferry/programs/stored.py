@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from torchferry.rules.guarded import copes
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value, bound_name
 from torchferry.source.python import PythonFile
@@ -183,3 +184,19 @@ def is_stub(names: Names, value: ast.expr | None) -> bool:
         for method in methods
     ]
     return bool(bodies) and all(len(body) == 1 and isinstance(body[0], ast.Raise) for body in bodies)
+
+
+def is_guarded(file: PythonFile, binding: ast.AST) -> bool:
+    """Whether a name is bound by code that copes with the absence of what it imports."""
+    parent = file.parents.get(binding)
+    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        if isinstance(parent, ast.Try) and _holds_import(file, parent.body) and any(map(copes, parent.handlers)):
+            return True
+        parent = file.parents.get(parent)
+    return False
+
+
+def _holds_import(file: PythonFile, block: list[ast.stmt]) -> bool:
+    """Whether something is imported in a block."""
+    last = block[-1].end_lineno or block[-1].lineno
+    return any(block[0].lineno <= statement.lineno <= last for statement in file.imports)

@@ -32,6 +32,8 @@ def render_older(report: Report, lang: str) -> str:
     older = document(report, lang)
     older["schema"] = OLDER_VERSION
     older.pop("style")
+    for program in older["programs"]:
+        program.pop("unresolved")
     for finding in older["findings"]:
         regraded = [
             {"stage": step["stage"], "before": step["grade_before"]}
