@@ -102,8 +102,8 @@ class NativeHandle(Rule):
             shown = own
             edits = _renamed(context, handle, node, own)
         message = say(
-            "`{found}`, the handle of a stream or an event, is `{use}` on {target}; what takes it must be a library for "
-            "that device",
+            "`{found}`, the handle of a stream or an event, is `{use}` on {target}; what takes it must be a library "
+            "for that device",
             found=handle.name,
             use=shown,
             target=context.target.title,
