@@ -66,7 +66,7 @@ class CudaEnvironment(Rule):
             yield self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
             return
         if context.target.module and not instead.refused:
-            yield self._portable(context, node, name)
+            yield self._portable(context, node, name, instead.effect)
             return
         edits = word_edits(context, node, name, instead.use) if instead.use else []
         yield self.finding(context, span, instead.message, instead.grade, edits, effect=instead.effect)
@@ -85,7 +85,7 @@ class CudaEnvironment(Rule):
         grade = instead.grade if not instead.use else Grade.UNSAFE if edits else Grade.MANUAL
         yield self.finding(context, (start, end), instead.message, grade, edits, effect=instead.effect)
 
-    def _portable(self, context: PythonContext, node: ast.Constant, name: str) -> Finding:
+    def _portable(self, context: PythonContext, node: ast.Constant, name: str, effect: Effect) -> Finding:
         """Ask for the variable when the program runs, where portable code has a name for it."""
         if name != _VISIBLE:
             message = say(
@@ -93,7 +93,9 @@ class CudaEnvironment(Rule):
                 found=name,
                 target=context.target.title,
             )
-            return self.finding(context, literal_span(context, node), message, Grade.NOTE, effect=Effect.UNKNOWN)
+            is_idle = effect is Effect.NOTHING
+            grade, effect = (Grade.NOTE, effect) if is_idle else (Grade.MANUAL, Effect.UNKNOWN)
+            return self.finding(context, literal_span(context, node), message, grade, effect=effect)
         use = f"{context.target.module}.visible_devices_variable()"
         message = say("`{name}` is `{use}` on {target}", name=name, use=use, target=context.target.title)
         return asked_when_run(self, context, node, use, message)
