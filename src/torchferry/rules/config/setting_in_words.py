@@ -140,7 +140,7 @@ def _holds_options(text: str) -> bool:
     """Whether a text is nothing but options with a value at most: `--device cuda --fp16`."""
     words = text.split()
     is_option = [word.startswith("-") and len(word) > 1 for word in words]
-    return bool(words) and is_option[0] and all(one or other for one, other in pairwise((*is_option, True)))
+    return bool(words) and is_option[0] and all(left or right for left, right in pairwise((*is_option, True)))
 
 
 def _is_handed_on(context: PythonContext, node: ast.Constant) -> bool:
