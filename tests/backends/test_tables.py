@@ -20,6 +20,7 @@ from torchferry.backends.dtype_rules import DTYPES
 from torchferry.backends.tables import REWRITTEN, Row, load_table
 from torchferry.backends.unknown import Unknown
 from torchferry.core import toml
+from torchferry.core.finding import Effect
 
 TARGETS = [name for name in registry.names() if (VENDORS / name).is_dir()]
 TABLES = ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions", "folk_variables")
@@ -162,3 +163,12 @@ def test_a_row_without_a_source_is_refused(tmp_path: object) -> None:
     path.write_text('[sources]\nA = "a"\n[[row]]\nname = "torch.cuda.x"\nstatus = "same"\n', encoding="utf-8")
     with pytest.raises(ValueError, match="source"):
         load_table(path)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_becomes_of_a_variable_without_a_counterpart_is_a_known_effect(target: str) -> None:
+    for row in registry.load(target).table("env"):
+        effect = row.extra.get("effect", "unknown")
+        assert effect in {each.value for each in Effect}, row
+        assert effect == "unknown" or (row.status == "missing" and row.note), f"{row.name}: nothing says why"
+        assert "effect" in row.extra or "harmless" not in row.extra, f"{row.name}: what other values do"

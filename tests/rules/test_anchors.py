@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from torchferry.backends.registry import choose
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Finding, Grade, Location
+from torchferry.core.messages import Message
+from torchferry.rules.decisions import _PlacesByRule
 from torchferry.rules.engine import Engine
 from torchferry.rules.file_result import Selection
 from torchferry.rules.registry import rules
@@ -118,6 +121,53 @@ def test_a_file_that_a_cell_writes_has_keys_and_places_of_its_own() -> None:
     after = [each for each in found(notebook, kind=Kind.NOTEBOOK, rewrite=True) if each.grade is Grade.MANUAL]
     assert {finding.key: finding.origin for finding in after} == decisions
     assert {finding.location.cell for finding in after} == {1, 2}
+
+
+CELLS = [
+    "%%writefile a.py",
+    "%%writefile 1:a.py",
+    "%%writefile a.py:1:f.py",
+    "%%script python3",
+    "%%script python -u",
+    "",
+]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(CELLS), st.booleans()), min_size=2, max_size=6))
+def test_each_finding_of_a_notebook_has_a_key_of_its_own(cells: list[tuple[str, bool]]) -> None:
+    body = "import torch\n" + DECISION
+    indented = "def f():\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    sources = [f"{head}\n{indented if in_function else body}" for head, in_function in cells]
+    code = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": source} for source in sources]
+    findings = found(json.dumps({"cells": code, "metadata": {}, "nbformat": 4}), kind=Kind.NOTEBOOK)
+    assert len({finding.key for finding in findings}) == len(findings) >= len(cells)
+
+
+class _Looked(tuple[int, int]):
+    """A place that counts how often somebody looks where it is."""
+
+    times = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        _Looked.times += 1
+        return super().__getitem__(index)
+
+
+def test_a_long_place_does_not_make_each_search_look_at_all_the_short_ones() -> None:
+    def looked(count: int) -> int:
+        _Looked.times = 0
+        spans = [_Looked((10 * number, 10 * number + 3)) for number in range(count)]
+        found_there = [
+            (Finding("DEV101", Location("a.py", 1, 1, 1, 1), Message("a decision"), Grade.MANUAL), span)
+            for span in (_Looked((0, 10 * count)), *spans)
+        ]
+        places = _PlacesByRule(found_there)
+        for number in range(count):
+            assert places.take("DEV101", (10 * number, 10 * number + 3), and_notes=False) == number + 1
+        return _Looked.times
+
+    assert looked(800) <= 2.2 * looked(400)
 
 
 def test_two_findings_at_one_token_are_two() -> None:

@@ -42,6 +42,11 @@ VIEWS = [
     ("!python a.py \\\n  --device cuda", "0             \n               ", " python a.py \\\n  --device cuda"),
     ("%pip install flash-attn", "0                      ", " pip install flash-attn"),
     ("%env CUDA_VISIBLE_DEVICES=0", "0                          ", "     CUDA_VISIBLE_DEVICES=0"),
+    ("%env DEVICE cuda", "0               ", "     DEVICE=cuda"),
+    ("%run a.py --device cuda", "0                      ", "     a.py --device cuda"),
+    ("!cat > a.sh <<EOF", "0                ", " cat > a.sh   EOF"),
+    ("%%bash\ncat <<EOF\nx\nEOF", "0     \n0        \n0\n0  ", "      \ncat <<EOF\nx\nEOF"),
+    ("%%bash\ncat <<'E' <<EOF\nE", "0     \n0              \n0", "      \ncat <<'E'   EOF\nE"),
     ("await f()", "await f()", "         "),
     ("print 'python 2'\nx", "0               \n0", "                \n "),
 ]

@@ -382,6 +382,22 @@ def _group_by_name() -> dict[str, str]:
     return {name: group.name for group in groups("api").values() for name in group.names}
 
 
+_DEFINED_IN = {
+    **{f"{NAMESPACE}.amp.{module}": f"{NAMESPACE}.amp" for module in ("autocast_mode", "common", "grad_scaler")},
+    "torch.distributed.distributed_c10d": "torch.distributed",
+    "torch._C._distributed_c10d": "torch.distributed",
+}
+"""Modules in which torch defines what a package offers, with the package."""
+
+
+def offered_as(name: str) -> str:
+    """Return the name by which torch's package offers what one of its own modules defines; other names as they are."""
+    for module, package in _DEFINED_IN.items():
+        if name.startswith(f"{module}."):
+            return package + name[len(module) :]
+    return name
+
+
 @lru_cache(maxsize=4096)
 def api_group(name: str) -> str:
     """Return the group of `api.toml` that a canonical torch name belongs to; empty when it does not mean CUDA.
@@ -392,7 +408,7 @@ def api_group(name: str) -> str:
     by_name = _group_by_name()
     part = name
     while part and part != NAMESPACE:
-        group = by_name.get(part)
+        group = by_name.get(part) or by_name.get(offered_as(part))
         if group is not None and not (part != name and part in modules()):
             return group
         part = part.rpartition(".")[0]

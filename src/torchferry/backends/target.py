@@ -14,9 +14,6 @@ from torchferry.backends.tables import REWRITTEN, Row, normalised, reached
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.messages import Bilingual
 
-_DEFINED_BELOW = frozenset(f"{cuda.NAMESPACE}.amp.{module}" for module in ("autocast_mode", "common", "grad_scaler"))
-"""Modules in which torch defines what the package above them offers."""
-
 _NUMBERS_SINCE = "2.1.0"
 """The torch, and the plugin for it, in which a number became an index of the accelerator rather than of CUDA."""
 
@@ -143,9 +140,9 @@ class Target:
         row = table.get(name, self.version)
         if row is not None:
             return self._with_use(row, name)
-        defined, _, member = name.rpartition(".")
-        if defined in _DEFINED_BELOW:
-            row = self._api(f"{defined.rpartition('.')[0]}.{member}")
+        offered = cuda.offered_as(name)
+        if offered != name:
+            row = self._api(offered)
             if row.status != "unknown":
                 return row._replace(name=name)
         owner = name.rpartition(".")[0]

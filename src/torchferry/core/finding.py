@@ -104,7 +104,8 @@ class Anchor(NamedTuple):
 
     Attributes:
         symbol: The function or class around the place, with those around it, such as `Trainer.fit`; empty at the top
-            level, and outside of Python.
+            level, and outside of Python. In a file that a notebook writes, behind `NAME:N:`, where N says which cell
+            of those that write a file of this name it is.
         text: Digits of a hash of the place's text, without spaces and with CUDA's words for the target's.
         ordinal: How many places of the rule with this symbol and text there are up to this one, from 1.
     """

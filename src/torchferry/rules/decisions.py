@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, islice
 
 from torchferry.core.finding import LINK, Edit, Finding, Grade
 from torchferry.rules.base import Context
@@ -47,18 +47,22 @@ def carried_over(
 
 
 class _PlacesByRule:
-    """The places of findings by their rules; each is taken once."""
+    """The places of findings by their rules; each is taken once.
+
+    Those of a rule are sorted by where they begin, apart for each binary length: so a long place does not make every
+    search look through all the short ones.
+    """
 
     def __init__(self, findings: Iterable[tuple[Finding, _Span]]) -> None:
-        self._by_code: dict[str, list[tuple[_Span, int, bool]]] = {}
+        self._by_code: dict[str, dict[int, list[tuple[_Span, int, bool]]]] = {}
         self._taken: set[int] = set()
         for number, (finding, span) in enumerate(findings):
-            self._by_code.setdefault(finding.code, []).append((span, number, finding.grade is Grade.NOTE))
-        for places in self._by_code.values():
-            places.sort()
-        self._longest = {
-            code: max(end - start for (start, end), _, _ in places) for code, places in self._by_code.items()
-        }
+            by_length = self._by_code.setdefault(finding.code, {})
+            place = span, number, finding.grade is Grade.NOTE
+            by_length.setdefault((span[1] - span[0]).bit_length(), []).append(place)
+        for by_length in self._by_code.values():
+            for places in by_length.values():
+                places.sort()
 
     def take(self, code: str, span: _Span, and_notes: bool) -> int | None:
         """Return the number of a finding at a place that nobody took, best one with the same ends; None for none."""
@@ -76,12 +80,15 @@ class _PlacesByRule:
         """Whether a finding that is more than a note is at a place, whoever took it."""
         return any(not is_note for _, _, is_note in self._at(code, span))
 
-    def _at(self, code: str, span: _Span) -> list[tuple[_Span, int, bool]]:
-        places = self._by_code.get(code, [])
+    def _at(self, code: str, span: _Span) -> Iterator[tuple[_Span, int, bool]]:
         start, end = span
-        first = bisect_right(places, ((start - self._longest.get(code, 0) - 1, -1), -1, False))
-        last = bisect_right(places, ((end, end + self._longest.get(code, 0)), len(places), True), lo=first)
-        return [each for each in places[first:last] if start <= each[0][1] and each[0][0] <= end]
+        for bits, places in self._by_code.get(code, {}).items():
+            first = bisect_left(places, ((start - (1 << bits), 0), 0, False))
+            for place in islice(places, first, None):
+                if place[0][0] > end:
+                    break
+                if start <= place[0][1]:
+                    yield place
 
 
 class _Moves:

@@ -31,19 +31,22 @@ def without_vendor(finding: Finding, python: bool, module: str) -> Finding:
         return finding
     if python and module in finding.imports:  # a portable name stands in the place of a switch of CUDA's libraries
         return finding
-    effect = None
+    grade = Grade.MANUAL
     if portability is Portability.DECIDES:
-        grade = Grade.MANUAL
         message = say(
             "{message}; it names one device, but portable code uses the machine's device: leave "
             "it out, or set it where the program is started",
             message=finding.message,
         )
-    else:
+    elif finding.effect is Effect.NOTHING:
         grade = Grade.NOTE
-        effect = Effect.UNKNOWN  # it depends on the machine
         message = say("{message}; it belongs to one machine and is left as it is", message=finding.message)
-    return finding.regraded(Stage.MACHINE, grade, message, effect)._replace(group="", needs=())
+    else:
+        message = say(
+            "{message}; it belongs to one machine, and is left as it is: decide what each machine is to have",
+            message=finding.message,
+        )
+    return finding.regraded(Stage.MACHINE, grade, message)._replace(group="", needs=())
 
 
 def below_path_changes(findings: list[Finding], text: str) -> list[Finding]:

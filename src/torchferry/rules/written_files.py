@@ -7,6 +7,7 @@ about.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
 
@@ -36,10 +37,13 @@ def with_written_files(
             results.append((file, examine(examined.path, kind, data)))
     findings, fixed, remaining = list(examined.findings), list(examined.fixed), list(examined.remaining)
     mentions = list(examined.mentions)
+    written: Counter[str] = Counter()
     for file, inner in results:
-        findings += _placed(file, inner.findings)
-        fixed += _placed(file, inner.fixed)
-        remaining += _placed(file, inner.remaining)
+        written[file.name] += 1
+        known_as = f"{file.name}:{written[file.name]}"  # neither a number nor a symbol behind it has a colon
+        findings += _placed(file, inner.findings, known_as)
+        fixed += _placed(file, inner.fixed, known_as)
+        remaining += _placed(file, inner.remaining, known_as)
         mentions += [mention._replace(location=_at(file, mention.location)) for mention in inner.mentions]
     examined = examined._replace(
         findings=_in_order(findings), fixed=tuple(fixed), remaining=_in_order(remaining), mentions=tuple(mentions)
@@ -88,14 +92,14 @@ def _change(before: str, after: str, start: int) -> Edit:
     return Edit(start + ahead, start + len(before) - behind, after[ahead : len(after) - behind])
 
 
-def _placed(file: WrittenFile, findings: tuple[Finding, ...]) -> Iterator[Finding]:
+def _placed(file: WrittenFile, findings: tuple[Finding, ...], known_as: str) -> Iterator[Finding]:
     for finding in findings:
         edits = tuple(edit._replace(start=edit.start + file.start, end=edit.end + file.start) for edit in finding.edits)
         yield finding._replace(
             location=_at(file, finding.location),
             edits=edits,
             origin=None if finding.origin is None else _at(file, finding.origin),
-            anchor=finding.anchor._replace(symbol=f"{file.name}:{finding.anchor.symbol}"),
+            anchor=finding.anchor._replace(symbol=f"{known_as}:{finding.anchor.symbol}"),
         )
 
 

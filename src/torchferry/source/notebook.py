@@ -39,6 +39,8 @@ _HOLDS_FILES = lazy_regex(
 _MAGIC = lazy_regex(r"(?P<indent>[ \t]*)(?P<mark>%%?|!!?|\?\??|,|;|/)")
 _TIMED = lazy_regex(r"([ \t]*)%(?:time|timeit)[ \t]+(?=[A-Za-z_(])")
 _ASSIGNED = lazy_regex(r"([ \t]*)[\w,][\w, \t]*=[ \t]*(?P<mark>!|%)")
+_ASSIGNED_BY_BLANK = lazy_regex(r"(?P<name>[A-Za-z_]\w*)[ \t](?P<value>[^ \t=].*)\Z")
+_HEREDOC = lazy_regex(r"<<-?[ \t]*[\"']?(?P<end>\w+)")
 _HELP = lazy_regex(r"[ \t]*[\w.*%]+\?\??[ \t]*\Z")
 
 
@@ -340,7 +342,7 @@ def _shell_view(text: str) -> str:
         word = lines[first][2:].split(maxsplit=1)
         if not word or word[0] not in _SHELL_CELLS or (word[0] == "script" and "python" in word[-1]):
             return _blank(text)
-        return "\n".join([_blank(line) for line in lines[: first + 1]] + lines[first + 1 :])
+        return _ended("\n".join([_blank(line) for line in lines[: first + 1]] + lines[first + 1 :]))
     if _parses(text):
         return _blank(text)
     shown = []
@@ -350,7 +352,7 @@ def _shell_view(text: str) -> str:
             shown.append(line)
             continued = line.rstrip().endswith("\\")
             continue
-        match = re.match(r"(?:[\w, \t]+=)?[ \t]*(?:!!?|%(?:env|set_env|system|sx|pip|conda)[ \t])", line)
+        match = re.match(r"(?:[\w, \t]+=)?[ \t]*(?:!!?|%(?:env|set_env|system|sx|run|pip|conda)[ \t])", line)
         if match is None:
             shown.append(_blank(line))
             continue
@@ -361,9 +363,26 @@ def _shell_view(text: str) -> str:
             # `%pip install x` is the command `pip install x`
             shown.append(_blank(head[: named.start(1)]) + head[named.start(1) :] + command)
         else:
+            assigned = named is not None and _ASSIGNED_BY_BLANK.match(command)
+            if assigned:  # `%env NAME value`
+                command = f"{assigned['name']}={assigned['value']}"
             shown.append(_blank(head) + command)
         continued = line.rstrip().endswith("\\")
-    return "\n".join(shown)
+    return _ended("\n".join(shown))
+
+
+def _ended(view: str) -> str:
+    """Return a view without here-documents that do not end in the cell: none goes on in the next one."""
+    if "<<" not in view:
+        return view
+    lines = view.split("\n")
+    last = {line.strip(): number for number, line in enumerate(lines)}
+    for number, line in enumerate(lines):
+        for match in reversed(list(_HEREDOC.finditer(line))):
+            if last.get(match["end"], 0) <= number:
+                line = line[: match.start()] + "  " + line[match.start() + 2 :]
+        lines[number] = line
+    return "\n".join(lines)
 
 
 def _blank(text: str) -> str:

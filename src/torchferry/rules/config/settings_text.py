@@ -60,7 +60,7 @@ class SettingsText(Rule):
             if span in seen or is_text(context, literal) or exemption_reason(context, literal) is not None:
                 continue
             seen.add(span)
-            is_parsed = self._is_parsed(context, literal)
+            is_parsed = is_parsed_text(context, literal)
             if is_parsed or ("\n" in value and not _CODE.search(value)):
                 yield from self._settings(context, span, is_parsed)
 
@@ -83,38 +83,41 @@ class SettingsText(Rule):
             grade = Grade.SAFE if is_parsed else Grade.UNSAFE
             yield self.finding(context, (start, end), message, grade, [Edit(start, end, use)])
 
-    def _is_parsed(self, context: PythonContext, node: ast.AST) -> bool:
-        """Whether a string, or the variable that holds it, is passed to a parser of settings."""
-        call, argument = self._passed_to(context, node)
-        if call is not None:
-            return self._parses(context, call)
-        parent = context.file.parents.get(argument)
-        if not isinstance(parent, ast.Assign):
-            return False
-        names = [target.id for target in parent.targets if isinstance(target, ast.Name)]
-        return any(
-            (parser := self._passed_to(context, use)[0]) is not None and self._parses(context, parser)
-            for name in names
-            for use in context.file.names.get(name, ())
-            if isinstance(use.ctx, ast.Load)
-        )
 
-    def _passed_to(self, context: PythonContext, node: ast.AST) -> tuple[ast.Call | None, ast.AST]:
-        """Return the call that a string is passed to, or None, and its argument; `dedent` and the like do not count."""
-        child = node
-        while True:
-            parent = context.file.parents.get(child)
-            if isinstance(parent, ast.Attribute) and parent.attr in _WRAPPERS:
-                child = context.file.parents.get(parent, parent)
-            elif isinstance(parent, ast.Call) and child in parent.args:
-                if last_name(parent.func) not in _WRAPPERS:
-                    return parent, child
-                child = parent
-            else:
-                return None, child
+def is_parsed_text(context: PythonContext, node: ast.AST) -> bool:
+    """Whether a string, or the variable that holds it, is passed to a parser of settings."""
+    call, argument = _passed_to(context, node)
+    if call is not None:
+        return _parses(context, call)
+    parent = context.file.parents.get(argument)
+    if not isinstance(parent, ast.Assign):
+        return False
+    names = [target.id for target in parent.targets if isinstance(target, ast.Name)]
+    return any(
+        (parser := _passed_to(context, use)[0]) is not None and _parses(context, parser)
+        for name in names
+        for use in context.file.names.get(name, ())
+        if isinstance(use.ctx, ast.Load)
+    )
 
-    def _parses(self, context: PythonContext, call: ast.Call) -> bool:
-        """Whether a call parses settings: `yaml.safe_load`, `parser.read_string`."""
-        name = last_name(call.func)
-        full = context.names.qualified(call.func) or context.file.text(call.func)
-        return name in _PARSERS and (name in ("read_string", "safe_load") or _PARSING.search(full) is not None)
+
+def _passed_to(context: PythonContext, node: ast.AST) -> tuple[ast.Call | None, ast.AST]:
+    """Return the call that a string is passed to, or None, and its argument; `dedent` and the like do not count."""
+    child = node
+    while True:
+        parent = context.file.parents.get(child)
+        if isinstance(parent, ast.Attribute) and parent.attr in _WRAPPERS:
+            child = context.file.parents.get(parent, parent)
+        elif isinstance(parent, ast.Call) and child in parent.args:
+            if last_name(parent.func) not in _WRAPPERS:
+                return parent, child
+            child = parent
+        else:
+            return None, child
+
+
+def _parses(context: PythonContext, call: ast.Call) -> bool:
+    """Whether a call parses settings: `yaml.safe_load`, `parser.read_string`."""
+    name = last_name(call.func)
+    full = context.names.qualified(call.func) or context.file.text(call.func)
+    return name in _PARSERS and (name in ("read_string", "safe_load") or _PARSING.search(full) is not None)

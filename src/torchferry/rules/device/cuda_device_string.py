@@ -38,6 +38,7 @@ from torchferry.rules.library.refused_device import is_refused
 from torchferry.rules.random.portable_generator import is_seeded_generator
 from torchferry.source.flow import Trace, TraceResult
 from torchferry.source.flow.assembled import folded
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.lexicon import DEVICE_SPELLING
 
 _BEGINNINGS = (
@@ -130,9 +131,18 @@ def device_strings(context: PythonContext) -> list[ast.Constant]:
             parent = context.file.parents.get(node)
             if isinstance(parent, ast.JoinedStr) and not _is_device_fstring(parent):
                 continue
-            if not is_cut_off_already(context, node) and not names_method(context, node):
-                strings.append(node)
+            if is_cut_off_already(context, node) or names_method(context, node) or _is_translated(context, node):
+                continue
+            strings.append(node)
     return strings
+
+
+def _is_translated(context: PythonContext, node: ast.Constant) -> bool:
+    """Whether a device is read as the target's: `word.replace("cuda", "npu")`."""
+    call = context.file.parents.get(node)
+    if not isinstance(call, ast.Call) or last_name(call.func) != "replace" or call.args[:1] != [node]:
+        return False
+    return [string_value(other) for other in call.args[1:]] == [context.target.backend.DEVICE_TYPE]
 
 
 def parts_of_device(context: PythonContext) -> Iterable[tuple[ast.expr, str]]:

@@ -113,8 +113,9 @@ def _portable_device(context: PythonContext, node: ast.Constant) -> tuple[ast.ex
     asked = f"{context.target.module}.ACCELERATOR_TYPE"
     indexed = _made_with_index(context, node)
     if indexed is not None:
-        place = f"{context.target.module}.device_string({context.file.text(indexed.args[1])})"
-        return indexed, f"{context.file.text(indexed.func)}({place})"
+        call, index_of = indexed
+        place = f"{context.target.module}.device_string({context.file.text(index_of)})"
+        return call, f"{context.file.text(call.func)}({place})"
     if (
         node.value == f"{cuda.DEVICE_TYPE}:"
         and context.file.fstring_of(node) is None
@@ -305,13 +306,22 @@ def _is_added_to(context: PythonContext, node: ast.expr) -> bool:
     return isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add) and parent.left is node
 
 
-def _made_with_index(context: PythonContext, node: ast.Constant) -> ast.Call | None:
-    """Return the call in `torch.device("cuda", 0)`: the CPU is to have no index, for torch tells `cpu:0` from `cpu`."""
-    call = context.file.parents.get(node)
-    if not isinstance(call, ast.Call) or len(call.args) != 2 or call.args[0] is not node or call.keywords:
+def _made_with_index(context: PythonContext, node: ast.Constant) -> tuple[ast.Call, ast.expr] | None:
+    """Return the call and the index in `torch.device("cuda", 0)` and in its forms with keywords.
+
+    The CPU is to have no index, for torch tells `cpu:0` from `cpu`.
+    """
+    parent = context.file.parents.get(node)
+    call = context.file.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+    if not isinstance(call, ast.Call) or node.value != cuda.DEVICE_TYPE:
         return None
-    is_device = context.names.qualified(call.func) == "torch.device" and node.value == cuda.DEVICE_TYPE
-    return call if is_device and not isinstance(call.args[1], ast.Starred) else None
+    given = dict(zip(("type", "index"), call.args, strict=False))
+    given.update((keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg)
+    if len(call.args) + len(call.keywords) != 2 or given.get("type") is not node or "index" not in given:
+        return None
+    if isinstance(given["index"], ast.Starred) or context.names.qualified(call.func) != "torch.device":
+        return None
+    return call, given["index"]
 
 
 def _with_index(context: PythonContext, node: ast.Constant) -> tuple[ast.expr, str]:

@@ -19,7 +19,7 @@ from torchferry.backends.portable import MIXED_PRECISION
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding
 from torchferry.rules.base import Options, PythonContext
-from torchferry.rules.distributed.nccl_availability import AVAILABILITY
+from torchferry.rules.distributed.nccl_availability import is_of_nccl
 from torchferry.rules.distributed.nccl_backend_string import CONSTANTS
 from torchferry.rules.family import Portability
 from torchferry.rules.references import ReferenceRule, concerned
@@ -45,7 +45,7 @@ class OwnDistributed(ReferenceRule):
             node = reference.node
             if isinstance(node, ast.alias) or cuda.api_group(reference.name) not in ("", "distributed"):
                 continue
-            if reference.name in AVAILABILITY or reference.name in CONSTANTS:
+            if is_of_nccl(reference.name) or reference.name in CONSTANTS:
                 continue
             if context.target.module and reference.name in MIXED_PRECISION:
                 continue

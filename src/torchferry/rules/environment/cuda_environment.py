@@ -2,7 +2,8 @@
 
 `os.environ["CUDA_VISIBLE_DEVICES"]`, `CUDA_LAUNCH_BLOCKING`, `PYTORCH_CUDA_ALLOC_CONF`, `NCCL_*`. Set, they do nothing
 on the target: a program meant for card 3 takes card 0 of everybody else. Each plugin has its own names; values may
-differ too, which the finding says; a value that the target's variable refuses is left to you.
+differ too, which the finding says; a value that the target's variable refuses is left to you. So is what a string
+assigns, `"CUDA_VISIBLE_DEVICES=0"`, where it is not known what reads it.
 
 Why: The variable has no effect on the target. The program may use cards of other people.
 
@@ -16,6 +17,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.core.finding import Edit, Effect, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
@@ -25,6 +27,7 @@ from torchferry.rules.family import Portability
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import assigned_value
+from torchferry.source.python_commands import started_commands
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
@@ -40,8 +43,13 @@ class CudaEnvironment(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each string that is such a variable, and each keyword of `dict(os.environ, ...)`."""
         for node in context.file.strings:
-            if isinstance(node.value, str) and VARIABLE.match(node.value) and not is_text(context, node):
+            if not isinstance(node.value, str) or is_text(context, node):
+                continue
+            assignment = _ASSIGNMENT.search(node.value)
+            if VARIABLE.match(node.value):
                 yield from self._string(context, node, node.value)
+            elif assignment is not None and VARIABLE.match(assignment["name"]):
+                yield from self._assignment(context, node, assignment["name"], assignment["value"])
         for name, keywords in context.file.keywords.items():
             if VARIABLE.match(name):
                 for keyword in keywords:
@@ -58,12 +66,26 @@ class CudaEnvironment(Rule):
             yield self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
             return
         if context.target.module and not instead.refused:
-            yield self._portable(context, node, name)
+            yield self._portable(context, node, name, instead.effect)
             return
         edits = word_edits(context, node, name, instead.use) if instead.use else []
         yield self.finding(context, span, instead.message, instead.grade, edits, effect=instead.effect)
 
-    def _portable(self, context: PythonContext, node: ast.Constant, name: str) -> Finding:
+    def _assignment(self, context: PythonContext, node: ast.Constant, name: str, value: str) -> Iterable[Finding]:
+        """Report `NAME=value` in a string that the rules for command lines do not see."""
+        is_part = isinstance(context.file.parents.get(node), ast.JoinedStr)
+        instead = replacement(context.target, name, None if is_part and not value else value)
+        if instead is None or exemption_for(context, node) is not None:
+            return
+        start, end = literal_span(context, node)
+        view, _ = started_commands(context.file, context.names)
+        if view[start:end].strip():
+            return
+        edits = word_edits(context, node, name, instead.use) if instead.use and not context.target.module else []
+        grade = instead.grade if not instead.use else Grade.UNSAFE if edits else Grade.MANUAL
+        yield self.finding(context, (start, end), instead.message, grade, edits, effect=instead.effect)
+
+    def _portable(self, context: PythonContext, node: ast.Constant, name: str, effect: Effect) -> Finding:
         """Ask for the variable when the program runs, where portable code has a name for it."""
         if name != _VISIBLE:
             message = say(
@@ -71,7 +93,9 @@ class CudaEnvironment(Rule):
                 found=name,
                 target=context.target.title,
             )
-            return self.finding(context, literal_span(context, node), message, Grade.NOTE, effect=Effect.UNKNOWN)
+            is_idle = effect is Effect.NOTHING
+            grade, effect = (Grade.NOTE, effect) if is_idle else (Grade.MANUAL, Effect.UNKNOWN)
+            return self.finding(context, literal_span(context, node), message, grade, effect=effect)
         use = f"{context.target.module}.visible_devices_variable()"
         message = say("`{name}` is `{use}` on {target}", name=name, use=use, target=context.target.title)
         return asked_when_run(self, context, node, use, message)
@@ -79,30 +103,60 @@ class CudaEnvironment(Rule):
     def _keyword(self, context: PythonContext, keyword: ast.keyword, name: str) -> Iterable[Finding]:
         instead = replacement(context.target, name, _text_of(context, keyword.value))
         call = context.file.parents.get(keyword)
-        if instead is None or not isinstance(call, ast.Call) or last_name(call.func) not in ("dict", "update"):
+        if instead is None or not isinstance(call, ast.Call) or exemption_for(context, call) is not None:
             return
+        taker = last_name(call.func)
+        if taker not in _TAKES_ANY and any(argument for argument in context.file.arguments.get(name, ())):
+            return  # a parameter of the project's own
         start, _ = context.file.span(keyword)
         span = (start, start + len(name))
         edits = [Edit(*span, instead.use)] if instead.use and not context.target.module else []
-        grade = Grade.MANUAL if instead.use and not edits else instead.grade
+        sure = instead.grade if taker in _TAKES_ANY else Grade.UNSAFE
+        grade = instead.grade if not instead.use else sure if edits else Grade.MANUAL
         yield self.finding(context, span, instead.message, grade, edits, effect=instead.effect)
 
 
 _READS = frozenset({"get", "getenv", "pop"})
 """Functions whose second argument is what they return where the variable is not set."""
 
+_TAKES_ANY = frozenset({"dict", "update", "OrderedDict"})
+"""Functions that make items of their keyword arguments."""
 
-def _value_of(context: PythonContext, node: ast.Constant) -> str | None:
+_ASSIGNMENT = lazy_regex(r"(?:\A|&&|;)[ \t]*(?:(?:export|env)[ \t]+)?(?P<name>[A-Z][A-Z0-9_]*)=(?P<value>[^\s;&|]*)")
+
+_VALUES = ("value", "val", "v")
+"""Keywords by which a variable is given its value."""
+
+
+def _value_of(context: PythonContext, node: ast.expr) -> str | None:
     """Return the value that a variable is given at a place, where it is written there."""
+    given = _given(context, node)
+    return None if given is None else _text_of(context, given)
+
+
+def _given(context: PythonContext, node: ast.expr) -> ast.expr | None:
     parent = context.file.parents.get(node)
     if isinstance(parent, ast.Subscript) and parent.slice is node:
         statement = context.file.parents.get(parent)
-        return _text_of(context, statement.value) if isinstance(statement, ast.Assign) else None
-    if isinstance(parent, ast.Call) and parent.args[:1] == [node] and len(parent.args) > 1:
-        # setdefault, putenv, setenv
-        return None if last_name(parent.func) in _READS else _text_of(context, parent.args[1])
+        return statement.value if isinstance(statement, ast.Assign) else None
+    if isinstance(parent, ast.keyword):
+        call = context.file.parents.get(parent)
+        others = call.keywords if isinstance(call, ast.Call) else []
+        return next((other.value for other in others if other.arg in _VALUES), None)
+    if isinstance(parent, ast.Call) and node in parent.args[:-1] and last_name(parent.func) not in _READS:
+        return parent.args[parent.args.index(node) + 1]  # setdefault, putenv, setenv; setitem(os.environ, name, value)
+    if isinstance(parent, ast.Call) and parent.args[-1:] == [node]:
+        return next((keyword.value for keyword in parent.keywords if keyword.arg in _VALUES), None)
     if isinstance(parent, ast.Dict) and node in parent.keys:
-        return _text_of(context, parent.values[parent.keys.index(node)])
+        return parent.values[parent.keys.index(node)]
+    if isinstance(parent, ast.Tuple) and len(parent.elts) == 2 and parent.elts[0] is node:
+        return parent.elts[1]
+    if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
+        name = parent.targets[0]
+        scope = context.names.variable_scope(name.id, context.file.scope(name))
+        uses = context.names.uses(name.id, scope) if scope is not None else []
+        values = (_given(context, use) for use in uses if not isinstance(context.file.parents.get(use), ast.Assign))
+        return next((value for value in values if value is not None), None)
     return None
 
 
@@ -117,12 +171,20 @@ def _text_of(context: PythonContext, expression: ast.expr) -> str | None:
         choices = [*expression.values]
     elif isinstance(expression, ast.Name):
         choices = [assigned_value(context.file, binding) for binding in context.names.bindings(expression)]
+    elif isinstance(expression, ast.Call) and _is_joined_by_commas(expression):
+        items = expression.args[0].elts if isinstance(expression.args[0], (ast.List, ast.Tuple)) else [expression]
+        return ",".join(string_value(item) or "{}" for item in items)
     elif isinstance(expression, ast.Call) and last_name(expression.func) == "str" and len(expression.args) == 1:
         return ast.unparse(expression.args[0]) if _is_number(expression.args[0]) else None
     else:
         return string_value(expression)
     texts = [string_value(choice) for choice in choices if choice is not None]
     return next((text for text in texts if text is not None and not text[:1].isdigit()), texts[0] if texts else None)
+
+
+def _is_joined_by_commas(call: ast.Call) -> bool:
+    joins = isinstance(call.func, ast.Attribute) and call.func.attr == "join" and len(call.args) == 1
+    return joins and string_value(call.func.value) == ","  # type: ignore[attr-defined]
 
 
 def _is_number(expression: ast.expr) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from torchferry.backends import cuda
@@ -80,13 +81,23 @@ def replacement(target: Target, name: str, value: str | None = None) -> Variable
         return VariableReplacement("", Grade.NOTE, message, effect=Effect.NOTHING)
     if row.status == "missing":
         message = noted(say("`{name}` has no counterpart on {target}", name=name, target=target.title), row.remark)
-        if row.note:  # which says what is set instead, or that nothing needs it
-            return VariableReplacement("", Grade.NOTE, message, effect=Effect.UNKNOWN)
-        return VariableReplacement("", Grade.MANUAL, message)
+        effect = _effect(row, value)
+        return VariableReplacement("", Grade.NOTE if effect is Effect.NOTHING else Grade.MANUAL, message, effect=effect)
     message = noted(
         say("the counterpart of `{name}` on {target} is UNKNOWN", name=name, target=target.title), row.remark
     )
     return VariableReplacement("", Grade.MANUAL, message)
+
+
+def _effect(row: Row, value: str | None) -> Effect:
+    """Return what becomes of a setting that nothing takes over on the target: unknown where no source says it."""
+    harmless: Sequence[str] = row.extra.get("harmless", ())
+    if harmless:
+        if value is None or any(letter in value for letter in "$`{<"):
+            return Effect.UNKNOWN
+        if value in harmless:
+            return Effect.NOTHING
+    return Effect(row.extra.get("effect", Effect.UNKNOWN.value if row.note else Effect.WRONG.value))
 
 
 def _visible(target: Target, row: Row, name: str, value: str) -> Message | None:

@@ -78,7 +78,7 @@ class CudaImport(Rule):
                 message = say("`import {found}` binds `torch`; `import torch` does too", found=alias.name)
                 yield self.finding(context, span, message, Grade.SAFE, [Edit(*name, "torch")])
             else:
-                module = _module_path(context, alias.name)
+                module = module_path(context, alias.name)
                 if module is None:
                     row = context.target.api(alias.name)
                     yield self.finding(context, span, missing(context, alias.name, row), Grade.MANUAL)
@@ -130,7 +130,7 @@ class CudaImport(Rule):
     def _star(self, context: PythonContext, statement: ast.ImportFrom, module: str) -> Finding:
         span = context.file.span(statement)
         place = _module_span(context, statement)
-        use = _module_path(context, module)
+        use = module_path(context, module)
         if place is None or use is None or context.target.module:  # its names are bound one by one
             message = missing(context, module, context.target.api(module))
             return self.finding(context, span, message, Grade.MANUAL)
@@ -186,7 +186,7 @@ def import_path(context: PythonContext, qualified: str) -> str | None:
     return use
 
 
-def _module_path(context: PythonContext, qualified: str) -> str | None:
+def module_path(context: PythonContext, qualified: str) -> str | None:
     """Return the path by which the counterpart of a CUDA module is imported as a module, or None without one."""
     return context.target.api(qualified).extra.get("module") or import_path(context, qualified)
 

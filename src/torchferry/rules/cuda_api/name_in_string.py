@@ -1,0 +1,165 @@
+"""A name of `torch.cuda` in a string that something looks up.
+
+`mock.patch("torch.cuda.is_available")`, `monkeypatch.setattr("torch.cuda.device_count", ...)`,
+`importlib.import_module("torch.cuda.amp")`, `pydoc.locate("torch.cuda.Stream")`,
+`operator.attrgetter("cuda.is_available")(torch)`, and `_target_: torch.cuda.amp.GradScaler` in a configuration file.
+Where it is known what looks the name up, the plugin's name is written. What another function does with such a string is
+for a person to read.
+
+Not touched: a string that is printed, logged or raised.
+
+Why: The name is looked up in CUDA's module: a mock replaces what the migrated program no longer calls, and what is
+loaded by its name raises on the target, or silently takes the CPU.
+
+References:
+- table api
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchferry.backends import cuda
+from torchferry.backends.tables import REWRITTEN
+from torchferry.core.finding import Edit, Effect, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import Message, say
+from torchferry.rules.base import Context, PythonContext, Rule
+from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
+from torchferry.rules.device.strings import word_edits
+from torchferry.rules.exemptions import exemption_for
+from torchferry.rules.imports.cuda_import import module_path
+from torchferry.rules.references import guess, missing, replaced
+from torchferry.rules.texts import is_text
+from torchferry.source.flow.syntax import last_name
+from torchferry.source.kinds import Kind
+
+_NAME = lazy_regex(r"\Atorch\.cuda(?:\.[A-Za-z_]\w*)*\Z")
+_BELOW_TORCH = lazy_regex(r"\Acuda(?:\.[A-Za-z_]\w*)+\Z")
+
+_BY_ATTRIBUTES = frozenset(
+    {
+        "patch", "multiple", "setattr", "delattr", "locate", "resolve_name", "get_class", "get_method", "get_object",
+        "import_string",
+    }
+)  # fmt: skip
+"""What imports as much of a name as there are modules, and takes attributes from there."""
+
+_AS_MODULES = frozenset({"import_module", "find_spec", "importorskip"})
+_OF_TORCH = "attrgetter"
+_KNOWN = _BY_ATTRIBUTES | _AS_MODULES | {_OF_TORCH}
+_TARGET = "_target_"
+"""The key by which hydra names what it calls."""
+
+_OF_OTHER_RULES = frozenset({"namespace", "unlisted", "tensor"})
+"""Groups of names that mean something else in a string, such as the type of a tensor, or nothing for certain."""
+
+
+class NameInString(Rule):
+    """Finds names of `torch.cuda` in strings."""
+
+    CODE = "CUD112"
+    EFFECT = Effect.WRONG
+    WORDS = ("torch.cuda", '"cuda.', "'cuda.")
+    KINDS = (Kind.PYTHON, *CONFIG_KINDS)
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield a finding for each setting that names what is called."""
+        for setting in settings_of_program(context):
+            if setting.key != _TARGET or not _NAME.match(setting.value):
+                continue
+            row = context.target.api(setting.value)
+            span = (setting.start, setting.end)
+            if row.status in REWRITTEN and not context.target.module:
+                message = say(
+                    "`{found}` is `{use}` on {target}", found=setting.value, use=row.use, target=context.target.title
+                )
+                yield self.finding(context, span, message, Grade.SAFE, [Edit(*span, row.use)], effect=Effect.RAISES)
+            else:
+                yield self._unknown(context, span, setting.value)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each string that something looks up."""
+        for node in context.file.strings:
+            value = node.value
+            if not isinstance(value, str) or "cuda" not in value:
+                continue
+            taker = _taker(context, node)
+            name = f"torch.{value}" if taker == _OF_TORCH and _BELOW_TORCH.match(value) else value
+            is_part = isinstance(context.file.parents.get(node), (ast.JoinedStr, ast.BinOp))
+            if is_part and taker in _KNOWN and name.startswith(f"{cuda.NAMESPACE}."):
+                yield self._unknown(context, context.file.span(node), value)
+            elif not is_part and _NAME.match(name) and (taker in _KNOWN or _may_be_looked_up(context, node, name)):
+                yield self._report(context, node, name, taker)
+
+    def _report(self, context: PythonContext, node: ast.Constant, name: str, taker: str) -> Finding:
+        span = context.file.span(node)
+        exemption = exemption_for(context, node)
+        if exemption is not None:
+            message = say("`{found}` is left as it is: {reason}", found=name, reason=exemption.reason)
+            return self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
+        if taker not in _KNOWN:
+            return self._unknown(context, span, name)
+        effect = self.EFFECT if taker in _BY_ATTRIBUTES else Effect.RAISES
+        row = context.target.api(name)
+        use = _written(context, name, taker)
+        if not use:
+            message = missing(context, name, row) if row.status == "missing" else _by_hand(context, name)
+            return self.finding(context, span, message, Grade.MANUAL, effect=effect)
+        try:
+            edits = word_edits(context, node, str(node.value), use)
+        except ValueError:
+            edits = []
+        is_namespace = name == cuda.NAMESPACE
+        sure = is_namespace or (row.status in REWRITTEN and not context.target.module)
+        grade = Grade.MANUAL if not edits else Grade.SAFE if sure else Grade.UNSAFE
+        row = row._replace(status="renamed" if is_namespace else row.status, use=use)
+        return self.finding(context, span, replaced(context, name, row), grade, edits, effect=effect)
+
+    def _unknown(self, context: Context, span: tuple[int, int], name: str) -> Finding:
+        return self.finding(context, span, _by_hand(context, name), Grade.MANUAL, effect=Effect.UNKNOWN)
+
+
+def _by_hand(context: Context, name: str) -> Message:
+    return say(
+        "`{found}` in a string: where something looks it up, it is what {target} has in its place that must be named",
+        found=name,
+        target=context.target.title,
+    )
+
+
+def _taker(context: PythonContext, node: ast.Constant) -> str:
+    """Return the last name of the function that is given a string as what it looks up; empty where it is none."""
+    argument: ast.AST = context.file.fstring_of(node) or node
+    parent = context.file.parents.get(argument)
+    if isinstance(parent, ast.BinOp) and isinstance(parent.op, (ast.Add, ast.Mod)) and parent.left is argument:
+        argument, parent = parent, context.file.parents.get(parent)
+    if isinstance(parent, ast.keyword):
+        argument, parent = parent, context.file.parents.get(parent)
+    if not isinstance(parent, ast.Call) or (isinstance(argument, ast.expr) and argument not in parent.args):
+        return ""
+    taker = last_name(parent.func)
+    is_first = parent.args[:1] == [argument] or isinstance(argument, ast.keyword)
+    return taker if is_first or taker in _AS_MODULES else ""
+
+
+def _may_be_looked_up(context: PythonContext, node: ast.Constant, name: str) -> bool:
+    """Whether a string may reach something that looks it up: it is no text, and nothing is asked of it there."""
+    parent = context.file.parents.get(node)
+    if isinstance(parent, ast.Compare) or (isinstance(parent, ast.Dict) and node in parent.keys):
+        return False
+    return cuda.api_group(name) not in _OF_OTHER_RULES and not is_text(context, node)
+
+
+def _written(context: PythonContext, name: str, taker: str) -> str:
+    """Return the name that what looks a name up finds on the target; empty where it finds none."""
+    if taker in _AS_MODULES:
+        return "" if context.target.module else module_path(context, name) or ""
+    if name == cuda.NAMESPACE:
+        return "" if context.target.module else context.target.backend.NAMESPACE
+    row = context.target.api(name)
+    use = row.use if row.status in REWRITTEN else guess(context, name) if row.status == "unknown" else ""
+    if taker != _OF_TORCH:
+        return use
+    return use.removeprefix("torch.") if use.startswith("torch.") else ""

@@ -1,0 +1,94 @@
+"""An option of a device whose old word, `--device cuda`, would silently take the other branch.
+
+`parser.add_argument("--device")` takes any word. Where the program compares it with the device, that comparison names
+the target's device after the migration, and a person or a script that still says `--device cuda` gets the branch of the
+CPU without an error. The option is given a `type` that reads the old word as the new one. An option with `choices`
+refuses the old word by itself.
+
+Why: Who still says `--device cuda` silently gets the CPU.
+
+References:
+- page migrating
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from torchferry.backends import cuda
+from torchferry.core.finding import Edit, Effect, Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule, calls_of, keyword_of
+from torchferry.rules.device.expressions import portable_imports
+from torchferry.rules.exemptions import exemption_reason
+from torchferry.source.flow.syntax import string_value
+from torchferry.source.lexicon import DEVICE_SPELLING, lexicon
+
+_ASKS = frozenset({"startswith", "find", "count"})
+
+
+class OptionWord(Rule):
+    """Finds options of devices that are compared with CUDA's."""
+
+    CODE = "DEV115"
+    EFFECT = Effect.WRONG
+    WORDS = ('"cuda', "'cuda")
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each option that takes any word."""
+        for call in calls_of(context, "add_argument"):
+            name = _name(call)
+            takes = keyword_of(call, "type")
+            is_text = takes is None or (isinstance(takes.value, ast.Name) and takes.value.id == "str")
+            if not name or not is_text or keyword_of(call, "choices") is not None or keyword_of(call, "nargs"):
+                continue
+            asking = list(_compared(context, name)) if lexicon("device").names(name) else []
+            if asking and all(exemption_reason(context, node) is None for node in (call, *asking)):
+                yield self._report(context, call, name, takes)
+
+    def _report(self, context: PythonContext, call: ast.Call, name: str, takes: ast.keyword | None) -> Finding:
+        own = context.target.backend.DEVICE_TYPE
+        module = context.target.module
+        use = f"{module}.device_named" if module else f'lambda word: word.replace("{cuda.DEVICE_TYPE}", "{own}")'
+        message = say(
+            "option `{name}` takes any word and is compared with the device: who still says `{word}` would silently "
+            "get the other branch on {target}; the option reads it as the device there",
+            name=name,
+            word=cuda.DEVICE_TYPE,
+            target=context.target.title,
+        )
+        if takes is not None:
+            edit = Edit(*context.file.span(takes.value), use)
+        else:
+            end = max(context.file.span(argument)[1] for argument in (*call.args, *call.keywords))
+            edit = Edit(end, end, f", type={use}")
+        span = context.file.span(call.args[0])
+        return self.finding(context, span, message, Grade.SAFE, [edit], imports=portable_imports(context))
+
+
+def _name(call: ast.Call) -> str:
+    """Return the attribute that an option is read by; empty for a positional argument."""
+    dest = keyword_of(call, "dest")
+    flags = [flag for flag in map(string_value, call.args) if flag is not None and flag.startswith("-")]
+    if not flags or any(isinstance(argument, ast.Starred) for argument in call.args):
+        return ""
+    if dest is not None:
+        return string_value(dest.value) or ""
+    long = next((flag for flag in flags if flag.startswith("--")), flags[0])
+    return long.lstrip("-").replace("-", "_")
+
+
+def _compared(context: PythonContext, name: str) -> Iterator[ast.AST]:
+    """Yield where the option is held against a device of CUDA's."""
+    for use in context.file.attributes.get(name, ()):
+        parent = context.file.parents.get(use)
+        if isinstance(parent, ast.Compare):
+            sides = [parent.left, *parent.comparators]
+        elif isinstance(parent, ast.Attribute) and parent.attr in _ASKS:
+            asked = context.file.parents.get(parent)
+            sides = [*asked.args] if isinstance(asked, ast.Call) else []
+        else:
+            continue
+        if any(DEVICE_SPELLING.match(string_value(side) or "") for side in sides):
+            yield parent
