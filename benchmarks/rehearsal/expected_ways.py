@@ -1,0 +1,3 @@
+"""Why ways may disagree about a probe."""
+
+EXPECTED: dict[str, str] = {}
