@@ -16,6 +16,7 @@ from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 
 DEVICES = ("0", '"cuda"', '"cuda:0"', 'torch.device("cuda")', 'torch.device("cuda", 0)', "None")
+NUMBERS = ("0", "None")
 NUMBERED = ("0", '"cuda:0"', 'torch.device("cuda", 0)')
 
 _DEVICE = frozenset({"device", "peer_device"})
@@ -54,7 +55,8 @@ MOVERS = {
     "UntypedStorage": ("torch.ones(2).untyped_storage()", ("device", "non_blocking")),
     "TypedStorage": ("torch.ones(2).storage()", ("device", "non_blocking")),
 }
-"""What has a method `cuda`, and its parameters."""
+"""What has a method `cuda`, and its parameters. CUDA's own takes a number alone for storages, and no None for packed
+sequences (torch 2.13 `torch/_utils.py`, `torch/nn/utils/rnn.py`)."""
 
 _VALUES = {"non_blocking": "True", "memory_format": "torch.preserve_format"}
 
@@ -131,7 +133,7 @@ def _forms(name: str, parameter: inspect.Parameter) -> tuple[str, ...]:
 def _of_movers() -> Iterator[tuple[str, list[str]]]:
     for kind, (made, parameters) in MOVERS.items():
         calls = [f"{made}.cuda()"]
-        for form in DEVICES:
+        for form in NUMBERS if "Storage" in kind else NUMBERED if kind == "PackedSequence" else DEVICES:
             calls += [f"{made}.cuda({form})", f"{made}.cuda(device={form})"]
             if "non_blocking" in parameters:
                 calls += [f"{made}.cuda({form}, True)", f"{made}.cuda(device={form}, non_blocking=True)"]

@@ -4,8 +4,8 @@
 
 Each probe of `probes/`, and each form of arguments of `argument_forms.py`, is right on CUDA. In each way, and on each
 plugin, it does the same: it passes with the same result on the same device, or it raises and was told. Told is what
-`migrate` reports at the probe's own lines as not safe, or what the redirect raises as its own error. A probe that
-raises untold, and two ways that disagree, are faults, unless `EXPECTED` says why.
+`migrate` reports at the probe's own lines as not safe, or what torchferry raises as its own error. A probe that raises
+untold, and two ways that disagree, are faults, unless `expected_ways.py` says why.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +35,8 @@ PROBING = Path(__file__).with_name("probing.py")
 SWEPT = "argument_forms"
 WAYS = ("migrated", "portable", "run")
 TOLD, RAISES = "told", "raises"
+OWN_ERRORS = ("torchferry: ", "not rehearsed")
+"""What stands in each error that is torchferry's own: the redirect's, and the simulated plugin's."""
 
 
 class Setting(NamedTuple):
@@ -67,25 +69,10 @@ def settings(targets: list[str], wheel: Path | None) -> list[Setting]:
 def outcomes(source: Path, setting: Setting, way: str, folder: Path) -> dict[str, str]:
     """Return what came of each probe of a program: a result, `told`, or `raises` with the error."""
     place = folder / f"{setting.name} {way}".replace(" ", "-")
-    place.mkdir(parents=True)
-    original, card = place / "original", place / "card"
-    original.mkdir()
-    shutil.copy(source, original / source.name)
-    told: list[tuple[int, int]] = []
-    if way != "run":
-        told = migrated(original, card, setting, way, source.name)
-    else:
-        shutil.copytree(original, card)
-    output = place / "outcomes.json"
-    command = [sys.executable, "-m", "torchferry", "rehearse", "-t", setting.target, "--plugin", setting.plugin, "--"]
-    command += [sys.executable, "-m", "torchferry", "run", "-t", setting.target, "--"] if way == "run" else []
-    command += [sys.executable, str(PROBING), source.name, str(output)]
-    done = subprocess.run(
-        command, cwd=card, env=_environment(card), capture_output=True, text=True, check=False, timeout=1800
-    )
-    (place / "output.txt").write_text(done.stdout + done.stderr, encoding="utf-8")
+    card, output = place / "card", place / "outcomes.json"
     if not output.exists():
-        raise RuntimeError(f"{source.name} {setting.name} {way}: {(done.stdout + done.stderr)[-2000:]}")
+        _run(source, setting, way, place)
+    told = [] if way == "run" else left(card)
     results: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
     spans = _spans(card / source.name)  # the report speaks of what was written
     return {name: _word(result, told, spans.get(name, (0, 0))) for name, result in results.items()}
@@ -95,7 +82,9 @@ def _word(result: dict[str, Any], told: list[tuple[int, int]], span: tuple[int, 
     if "passes" in result:
         return json.dumps(result["passes"])
     error: str = result[RAISES]
-    is_told = "torchferry: " in error or any(first <= span[1] and last >= span[0] for first, last in told)
+    is_told = any(own in error for own in OWN_ERRORS) or any(
+        first <= span[1] and last >= span[0] for first, last in told
+    )
     return f"{TOLD if is_told else RAISES}: {error}"
 
 
@@ -104,32 +93,70 @@ def _spans(source: Path) -> dict[str, tuple[int, int]]:
     return {node.name: (node.lineno, node.end_lineno or 0) for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-def migrated(original: Path, card: Path, setting: Setting, way: str, name: str) -> list[tuple[int, int]]:
-    """Migrate a folder, and return the lines at which the report says that something is left."""
-    report = card.with_suffix(".json")
-    command = [sys.executable, "-m", "torchferry", "migrate", str(original), "-t", setting.target, "--out", str(card)]
-    command += ["--style", "portable"] if way == "portable" else []
-    done = subprocess.run(
-        [*command, "-f", "json", "-o", str(report)], capture_output=True, text=True, check=False, env=_environment(card)
-    )
-    if not (card / name).exists():
-        raise RuntimeError(f"{setting.name} {way}: migrate wrote nothing: {done.stdout}{done.stderr}")
-    findings = json.loads(report.read_text(encoding="utf-8"))["findings"]
+def _run(source: Path, setting: Setting, way: str, place: Path) -> None:
+    """Bring a program to the card, and run its probes there."""
+    shutil.rmtree(place, ignore_errors=True)
+    original, card = place / "original", place / "card"
+    original.mkdir(parents=True)
+    shutil.copy(source, original / source.name)
+    python = [sys.executable, "-m", "torchferry"]
+    if way == "run":
+        shutil.copytree(original, card)
+    else:
+        migrate = [*python, "migrate", str(original), "-t", setting.target, "--out", str(card)]
+        migrate += ["--style", "portable"] if way == "portable" else []
+        _call([*migrate, "-f", "json", "-o", str(card.with_suffix(".json"))], place)
+    rehearse = [*python, "rehearse", "-t", setting.target, "--plugin", setting.plugin, "--"]
+    redirected = [*python, "run", "-t", setting.target, "--"] if way == "run" else []
+    _call([*rehearse, *redirected, sys.executable, str(PROBING), source.name, str(place / "outcomes.json")], card)
+    if not (place / "outcomes.json").exists():
+        raise RuntimeError(f"{place}: no outcomes; see output.txt")
+
+
+def left(card: Path) -> list[tuple[int, int]]:
+    """Return the lines at which the report of a migration says that something is left."""
+    findings = json.loads(card.with_suffix(".json").read_text(encoding="utf-8"))["findings"]
     return [(each["line"], each["end_line"]) for each in findings if each["grade"] in {"manual", "unsafe"}]
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _call(command: list[str], folder: Path) -> None:
     more = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore", "PYTHONPATH": str(folder)}
-    return {**os.environ, **more}
+    environment = {**os.environ, **more}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=1800
+    )
+    with (folder / "output.txt").open("a", encoding="utf-8") as log:
+        log.write(done.stdout + done.stderr)
 
 
-def faults(by_way: dict[str, dict[str, str]]) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Yield program and probe whose ways disagree, or raise untold, with what each way did."""
+def excused(probe: str, setting: str, way: str, word: str) -> bool:
+    """Whether a row of `EXPECTED` says that an outcome is right as it is."""
+    return any(row.holds(probe, setting, way, word) for row in EXPECTED)
+
+
+def faults(setting: str, by_way: dict[str, dict[str, str]]) -> Iterator[tuple[str, bool, dict[str, str]]]:
+    """Yield each probe whose ways disagree, or that raises untold, whether that is expected, and what each way did."""
     for probe in next(iter(by_way.values())):
         did = {way: results.get(probe, "absent") for way, results in by_way.items()}
-        words = {TOLD if word.startswith(TOLD) else word for word in did.values()}
-        if len(words) > 1 or any(word.startswith(RAISES) for word in words):
-            yield probe, EXPECTED.get(probe, ""), did
+        counted = {way: word for way, word in did.items() if not excused(probe, setting, way, word)}
+        if _disagree(did.values()):
+            yield probe, not _disagree(counted.values()), did
+
+
+def _disagree(outcomes: Iterable[str]) -> bool:
+    words = {word.partition(":")[0] if word.startswith((TOLD, RAISES)) else word for word in outcomes}
+    return len(words) > 1 or RAISES in words
+
+
+def shown(found: Iterable[tuple[str, dict[str, str]]]) -> Iterator[str]:
+    """Yield lines about faults: forms of one callable that end alike are one."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for probe, did in found:
+        words = tuple(f"    {way}: {' '.join(word.split())[:200]}" for way, word in did.items())
+        alike.setdefault((probe.partition("__")[0], *words), []).append(probe.partition("__")[2])
+    for lines, forms in alike.items():
+        yield f"  {lines[0]} {' '.join(forms)}".rstrip()
+        yield from lines[1:]
 
 
 def main() -> int:
@@ -138,9 +165,9 @@ def main() -> int:
     parser.add_argument("--targets", nargs="+", default=list(built_in()))
     parser.add_argument("--wheel", type=Path, help="a vendor's own plugin, beside the simulated ones")
     parser.add_argument("--programs", nargs="+", help="these alone")
-    parser.add_argument("--keep", type=Path, help="folder for what was migrated, in place of a temporary one")
+    parser.add_argument("--keep", type=Path, help="folder for the runs; what is there already is not run again")
     options = parser.parse_args()
-    wrong = pairs = explained = 0
+    runs = wrong = right = 0
     with tempfile.TemporaryDirectory(prefix="ways-") as temporary:
         place = options.keep or Path(temporary)
         for setting in settings(options.targets, options.wheel.resolve() if options.wheel else None):
@@ -153,17 +180,18 @@ def main() -> int:
                     continue
                 folder = place / source.stem
                 by_way = {way: outcomes(source, setting, way, folder) for way in WAYS}
-                found = list(faults(by_way))
-                pairs += sum(len(results) for results in by_way.values())
-                for probe, reason, did in found:
-                    explained += bool(reason)
-                    wrong += not reason
-                    if not reason:
-                        print(f"{setting.name} {source.stem} {probe}")
-                        for way, word in did.items():
-                            print(f"    {way}: {word[:200]}")
-                print(f"{setting.name} {source.stem}: {len(by_way['run'])} probes, {len(found)} differ", flush=True)
-    print(f"{pairs} runs of probes; {wrong} probes at fault, {explained} explained")
+                found = list(faults(setting.name, by_way))
+                unexpected = [(probe, did) for probe, expected, did in found if not expected]
+                count = len(by_way["run"])
+                runs += count * len(WAYS)
+                wrong += len(unexpected)
+                right += len(found) - len(unexpected)
+                print(
+                    f"{setting.name}, {source.stem}: {count} probes, {len(found)} differ, "
+                    f"{len(unexpected)} of them unexpectedly"
+                )
+                print(*shown(unexpected), sep="\n", flush=True)
+    print(f"{runs} runs of probes; {wrong} differ unexpectedly, {right} as expected")
     return int(wrong > 0)
 
 

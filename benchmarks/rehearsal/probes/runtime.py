@@ -144,6 +144,7 @@ def probe_rng_states():
 
 
 def probe_default_generators():
+    torch.cuda.init()
     return len(torch.cuda.default_generators), torch.cuda.default_generators[0].initial_seed() >= 0
 
 
