@@ -42,7 +42,16 @@ NEEDED = {
 }
 """What stands for a parameter; an empty text for what a program does not make in one line."""
 
-WITH_INDEX = frozenset({"set_device", "can_device_access_peer.peer_device"})
+WITH_INDEX = frozenset(
+    {
+        "caching_allocator_alloc",
+        "can_device_access_peer.peer_device",
+        "get_per_process_memory_fraction",
+        "set_device",
+        "set_per_process_memory_fraction",
+        "use_mem_pool",
+    }
+)
 """CUDA itself refuses a device without an index here (torch 2.13 `torch/cuda/__init__.py`)."""
 
 MOVERS = {
@@ -67,7 +76,8 @@ import torch
 
 def entered(value):
     if hasattr(value, "__enter__"):
-        value.__enter__()
+        with value:
+            pass
     device = getattr(value, "device", None)
     return getattr(device, "type", device) if not isinstance(value, torch.Tensor) else device.type
 '''

@@ -80,8 +80,9 @@ def probe_subgroup():
 
 
 def probe_subgroup_of_bound_device():
-    torch.cuda.set_device(0)
-    _group("nccl", device_id=torch.device("cuda", 0))
+    device = torch.device("cuda", 0)
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", f"file://{tempfile.mktemp()}", rank=0, world_size=1, device_id=device)
     x = torch.ones(2)
     dist.all_reduce(x, group=dist.new_group([0], backend="gloo"))
     return x

@@ -255,7 +255,7 @@ def _value(path: str, row: Row, available: Mapping[str, object], label: str) -> 
         stand_in: object = not_rehearsed(path, label)
         return stand_in
     keywords: dict[str, str] = row.extra.get("keywords", {})
-    lacking: list[str] = row.extra.get("lacks_arguments", [])
+    lacking = row.lacks_arguments
     if (keywords or lacking) and callable(value):
         return _with_arguments(value, keywords, lacking, path.rpartition(".")[2])
     return value
