@@ -221,9 +221,10 @@ def _row(target: Target, path: str) -> Row | None:
 
 
 def _rows(target: Target) -> Iterator[Row]:
-    """Yield the rows about `torch.cuda` that hold for the plugin version."""
+    """Yield the rows about `torch.cuda` that hold for the plugin version, but for what objects of its classes have."""
+    places = {cuda.NAMESPACE, *cuda.modules()}
     for row in target.backend.table("api"):
-        if row.name.startswith(_PREFIX) and row.holds_for(target.version):
+        if row.name.startswith(_PREFIX) and row.name.rpartition(".")[0] in places and row.holds_for(target.version):
             yield row
 
 

@@ -62,8 +62,8 @@ class CudaStream(ReferenceRule):
         except ValueError:
             written = ""
         if written in ("", node.attr):  # the row is that of the class: nobody says what its handle is called
-            said = row if row.status == "missing" else row._replace(status="unknown")
-            yield self.finding(context, span, missing(context, name, said), Grade.MANUAL)
+            unverified = row if row.status == "missing" else row._replace(status="unknown")
+            yield self.finding(context, span, missing(context, name, unverified), Grade.MANUAL)
             return
         yield self.finding(context, span, replaced(context, name, row), Grade.SAFE, [Edit(*place, written)])
 
@@ -71,8 +71,9 @@ class CudaStream(ReferenceRule):
 def _is_of(context: PythonContext, value: ast.expr, owner: str) -> bool:
     """Whether an object is a stream, or an event, of CUDA for certain: others may hold one under such a name."""
     if isinstance(value, ast.Call):
-        made = context.names.qualified(value.func)
-        return made in {f"{cuda.NAMESPACE}.{maker}" for maker in _MAKERS[owner]}
+        namespaces = (cuda.NAMESPACE, context.target.backend.NAMESPACE)  # the second: what is rewritten already
+        makers = {f"{namespace}.{maker}" for namespace in namespaces for maker in _MAKERS[owner]}
+        return context.names.qualified(value.func) in makers
     if not isinstance(value, ast.Name):
         return False
     values = [assigned_value(context.file, binding) for binding in context.names.bindings(value)]
