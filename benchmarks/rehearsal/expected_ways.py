@@ -40,5 +40,6 @@ EXPECTED = (
         "probe_allocator_*_setting", "* wheel", "run", "raises: ValueError: Unrecognized key*",
         "torch itself reads CUDA's variable for every accelerator, and its error names the key",
     ),
+    Expected("probe_subgroup_of_bound_device", "npu*", "run", "raises*", "torch has no gloo for a bound card"),
     Expected("probe_flex_attention", "npu", "*", "raises*", "the simulated plugin leaves torch's list alone"),
 )  # fmt: skip
