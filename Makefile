@@ -11,7 +11,7 @@ TORCH = $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-u
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated locks dist aarch64 docs bench growth realworld verdicts rehearsed-verdicts matrix judges quick-start stories coverage sanitize fuzz clean
+.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated locks dist aarch64 docs bench growth realworld verdicts rehearsed-verdicts matrix judges ways quick-start stories coverage sanitize fuzz clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -113,6 +113,11 @@ matrix: $(VENV)/.ready-dev
 CORPUS ?= $(TORCHFERRY_CORPUS)
 judges: $(VENV)/.ready-rehearsal wheels
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/rehearsal/judges.py --plugin $(wildcard $(VENV)/wheels/torch_npu-*.whl) $(if $(CORPUS),--corpus $(CORPUS))
+
+# Small programs and forms of arguments in every way: migrated, portable, and unchanged under `torchferry run`, on the vendor's wheel
+# and on the simulated plugins; some minutes a plugin. Red where two ways disagree and benchmarks/rehearsal/expected_ways.py does not say why.
+ways: $(VENV)/.ready-rehearsal wheels
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/rehearsal/ways.py $(addprefix --wheel ,$(firstword $(wildcard $(VENV)/wheels/torch_npu-*.whl))) $(if $(TARGETS),--targets $(TARGETS))
 
 # What the quick-start programs become on each target, and what they print there; some minutes. Writes docs/*/quick-start/.
 quick-start: $(VENV)/.ready-rehearsal

@@ -108,7 +108,8 @@ def has(module: ModuleType, name: str) -> bool:
 
 def rows(target: Target) -> Iterator[Row]:
     for row in target.backend.table("api"):
-        if row.name.startswith("torch.cuda.") and row.holds_for(target.version):
+        in_module = row.name.rpartition(".")[0] in {"torch.cuda", *cuda.modules()}  # what objects have is their class's
+        if row.name.startswith("torch.cuda.") and in_module and row.holds_for(target.version):
             yield row
 
 

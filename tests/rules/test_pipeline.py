@@ -40,7 +40,7 @@ CHANGED = [
         id="the redirect",
     ),
     pytest.param(
-        "export CUDA_VISIBLE_DEVICES=0\n", "run.sh", PORTABLE, False, "ENV102", Stage.MACHINE, Grade.NOTE,
+        "export CUDA_VISIBLE_DEVICES=0\n", "run.sh", PORTABLE, False, "ENV102", Stage.MACHINE, Grade.MANUAL,
         id="code for every device",
     ),
     pytest.param(

@@ -998,6 +998,17 @@ print(major > 0)
         },
     ),
     Program(
+        "generators that are there once the card is used",
+        """
+import torch
+torch.ones(1).cuda()
+generators = torch.cuda.default_generators
+print(len(generators) == torch.cuda.device_count(), generators[0].initial_seed() > 0)
+""",
+        "True True",
+        {PTEX: "...has no `torch.cuda.default_generators`"},
+    ),
+    Program(
         "code whose module has no name",
         """
 scope = {"__name__": None}

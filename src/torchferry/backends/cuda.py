@@ -26,11 +26,13 @@ class CudaGroup(NamedTuple):
         name: The group's name, unique in its table.
         about: What the names are for.
         names: The names, fully qualified where they are Python names.
+        measures: Whether they return figures of the device.
     """
 
     name: str
     about: str
     names: frozenset[str]
+    measures: bool = False
 
 
 PACKAGE_KINDS = (
@@ -110,7 +112,7 @@ def _document(table: str) -> dict[str, Any]:
 def groups(table: str) -> dict[str, CudaGroup]:
     """Return the groups of a CUDA-side table (`api`, `env`, `tools`, `frameworks`, `images`) by name."""
     return {
-        entry["name"]: CudaGroup(entry["name"], entry["about"], frozenset(entry["names"]))
+        entry["name"]: CudaGroup(entry["name"], entry["about"], frozenset(entry["names"]), entry.get("measures", False))
         for entry in _document(table)["group"]
     }
 
@@ -415,6 +417,20 @@ def api_group(name: str) -> str:
     if part != NAMESPACE:
         return ""
     return "namespace" if name == NAMESPACE else "unlisted"
+
+
+def is_measured(name: str) -> bool:
+    """Whether a name returns a figure of the device, which a torch without CUDA answers with 0."""
+    group = groups("api").get(api_group(name))
+    return group is not None and group.measures
+
+
+def changes_nothing(name: str) -> bool:
+    """Whether a function returns nothing and changes no result, so that a call of it may be left out."""
+    if not name.startswith(f"{NAMESPACE}."):
+        return False
+    public = name.removeprefix(f"{NAMESPACE}.").removeprefix("memory.")  # where torch defines some of them
+    return portable().get(public) == "nothing"
 
 
 @lru_cache(maxsize=1)

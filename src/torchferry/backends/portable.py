@@ -138,7 +138,8 @@ class PortableTarget(Target):
     def _api(self, name: str) -> Row:
         use = portable_name(name)
         if use:
-            return Row(name, "renamed", f"{self.module}.{use}", extra={"import": self.module})
+            arguments = {"lacks_arguments": self.vendor.api(name).lacks_arguments}
+            return Row(name, "renamed", f"{self.module}.{use}", extra={"import": self.module, **arguments})
         row = self.vendor.api(name)
         if row.status == "equivalent" and row.use == name:  # on this vendor alone it speaks of its device
             return row._replace(status="same", note="", note_zh="")

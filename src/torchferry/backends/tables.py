@@ -27,7 +27,7 @@ A table file names its sources once and groups rows that share everything but th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,22 @@ class Row(NamedTuple):
     def remark(self) -> Bilingual | None:
         """The note in both languages, or None."""
         return Bilingual(self.note, self.note_zh) if self.note else None
+
+    @property
+    def lacks_arguments(self) -> Mapping[str, int]:
+        """The arguments of CUDA's function that the target's does not take, with their positions; -1: none."""
+        lacking: Mapping[str, int] = self.extra.get("lacks_arguments", {})
+        return lacking
+
+    def refused(self, positional: int, keywords: Iterable[str]) -> list[str]:
+        """Return the arguments of a call that the target's function does not take.
+
+        Args:
+            positional: How many are given by position.
+            keywords: The names of the others.
+        """
+        named = set(keywords)
+        return [name for name, place in self.lacks_arguments.items() if name in named or 0 <= place < positional]
 
     def holds_for(self, version: str) -> bool:
         """Whether the row is about version `version`; an empty version is the newest.

@@ -20,12 +20,14 @@ class Name(NamedTuple):
         note: What to know, or what to do instead.
         called: Dotted path of a class of torch that takes its place where this torch has it; its first argument is the
             device's type.
+        keywords: Names of CUDA's arguments, and what the plugin's function calls them.
     """
 
     path: str
     verified: bool = True
     note: Bilingual = Bilingual("")
     called: str = ""
+    keywords: Mapping[str, str] = {}
 
 
 class DtypeFact(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from torchferry.core.messages import Message, say
@@ -62,8 +62,18 @@ def find(facts: DeviceFacts, name: str) -> Any:
 
     Where nobody has verified it, the running plugin is asked whether it has the name.
     """
-    path = facts.name_of(name).path
-    return resolve(path) if path else None
+    entry = facts.name_of(name)
+    member = resolve(entry.path) if entry.path else None
+    return member if member is None or not entry.keywords else _renaming(member, entry.keywords)
+
+
+def _renaming(function: Callable[..., Any], keywords: Mapping[str, str]) -> Callable[..., Any]:
+    """Return a function that takes arguments by CUDA's names for them."""
+
+    def call(*values: Any, **options: Any) -> Any:
+        return function(*values, **{keywords.get(name, name): value for name, value in options.items()})
+
+    return call
 
 
 def required(facts: DeviceFacts, name: str, instead: Message | None = None) -> Any:

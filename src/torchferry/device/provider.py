@@ -145,6 +145,7 @@ def _names(target: Target) -> dict[str, Name]:
             row.status != "unknown",
             Bilingual(row.note, row.note_zh),
             str(row.extra.get("called", "")),
+            row.extra.get("keywords", Name("").keywords),
         )
         if entry != Name(same):
             entries[name] = entry

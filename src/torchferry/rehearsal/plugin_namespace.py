@@ -221,9 +221,10 @@ def _row(target: Target, path: str) -> Row | None:
 
 
 def _rows(target: Target) -> Iterator[Row]:
-    """Yield the rows about `torch.cuda` that hold for the plugin version."""
+    """Yield the rows about `torch.cuda` that hold for the plugin version, but for what objects of its classes have."""
+    places = {cuda.NAMESPACE, *cuda.modules()}
     for row in target.backend.table("api"):
-        if row.name.startswith(_PREFIX) and row.holds_for(target.version):
+        if row.name.startswith(_PREFIX) and row.name.rpartition(".")[0] in places and row.holds_for(target.version):
             yield row
 
 
@@ -255,7 +256,7 @@ def _value(path: str, row: Row, available: Mapping[str, object], label: str) -> 
         stand_in: object = not_rehearsed(path, label)
         return stand_in
     keywords: dict[str, str] = row.extra.get("keywords", {})
-    lacking: list[str] = row.extra.get("lacks_arguments", [])
+    lacking = row.lacks_arguments
     if (keywords or lacking) and callable(value):
         return _with_arguments(value, keywords, lacking, path.rpartition(".")[2])
     return value

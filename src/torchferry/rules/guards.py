@@ -15,6 +15,7 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from torchferry.backends import cuda
+from torchferry.backends.counterpart import Decision, decide
 from torchferry.core.finding import LINK, Effect, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
@@ -400,7 +401,8 @@ class _Guards:
         if not isinstance(value, ast.Call):
             return False
         name = self.context.names.qualified(value.func)
-        return name in cuda.idle() and self.context.target.api(name).status == "missing"
+        target = self.context.target
+        return name is not None and decide(target, target.api(name)).decision is Decision.STAY
 
     # --- the groups of a place ---
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from torchferry.backends import cuda
+from torchferry.backends.counterpart import Decision, decide, guess
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.core.finding import LINK, Edit, Effect, Finding, Grade
 from torchferry.core.messages import Message, noted, say
@@ -51,15 +52,14 @@ class ReferenceRule(Rule):
         row = row_here(context, reference.name)
         rewritten = rewrite(context, reference, row)
         if rewritten is None:
-            idle = row.status == "missing" and reference.name in cuda.idle()
+            idle = decide(context.target, row).decision is Decision.STAY
             message = no_op_without_cuda(context, reference.name) if idle else missing(context, reference.name, row)
             if idle:
                 yield self.finding(context, span, message, Grade.NOTE, effect=Effect.NOTHING)
             else:
                 yield self.finding(context, span, message, Grade.MANUAL)
             return
-        refused = row.extra.get("lacks_arguments", ())
-        lacking = [argument for argument in _arguments(context, reference) if argument in refused]
+        lacking = row.refused(*_arguments(context, reference))
         if lacking:
             message = say("`{use}` has no argument `{name}`: omit it", use=row.use, name=", ".join(lacking))
             yield self.finding(context, span, message, Grade.MANUAL)
@@ -103,7 +103,7 @@ def replaced(context: PythonContext, name: str, row: Row) -> Message:
             "`{found}`: whether {target} has `{use}` is UNKNOWN; try it on the card",
             found=name,
             target=target.title,
-            use=guess(context, name),
+            use=guess(target, name),
         )
     if row.use == name:
         return noted(say("`{found}` on {target}", found=name, target=target.title), row.remark)
@@ -134,21 +134,13 @@ def no_op_without_cuda(context: PythonContext, name: str) -> Message:
     )
 
 
-def guess(context: PythonContext, name: str) -> str:
-    """Return the name that a CUDA name would have under the target's namespace; empty where it has none."""
-    namespace = context.target.backend.NAMESPACE
-    if not namespace or not name.startswith(cuda.NAMESPACE):
-        return ""
-    return namespace + name[len(cuda.NAMESPACE) :]
-
-
 def rewrite(context: PythonContext, reference: Reference, row: Row) -> tuple[list[Edit], tuple[str, ...]] | None:
     """Return the edits that turn a use into what the target has, and the modules these need imported.
 
     Returns None when there is nothing to write instead. No edits means that the use is right once the
     import (or alias) that binds its first identifier is rewritten.
     """
-    use = row.use if row.status in REWRITTEN else guess(context, reference.name) if row.status == "unknown" else ""
+    use = decide(context.target, row).use
     if not use:
         return None
     written = written_parts(reference)
@@ -177,8 +169,7 @@ def counterpart(context: PythonContext, bound: str) -> str:
         return context.target.backend.NAMESPACE or bound
     if not concerned(context, bound):
         return bound
-    row = row_here(context, bound)
-    return row.use if row.status in REWRITTEN and row.use else guess(context, bound) or bound
+    return decide(context.target, row_here(context, bound)).use or guess(context.target, bound) or bound
 
 
 def row_here(context: PythonContext, name: str) -> Row:
@@ -309,12 +300,12 @@ def keyword_edits(context: PythonContext, reference: Reference, row: Row) -> lis
     return edits
 
 
-def _arguments(context: PythonContext, reference: Reference) -> list[str]:
-    """Return the names of the keyword arguments of a call."""
+def _arguments(context: PythonContext, reference: Reference) -> tuple[int, list[str]]:
+    """Return how many arguments a call gives by position, and the names of the others."""
     call = context.file.parents.get(reference.node)
     if not isinstance(call, ast.Call) or call.func is not reference.node:
-        return []
-    return [keyword.arg for keyword in call.keywords if keyword.arg is not None]
+        return 0, []
+    return len(call.args), [keyword.arg for keyword in call.keywords if keyword.arg is not None]
 
 
 def _argument_edits(context: PythonContext, reference: Reference, row: Row) -> list[Edit]:

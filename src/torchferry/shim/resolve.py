@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache, wraps
 from types import ModuleType
@@ -13,24 +13,14 @@ from typing import Any, NoReturn
 import torch
 
 from torchferry.backends import cuda
-from torchferry.backends.tables import REWRITTEN, Row
+from torchferry.backends.counterpart import Decision, decide
+from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, noted, say
 from torchferry.core.ranges import Ranges
 from torchferry.shim.caller_policy import CallerPolicy, warn_user
 from torchferry.shim.devices import Devices, Parameters
 from torchferry.shim.patches import ABSENT
-
-_NO_OPS = frozenset(
-    f"{module}.{name}"
-    for module in (cuda.NAMESPACE, f"{cuda.NAMESPACE}.memory")
-    for name in ("empty_cache", "init", "ipc_collect")
-)
-"""Return nothing and change no result: where the card has nothing like it, a call is left out, and that is said."""
-
-
-_FIGURES = frozenset({"memory", "telemetry"})
-"""Groups of names that measure: without CUDA torch's own answer 0, which nobody measured."""
 
 
 class NotThereError(LookupError):
@@ -90,13 +80,11 @@ class Resolver:
             quiet: Say nothing at the first call of what is not quite the same.
         """
         row = self.target.api(name)
-        namespace = self.target.backend.NAMESPACE
-        use = row.use
-        if row.status == "unknown" and namespace and name.startswith(cuda.NAMESPACE):
-            use = namespace + name.removeprefix(cuda.NAMESPACE)  # the installed plugin tells what no source does
+        decision, use = decide(self.target, row)
+        if decision is Decision.TRY and use:
             if callable(original):
-                return self._when_used(row, use, original)
-        elif row.status not in REWRITTEN:
+                return self._when_used(row, use, original)  # the installed plugin tells what no source does
+        elif decision is not Decision.WRITE:
             return self._lacking(name, row, original)
         elif "called" in row.extra and _has(row.extra["called"]):
             return original  # torch's own serves the card better than the plugin's, and its device is translated
@@ -131,25 +119,26 @@ class Resolver:
         if issubclass(kind, ModuleType):
             return value
         if issubclass(kind, type):
-            return self._class(row.name, value, original, keywords)
+            return self._class(row, value, original, keywords)
         if callable(value):
             if self.devices.call_sites is not None:
                 value = self.devices.call_sites.counting_calls(row.name, value)
             first = None if quiet or row.status != "partial" else lambda: say_once(row, self.target)
-            return self.parameters.translated(value, original, keywords=keywords, first=first)
-        return value
+            return _taking(row, self.parameters.translated(value, original, keywords=keywords, first=first))
+        return _Current(row.use) if issubclass(kind, tuple) else value  # filled once the device is used
 
-    def _class(self, name: str, value: type, original: Any, keywords: Mapping[str, str]) -> type:
+    def _class(self, row: Row, value: type, original: Any, keywords: Mapping[str, str]) -> type:
         """Return a class whose call makes an object of the card's class, with its arguments translated.
 
         `isinstance` asks the card's class, so that objects made by the plugin itself belong to it.
         """
         like = original if isinstance(original, type) else value
-        if not keywords and not self.parameters.takes_any(like) and self.devices.call_sites is None:
+        adapted = keywords or row.lacks_arguments or self.parameters.takes_any(like)
+        if not adapted and self.devices.call_sites is None:
             return value
-        make = self.parameters.translated(value, like, keywords=keywords)
+        make = _taking(row, self.parameters.translated(value, like, keywords=keywords))
         if self.devices.call_sites is not None:
-            make = self.devices.call_sites.counting_calls(name, make)
+            make = self.devices.call_sites.counting_calls(row.name, make)
 
         class RedirectedMeta(type(value)):  # type: ignore[misc]
             def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -185,7 +174,7 @@ class Resolver:
         return nothing
 
     def _lacking(self, name: str, row: Row, original: Any, *, absent: bool = False) -> Any:
-        if name in _NO_OPS and callable(original):
+        if cuda.changes_nothing(name) and callable(original):
             return self._warning_no_op(row, original)
         instead = self._nvtx_functions.get(name)
         if instead is None:
@@ -210,7 +199,7 @@ class Resolver:
                 return original  # it stands in `except`, where it catches nothing
             return _Lacking(original.__name__, (), {"__init__": fail, "__doc__": str(message), "__module__": __name__})
         refuse = fail
-        if callable(original) and cuda.api_group(name) not in _FIGURES:
+        if callable(original) and not cuda.is_measured(name):
             refuse = self._policy.dispatch_by_caller(_with_reason(original, message), fail)
         refuse.__name__ = refuse.__qualname__ = name.rpartition(".")[2]
         return refuse
@@ -230,6 +219,22 @@ class Resolver:
         return noted(say("{target} has no `{name}`", name=name, target=title), row.remark)
 
 
+def _taking(row: Row, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that raises for an argument of CUDA's that the card's function does not take, and says so."""
+    if not row.lacks_arguments:
+        return function
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        lacking = row.refused(len(args), kwargs)
+        if lacking:
+            message = say("`{use}` has no argument `{name}`: omit it", use=row.use, name=", ".join(lacking))
+            raise NotImplementedError(f"torchferry: {message}")
+        return function(*args, **kwargs)
+
+    return call
+
+
 def _with_reason(original: Callable[..., Any], message: Message) -> Callable[..., Any]:
     """Return `original`, whose errors of a torch without CUDA are followed by the reason."""
 
@@ -240,6 +245,19 @@ def _with_reason(original: Callable[..., Any], message: Message) -> Callable[...
             raise NotImplementedError(f"torchferry: {message}") from error
 
     return call
+
+
+class _Current(Sequence[Any]):
+    """What the plugin has at a path by now, such as the generators of its devices."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __getitem__(self, index: Any) -> Any:
+        return find(self._path)[index]
+
+    def __len__(self) -> int:
+        return len(find(self._path))
 
 
 class _Refused:

@@ -15,7 +15,7 @@ from torchferry.core.record import NamedTuple
 _WORDS = lazy_regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 _DEVICE_WORDS = frozenset({"device", "devices", "dev"})
-_DEVICE_NAMES = frozenset({"map_location", "storage_device", "cuda_device"})
+_DEVICE_NAMES = frozenset({"map_location", "storage_device", "cuda_device", "current_accelerator"})
 _COLLECTIVE_WORDS = frozenset({"backend", "backends"})
 _OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "mlu", "hpu", "tpu", "rocm", "hip", "meta", "auto"})
 _OTHER_COLLECTIVES = frozenset({"gloo", "mpi", "ccl", "ucc", "cncl", "xccl"})

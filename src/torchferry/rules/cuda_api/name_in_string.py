@@ -21,6 +21,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends import cuda
+from torchferry.backends.counterpart import decide
 from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
@@ -30,7 +31,7 @@ from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_pro
 from torchferry.rules.device.strings import word_edits
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.imports.cuda_import import module_path
-from torchferry.rules.references import guess, missing, replaced
+from torchferry.rules.references import missing, replaced
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
@@ -159,7 +160,7 @@ def _written(context: PythonContext, name: str, taker: str) -> str:
     if name == cuda.NAMESPACE:
         return "" if context.target.module else context.target.backend.NAMESPACE
     row = context.target.api(name)
-    use = row.use if row.status in REWRITTEN else guess(context, name) if row.status == "unknown" else ""
+    use = decide(context.target, row).use
     if taker != _OF_TORCH:
         return use
     return use.removeprefix("torch.") if use.startswith("torch.") else ""

@@ -29,7 +29,7 @@ from torchferry.rules.device.expressions import device_expression, indexed_devic
 from torchferry.rules.device.load_onto_device import ON_CPU, grade_of_function, refused
 from torchferry.rules.device.method_values import MethodValue, method_values
 from torchferry.rules.device.own_methods import class_defines, is_library_name, receiver_owns
-from torchferry.rules.device.receivers import is_storage, is_surely_device
+from torchferry.rules.device.receivers import is_packed_sequence, is_storage, is_surely_device
 from torchferry.rules.device.strings import is_load_location, word_edits
 from torchferry.rules.device.torchscript import is_scripted
 from torchferry.rules.exemptions import exemption_for
@@ -106,6 +106,8 @@ class CudaMethod(Rule):
         if context.target.backend.MOVER_TAKES_DEVICE is not False:
             return False
         assert isinstance(call.func, ast.Attribute)
+        if len(call.args) > 1 and is_packed_sequence(context, call.func.value):
+            return True  # it hands its arguments on to `.to()`, beside the device
         is_super = isinstance(call.func.value, ast.Call) and last_name(call.func.value.func) == "super"
         if not is_super and any(class_defines(owner, "cuda") for owner in context.file.classes):
             return False  # an object may be of that class, whose own method moves more than `.to()` does

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
-from torchferry.rules.device.own_methods import receiver_owns
+from torchferry.rules.device.own_methods import is_library_name, receiver_owns
 from torchferry.source.flow.syntax import last_name
 
 _METHOD = "cuda"
+_ON_CPU = "cpu"
 _BY_NAME = frozenset({"getattr", "methodcaller", "attrgetter"})
 _OWNERS = frozenset(
     {"torch.Tensor", "torch.nn.Module", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch._C.TensorBase"}
@@ -42,8 +43,14 @@ def method_values(context: PythonContext) -> Iterator[MethodValue]:
         parent = context.file.parents.get(attribute)
         if isinstance(parent, ast.Call) and parent.func is attribute:
             continue
-        if isinstance(attribute.ctx, ast.Load) and context.names.qualified(attribute.value) in _OWNERS:
+        if not isinstance(attribute.ctx, ast.Load):
+            continue
+        if context.names.qualified(attribute.value) in _OWNERS:
             yield MethodValue(attribute, True)
+        elif not is_library_name(context, attribute) and not receiver_owns(context, attribute.value, _METHOD):
+            chosen, beside_cpu = _choice(context, attribute)
+            if _is_called(context, chosen):
+                yield MethodValue(attribute, beside_cpu)
 
 
 def names_method(context: PythonContext, node: ast.Constant) -> bool:
@@ -70,7 +77,18 @@ def _is_method(context: PythonContext, node: ast.Constant) -> bool | None:
     return True if qualified is not None or _is_called(context, call) else None
 
 
-def _is_called(context: PythonContext, value: ast.Call) -> bool:
+def _choice(context: PythonContext, method: ast.Attribute) -> tuple[ast.expr, bool]:
+    """Return the outermost choice that a method is a branch of, and whether another branch is the method `cpu`."""
+    chosen: ast.expr = method
+    beside_cpu = False
+    while isinstance(parent := context.file.parents.get(chosen), ast.IfExp) and parent.test is not chosen:
+        other = parent.orelse if parent.body is chosen else parent.body
+        beside_cpu |= isinstance(other, ast.Attribute) and other.attr == _ON_CPU
+        chosen = parent
+    return chosen, beside_cpu
+
+
+def _is_called(context: PythonContext, value: ast.expr) -> bool:
     """Whether the result is called, there or by the name that it is given."""
     parent = context.file.parents.get(value)
     if isinstance(parent, ast.Call):

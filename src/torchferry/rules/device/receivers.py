@@ -11,6 +11,9 @@ from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, assigned_value
 
 _DEPTH = 4
+_MOVING = frozenset({"to", "cuda", "cpu", "pin_memory"})
+"""Methods that return what they are called on, elsewhere."""
+
 _STORAGE_NAME = lazy_regex(r"(?:\A|_)storage\Z")
 _STORAGE_METHODS = frozenset({"storage", "untyped_storage", "typed_storage"})
 _STORAGE_CLASS = lazy_regex(r"\A[A-Z][A-Za-z0-9]*Storage\Z")
@@ -29,6 +32,8 @@ def is_storage(context: PythonContext, receiver: ast.expr, depth: int = 0) -> bo
     if not isinstance(receiver, ast.Call):
         return False
     callee = last_name(receiver.func)
+    if isinstance(receiver.func, ast.Attribute) and callee in _MOVING:
+        return depth < _DEPTH and is_storage(context, receiver.func.value, depth + 1)
     return (isinstance(receiver.func, ast.Attribute) and callee in _STORAGE_METHODS) or bool(
         _STORAGE_CLASS.match(callee)
     )
@@ -38,8 +43,7 @@ def is_packed_sequence(context: PythonContext, receiver: ast.expr, depth: int = 
     """Whether an object is a `PackedSequence`, which has `is_cuda` and no `device`: its `data` has one."""
     if isinstance(receiver, ast.Call):
         callee = last_name(receiver.func)
-        moved = isinstance(receiver.func, ast.Attribute) and callee in ("to", "cuda", "cpu", "pin_memory")
-        if moved and isinstance(receiver.func, ast.Attribute):
+        if isinstance(receiver.func, ast.Attribute) and callee in _MOVING:
             return depth < _DEPTH and is_packed_sequence(context, receiver.func.value, depth + 1)
         return callee in _PACKING
     if not isinstance(receiver, ast.Name):

@@ -26,9 +26,9 @@ def is_scripted(context: PythonContext, node: ast.AST) -> bool:
     current: ast.AST | None = node
     while current is not None:
         if isinstance(current, (*_FUNCTIONS, ast.ClassDef)):
-            outermost = current
             if not isinstance(current, ast.ClassDef) and _has_compiled(context, current):
-                return False
+                break  # what is defined in it may be what it compiles
+            outermost = current
             decorators = [item.func if isinstance(item, ast.Call) else item for item in current.decorator_list]
             if any(context.names.qualified(decorator) in _LEFT_OUT for decorator in decorators):
                 return False

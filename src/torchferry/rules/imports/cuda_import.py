@@ -16,6 +16,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends import cuda
+from torchferry.backends.counterpart import decide
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Effect, Finding, Grade
@@ -25,7 +26,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.family import Portability
-from torchferry.rules.references import api_means_cuda, concerned, guess, import_group, missing, row_here
+from torchferry.rules.references import api_means_cuda, concerned, import_group, missing, row_here
 from torchferry.source.insertion import behind_path_changes
 
 _FROM = lazy_regex(r"from[ \t]+(?P<module>[\w.]+)[ \t]+import\b")
@@ -174,7 +175,7 @@ def import_path(context: PythonContext, qualified: str) -> str | None:
         return None
     if row.extra.get("as_call"):  # only a call of it can be written otherwise
         return None
-    use = row.use if row.status in REWRITTEN else guess(context, qualified) if row.status == "unknown" else ""
+    use = decide(context.target, row).use
     if not use:
         return None
     owner = qualified.rpartition(".")[0]
