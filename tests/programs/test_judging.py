@@ -175,6 +175,11 @@ def test_packages_that_nobody_has_verified(tmp_path: Path) -> None:
     }
 
 
+def test_the_plugin_itself_needs_no_verification(tmp_path: Path) -> None:
+    text = "import torch\nimport torch_npu\nfrom torch_npu.contrib import transfer_to_npu\nprint(torch.ones(2))\n"
+    assert judged(tmp_path, {"train.py": text})["train.py"].unverified == ()
+
+
 def test_programs_are_judged_one_by_one(tmp_path: Path) -> None:
     files = {**BUILT, "train.py": MAIN, "fast.py": START.format("import fast_ops", "pass"), "unused.py": OPS}
     found = judged(tmp_path, files)

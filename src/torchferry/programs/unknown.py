@@ -303,7 +303,8 @@ class UnreadParts:
 
     def _unverified_name(self, top: str, external: External) -> str:
         """Return the name of a package that nobody has verified on the target; empty for any other."""
-        if top in self._lacks.built:
+        backend = self._target.backend
+        if top in self._lacks.built or top in (backend.PLUGIN, backend.IMPORT_NAMESPACE.partition(".")[0]):
             return ""
         if self._lacks.installed.is_quiet(external.module) or self._lacks.installed.needs(external.module):
             return ""
