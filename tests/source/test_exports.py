@@ -120,6 +120,7 @@ def test_a_star_import_that_nobody_can_read_is_said(tmp_path: Path, main: str, u
         ("__all__.remove('a')\n", (), True),
         ("globals()['a'] = 1\n", None, True),
         ("globals().update(a=1)\n", None, True),
+        ("vars(args).update(a=1)\nvars(args)['a'] = 1\n", None, False),
         ("def __getattr__(name): ...\n", None, True),
         ("class A:\n    __all__ = ['a']\n", None, False),
     ],
@@ -184,3 +185,39 @@ def test_the_words_of_a_text_hold_every_name_that_it_passes_on(text: str) -> Non
     passed_on = {name for name, origins in exports.origins.items() if origins}
     assert passed_on <= words_passed_on(text)
     assert not exports.stars or "*" in words_passed_on(text)
+
+
+@pytest.mark.parametrize(
+    ("files", "origin"),
+    [
+        ({"a.py": "from b import *\n__all__ = ['x']\n", "b.py": "import torch\nx = 1\n",
+          "c.py": "from a import *\nfrom b import *\n"}, "torch"),
+        ({"a.py": "from b import *\n", "b.py": "from a import *\nfrom c import *\nimport torch\n",
+          "c.py": "from b import *\nfrom a import *\n"}, "torch"),
+    ],
+)  # fmt: skip
+def test_a_module_counts_by_each_way_that_leads_to_it(tmp_path: Path, files: dict[str, str], origin: str) -> None:
+    names = names_of(tmp_path, {**files, "main.py": "from c import *\ntorch\n"}, "main.py")
+    assert names.qualified(names.file.names["torch"][0]) == origin
+
+
+def test_a_chain_of_star_imports_ends_and_is_told(tmp_path: Path) -> None:
+    files = {f"m{number}.py": f"from m{number + 1} import *\n" for number in range(300)}
+    files |= {
+        "m300.py": "import torch\n",
+        "main.py": "from m0 import *\ntorch.cuda.x\n",
+        "near.py": "from m299 import *\n",
+    }
+    names = names_of(tmp_path, files, "main.py")
+    use = names.file.names["torch"][0]
+    assert names.qualified(use) is None
+    assert len(names.unread_stars(use)) == 1
+
+
+def test_modules_that_all_import_each_other_are_each_asked_once(tmp_path: Path) -> None:
+    modules = [f"m{number}" for number in range(40)]
+    everything = "".join(f"from {module} import *\n" for module in modules)
+    files = {f"{module}.py": everything for module in modules} | {"main.py": "from m0 import *\ntorch\n"}
+    files["m39.py"] += "import torch\n"
+    names = names_of(tmp_path, files, "main.py")
+    assert names.qualified(names.file.names["torch"][0]) == "torch"

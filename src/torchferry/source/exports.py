@@ -191,7 +191,9 @@ def _inner_statements(node: ast.stmt) -> list[ast.stmt]:
 
 
 def _is_globals(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("globals", "vars")
+    """Whether an expression is the names of the module: `globals()`, and `vars()` at its top."""
+    is_call = isinstance(node, ast.Call) and not node.args and isinstance(node.func, ast.Name)
+    return is_call and node.func.id in ("globals", "vars", "locals")  # type: ignore[attr-defined]
 
 
 _IMPORT_LINE = lazy_regex(r"^[^\n#]*?\bimport\b(?:[^\n(\\]|\\\r?\n|\([^)]*\))*", re.MULTILINE)

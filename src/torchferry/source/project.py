@@ -29,6 +29,9 @@ code. What is dropped is parsed again, and with it go all answers about its node
 _MOST_ASKED = 200
 """Modules that are asked for one name; longer chains of re-exports are not followed."""
 
+_DEEPEST_STAR, _MOST_STARS = 50, 100
+"""How far star imports of star imports are followed, and how many; what lies behind more is unread, and said to be."""
+
 
 class Project:
     """The project's Python files, read and parsed when a question needs them.
@@ -51,6 +54,7 @@ class Project:
         self._passed_on: dict[str, frozenset[str]] = {}
         self._resolved: dict[tuple[str, str], Resolved | None] = {}
         self._stars: dict[str, StarImport] = {}
+        self._own: dict[str, dict[str, str]] = {}
         self._modules: dict[tuple[str, str], str | None] = {}
         self._definitions: dict[tuple[str, str], bool] = {}
         self._extensions: frozenset[str] | None = None
@@ -238,35 +242,50 @@ class Project:
             listed = cuda.star_names(module)
             return StarImport(listed, () if listed else (module,))
         if path not in self._stars:
-            names: dict[str, str] = {}
-            unread: list[str] = []
-            self._gather(path, names, unread, set())
-            self._stars[path] = StarImport(names, tuple(dict.fromkeys(unread)))
+            self._stars[path] = self._gather(path, {}, 0)
         return self._stars[path]
 
-    def _gather(self, path: str, names: dict[str, str], unread: list[str], gathered: set[str]) -> None:
-        """Gather what a star import of a module binds: first what it has by stars of its own, then its own names."""
-        gathered.add(path)
-        exports = self.exports(path)
+    def _gather(self, path: str, gathered: dict[str, StarImport], depth: int) -> StarImport:
+        """Return what a star import of a module binds: first what it has by stars of its own, then its own names.
+
+        Args:
+            path: The module's file.
+            gathered: What is known of other modules; of those that are being asked, nothing.
+            depth: How many star imports lead here.
+        """
+        if path in gathered:
+            return gathered[path]
+        exports = self.exports(path) if depth < _DEEPEST_STAR and len(gathered) < _MOST_STARS else None
         module = _module_of(path)
         if exports is None:
-            unread.append(module)
-            return
+            return StarImport({}, (module,))
+        gathered[path] = StarImport({}, ())
         taken: dict[str, str] = {}
+        unread: list[str] = [module] if exports.is_open else []
         for star in exports.stars:
             other = self.module_path(star, path)
-            if other is None:
+            if other is not None:
+                inner = self._gather(other, gathered, depth + 1)
+            else:
                 listed = cuda.star_names(star)
-                taken.update(listed)
-                unread += [] if listed else [star]
-            elif other not in gathered:
-                self._gather(other, taken, unread, gathered)
-        for name in (*exports.origins, *(exports.declared or ())):
-            origin = self._origin(path, name, set()) if name in exports.origins else taken.get(name)
-            taken[name] = f"{module}.{name}" if origin is None else origin
-        if exports.is_open:
-            unread.append(module)
-        names.update((name, origin) for name, origin in taken.items() if exports.by_star(name))
+                inner = StarImport(listed, () if listed else (star,))
+            taken.update(inner.names)
+            unread += inner.unread
+        taken.update(self._own_names(path, exports))
+        for name in exports.declared or ():  # a submodule, or what a function binds
+            taken.setdefault(name, f"{module}.{name}")
+        names = {name: origin for name, origin in taken.items() if exports.by_star(name)}
+        gathered[path] = StarImport(names, tuple(dict.fromkeys(unread)))
+        return gathered[path]
+
+    def _own_names(self, path: str, exports: ModuleExports) -> dict[str, str]:
+        """Return the names that a module binds by itself, with what each stands for."""
+        own = self._own.get(path)
+        if own is None:
+            module = _module_of(path)
+            own = {name: self._origin(path, name, set()) or f"{module}.{name}" for name in exports.origins}
+            self._own[path] = own
+        return own
 
     def definition(
         self, name: str, importer: str

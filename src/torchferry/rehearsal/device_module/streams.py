@@ -156,6 +156,8 @@ def _event_class(context: DeviceContext) -> type[torch.Event]:
             state = "uninitialized" if self._recorded is None else f"{self.event_id:#x}"
             return f"<{context.namespace}.Event {state}>"
 
+    # The number under which C code knows the event bears the vendor's name, too.
+    setattr(Event, f"{context.name}_event", property(lambda self: self.event_id))
     return Event
 
 

@@ -36,7 +36,7 @@ _SETTING = lazy_regex(
     r"[\s{,;&\"'+-](?P<key>[A-Za-z_][\w.-]{0,60})[\"']?(?:[ \t]{0,4}[:=][ \t]{0,4}|[ \t])[\"']?(?P<value>cuda|nccl)"
     r"(?=[\s,;&}\"']|:\d)"
 )
-_ASSIGNS = lazy_regex(r"[ \t]*[:=][ \t]+|[ \t]+[:=]")
+_ASSIGNS = lazy_regex(r"(?<![ \t])(?:[ \t]*[:=][ \t]+|[ \t]+[:=])")
 _PAIR = lazy_regex(r"[\"']?[+-]{0,2}[\w.-]{1,60}[\"']?[:=][\"']?[\w:./-]{1,60}[\"']?\Z")
 _BETWEEN = lazy_regex(r"[\s,;&]+")
 _LONGEST = 1000
