@@ -184,6 +184,26 @@ class Project:
             origin = self._origin(path, parts[end], asked)
             if origin is not None:
                 return Resolved(origin, end + 1)
+            through = self._through(path, parts[end:], asked)
+            if through is not None:
+                return Resolved(through.name, end + through.parts)
+        return None
+
+    def _through(self, path: str, parts: list[str], asked: set[tuple[str, str]]) -> Resolved | None:
+        """Follow a name that begins with a module of the project that another one imports: `helpers` in `c.helpers`."""
+        words = self._words_passed_on(path) if len(parts) > 1 else frozenset()
+        key = (path, f".{parts[0]}")
+        if key in asked or len(asked) > _MOST_ASKED or not (parts[0] in words or "*" in words):
+            return None
+        asked.add(key)
+        exports = self.exports(path)
+        origins = exports.origins.get(parts[0], ()) if exports is not None else ()
+        stars = exports.stars if exports is not None and parts[0] not in exports.origins else ()
+        for origin in (*origins, *(f"{star}.{parts[0]}" for star in reversed(stars))):
+            resolved = self._resolve(".".join((origin, *parts[1:])), path, asked)
+            more = resolved.parts - len(origin.split(".")) if resolved is not None else 0
+            if resolved is not None and more > 0:
+                return Resolved(resolved.name, 1 + more)
         return None
 
     def _origin(self, path: str, member: str, asked: set[tuple[str, str]]) -> str | None:
