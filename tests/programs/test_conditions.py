@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.programs.small import BUILT, Files, judged
+from torchferry.programs.class_values import Calls, ClassObject, ClassValues, Expression
 from torchferry.programs.model import Judged
 
 ARGS = "import argparse\nimport torch\nparser = argparse.ArgumentParser()\n{}\nargs = parser.parse_args()\n"
@@ -368,6 +370,7 @@ TAKES = MAIN.format(
         # what may be another value
         (CONFIG + "for k in ('fast',):\n    setattr(Config, k, True)\n", "fast", "Config", "CHOSEN"),
         (CONFIG + "Config.fast = input()\n", "fast", "Config", "CHOSEN"),
+        (CONFIG + "def change(config):\n    config.fast = input()\n", "fast", "Config", "CHOSEN"),
         ("class Config:\n    def __init__(self):\n        self.fast = input()\n    fast = False\n", "fast", "Config()",
          "CHOSEN"),
     ],
@@ -392,9 +395,39 @@ def test_what_the_body_of_a_class_gives_an_attribute(
         ("if args.net == 'a':\n    import cupy\nelif args.net == 'b':\n    pass\nelse:\n    raise E\n", "CHOSEN"),
         ("if args.net == 'fast':\n    import cupy\nelse:\n    sys.exit(0)\n", "CHOSEN"),
         ("if args.net == 'fast':\n    import cupy\nelse:\n    sys.exit()\n", "CHOSEN"),
+        ("if args.net == 'a':\n    import cupy\nelse:\n    while y:\n        continue\n    sys.exit(1)\n", "CHOSEN"),
         ("if args.net == 'a':\n    import cupy\nelse:\n    for x in y:\n        break\n    raise E\n", "CHOSEN"),
     ],
 )  # fmt: skip
 def test_what_only_fails_is_no_alternative(text: str, expected: str, tmp_path: Path) -> None:
     files = {"train.py": "import os\nimport sys\n" + ARGS.format("parser.add_argument('--net', required=True)") + text}
     assert need(judged(tmp_path, files)["train.py"])[0] == expected
+
+
+def test_what_another_file_gives_a_class_is_not_passed_over(tmp_path: Path) -> None:
+    changing = "import argparse\nfrom config import Config\nConfig.fast = argparse.ArgumentParser().parse_args().fast\n"
+    files = {
+        "config.py": CONFIG,
+        "changing.py": changing,
+        "train.py": "import changing\n" + TAKES.format("fast", "Config"),
+    }
+    assert need(judged(tmp_path, files)["train.py"])[0] == "CHOSEN"
+
+
+def test_a_class_that_many_functions_hand_on_is_looked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of eight functions is called at twelve places of the one before it: 12 ** 8 ways."""
+    functions = "".join(f"def f{n}(cfg):\n" + f"    f{n + 1}(cfg)\n" * 12 for n in range(8))
+    last = "def f8(cfg):\n    if cfg.kernel == 'cupy':\n        import cupy\n"
+    text = f"import torch\n{CONFIG}{functions}{last}f0(Config)\n"
+    asked = Counter[str]()
+    class_of = ClassValues._class_of
+
+    def counted(self: ClassValues, where: Expression, calls: Calls, depth: int) -> ClassObject | None:
+        asked["class"] += 1
+        return class_of(self, where, calls, depth)
+
+    monkeypatch.setattr(ClassValues, "_class_of", counted)
+    judged(tmp_path, {"train.py": text})
+    assert 0 < asked["class"] < 1000

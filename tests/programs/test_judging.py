@@ -388,3 +388,15 @@ def test_a_module_of_python_beside_a_compiled_one_is_no_lack(tmp_path: Path) -> 
         "train.py": "import torch\nfrom ops import _C\n_C()\n",
     }
     assert needs(judged(tmp_path, files)["train.py"], "_C") == "NEVER"
+
+
+def test_a_module_of_python_that_is_imported_by_its_name_is_no_lack(tmp_path: Path) -> None:
+    files = {
+        "setup.py": BUILT["csrc/setup.py"].replace("fast_ops", "ops._C"),
+        "ops.cu": KERNEL,
+        "ops/__init__.py": "",
+        "plain/__init__.py": "",
+        "plain/_C.py": "def draw():\n    pass\n",
+        "train.py": "import importlib\nimport torch\nimportlib.import_module('plain._C').draw()\n",
+    }
+    assert needs(judged(tmp_path, files)["train.py"], "_C") == "NEVER"

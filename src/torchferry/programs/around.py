@@ -143,16 +143,16 @@ def _fails(block: list[ast.stmt]) -> bool:
 
     Nobody starts a program for that: what stands beside such a block is no choice, but what the program does.
     """
-    last = block[-1] if block else None
+    if not block or any(isinstance(node, _EXITS) for statement in block for node in ast.walk(statement)):
+        return False
+    last = block[-1]
     if isinstance(last, ast.If):
         return _fails(last.body) and _fails(last.orelse)
     if isinstance(last, ast.Assert):
         return isinstance(last.test, ast.Constant) and not last.test.value
     if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
         return _ends_with_error(last.value)
-    return isinstance(last, ast.Raise) and not any(
-        isinstance(node, _EXITS) for part in block for node in ast.walk(part)
-    )
+    return isinstance(last, ast.Raise)
 
 
 def _ends_with_error(call: ast.Call) -> bool:

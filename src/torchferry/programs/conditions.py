@@ -10,9 +10,9 @@ from torchferry.backends import cuda
 from torchferry.programs.answers import Answer, Answers, Known, Question, SharedAnswers, Told, Truth
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.asked import is_there
-from torchferry.programs.class_values import Expression, class_of, class_value
+from torchferry.programs.class_values import ClassValues, Expression
 from torchferry.programs.constants import OwnConstants
-from torchferry.programs.parameters import Given, Parameter, called_as, default_of, function_of, given_by
+from torchferry.programs.parameters import MOST_CALLS, Given, Parameter, called_as, default_of, function_of
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import (
     COMPARED,
@@ -35,9 +35,6 @@ from torchferry.source.python import PythonFile
 
 _DEPTH = 8
 """Variables, parameters and attributes that are followed to a value before giving up."""
-
-_MOST_CALLS = 200
-"""Calls of one function that are looked at for the value of a parameter."""
 
 OPEN = Answer(Truth.OPEN)
 _UNKNOWN = Known(UNSAID)
@@ -81,6 +78,7 @@ class Conditions:
         self._order = {path: number for number, path in enumerate(self._paths)}
         self._switches = switches
         self._own_constants = own_constants
+        self._class_values = ClassValues(sources)
         self._said = said
         self._shared = shared
         self._parameters: dict[Parameter, Known] = {}
@@ -364,7 +362,7 @@ class Conditions:
                 return self._switch(string_value(declared.args[0]) or "")
         if is_kind_of_device(node):
             return _UNKNOWN
-        owned = self._class_value(file, names, node)
+        owned = self._class_values.value(Expression(file, names, node.value), node.attr, self)
         if owned is not None:
             known = self._value(*owned, depth + 1)
             return known if known.value is UNSAID or known.option else known._replace(option=node.attr)
@@ -373,35 +371,26 @@ class Conditions:
             return known if known is not _UNKNOWN else self._stored(node.attr)
         return self._of_module(file, names, node, depth)
 
-    def _class_value(self, file: PythonFile, names: Names, node: ast.Attribute) -> Expression | None:
-        """Return what the body of the class gives an attribute of it, or of an object of it."""
-        of = class_of(self._sources, Expression(file, names, node.value), self._given_to)
-        return class_value(self._sources, of, node.attr, self._given_to) if of is not None else None
+    def given(self, parameter: Parameter) -> Expression | None:
+        """Return what the calls on the way give to a parameter; None where it is for the callers to say."""
+        given = self._given_on_way(parameter)
+        if given is None:
+            self._asked.add(parameter)
+        return given
 
-    def _given_to(self, file: PythonFile, names: Names, argument: ast.arg) -> list[Expression]:
-        """Return what calls give to a parameter, on the way or wherever its function is called by its name."""
-        function = function_of(file, argument)
-        if function is None:
-            return []
-        key = Parameter(file.path, function.lineno, argument.arg)
-        given = self._consulted[key] = self._bound.get(key)
+    def _given_on_way(self, parameter: Parameter) -> Expression | None:
+        given = self._consulted[parameter] = self._bound.get(parameter)
         loaded = self._sources.file(given.path) if given is not None else None
-        if given is not None and loaded is not None:
-            return [Expression(*loaded, given.value)]
-        self._asked.add(key)
-        of_class = isinstance(file.parents.get(function), ast.ClassDef)
-        given_there: list[Expression] = []
-        for other, other_names, call in self._calls_of(called_as(file, function)):
-            taken = given_by(file.path, function, call, other.path, bound=of_class).get(key)
-            if taken is None or len(given_there) > _MOST_CALLS:
-                return []
-            given_there.append(Expression(other, other_names, taken.value))
-        return given_there
+        return Expression(*loaded, given.value) if given is not None and loaded is not None else None
 
-    def _calls_of(self, called: str) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
-        """Yield the calls of what is called by a name, in the files of the program."""
+    def calling(self, called: str) -> tuple[str, ...]:
+        """Return the files of the program that may call something of a name; the answer depends on them."""
         calling = self._question.callers[called] = self._calling(called)
-        for path in calling:
+        return calling
+
+    def calls_of(self, called: str) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
+        """Yield the calls of what is called by a name, in the files of the program."""
+        for path in self.calling(called):
             loaded = self._sources.file(path)
             for callee in (*loaded[0].names.get(called, ()), *loaded[0].attributes.get(called, ())) if loaded else ():
                 call = loaded[0].parents.get(callee) if loaded is not None else None
@@ -522,10 +511,9 @@ class Conditions:
         if function is None:
             return _UNKNOWN
         key = Parameter(file.path, function.lineno, argument.arg)
-        given = self._consulted[key] = self._bound.get(key)
-        loaded = self._sources.file(given.path) if given is not None else None
-        if given is not None and loaded is not None:
-            return self._value(*loaded, given.value, depth + 1)
+        given = self._given_on_way(key)
+        if given is not None:
+            return self._value(*given, depth + 1)
         question = self._question
         if key not in self._parameters:
             self._parameters[key] = _UNKNOWN  # ends recursion
@@ -557,8 +545,8 @@ class Conditions:
         positions = [*arguments.posonlyargs, *arguments.args]
         index = positions.index(argument) - isinstance(owner, ast.ClassDef) if argument in positions else -1
         values: list[Known] = []
-        for other, other_names, call in self._calls_of(called):
-            if len(values) >= _MOST_CALLS:
+        for other, other_names, call in self.calls_of(called):
+            if len(values) >= MOST_CALLS:
                 return _UNKNOWN
             values.append(self._given(other, other_names, call, argument.arg, index, default, depth))
         if isinstance(owner, ast.ClassDef) and function.name == "__init__":

@@ -224,6 +224,8 @@ class Lacks:
                 if not isinstance(call, ast.Call) or call.func is not callee:
                     continue
                 texts = [*_texts_of(file, names, call)]
+                if any(self.modules.find(absolute_module(text, path), path) is not None for text in texts):
+                    continue  # a module of Python, whatever else is called so
                 stems = {_stem(text) for text in texts}
                 modules = stems.union(text.rpartition(".")[2] for text in texts)
                 compiled = next((name for name in sorted(modules) if name in self.compiled), None)
@@ -320,16 +322,19 @@ def _calls_below(file: PythonFile, names: Names, statement: ast.stmt, name: str)
 def _texts_of(file: PythonFile, names: Names, call: ast.Call) -> Iterator[str]:
     """Yield the texts of which the arguments of a call are made, also where variables hold them."""
     waiting: list[ast.AST] = [*call.args, *call.keywords]
-    seen: set[ast.AST] = set()
+    read: set[ast.AST] = set()
     while waiting:
-        for node in ast.walk(waiting.pop()):
+        expression = waiting.pop()
+        if expression in read:
+            continue
+        read.add(expression)
+        for node in ast.walk(expression):
             text = string_value(node) if isinstance(node, ast.expr) else None
             if text:
                 yield text
-            for binding in names.bindings(node) if isinstance(node, ast.Name) and node not in seen else ():
-                value = assigned_value(file, binding)
-                waiting += () if value is None or value in seen else (value,)
-                seen |= {node, value} if value is not None else {node}
+            if isinstance(node, ast.Name):
+                values = (assigned_value(file, binding) for binding in names.bindings(node))
+                waiting += [value for value in values if value is not None]
 
 
 def _stem(path: str) -> str:

@@ -8,6 +8,9 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode
 from torchferry.source.python import PythonFile
 
+MOST_CALLS = 200
+"""Calls of one function that are looked at for the value of a parameter."""
+
 
 class Parameter(NamedTuple):
     """A parameter of a function: the function's file and place, and the parameter's name."""
