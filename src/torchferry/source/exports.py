@@ -86,7 +86,8 @@ class _ExportReader:
     def _statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.Import):
             for alias in node.names:
-                self._bind(alias.asname or alias.name.partition(".")[0], alias.name if alias.asname else "", alias.name)
+                top = alias.name.partition(".")[0]
+                self._bind(alias.asname or top, alias.name if alias.asname else top)
         elif isinstance(node, ast.ImportFrom):
             self._from_import(node)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -109,9 +110,8 @@ class _ExportReader:
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             self._call(node.value)
 
-    def _bind(self, name: str, origin: str, module: str = "") -> None:
+    def _bind(self, name: str, origin: str) -> None:
         """Bind a name; what it may stand for stays with it where another branch gives it something else."""
-        origin = origin or module.partition(".")[0]
         held = self._origins.get(name, ())
         self._origins[name] = held if not origin or origin in held else (*held, origin)
 

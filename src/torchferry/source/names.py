@@ -98,6 +98,7 @@ class Names:
         self._uses: dict[tuple[str, ast.AST], list[ast.Name]] = {}
         self._bindings: dict[ast.Name, list[ast.AST]] = {}
         self._stars: list[tuple[ast.ImportFrom, StarImport]] | None = None
+        self._through_modules: tuple[list[Reference], KeptWork] | None = None
 
     # --- bindings ---
 
@@ -239,13 +240,17 @@ class Names:
     def stars(self) -> list[tuple[ast.ImportFrom, StarImport]]:
         """Return the statements `from module import *` in their order, with what each binds."""
         if self._stars is None:
-            self._stars = []
-            for statement in self.file.imports if self._reexports is not None else ():
-                if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
-                    assert self._reexports is not None
-                    star = self._reexports.star(self.imported_module(statement), self.file.path)
-                    self._stars.append((statement, star))
-            self._stars.sort(key=lambda star: _place(star[0]))
+            reexports, path = self._reexports, self.file.path
+            statements = [
+                statement
+                for statement in (self.file.imports if reexports is not None else ())
+                if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*"
+            ]
+            self._stars = [
+                (statement, reexports.star(self.imported_module(statement), path))
+                for statement in sorted(statements, key=_place)
+                if reexports is not None
+            ]
         return self._stars
 
     def unread_stars(self, name: ast.Name) -> tuple[str, ...]:
@@ -381,7 +386,11 @@ class Names:
             references.append(Reference(name, alias, None, origin))
             bound.append(alias)
         bound += self._bound_by_stars(package)
-        references += self._by_modules(package, bound, work)
+        for reference in self._by_modules():
+            if reference.bound.partition(".")[0] == package and isinstance(reference.node, ast.expr):
+                references.append(reference)
+                target = self._aliased(reference.node)
+                bound += [target] if target is not None and self.binding_origin(target) is not None else []
         scopes_of: dict[str, dict[ast.AST, ast.AST]] = {}  # for each identifier, which scope has which binding
         seen: set[ast.AST] = set()
         while bound:
@@ -420,32 +429,30 @@ class Names:
                     bound += () if alias is None else (alias,)
         return bound
 
-    def _by_modules(self, package: str, bound: list[ast.AST], work: KeptWork) -> Iterator[Reference]:
-        """Yield what is said through a module of the project that imports the package: `helpers.torch.cuda`.
+    def _by_modules(self) -> list[Reference]:
+        """Return what is said through modules of the project that import a package: `helpers.torch.cuda`."""
+        if self._through_modules is None:
+            work = KeptWork()
+            aliases = [alias for statement in self.file.imports for alias in statement.names]
+            self._through_modules = [each for alias in aliases for each in self._through(alias, work)], work
+        references, work = self._through_modules
+        work.ask()
+        return references
 
-        Adds to `bound` the names that are given such a value.
-        """
-        if self._reexports is None:
+    def _through(self, alias: ast.alias, work: KeptWork) -> Iterator[Reference]:
+        """Yield what is said through what an import binds, where that is a module of the project."""
+        origin, identifier = self.binding_origin(alias), bound_name(alias)
+        if origin is None or identifier not in self.file.names or self._reexports is None:
             return
-        for statement in self.file.imports:
-            for alias in statement.names:
-                origin = self.binding_origin(alias)
-                identifier = bound_name(alias)
-                if origin is None or origin.partition(".")[0] == package or identifier not in self.file.names:
-                    continue
-                uses = self.uses(identifier, self._scope_bound(alias))
-                work.spend(len(uses))
-                for use in uses:
-                    chain = self._dotted(use)
-                    parts = (origin, *(part.attr for part in chain[1:]))  # type: ignore[attr-defined]
-                    resolved = self._reexports.resolve(".".join(parts), self.file.path) if len(chain) > 1 else None
-                    if resolved is None or resolved.name.partition(".")[0] != package:
-                        continue
-                    base = chain[resolved.parts - origin.count(".") - 1]
-                    yield Reference(resolved.whole(".".join(parts)), chain[-1], base, resolved.name)
-                    target = self._aliased(chain[-1])
-                    if target is not None and self.binding_origin(target) is not None:
-                        bound.append(target)
+        uses = self.uses(identifier, self._scope_bound(alias))
+        work.spend(len(uses))
+        for use in uses:
+            chain = self._dotted(use)
+            name = ".".join((origin, *(part.attr for part in chain[1:])))  # type: ignore[attr-defined]
+            resolved = self._reexports.resolve(name, self.file.path) if len(chain) > 1 else None
+            if resolved is not None:
+                base = chain[resolved.parts - origin.count(".") - 1]
+                yield Reference(resolved.whole(name), chain[-1], base, resolved.name)
 
     def _scope_bound(self, binding: ast.AST) -> ast.AST:
         """Return the scope in which a binding binds its name."""

@@ -258,21 +258,26 @@ class Project:
     def star(self, module: str, importer: str) -> StarImport:
         """Return what `from module import *` binds in a file."""
         path = self.module_path(module, importer)
-        if path is None:
-            listed = cuda.star_names(module)
-            return StarImport(listed, () if listed else (module,))
-        if path not in self._stars:
-            self._stars[path] = self._gather(path, {}, 0)
+        if path is None or path not in self._stars:
+            star = self._gather(module, importer, {}, 0)
+            if path is None:
+                return star
+            self._stars[path] = star
         return self._stars[path]
 
-    def _gather(self, path: str, gathered: dict[str, StarImport], depth: int) -> StarImport:
-        """Return what a star import of a module binds: first what it has by stars of its own, then its own names.
+    def _gather(self, star: str, importer: str, gathered: dict[str, StarImport], depth: int) -> StarImport:
+        """Return what a star import binds: first what its module has by stars of its own, then the module's own names.
 
         Args:
-            path: The module's file.
+            star: The module that is imported.
+            importer: The file that imports it.
             gathered: What is known of other modules; of those that are being asked, nothing.
             depth: How many star imports lead here.
         """
+        path = self.module_path(star, importer)
+        if path is None:
+            listed = cuda.star_names(star)
+            return StarImport(listed, () if listed else (star,))
         if path in gathered:
             return gathered[path]
         exports = self.exports(path) if depth < _DEEPEST_STAR and len(gathered) < _MOST_STARS else None
@@ -282,13 +287,8 @@ class Project:
         gathered[path] = StarImport({}, ())
         taken: dict[str, str] = {}
         unread: list[str] = [module] if exports.is_open else []
-        for star in exports.stars:
-            other = self.module_path(star, path)
-            if other is not None:
-                inner = self._gather(other, gathered, depth + 1)
-            else:
-                listed = cuda.star_names(star)
-                inner = StarImport(listed, () if listed else (star,))
+        for further in exports.stars:
+            inner = self._gather(further, path, gathered, depth + 1)
             taken.update(inner.names)
             unread += inner.unread
         taken.update(self._own_names(path, exports))
@@ -384,7 +384,7 @@ class Project:
                 except OSError:
                     continue
                 parts = {part for word in _IMPORTED_WORD.findall(data) for part in word.split(b".")}
-                for part in parts | ({b"*"} if b"import *" in data else set()):
+                for part in parts | ({_STAR.encode()} if b"import *" in data else set()):
                     self._importers.setdefault(part.decode("ascii", "replace"), []).append(path)
         return self._importers.get(stem, [])
 
