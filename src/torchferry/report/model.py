@@ -201,8 +201,9 @@ class Report(NamedTuple):
 
     @property
     def unresolved(self) -> tuple[Finding, ...]:
-        """The findings at places where nobody could tell what stands there."""
-        return tuple(finding for finding in self.findings if rule_facts(finding.code).unresolved)
+        """The decisions about places where nobody could tell what stands there."""
+        decisions = (finding for finding in self.findings if finding.grade is Grade.MANUAL)
+        return tuple(finding for finding in decisions if rule_facts(finding.code).unresolved)
 
     @property
     def _why_incomplete(self) -> Message | None:

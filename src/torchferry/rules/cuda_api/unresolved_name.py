@@ -1,8 +1,9 @@
-"""A name that may be one of `torch.cuda`, and nobody could tell what it is.
+"""A name that may be one of `torch.cuda` and could not be resolved.
 
-`from common import *` where `common` makes its names while it runs, a star import of a package that is not known, a
-value that a function returned (`get_torch().cuda.synchronize()`), a parameter, an attribute: where the names behind it
-read like those of `torch.cuda`, the place is told, and no verdict says that all is ready before somebody has looked.
+`from common import *` where `common` makes its names while it runs, a star import or an import by name from a package
+that is not known (`from lab import torch`), a value that a function returned (`get_torch().cuda.synchronize()`), a
+parameter, an attribute: where such an expression reads like a name of `torch.cuda`, it is reported, and no verdict says
+that all is ready before somebody has looked.
 
 Import torch by its name in the file, or write what the target has; a comment `# torchferry: ignore` says that the place
 is right as it is.
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Effect, Finding, Grade
@@ -46,43 +47,46 @@ class UnresolvedName(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each such expression."""
         resolved = {reference.node for reference in context.names.references(_TORCH)}
-        for part in _cuda_parts(context):
-            member = context.file.parents[part]
-            if not isinstance(member, ast.Attribute) or cuda.api_group(f"{cuda.NAMESPACE}.{member.attr}") == "unlisted":
+        for part in (*context.file.attributes.get("cuda", ()), *context.file.names.get("cuda", ())):
+            whole = _outermost(context, part)
+            if not isinstance(part.ctx, ast.Load) or whole in resolved:
                 continue
-            whole = _outermost(context, member)
-            reason = None if whole in resolved else self._why(context, part, member)
+            reason = self._why(context, part)
             if reason is not None and exemption_reason(context, whole) is None:
                 yield self.finding(context, context.file.span(whole), reason, Grade.MANUAL)
 
-    def _why(self, context: PythonContext, part: ast.Name | ast.Attribute, member: ast.Attribute) -> Message | None:
-        """Return what is not known of an expression `….cuda.name`; None where it is known to be something else."""
+    def _why(self, context: PythonContext, part: ast.Name | ast.Attribute) -> Message | None:
+        """Return what is not known of an expression that holds `cuda`; None where it is known to be something else."""
         chain = _inwards(part)
-        root = chain[-1]
-        before = chain[1] if len(chain) > 1 else None
+        root, before = chain[-1], chain[1] if len(chain) > 1 else None
         says_torch = _last_word(before) == _TORCH
-        name = f"{cuda.NAMESPACE}.{member.attr}"
-        text = context.file.text(member)
-        is_call = _is_called(context, member) and member.attr not in _COMMON_WORDS
-        if isinstance(root, ast.Name):
-            bindings = context.names.bindings(root)
-            unread = context.names.unread_stars(root)
-            if unread and (is_call or says_torch or before is None):
-                return say(
-                    "`{text}` is not resolved: `from {module} import *` was not read; if it is `{name}`, import torch "
-                    "here by its name",
-                    text=text,
-                    module=unread[0].lstrip("."),
-                    name=name,
-                )
-            if not bindings and not hasattr(builtins, root.id):
-                is_meant = says_torch or (before is None and is_call)
-                return self._unbound(root.id, text, name) if is_meant else None
-            origin = context.names.qualified(root)
-            if origin is not None:
-                is_passed_on = says_torch and before is not root
-                return self._unresolved(text, name) if is_passed_on else None
-        return self._unresolved(text, name) if says_torch or is_call else None
+        parent = context.file.parents.get(part)
+        if _is_called(context, part):
+            return None  # a method of that name is another rule's
+        shown = parent if isinstance(parent, ast.Attribute) else part
+        name = f"{cuda.NAMESPACE}.{parent.attr}" if isinstance(parent, ast.Attribute) else cuda.NAMESPACE
+        is_name = cuda.api_group(name) not in ("unlisted", "namespace")
+        is_call = is_name and _is_called(context, shown) and name.rpartition(".")[2] not in _COMMON_WORDS
+        if not says_torch and not (is_name if before is None else is_call):
+            return None
+        text = context.file.text(shown)
+        if not isinstance(root, ast.Name):
+            return self._unresolved(text, name)
+        unread = context.names.unread_stars(root)
+        if unread:
+            return say(
+                "`{text}` is not resolved: `from {module} import *` was not read; if it is `{name}`, import torch "
+                "here by its name",
+                text=text,
+                module=unread[0].lstrip("."),
+                name=name,
+            )
+        if not context.names.bindings(root) and not hasattr(builtins, root.id):
+            is_meant = says_torch or (before is None and is_call)
+            return self._unbound(root.id, text, name) if is_meant else None
+        origin = context.names.qualified(root if before is None else before)
+        is_unread = origin is None or origin.endswith(f".{_TORCH}") or (is_call and _is_unread(context, origin))
+        return self._unresolved(text, name) if is_unread and (says_torch or is_call) else None
 
     @staticmethod
     def _unbound(identifier: str, text: str, name: str) -> Message:
@@ -98,11 +102,11 @@ class UnresolvedName(Rule):
         return say("`{text}` is not resolved; if it is `{name}`, import torch here by its name", text=text, name=name)
 
 
-def _cuda_parts(context: PythonContext) -> Iterator[ast.Name | ast.Attribute]:
-    """Yield the parts `cuda` of expressions that go on behind it."""
-    for part in (*context.file.attributes.get("cuda", ()), *context.file.names.get("cuda", ())):
-        if isinstance(part.ctx, ast.Load) and isinstance(context.file.parents.get(part), ast.Attribute):
-            yield part
+def _is_unread(context: PythonContext, origin: str) -> bool:
+    """Whether a name is taken from a module, and is neither a module itself nor of a package that is known."""
+    if "." not in origin.lstrip(".") or cuda.package_of_module(origin.partition(".")[0]) is not None:
+        return False
+    return context.project is None or context.project.module_path(origin, context.path) is None
 
 
 def _inwards(node: ast.expr) -> list[ast.expr]:
