@@ -86,10 +86,15 @@ def entered(value):
 def program(target: Target) -> str:
     """Return the text of the program for a target."""
     parts = [HEAD]
-    for name, calls in [*_of_table(target), *_of_movers()]:
+    for name, calls in [*_of_table(target), *_of_movers()]:  # without a call where `not_called` has the name
         for number, call in enumerate(dict.fromkeys(calls)):
             parts.append(f"\n\ndef probe_{name}__{number:02}():\n    return entered({call})\n")
     return "".join(parts)
+
+
+def not_called(target: Target) -> list[str]:
+    """Return the renamed callables that the program does not call, since `NEEDED` has no value for a parameter."""
+    return [name for name, calls in _of_table(target) if not calls]
 
 
 def _of_table(target: Target) -> Iterator[tuple[str, list[str]]]:
@@ -102,9 +107,7 @@ def _of_table(target: Target) -> Iterator[tuple[str, list[str]]]:
             value = getattr(value, part, None)
         if value is torch.cuda or not callable(value) or re.search(r"Tensor$|Storage$|Error$", name):
             continue
-        calls = _calls(row.name, name, inspect.signature(value))
-        if calls:
-            yield name.replace(".", "_"), calls
+        yield name.replace(".", "_"), _calls(row.name, name, inspect.signature(value))
 
 
 def _calls(path: str, name: str, signature: inspect.Signature) -> list[str]:

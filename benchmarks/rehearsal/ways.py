@@ -4,8 +4,9 @@
 
 Each probe of `probes/`, and each form of arguments of `argument_forms.py`, is right on CUDA. In each way, and on each
 plugin, it does the same: it passes with the same result on the same device, or it raises and was told. Told is what
-`migrate` reports at the probe's own lines as not safe, or what torchferry raises as its own error. A probe that raises
-untold, and two ways that disagree, are faults, unless `expected_ways.py` says why.
+`migrate` reports at the probe's own lines as not safe, so that probes share no helpers, or what torchferry raises as
+its own error. A probe that raises untold, and two ways that disagree, are faults, unless `expected_ways.py` says why.
+What was not tried is named at the end: renamed callables without a value for a parameter, and a plugin not at hand.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any, NamedTuple
 if __package__ in {None, ""}:
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.rehearsal.argument_forms import program
+from benchmarks.rehearsal.argument_forms import not_called, program
 from benchmarks.rehearsal.expected_ways import EXPECTED
 from torchferry.backends.registry import built_in, load
 from torchferry.backends.target import Target
@@ -195,6 +196,10 @@ def main() -> int:
                     f"{len(unexpected)} of them unexpectedly"
                 )
                 print(*shown(unexpected), sep="\n", flush=True)
+    for name in options.targets:
+        print(f"not called on {name}: {', '.join(not_called(Target.named(name))) or 'none'}")
+    if options.wheel is None:
+        print("not tried: a vendor's own plugin (no --wheel)")
     print(f"{runs} runs of probes; {wrong} differ unexpectedly, {right} as expected")
     return int(wrong > 0)
 
