@@ -98,7 +98,7 @@ class Names:
         self._uses: dict[tuple[str, ast.AST], list[ast.Name]] = {}
         self._bindings: dict[ast.Name, list[ast.AST]] = {}
         self._stars: list[tuple[ast.ImportFrom, StarImport]] | None = None
-        self._through_modules: tuple[list[Reference], KeptWork] | None = None
+        self._through_modules: tuple[list[Reference], int] | None = None
 
     # --- bindings ---
 
@@ -386,7 +386,9 @@ class Names:
             references.append(Reference(name, alias, None, origin))
             bound.append(alias)
         bound += self._bound_by_stars(package)
-        for reference in self._by_modules():
+        by_modules, steps = self._by_modules()
+        work.spend(steps)  # by whoever asks, whether they are known by now or not
+        for reference in by_modules:
             if reference.bound.partition(".")[0] == package and isinstance(reference.node, ast.expr):
                 references.append(reference)
                 target = self._aliased(reference.node)
@@ -429,23 +431,30 @@ class Names:
                     bound += () if alias is None else (alias,)
         return bound
 
-    def _by_modules(self) -> list[Reference]:
-        """Return what is said through modules of the project that import a package: `helpers.torch.cuda`."""
-        if self._through_modules is None:
-            work = KeptWork()
-            aliases = [alias for statement in self.file.imports for alias in statement.names]
-            self._through_modules = [each for alias in aliases for each in self._through(alias, work)], work
-        references, work = self._through_modules
-        work.ask()
-        return references
+    def _by_modules(self) -> tuple[list[Reference], int]:
+        """Return what is said through modules of the project that import a package, and the steps of the search.
 
-    def _through(self, alias: ast.alias, work: KeptWork) -> Iterator[Reference]:
+        Such is `helpers.torch.cuda`; a step is a use of a name that an import binds.
+        """
+        if self._through_modules is None:
+            references: list[Reference] = []
+            steps = 0
+            for alias in (alias for statement in self.file.imports for alias in statement.names):
+                uses = self._uses_of_import(alias)
+                references += self._through(alias, uses)
+                steps += len(uses)
+            self._through_modules = references, steps
+        return self._through_modules
+
+    def _uses_of_import(self, alias: ast.alias) -> list[ast.Name]:
+        identifier = bound_name(alias)
+        return self.uses(identifier, self._scope_bound(alias)) if identifier in self.file.names else []
+
+    def _through(self, alias: ast.alias, uses: Iterable[ast.Name]) -> Iterator[Reference]:
         """Yield what is said through what an import binds, where that is a module of the project."""
-        origin, identifier = self.binding_origin(alias), bound_name(alias)
-        if origin is None or identifier not in self.file.names or self._reexports is None:
+        origin = self.binding_origin(alias)
+        if origin is None or self._reexports is None:
             return
-        uses = self.uses(identifier, self._scope_bound(alias))
-        work.spend(len(uses))
         for use in uses:
             chain = self._dotted(use)
             name = ".".join((origin, *(part.attr for part in chain[1:])))  # type: ignore[attr-defined]

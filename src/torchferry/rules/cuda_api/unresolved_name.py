@@ -5,8 +5,8 @@ that is not known (`from lab import torch`), a value that a function returned (`
 parameter, an attribute: where such an expression reads like a name of `torch.cuda`, it is reported, and no verdict says
 that all is ready before somebody has looked.
 
-Import torch by its name in the file, or write what the target has; a comment `# torchferry: ignore` says that the place
-is right as it is.
+Import torch by its name in the file, or write what the target has; a comment `# torchferry: ignore[CUD113] reason` says
+that the place is right as it is.
 
 Why: On a machine without CUDA such a place raises, or `is_available()` is false and the program goes on on the CPU,
 without a word.
