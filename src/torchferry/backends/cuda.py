@@ -10,6 +10,7 @@ from torchferry.backends.datafile import DATA
 from torchferry.backends.tables import normalised
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core import toml
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual
 from torchferry.core.record import NamedTuple
 
@@ -17,6 +18,13 @@ DEVICE_TYPE = "cuda"
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 COLLECTIVE = "nccl"
 NAMESPACE = "torch.cuda"
+
+_LIBRARY = lazy_regex(
+    r"(?:lib)?(?P<name>cuda|nvcuda|cudart|cublas(?:Lt)?|cudnn(?:_\w+)?|cufftw?|cufft_\w+|curand|cusolver\w*|cusparse(?:Lt)?|"
+    r"nccl|nvrtc(?:-builtins)?|nvJitLink|nvToolsExt|nvtx\w*|nvjpeg|nvinfer(?:_\w+)?|nvidia-\w+|nvml|npp[a-z]+|cupti|"
+    r"nvcuvid|nvshmem\w*|cufile|c10_cuda|torch_cuda(?:_\w+)?)"
+    r"(?:64)?(?:[-_][\d.]+|-[0-9a-f]{8,})?(?:\.so(?:\.[\d.]+)?|\.dll|\.dylib)?\Z"
+)
 
 
 class CudaGroup(NamedTuple):
@@ -377,6 +385,16 @@ def native() -> tuple[NativePart, ...]:
         NativePart(group["name"], group["role"], tuple(group["words"]), tuple(group["patterns"]))
         for group in _document("native")["group"]
     )
+
+
+def library(path: str) -> str:
+    """Return the name of a library that comes with CUDA, its toolkit or its driver; empty for any other.
+
+    Args:
+        path: Its file, also as a wheel names its copy, or the name that a linker takes: `libcudart.so.12`, `cudart`.
+    """
+    found = _LIBRARY.match(path.replace("\\", "/").rpartition("/")[2])
+    return found["name"] if found is not None else ""
 
 
 @lru_cache(maxsize=1)

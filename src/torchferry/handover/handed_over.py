@@ -75,7 +75,7 @@ class HandedOver:
         if self.record is not None:
             match = re.fullmatch(pattern, self.record.folder)
             place = self.root / self.record.folder
-            if match is not None and place.is_dir() and not place.is_symlink():
+            if match is not None and os.path.isdir(place) and not os.path.islink(place):
                 return self.record.folder, match.groupdict().get("domain") or "", match["model"], True
         own_name = self.root.resolve().name
         if "/" not in self.form.layout:

@@ -14,6 +14,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from torchferry.backends import cuda
+
 _MOST_HEADERS = 4096
 """Section or program headers that are read: real libraries have less than a hundred."""
 
@@ -37,13 +39,6 @@ _MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv6
 
 _FAT = frozenset({".nv_fatbin", ".nvFatBinSegment", "__nv_relfatbin", ".nv_relfatbin"})
 """Sections in which nvcc puts the code for cards."""
-
-_CUDA_LIBRARY = re.compile(
-    r"lib(?:cuda|cudart|cublas|cublasLt|cudnn\w*|cufft\w*|curand|cusolver\w*|cusparse\w*|cusparseLt|nccl|nvrtc\w*|"
-    r"nvJitLink|nvToolsExt|nvtx\w*|nvjpeg|nvinfer\w*|nvidia-\w+|npp\w+|cupti|nvshmem\w*|cufile|c10_cuda|torch_cuda\w*)"
-    r"(?:-[0-9a-f]{8,})?\.so(?:\.[\d.]+)?\Z"
-)
-"""Libraries that come with CUDA, its toolkit or its driver, also under the names that a wheel gives to its copies."""
 
 _CUDA_SYMBOL = re.compile(
     rb"(?:2at|3c10)4cuda|\b_?cudaLaunchKernel|\bcuLaunchKernel|__cudaRegisterFatBinary\b|\bcudaMalloc\b"
@@ -73,7 +68,7 @@ class CompiledLibrary:
     @property
     def cuda_libraries(self) -> tuple[str, ...]:
         """The libraries of CUDA that are loaded with it: without them it cannot be loaded."""
-        return tuple(name for name in self.needed if _CUDA_LIBRARY.match(name))
+        return tuple(name for name in self.needed if cuda.library(name))
 
 
 @dataclass(frozen=True)

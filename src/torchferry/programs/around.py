@@ -82,7 +82,7 @@ def around(file: PythonFile, node: ast.AST) -> Around:
         if isinstance(child, ast.stmt):
             tests += _ended_before(parent, child)
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.body:
-            unit = parent
+            unit = None if _answers_for_module(file, parent) else parent
             break
         child, parent = parent, file.parents.get(parent)
     typing = any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in tests)
@@ -99,9 +99,14 @@ def unit_of(file: PythonFile, node: ast.AST) -> FunctionNode | None:
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and (
             child is parent.args or child in parent.body
         ):
-            return parent
+            return None if _answers_for_module(file, parent) else parent
         child, parent = parent, file.parents.get(parent)
     return None
+
+
+def _answers_for_module(file: PythonFile, unit: FunctionNode) -> bool:
+    """Whether Python calls a function where a module is asked for a name that it does not bind."""
+    return unit.name == "__getattr__" and file.parents.get(unit) is file.tree
 
 
 def is_under_main(file: PythonFile, node: ast.AST) -> bool:

@@ -412,6 +412,9 @@ class _Judge:
         if way is None:
             return None
         way = way._replace(steps=(*way.steps, *lack.beyond))
+        if lack.unsure:
+            condition = f"{' '.join(lack.unsure.split())[:_LONGEST_NAME]} ({lack.place.path}:{lack.place.line})"
+            way = way._replace(need=max(way.need, Need.CHOSEN), conditions=(*way.conditions, condition))
         return Obstacle(lack.what, lack.code, lack.place, lack.message, way, lack.source)
 
     def _behind_computed(self, closure: dict[str, Edge | None], place: str) -> Iterator[Obstacle]:

@@ -20,6 +20,8 @@ from torchferry.programs.modules import External, Modules
 from torchferry.programs.sources import Sources, import_at
 from torchferry.rules.extension.extension_build import ExtensionBuild
 from torchferry.rules.library.cuda_package import CudaPackage
+from torchferry.rules.loaded_libraries import LOADERS, library_loads
+from torchferry.source.compiled import BuiltForm, library_name
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value, bound_name
@@ -31,12 +33,27 @@ _BUILDERS = ("CUDAExtension", "CppExtension", "cpp_extension", "create_extension
 _SOURCES = (".cu'", '.cu"')
 _CUDA_BUILD = ("CUDAExtension", *_SOURCES, "nvcc", "create_extension")
 _LOADS = re.compile(r"\bcpp_extension\.load\(|\bcpp_extension import (?:\w+, )*load\b")
-_LIBRARY_LOADERS = ("CDLL", "LoadLibrary", "load_library", "RawModule", "import_module", "__import__")
+_LOADERS = (*LOADERS, "RawModule", "import_module", "__import__")
 """What loads a compiled library by its path, or a module by its name."""
+
+_STARTERS = frozenset({"run", "call", "check_call", "check_output", "Popen", "system", "popen", "getoutput"})
+"""Functions of subprocess and os that start a program."""
 
 
 class Lack(NamedTuple):
-    """Something that the target does not have, where a file needs it; `noted` where its rule saw a guard."""
+    """Something that the target does not have, where a file needs it.
+
+    Attributes:
+        what: Its name.
+        code: The rule that found it.
+        place: Where.
+        message: What it is, and what to do.
+        noted: Whether its rule saw a guard.
+        when: A condition on values at the place.
+        source: Where it is known from.
+        beyond: What leads on from the place, in packages.
+        unsure: What cannot be told and decides whether it is needed; empty where it surely is.
+    """
 
     what: str
     code: str
@@ -46,6 +63,7 @@ class Lack(NamedTuple):
     when: str = ""
     source: Source = Source.TABLE
     beyond: tuple[Step, ...] = ()
+    unsure: str = ""
 
 
 class Lacks:
@@ -76,7 +94,7 @@ class Lacks:
         self.modules = modules
         self.target = target
         self.installed = installed
-        self.kernels = {_stem(path): path for path in kernels}
+        self.kernels = {library_name(path): path for path in kernels}
         self._findings = findings
         self.compiled = self._compiled_modules()
         self.built: set[str] = set()
@@ -142,6 +160,9 @@ class Lacks:
                 names = frozenset().union(*(extension_names(f"Extension({part}") for part in cuda))
             for name in names:
                 found.setdefault(name, path)
+        modules = self.project.compiled.from_cuda(BuiltForm.MODULE) if self.kernels else ()
+        for name, code in modules:
+            found.setdefault(name, code.path)
         return found
 
     def _builds_for_target(self, text: str) -> bool:
@@ -212,35 +233,70 @@ class Lacks:
         return Lack(need.what, CudaPackage.CODE, place, need.message, source=need.source, beyond=need.steps)
 
     def _loaded_libraries(self, path: str) -> Iterator[Lack]:
-        """Yield where a file loads by a path or a name what the project compiles from CUDA."""
+        """Yield where a file loads by a path or a name what the project compiles from CUDA, or calls its operators."""
         text = self.sources.text(path) if self.kernels or self.compiled else ""
-        loaded = self.sources.file(path) if any(loader in text for loader in _LIBRARY_LOADERS) else None
+        loads = any(loader in text for loader in _LOADERS)
+        starts = "subprocess" in text or "os.system" in text or "popen" in text.lower()
+        loaded = self.sources.file(path) if loads or starts or "torch.ops" in text else None
         if loaded is None:
             return
         file, names = loaded
-        for loader in _LIBRARY_LOADERS:
-            for callee in (*file.attributes.get(loader, ()), *file.names.get(loader, ())):
-                call = file.parents.get(callee)
-                if not isinstance(call, ast.Call) or call.func is not callee:
-                    continue
-                texts = [*_texts_of(file, names, call)]
-                if any(self.modules.find(absolute_module(text, path), path) is not None for text in texts):
-                    continue  # a module of Python, whatever else is called so
-                stems = {_stem(text) for text in texts}
-                modules = stems.union(text.rpartition(".")[2] for text in texts)
-                compiled = next((name for name in sorted(modules) if name in self.compiled), None)
-                if compiled is not None:
-                    yield self._compiled_lack(compiled, file, call)
-                    continue
-                source = next((self.kernels[stem] for stem in sorted(stems & self.kernels.keys())), None)
-                if source is not None:
-                    message = say(
-                        "the library that is loaded here is compiled from {source}: {target} cannot run its kernels",
-                        source=source,
-                        target=self.target.title,
-                    )
-                    place = file.location(*file.span(call))
-                    yield Lack(_stem(source), ExtensionBuild.CODE, place, message, source=Source.CODE)
+        for load in library_loads(file, names, _LOADERS) if loads else ():
+            if any(self.modules.find(absolute_module(text, path), path) is not None for text in load.texts):
+                continue  # a module of Python, whatever else is called so
+            stems = {library_name(text) for text in load.texts}
+            modules = stems.union(text.rpartition(".")[2] for text in load.texts)
+            compiled = next((name for name in sorted(modules) if name in self.compiled), None)
+            if compiled is not None:
+                yield self._compiled_lack(compiled, file, load.call)
+                continue
+            source = next((self.kernels[stem] for stem in sorted(stems & self.kernels.keys())), None)
+            if source is not None:
+                yield self._library_lack(library_name(source), source, file, load.call)
+            elif last_name(load.call.func) in LOADERS and not load.is_told:
+                yield from self._any_library(file, load.call)
+        yield from self._operators(file, names)
+        yield from self._started_programs(file) if starts else ()
+
+    def _library_lack(self, name: str, source: str, file: PythonFile, node: ast.AST) -> Lack:
+        message = say(
+            "the library that is loaded here is compiled from {source}: {target} cannot run its kernels",
+            source=source,
+            target=self.target.title,
+        )
+        place = file.location(*file.span(node))
+        return Lack(name, ExtensionBuild.CODE, place, message, source=Source.CODE)
+
+    def _any_library(self, file: PythonFile, call: ast.Call) -> Iterator[Lack]:
+        """Yield what the project compiles from CUDA, where a call loads one library and nobody can tell which."""
+        for name, source in sorted(self.kernels.items()):
+            yield self._library_lack(name, source, file, call)._replace(unsure=file.text(call))
+
+    def _operators(self, file: PythonFile, names: Names) -> Iterator[Lack]:
+        """Yield the operators of `torch.ops` that the project compiles from CUDA."""
+        for reference in names.references("torch"):
+            parts = reference.name.split(".")
+            if reference.is_import or len(parts) < 4 or parts[1] != "ops":
+                continue
+            code = self.project.compiled.operators(parts[2])
+            if code is not None and code.from_cuda:
+                yield self._library_lack(parts[2], code.path, file, reference.node)
+
+    def _started_programs(self, file: PythonFile) -> Iterator[Lack]:
+        """Yield where a file starts a program that the project compiles from CUDA."""
+        programs = dict(self.project.compiled.from_cuda(BuiltForm.PROGRAM))
+        for node in file.strings if programs else ():
+            words = node.value.split() if isinstance(node.value, str) else ()
+            name = words[0].rpartition("/")[2] if words else ""
+            if name in programs and _is_started(file, node):
+                message = say(
+                    "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels",
+                    name=name,
+                    script=programs[name].path,
+                    target=self.target.title,
+                )
+                place = file.location(*file.span(node))
+                yield Lack(name, ExtensionBuild.CODE, place, message, source=Source.CODE)
 
     def _built_when_run(self, path: str) -> Iterator[Lack]:
         """Yield the calls by which a file has CUDA compiled that a function of the project builds and loads."""
@@ -304,7 +360,7 @@ class Lacks:
             return self.modules.find(module, file.path) == file.path and getattr(binding, "name", "") == name
         value = assigned_value(file, binding)
         if isinstance(value, ast.Call):
-            return last_name(value.func) in _LIBRARY_LOADERS
+            return last_name(value.func) in _LOADERS
         return isinstance(value, ast.Constant)
 
 
@@ -319,27 +375,12 @@ def _calls_below(file: PythonFile, names: Names, statement: ast.stmt, name: str)
     ]
 
 
-def _texts_of(file: PythonFile, names: Names, call: ast.Call) -> Iterator[str]:
-    """Yield the texts of which the arguments of a call are made, also where variables hold them."""
-    waiting: list[ast.AST] = [*call.args, *call.keywords]
-    read: set[ast.AST] = set()
-    while waiting:
-        expression = waiting.pop()
-        if expression in read:
-            continue
-        read.add(expression)
-        for node in ast.walk(expression):
-            text = string_value(node) if isinstance(node, ast.expr) else None
-            if text:
-                yield text
-            if isinstance(node, ast.Name):
-                values = (assigned_value(file, binding) for binding in names.bindings(node))
-                waiting += [value for value in values if value is not None]
-
-
-def _stem(path: str) -> str:
-    """Return what a source and its library are both called: `fast` for `libfast.so` and `cuda/fast.cu`."""
-    return path.replace("\\", "/").rpartition("/")[2].partition(".")[0].removeprefix("lib").rstrip("*")
+def _is_started(file: PythonFile, node: ast.AST) -> bool:
+    """Whether a text is what a call starts, by itself or as the first word of a list."""
+    parent = file.parents.get(node)
+    if isinstance(parent, ast.List) and parent.elts[0] is node:
+        node, parent = parent, file.parents.get(parent)
+    return isinstance(parent, ast.Call) and node in parent.args[:1] and last_name(parent.func) in _STARTERS
 
 
 def _may_build(path: str) -> bool:

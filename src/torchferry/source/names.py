@@ -391,8 +391,7 @@ class Names:
         for reference in by_modules:
             if reference.bound.partition(".")[0] == package and isinstance(reference.node, ast.expr):
                 references.append(reference)
-                target = self._aliased(reference.node)
-                bound += [target] if target is not None and self.binding_origin(target) is not None else []
+                bound += self._aliases_of(reference.node)
         scopes_of: dict[str, dict[ast.AST, ast.AST]] = {}  # for each identifier, which scope has which binding
         seen: set[ast.AST] = set()
         while bound:
@@ -415,9 +414,7 @@ class Names:
                 top = chain[-1]
                 name = ".".join((stands_for, *(part.attr for part in chain[1:])))  # type: ignore[attr-defined]
                 references.append(Reference(name, top, use, stands_for))
-                target = self._aliased(top)
-                if target is not None and self.binding_origin(target) is not None:
-                    bound.append(target)
+                bound += self._aliases_of(top)
         unique = {reference.node: reference for reference in references}
         return sorted(unique.values(), key=_position)
 
@@ -475,16 +472,20 @@ class Names:
             chain.append(parent)
         return chain
 
-    def _aliased(self, value: ast.expr) -> ast.Name | None:
-        """Return the name that `value` is bound to by a plain assignment, or None."""
+    def _aliases_of(self, value: ast.expr) -> list[ast.AST]:
+        """Return the names that an assignment gives `value` to: `a = torch`, `a = b = torch`, `a, b = torch, 1`."""
         parent = self.file.parents.get(value)
-        if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
-            target = parent.targets[0]
+        targets: list[ast.expr] = []
+        if isinstance(parent, ast.Assign):
+            targets = parent.targets
         elif isinstance(parent, (ast.AnnAssign, ast.NamedExpr)) and parent.value is value:
-            target = parent.target
-        else:
-            return None
-        return target if isinstance(target, ast.Name) else None
+            targets = [parent.target]
+        elif isinstance(parent, (ast.Tuple, ast.List)) and isinstance(parent.ctx, ast.Load):
+            statement = self.file.parents.get(parent)
+            if isinstance(statement, ast.Assign) and statement.value is parent:
+                targets = [part for target in statement.targets for part in getattr(target, "elts", ())]
+        names = (target for target in targets if isinstance(target, ast.Name))
+        return [name for name in names if assigned_value(self.file, name) is value and self.binding_origin(name)]
 
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -14,6 +14,7 @@ from typing import Any
 from torchferry.backends import cuda
 from torchferry.core.files import read_regular
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.source.compiled import CompiledCode
 from torchferry.source.exports import ModuleExports, module_exports, words_passed_on
 from torchferry.source.names import Names, Resolved, StarImport
 from torchferry.source.python import PythonFile, UnparsableError, parse
@@ -39,10 +40,12 @@ class Project:
     Args:
         root: Folder that the paths are relative to.
         paths: Python files of the project, relative, with `/`.
+        native: Its sources in other languages, and what builds them.
     """
 
-    def __init__(self, root: Path, paths: Iterable[str]) -> None:
+    def __init__(self, root: Path, paths: Iterable[str], native: Iterable[str] = ()) -> None:
         self.root = root
+        self.compiled = CompiledCode(root, native)
         self.paths = frozenset(paths)
         self._names = {name for path in self.paths for name in path.removesuffix(".py").split("/")}
         self._files: OrderedDict[str, tuple[PythonFile, Names] | None] = OrderedDict()
@@ -58,6 +61,7 @@ class Project:
         self._modules: dict[tuple[str, str], str | None] = {}
         self._definitions: dict[tuple[str, str], bool] = {}
         self._extensions: frozenset[str] | None = None
+        self._operator_namespaces: frozenset[str] | None = None
 
     def add(self, file: PythonFile, names: Names) -> None:
         """Remember a file that is parsed already."""
@@ -351,6 +355,19 @@ class Project:
             )
         return self._extensions
 
+    @property
+    def operator_namespaces(self) -> frozenset[str]:
+        """Namespaces of `torch.ops` that the project's Python files may register, or have compiled and loaded."""
+        if self._operator_namespaces is None:
+            texts = (source.text for source in map(self.text, sorted(self.paths)) if source is not None)
+            self._operator_namespaces = frozenset(
+                found[1] or found[2]
+                for text in texts
+                if "::" in text or "Library" in text or "load" in text
+                for found in _OPERATORS.finditer(text)
+            )
+        return self._operator_namespaces
+
     # --- who imports what ---
 
     def importers(self, path: str, member: str) -> Iterator[tuple[PythonFile, Names, ast.alias]]:
@@ -400,6 +417,9 @@ _IMPORTED_WORD = lazy_regex(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import\b", re.MULT
 
 
 _BUILD_SCRIPT = lazy_regex(r"(?:^|/)(?:setup|build|make)\w*\.py\Z")
+_OPERATORS = lazy_regex(
+    r"[\"']([A-Za-z_]\w{0,100})::\w|\b(?:Library|load|load_inline)\([ \t\n]{0,40}(?:name[ \t]?=[ \t]?)?[\"'](\w+)[\"']"
+)
 _EXTENSION_NAME = lazy_regex(r"(?:[Ee]xt|[Ee]xtension)\(\s*(?:name\s*=\s*)?[\"']([\w.]+)[\"']")
 
 

@@ -17,7 +17,7 @@ References:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Effect, Finding, Grade
@@ -26,7 +26,7 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_for, exemption_reason
 from torchferry.rules.references import CUDA_NAMES, part_edits, written_parts
 from torchferry.source.flow.syntax import last_name, string_value
-from torchferry.source.names import Reference
+from torchferry.source.names import Names, Reference, assigned_value
 from torchferry.source.portable_uses import WHOLE
 
 _QUESTIONS = ("getattr", "hasattr")
@@ -45,19 +45,15 @@ class CudaNamespace(Rule):
         for reference in context.references.get("namespace", ()):
             if not reference.is_import and (context.target.module or written_parts(reference)):
                 yield self._report(context, reference)
-        for node in context.file.strings:
-            call = context.file.parents.get(node)
-            if node.value != cuda.DEVICE_TYPE or not isinstance(call, ast.Call):
-                continue
-            if last_name(call.func) in _QUESTIONS and call.args[1:2] == [node]:
-                if context.names.qualified(call.args[0]) == "torch" and exemption_reason(context, node) is None:
-                    message = say(
-                        "`{text}` requests CUDA from torch by name; on {target} request `{use}`",
-                        text=context.file.text(call),
-                        target=context.target.title,
-                        use=context.target.backend.NAMESPACE or context.target.backend.PLUGIN,
-                    )
-                    yield self.finding(context, context.file.span(call), message, Grade.MANUAL)
+        for node in _requests_by_name(context):
+            if exemption_reason(context, node) is None:
+                message = say(
+                    "`{text}` requests CUDA from torch by name; on {target} request `{use}`",
+                    text=context.file.text(node),
+                    target=context.target.title,
+                    use=context.target.backend.NAMESPACE or context.target.backend.PLUGIN,
+                )
+                yield self.finding(context, context.file.span(node), message, Grade.MANUAL)
 
     def _report(self, context: PythonContext, reference: Reference) -> Finding:
         span = context.file.span(reference.node)
@@ -118,6 +114,44 @@ class CudaNamespace(Rule):
             return ""
         row = context.target.api(f"{cuda.NAMESPACE}.{name}")
         return f" (`{name}`: {row.status})"
+
+
+def _requests_by_name(context: PythonContext) -> Iterator[ast.expr]:
+    """Yield what asks torch for `cuda` by a text: `getattr(torch, "cuda")`, `vars(torch)["cuda"]`."""
+    file, names = context.file, context.names
+    for question in _QUESTIONS:
+        for callee in file.names.get(question, ()):
+            call = file.parents.get(callee)
+            if not isinstance(call, ast.Call) or call.func is not callee or len(call.args) < 2:
+                continue
+            if names.qualified(call.args[0]) == "torch" and cuda.DEVICE_TYPE in _texts(context, call.args[1]):
+                yield call
+    for node in file.strings:
+        parent = file.parents.get(node)
+        if node.value != cuda.DEVICE_TYPE:
+            continue
+        if isinstance(parent, ast.Subscript) and parent.slice is node and _holds_names_of_torch(names, parent.value):
+            yield parent
+        if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.args[:1] == [node]:
+            owner, method = parent.func.value, parent.func.attr
+            by_method = method in ("__getattribute__", "__getattr__") and names.qualified(owner) == "torch"
+            if by_method or (method in ("get", "__getitem__") and _holds_names_of_torch(names, owner)):
+                yield parent
+
+
+def _texts(context: PythonContext, node: ast.expr) -> set[str | None]:
+    """Return the texts that an expression may be: itself, or what its variable is set to."""
+    if not isinstance(node, ast.Name):
+        return {string_value(node)}
+    values = (assigned_value(context.file, binding) for binding in context.names.bindings(node))
+    return {string_value(value) for value in values if value is not None}
+
+
+def _holds_names_of_torch(names: Names, node: ast.expr) -> bool:
+    """Whether an expression is the dictionary of torch's names: `vars(torch)`, `torch.__dict__`."""
+    if isinstance(node, ast.Call):
+        return last_name(node.func) == "vars" and len(node.args) == 1 and names.qualified(node.args[0]) == "torch"
+    return names.qualified(node) == "torch.__dict__"
 
 
 def _has_names_alone(context: PythonContext, owner: ast.AST | None) -> bool:

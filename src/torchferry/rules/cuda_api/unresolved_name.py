@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Effect, Finding, Grade
@@ -27,6 +27,8 @@ from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
+from torchferry.source.flow.syntax import string_value
+from torchferry.source.names import assigned_value
 
 _TORCH = "torch"
 
@@ -34,12 +36,28 @@ _COMMON_WORDS = frozenset({"device", "Device", "Stream", "Event", "init", "strea
 """Last names of `torch.cuda` that other libraries and options have too: `args.cuda.device`, `ctx.cuda.Stream()`."""
 
 
+_OF_TORCH = {
+    "CUDAExtension": "torch.utils.cpp_extension.CUDAExtension",
+    "CUDAGraph": "torch.cuda.CUDAGraph",
+    "DataParallel": "torch.nn.DataParallel",
+    "DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
+    "GradScaler": "torch.amp.GradScaler",
+    "autocast": "torch.autocast",
+    "custom_bwd": "torch.amp.custom_bwd",
+    "custom_fwd": "torch.amp.custom_fwd",
+    "flex_attention": "torch.nn.attention.flex_attention",
+    "init_process_group": "torch.distributed.init_process_group",
+    "sdpa_kernel": "torch.nn.attention.sdpa_kernel",
+}
+"""Names that torch alone has, which other rules look at where they are known to be torch's, with the whole names."""
+
+
 class UnresolvedName(Rule):
     """Finds what reads like a name of `torch.cuda` and begins with a name that was not resolved."""
 
     CODE = "CUD113"
     EFFECT = Effect.UNKNOWN
-    WORDS = (".cuda", "cuda.")
+    WORDS = (".cuda", "cuda.", "getattr", *_OF_TORCH)
     UNDER_REDIRECT = UnderRedirect.NOTHING
     BINDS = True
     UNRESOLVED = True
@@ -54,6 +72,38 @@ class UnresolvedName(Rule):
             reason = self._why(context, part)
             if reason is not None and exemption_reason(context, whole) is None:
                 yield self.finding(context, context.file.span(whole), reason, Grade.MANUAL)
+        for node, reason in (*self._of_unread_modules(context), *self._asked_by_name(context)):
+            if exemption_reason(context, node) is None:
+                yield self.finding(context, context.file.span(node), reason, Grade.MANUAL)
+
+    def _of_unread_modules(self, context: PythonContext) -> Iterator[tuple[ast.expr, Message]]:
+        """Yield names that torch has for CUDA, and that come from modules which nobody read."""
+        names = context.names
+        for word, whole in _OF_TORCH.items():
+            for name in context.file.names.get(word, ()):
+                if isinstance(name.ctx, ast.Load) and (unread := names.unread_stars(name)):
+                    yield name, self._of_star(word, unread[0], whole)
+            for attribute in context.file.attributes.get(word, ()):
+                root = _inwards(attribute)[-1]
+                origin = names.qualified(root) if isinstance(root, ast.Name) else None
+                if origin is not None and names.origin(root) is not None and _is_unread(context, origin):  # type: ignore[arg-type]
+                    yield attribute, self._unresolved(context.file.text(attribute), whole)
+
+    def _asked_by_name(self, context: PythonContext) -> Iterator[tuple[ast.expr, Message]]:
+        """Yield what is asked of a part of torch whose name is made while the program runs.
+
+        `getattr(torch, backend).synchronize()`; what is named by the type of a device is the device's own part.
+        """
+        for callee in context.file.names.get("getattr", ()):
+            call = context.file.parents.get(callee)
+            if not isinstance(call, ast.Call) or call.func is not callee or len(call.args) < 2:
+                continue
+            if context.names.qualified(call.args[0]) != _TORCH or not _is_open(context, call.args[1]):
+                continue
+            for used in (call, *_uses_of_value(context, call)):
+                asked = context.file.parents.get(used)
+                if isinstance(asked, ast.Attribute) and _is_of_cuda_alone(asked.attr):
+                    yield asked, self._unresolved(context.file.text(asked), f"{cuda.NAMESPACE}.{asked.attr}")
 
     def _why(self, context: PythonContext, part: ast.Name | ast.Attribute) -> Message | None:
         """Return what is not known of an expression that holds `cuda`; None where it is known to be something else."""
@@ -74,19 +124,23 @@ class UnresolvedName(Rule):
             return self._unresolved(text, name)
         unread = context.names.unread_stars(root)
         if unread:
-            return say(
-                "`{text}` is not resolved: `from {module} import *` was not read; if it is `{name}`, import torch "
-                "here by its name",
-                text=text,
-                module=unread[0].lstrip("."),
-                name=name,
-            )
+            return self._of_star(text, unread[0], name)
         if not context.names.bindings(root) and not hasattr(builtins, root.id):
             is_meant = says_torch or (before is None and is_call)
             return self._unbound(root.id, text, name) if is_meant else None
         origin = context.names.qualified(root if before is None else before)
         is_unread = origin is None or origin.endswith(f".{_TORCH}") or (is_call and _is_unread(context, origin))
         return self._unresolved(text, name) if is_unread and (says_torch or is_call) else None
+
+    @staticmethod
+    def _of_star(text: str, module: str, name: str) -> Message:
+        return say(
+            "`{text}` is not resolved: `from {module} import *` was not read; if it is `{name}`, import torch "
+            "here by its name",
+            text=text,
+            module=module.lstrip("."),
+            name=name,
+        )
 
     @staticmethod
     def _unbound(identifier: str, text: str, name: str) -> Message:
@@ -107,6 +161,31 @@ def _is_unread(context: PythonContext, origin: str) -> bool:
     if "." not in origin.lstrip(".") or cuda.package_of_module(origin.partition(".")[0]) is not None:
         return False
     return context.project is None or context.project.module_path(origin, context.path) is None
+
+
+def _is_open(context: PythonContext, node: ast.expr) -> bool:
+    """Whether nobody can tell what text an expression is: neither a text of the file, nor the type of a device."""
+    if string_value(node) is not None or "device" in _last_word(node) or _last_word(node) == "type":
+        return False
+    if not isinstance(node, ast.Name):
+        return True
+    values = [assigned_value(context.file, binding) for binding in context.names.bindings(node)]
+    return not values or any(value is None or _is_open(context, value) for value in values if value is not node)
+
+
+def _uses_of_value(context: PythonContext, value: ast.expr) -> Iterator[ast.Name]:
+    """Yield where the variable is used that an expression is assigned to."""
+    parent = context.file.parents.get(value)
+    for target in parent.targets if isinstance(parent, ast.Assign) else ():
+        if isinstance(target, ast.Name):
+            scope = context.names.variable_scope(target.id, context.file.scope(target))
+            yield from context.names.uses(target.id, scope) if scope is not None else ()
+
+
+def _is_of_cuda_alone(name: str) -> bool:
+    """Whether `torch.cuda` has a name, and other parts of torch do not."""
+    listed = cuda.api_group(f"{cuda.NAMESPACE}.{name}") not in ("unlisted", "namespace")
+    return listed and name not in _COMMON_WORDS
 
 
 def _inwards(node: ast.expr) -> list[ast.expr]:

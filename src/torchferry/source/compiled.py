@@ -1,0 +1,138 @@
+"""What a project's own C, C++ and CUDA becomes: libraries, modules, programs, and the operators that it registers.
+
+The names are taken from CMake, Makefiles and the sources by their text: nothing is built. What a variable of CMake
+holds is not followed; a target with such sources in a file that speaks of CUDA counts as built from CUDA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+
+from torchferry.core.files import read_regular
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
+from torchferry.source.kinds import Kind, kind_of
+
+_LARGEST = 1 << 20
+"""Bytes of a source or build file that is searched."""
+
+_TARGET = lazy_regex(
+    r"\b(?P<command>(?:cuda_)?add_(?:library|executable)|(?:pybind11|nanobind)_add_module|[Pp]ython3?_add_library)"
+    r"[ \t]*\([ \t\n]*(?P<name>[\w.-]+)"
+)
+_HEADERS = ("cuda_runtime", "<cuda.h>", "cuda_fp16", "cublas", "ATen/cuda")
+_REGISTERED = lazy_regex(r"\bTORCH_LIBRARY(?:_FRAGMENT|_IMPL)?[ \t]*\([ \t\n]*(?P<name>\w+)")
+
+
+class BuiltForm(Enum):
+    """What sources are built to."""
+
+    LIBRARY = "library"
+    MODULE = "module of Python"
+    PROGRAM = "program"
+
+
+class BuiltCode(NamedTuple):
+    """Something that is built from the project's sources.
+
+    Attributes:
+        path: The file that says so: a source, or what builds it.
+        from_cuda: Whether CUDA is among its sources, as far as their text tells.
+        form: What it is.
+    """
+
+    path: str
+    from_cuda: bool
+    form: BuiltForm = BuiltForm.LIBRARY
+
+
+class CompiledCode:
+    """Answers what the project's own sources are built to.
+
+    Args:
+        root: Folder that the paths are relative to.
+        paths: Sources and build files, relative, with `/`; others are left out.
+    """
+
+    def __init__(self, root: Path, paths: Iterable[str]) -> None:
+        self._root = root
+        self._paths = sorted(paths)
+        self._built: dict[str, BuiltCode] | None = None
+        self._operators: dict[str, BuiltCode] = {}
+
+    def built(self, name: str) -> BuiltCode | None:
+        """Return what is built by a name: `fast` for `libfast.so`, a compiled module or a program."""
+        return self._read().get(name)
+
+    def from_cuda(self, form: BuiltForm) -> Iterator[tuple[str, BuiltCode]]:
+        """Yield the names of what of a form is built from CUDA, with where that is said."""
+        return ((name, code) for name, code in self._read().items() if code.from_cuda and code.form is form)
+
+    def operators(self, namespace: str) -> BuiltCode | None:
+        """Return the source that registers operators of `torch.ops.<namespace>`, or None."""
+        self._read()
+        return self._operators.get(namespace)
+
+    def _read(self) -> dict[str, BuiltCode]:
+        if self._built is None:
+            self._built = {}
+            for path in self._paths:
+                kind = kind_of(path)
+                if kind in (Kind.CMAKE, Kind.MAKEFILE, Kind.CPP, Kind.KERNEL):
+                    self._look(path, kind)
+        return self._built
+
+    def _look_at_cmake(self, path: str, text: str) -> None:
+        assert self._built is not None
+        has_cuda = "cuda" in text.lower()
+        for target in _TARGET.finditer(text):
+            end = text.find(")", target.end())
+            sources = text[target.end() : end if end >= 0 else len(text)]
+            is_cuda = has_cuda and (".cu" in sources or "$" in sources or target["command"].startswith("cuda"))
+            command = target["command"]
+            is_module = command.endswith("module") or command.lower().startswith("python")
+            form = BuiltForm.MODULE if is_module else BuiltForm.LIBRARY
+            form = BuiltForm.PROGRAM if command.endswith("executable") else form
+            self._built.setdefault(target["name"], BuiltCode(path, is_cuda, form))
+
+    def _look(self, path: str, kind: Kind) -> None:
+        assert self._built is not None
+        try:
+            text = read_regular(self._root / path, _LARGEST).decode("utf-8", "replace")
+        except OSError:
+            text = ""  # the scan reports what it cannot read
+        if kind is Kind.CMAKE:
+            self._look_at_cmake(path, text)
+        elif kind is Kind.MAKEFILE:
+            for name in filter(None, map(_made_from_cuda, text.split("\n"))):
+                form = BuiltForm.LIBRARY if "." in name.rpartition("/")[2] else BuiltForm.PROGRAM
+                self._built.setdefault(library_name(name), BuiltCode(path, True, form))
+        else:
+            from_cuda = kind is Kind.KERNEL
+            if from_cuda:
+                self._built[library_name(path)] = BuiltCode(path, True)
+            else:
+                self._built.setdefault(library_name(path), BuiltCode(path, any(name in text for name in _HEADERS)))
+            for registered in _REGISTERED.finditer(text):
+                known = self._operators.get(registered["name"])
+                if known is None or not known.from_cuda:
+                    self._operators[registered["name"]] = BuiltCode(path, from_cuda or "cuda" in text.lower())
+
+
+def _made_from_cuda(line: str) -> str:
+    """Return what a line of a Makefile makes from CUDA: `nvcc -o NAME ...`, `NAME: kernels.cu`; else nothing."""
+    words = line.split()
+    if any(word.rpartition("/")[2] == "nvcc" for word in words) and "-o" in words[:-1]:
+        name = words[words.index("-o") + 1]
+    elif words and words[0].endswith(":") and any(word.endswith(".cu") for word in words[1:]):
+        name = words[0].rstrip(":")
+    else:
+        return ""
+    return "" if name.endswith(".o") or "$" in name else name
+
+
+def library_name(path: str) -> str:
+    """Return what a source and its library are both called: `fast` for `libfast.so` and `cuda/fast.cu`."""
+    return path.replace("\\", "/").rpartition("/")[2].partition(".")[0].removeprefix("lib").rstrip("*")
