@@ -12,6 +12,8 @@ for the command beside it:
   imported under the same name is one; so is code that newer torch refuses whatever the device, unless the same can be
   written so that it takes it and means the same.
 - `blocked`: as it is started it comes to something that the card does not have and that other code must replace.
+- `may_need`: whether it comes to such a thing depends on what no file says: on data, on a checkpoint, on a
+  configuration that is not there.
 - `not_judged`: its code is not all there, or it computes in another framework.
 
 Where two of them hold, the later one in this list is the label. `arguable` names verdicts that another careful reader
@@ -33,7 +35,7 @@ from typing import Any
 from torchferry.core.toml import load
 
 LABELS = Path(__file__).parent / "labels"
-VERDICTS = ("ready", "fixes", "without", "decisions", "blocked", "not_judged")
+VERDICTS = ("ready", "fixes", "without", "decisions", "may_need", "blocked", "not_judged")
 ROLES = ("blocks", "optional", "decision", "framework", "unread")
 TARGETS = ("npu", "musa")
 
@@ -108,26 +110,26 @@ class Repository:
         commit: The commit.
         kind: What it is an example of.
         programs: The programs.
-        second: Whether it is of the second set, which was labelled and measured before any rule was made with a look
-            at it. Rules were made with these repositories since, so that they say no longer how right the tool is on
-            what it has not seen: that is what was measured first, in docs/en/verdict.md.
+        series: Which labels it is of, `1` to `3`. The second and the third were labelled and measured before any rule
+            was made with a look at them. Rules were made with those of the second since, so that they say no longer
+            how right the tool is on what it has not seen: that is what was measured first, in docs/en/verdict.md.
     """
 
     name: str
     commit: str
     kind: str
     programs: tuple[Program, ...]
-    second: bool
+    series: int
 
 
 def repositories() -> Iterator[Repository]:
-    """Read all labels, kind by kind, those of the second set last."""
-    for folder in (LABELS, LABELS / "second"):
+    """Read all labels, kind by kind, the latest last."""
+    for series, folder in enumerate((LABELS, LABELS / "second", LABELS / "third"), start=1):
         for path in sorted(folder.glob("*.toml")):
             document = load(path)
             for row in document["repository"]:
                 programs = tuple(_program(entry) for entry in row["program"])
-                yield Repository(row["name"], row["commit"], document["kind"], programs, folder != LABELS)
+                yield Repository(row["name"], row["commit"], document["kind"], programs, series)
 
 
 def _program(entry: dict[str, Any]) -> Program:

@@ -30,6 +30,7 @@ COLUMNS = ("programs", "right", "arguable", "wrong", "not judged", "blockers", "
 ROW = "{:<28}" + " {:>10}" * len(COLUMNS)
 NOT_FOUND = "not found"
 FIRST = "first set: repositories that rules were made with"
+THIRD = "third set: labelled and measured before any rule had seen them"
 SECOND = "second set: labelled and measured before any rule had seen them; rules were made with them since"
 
 
@@ -186,9 +187,9 @@ def main() -> None:
     if not chosen.repos:
         print("skipped: VERDICTS_REPOS names no folder with repositories")
         return
-    for second, title in ((False, FIRST), (True, SECOND)):
+    for series, title in enumerate((FIRST, SECOND, THIRD), start=1):
         print(title)
-        compare_all(chosen, [repository for repository in repositories() if repository.second is second])
+        compare_all(chosen, [repository for repository in repositories() if repository.series == series])
         print()
 
 

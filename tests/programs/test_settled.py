@@ -6,7 +6,19 @@ import pytest
 
 from torchferry.core.finding import Location
 from torchferry.core.messages import say
-from torchferry.programs.model import Ending, Judged, Need, Obstacle, Program, Seen, Step, Unread, Verdict, Way
+from torchferry.programs.model import (
+    Ending,
+    Judged,
+    Need,
+    Obstacle,
+    Program,
+    Seen,
+    Step,
+    Unread,
+    Unverified,
+    Verdict,
+    Way,
+)
 from torchferry.programs.settled import settled
 
 
@@ -23,10 +35,10 @@ READY = Judged(PROGRAM, Verdict.READY)
 FIXES = Judged(PROGRAM, Verdict.FIXES, fixes=3)
 BLOCKED = Judged(PROGRAM, Verdict.BLOCKED, blockers=(lacking("flash_attn"),), fixes=3)
 WITHOUT = Judged(PROGRAM, Verdict.WITHOUT, optional=(lacking("flash_attn", Need.GUARDED),))
-CHOSEN = Judged(PROGRAM, Verdict.WITHOUT, optional=(lacking("flash_attn", Need.CHOSEN),))
+CHOSEN = Judged(PROGRAM, Verdict.MAY_NEED, optional=(lacking("flash_attn", Need.CHOSEN),))
 DECISIONS = Judged(PROGRAM, Verdict.DECISIONS, fixes=3, decisions=(at(8),))
 UNREAD = Judged(PROGRAM, Verdict.NOT_JUDGED, unread=(Unread("a.py", say("nothing was written")),))
-UNVERIFIED = FIXES._replace(unverified=(("flash-linear", "train.py:1"),))
+UNVERIFIED = FIXES._replace(unverified=(Unverified("flash-linear", "train.py:1"),))
 
 WELL = Seen("python train.py", Ending.WELL, say("nothing was written"))
 OPERATOR = WELL._replace(ending=Ending.CARD, what="aten::foo", kind="missing-operator", place="model.py:7", exit_code=1)

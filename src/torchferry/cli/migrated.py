@@ -21,7 +21,7 @@ from torchferry.core.terminal import print_notice, print_text
 from torchferry.migration.plan import Plan
 from torchferry.migration.remarks import remarks
 from torchferry.programs.blocking import blocking, rewritten
-from torchferry.report.model import ProjectVerdict, Report, diffs_of
+from torchferry.report.model import BEYOND_WORK, ProjectVerdict, Report, diffs_of
 from torchferry.report.summary import MigrationOutput, summary
 from torchferry.report.text_format import blocker_lines, by_file, failure_lines
 
@@ -68,7 +68,7 @@ def finish(
                 print_text(line)
         for line in islice(lines, 1) if shown.quiet else lines:
             print_text(line)
-        if shown.quiet and report.verdict in (ProjectVerdict.BLOCKED, ProjectVerdict.INCOMPLETE):
+        if shown.quiet and report.verdict in BEYOND_WORK:
             print_notice(report.verdict_message.render(lang))
     else:
         write_report(report, form, lang, file)
@@ -131,7 +131,7 @@ def warn(report: Report, lang: str) -> None:
 
     Files that were not examined are named: nothing else in a patch speaks of them.
     """
-    if report.verdict in (ProjectVerdict.BLOCKED, ProjectVerdict.INCOMPLETE):
+    if report.verdict in BEYOND_WORK:
         print_notice(report.verdict_message.render(lang))
         unknown = by_file(report.not_examined, lang) if report.verdict is ProjectVerdict.INCOMPLETE else ()
         for line in (*blocker_lines(report, lang), *unknown, *failure_lines(report, lang)):

@@ -126,7 +126,7 @@ def _versions(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
     """Yield the versions of torch and of the packages that verdicts speak of, as far as they are installed here."""
     names = {"torch", "numpy"}
     for run in runs:
-        names |= {name for name, _ in run.judged.unverified}
+        names |= {item.package for item in run.judged.unverified}
         names |= {item.what for item in (*run.judged.optional, *run.judged.blockers)}
     for name in sorted(names):
         try:

@@ -171,13 +171,14 @@ def command(
     else:
         write_report(report, output_format, lang, output_file)
     if (list_mentions or verbose) and not plan:
-        for word in report.mentions:
+        for word in report.words.kept:
             reason = say(word.kind.value).render(lang)
             print_text(f"{word.location!s} {shortened(word.word)}  [{reason}]")
     if report.failures:
         sys.exit(exitcodes.ERROR)
     is_wrong = any(item.settled is not None and item.settled.fault is not None for item in judged.programs)
-    is_finding = report.work or is_wrong or (choices.only and report.verdict is not ProjectVerdict.READY)
+    is_open = report.verdict is ProjectVerdict.MAY_NEED or (choices.only and report.verdict is not ProjectVerdict.READY)
+    is_finding = report.work or is_wrong or is_open
     sys.exit(exitcodes.FINDINGS if is_finding and not exit_zero else exitcodes.CLEAN)
 
 

@@ -270,6 +270,8 @@ class _Judge:
         if self.blockers_only:
             blockers, optional = _sorted(blockers), _sorted(optional)
             verdict = Verdict.BLOCKED if blockers else Verdict.WITHOUT if optional else Verdict.READY
+            if not blockers and _is_undecided(optional):
+                verdict = Verdict.MAY_NEED
             return Judged(
                 program, verdict, tuple(blockers), tuple(optional), files=len(closure), reached=tuple(closure)
             )
@@ -326,6 +328,8 @@ class _Judge:
             verdict = Verdict.BLOCKED
         elif unread:
             verdict = Verdict.NOT_JUDGED
+        elif _is_undecided(optional):
+            verdict = Verdict.MAY_NEED
         elif decisions:
             verdict = Verdict.DECISIONS
         elif optional:
@@ -508,6 +512,11 @@ class _Judge:
 def _asks_a_person(finding: Finding) -> bool:
     """Whether a person must decide; files that could not be read are told apart."""
     return finding.grade is Grade.MANUAL and rule_facts(finding.code).about is not Subject.FILE
+
+
+def _is_undecided(optional: Iterable[Obstacle]) -> bool:
+    """Whether the code does not say if the program comes to something that the target does not have."""
+    return any(obstacle.way.need is Need.CHOSEN for obstacle in optional)
 
 
 def _is_fix(finding: Finding) -> bool:

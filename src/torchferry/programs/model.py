@@ -24,6 +24,9 @@ class Verdict(str, Enum):
     WITHOUT = "without"
     """It runs as it is started, without something that the target does not have: an optional kernel or tool."""
 
+    MAY_NEED = "may need"
+    """Whether it comes to something that the target does not have depends on what its files do not say."""
+
     BLOCKED = "blocked"
     """As it is started, it comes to something that the target does not have."""
 
@@ -183,6 +186,20 @@ class Unread(NamedTuple):
     chain: tuple[Step, ...] = ()
 
 
+class Unverified(NamedTuple):
+    """A package that nobody has verified on the target.
+
+    Attributes:
+        package: Its name.
+        place: Where it is imported first, as `file:line`.
+        carries: Whether the program computes with it: its model, trainer or pipeline is the package's.
+    """
+
+    package: str
+    place: str
+    carries: bool = False
+
+
 class Unlooked(NamedTuple):
     """Something that was not looked at, or not as a program is.
 
@@ -271,7 +288,7 @@ class Judged(NamedTuple):
         optional: What it runs without, and what depends on a choice.
         fixes: How many places torchferry changes in what it reaches.
         decisions: How many places need a person.
-        unverified: Packages that nobody has verified on the target, with where they are imported first.
+        unverified: Packages that nobody has verified on the target.
         unread: What it reaches and was not read, with the reason.
         files: How many files of the project it reaches.
         builds: Other builds of packages, by the same names, that must be installed for it.
@@ -288,7 +305,7 @@ class Judged(NamedTuple):
     optional: tuple[Obstacle, ...] = ()
     fixes: int = 0
     decisions: tuple[Location, ...] = ()
-    unverified: tuple[tuple[str, str], ...] = ()
+    unverified: tuple[Unverified, ...] = ()
     unread: tuple[Unread, ...] = ()
     files: int = 0
     builds: tuple[Obstacle, ...] = ()
@@ -297,3 +314,13 @@ class Judged(NamedTuple):
     settled: Settled | None = None
     alternatives: tuple[Obstacle, ...] = ()
     unresolved: tuple[Location, ...] = ()
+
+    @property
+    def undecided(self) -> tuple[Obstacle, ...]:
+        """What the target does not have and of which the code does not say whether the program comes to it."""
+        return tuple(obstacle for obstacle in self.optional if obstacle.way.need is Need.CHOSEN)
+
+    @property
+    def carriers(self) -> tuple[str, ...]:
+        """The packages that it computes with and that nobody has verified on the target."""
+        return tuple(item.package for item in self.unverified if item.carries)

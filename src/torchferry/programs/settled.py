@@ -56,7 +56,7 @@ def _after_a_good_end(static: Judged, seen: Seen) -> Judged:
     if static.blockers:
         names = ", ".join(dict.fromkeys(blocker.what for blocker in static.blockers))
         fault = say("the verdict from the code says that it needs {names}, but the run did not", names=names)
-    if static.verdict is Verdict.WITHOUT and static.optional:
+    if static.verdict in (Verdict.WITHOUT, Verdict.MAY_NEED) and static.optional:
         verdict = Verdict.WITHOUT
     else:
         verdict = Verdict.FIXES if static.fixes else Verdict.READY
@@ -87,7 +87,7 @@ def _fault(static: Judged, seen: Seen, known: Obstacle | None) -> Message | None
         return None
     if known is not None and known.way.need is Need.CHOSEN:
         return None
-    if seen.package and any(_same(name, seen.package) for name, _ in static.unverified):
+    if seen.package and any(_same(item.package, seen.package) for item in static.unverified):
         return None
     if known is not None:
         return say(

@@ -13,8 +13,9 @@ from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.programs.absent import Absent, Submodule
+from torchferry.programs.carriers import computes_with
 from torchferry.programs.lacks import Lacks
-from torchferry.programs.model import Unread
+from torchferry.programs.model import Unread, Unverified
 from torchferry.programs.modules import External, Modules
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import LONGEST, Sources, import_at
@@ -108,6 +109,7 @@ class UnreadParts:
         self._faults: dict[str, Message | None] = {}
         self._reasons: dict[External, Message | None] = {}
         self._added: dict[str, Submodule | None] = {}
+        self._carried: dict[tuple[str, str], bool] = {}
         self._astray = _OfImports(modules, self._found_astrays)
         self._engines = _OfImports(modules, self._found_engines)
         self._frameworks = _OfImports(modules, self._found_frameworks)
@@ -281,16 +283,26 @@ class UnreadParts:
                 other = Unread(place, say("computes with {name}, which is not torch", name=known[0].name))
         return _Frameworks(other, is_torch)
 
-    def unverified(self, running: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Yield the packages that nobody has verified on the target, with where each is imported first."""
-        seen: set[str] = set()
+    def unverified(self, running: Sequence[str]) -> Iterator[Unverified]:
+        """Yield the packages that nobody has verified on the target, in the order in which they are imported."""
+        importing: dict[str, list[str]] = {}
+        first: dict[str, _Package] = {}
         is_whole = not running or self._submodule_added_by(running[0]) is None
         for path in running:
             for package in self._packages(path):
-                if package.top not in seen:
-                    seen.add(package.top)
-                    if package.name and (is_whole or self._target.package_of_module(package.top) is not None):
-                        yield package.name, package.place
+                first.setdefault(package.top, package)
+                importing.setdefault(package.top, []).append(path)
+        for top, package in first.items():
+            if package.name and (is_whole or self._target.package_of_module(top) is not None):
+                carries = any(self._computes_with(path, top) for path in importing[top])
+                yield Unverified(package.name, package.place, carries)
+
+    def _computes_with(self, path: str, top: str) -> bool:
+        """Whether a file makes or runs a model with a package."""
+        if (path, top) not in self._carried:
+            loaded = self._sources.file(path)
+            self._carried[path, top] = loaded is not None and computes_with(*loaded, top)
+        return self._carried[path, top]
 
     def _found_packages(self, path: str, externals: Sequence[External]) -> tuple[_Package, ...]:
         """Return the packages of others that a file imports, each with its first import."""

@@ -33,6 +33,7 @@ _CLASSES = {
     ProjectVerdict.READY: "safe",
     ProjectVerdict.AFTER_FIXES: "safe",
     ProjectVerdict.AFTER_WORK: "unsafe",
+    ProjectVerdict.MAY_NEED: "unsafe",
     ProjectVerdict.BLOCKED: "manual",
     ProjectVerdict.PARTLY_BLOCKED: "manual",
     ProjectVerdict.INCOMPLETE: "manual",
@@ -343,9 +344,9 @@ def _patch(shown: list[DiffRow], lang: str) -> Iterator[str]:
 
 
 def _mentions(report: Report, lang: str) -> Iterator[str]:
-    if not report.mentions:
+    if not report.words.kept:
         return
-    title = _say("CUDA words that stay as they are: {count}", lang, count=len(report.mentions))
+    title = _say("CUDA words that stay as they are: {count}", lang, count=len(report.words.kept))
     yield f'<section aria-labelledby="kept"><h2 id="kept">{title}</h2><ul class="kept">'
     for kind, count in report.mentions_by_kind.items():
         yield f"<li><b>{count}</b> {_say(kind.value, lang)}</li>"

@@ -8,8 +8,8 @@ from torchferry.core.finding import Finding, Stage
 from torchferry.core.json_text import json_text
 from torchferry.installed.describing import package_message
 from torchferry.installed.model import Inspected
-from torchferry.programs.model import Judged, Need, Obstacle, Settled, Unlooked
-from torchferry.report.model import Report
+from torchferry.programs.model import Judged, Need, Obstacle, Settled, Unlooked, Verdict
+from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import verdict_of
 from torchferry.rules.registry import family_name, family_title, rule_facts
 
@@ -32,8 +32,16 @@ def render_older(report: Report, lang: str) -> str:
     older = document(report, lang)
     older["schema"] = OLDER_VERSION
     older.pop("style")
+    older.pop("words")
+    if older["verdict"] == ProjectVerdict.MAY_NEED.value:
+        older["verdict"] = ProjectVerdict.AFTER_WORK.value
     for program in older["programs"]:
         program.pop("unresolved")
+        for package in program["unverified"]:
+            package.pop("carries")
+        for judged in filter(None, (program, (program["settled"] or {}).get("static"))):
+            if judged["verdict"] == Verdict.MAY_NEED.value:
+                judged["verdict"] = Verdict.WITHOUT.value
     for finding in older["findings"]:
         regraded = [
             {"stage": step["stage"], "before": step["grade_before"]}
@@ -76,6 +84,12 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "unlooked": [unlooked_object(unlooked, lang) for unlooked in report.unlooked],
         "partial": report.partial,
         "native": _native_object(report, lang),
+        "words": {
+            "total": report.words.total,
+            "rewritten": report.words.rewritten,
+            "reported": report.words.reported,
+            "unresolved": report.words.unresolved,
+        },
         "kept": {kind.value: count for kind, count in report.mentions_by_kind.items()},
         "failures": [{"path": failure.path, "what": failure.what} for failure in report.failures],
     }
@@ -111,7 +125,9 @@ def program_object(judged: Judged, lang: str) -> dict[str, Any]:
             *(_reason_object(doubt, lang, decision=True) for doubt in judged.doubts),
         ],
         "builds": [_reason_object(build, lang) for build in judged.builds],
-        "unverified": [{"package": name, "place": place} for name, place in judged.unverified],
+        "unverified": [
+            {"package": item.package, "place": item.place, "carries": item.carries} for item in judged.unverified
+        ],
         "unread": [
             {
                 "place": unread.place,

@@ -16,7 +16,7 @@ from torchferry.installed.model import Inspected, State
 from torchferry.programs.blocking import blocking
 from torchferry.programs.model import Judged, Unlooked
 from torchferry.programs.model import Verdict as ProgramVerdict
-from torchferry.report.programs import unresolved_places, work_of
+from torchferry.report.programs import if_they_work, names_of, unresolved_places, work_of
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
@@ -25,7 +25,7 @@ from torchferry.rules.file.undecodable_file import UndecodableFile
 from torchferry.rules.file.unparsable_file import UnparsableFile
 from torchferry.rules.file.unreadable_file import UnreadableFile
 from torchferry.rules.file_result import InternalFailure
-from torchferry.rules.mentions import CudaMention, MentionKind
+from torchferry.rules.mentions import MentionKind, WordAccount
 from torchferry.rules.registry import family_name, rule_facts
 from torchferry.source.kinds import Kind
 from torchferry.source.text import UndecodableError, decode_python, decode_text
@@ -55,6 +55,9 @@ class ProjectVerdict(str, Enum):
     AFTER_WORK = "ready after work by hand"
     """Some places need a decision."""
 
+    MAY_NEED = "may need"
+    """Whether some programs come to something that does not exist on the target stands in no file."""
+
     BLOCKED = "blocked"
     """Something the project needs does not exist on the target."""
 
@@ -63,6 +66,10 @@ class ProjectVerdict(str, Enum):
 
     INCOMPLETE = "incomplete"
     """Nothing that was examined blocks, but a file was not examined, or there was none, so that nobody knows."""
+
+
+BEYOND_WORK = frozenset({ProjectVerdict.BLOCKED, ProjectVerdict.MAY_NEED, ProjectVerdict.INCOMPLETE})
+"""Verdicts that stay when all work in the code is done."""
 
 
 class FileDiff(NamedTuple):
@@ -92,7 +99,7 @@ class Report(NamedTuple):
         entry_points: Files that are started as programs and use the device.
         remarks: What there is to know about the target or the run, for the user.
         diffs: How files change; empty where nothing was rewritten.
-        mentions: Words of CUDA that no finding speaks of.
+        words: What becomes of the words of CUDA; empty where that was not asked for.
         changes: Files that the migration writes, or would write; empty for a scan.
         ignored: Files that a `.gitignore` hides in a tree that git does not know; they were left out.
         programs: The project's programs and their verdicts; empty where none was looked for.
@@ -113,7 +120,7 @@ class Report(NamedTuple):
     entry_points: tuple[str, ...] = ()
     remarks: tuple[Message, ...] = ()
     diffs: tuple[FileDiff, ...] = ()
-    mentions: tuple[CudaMention, ...] = ()
+    words: WordAccount = WordAccount()
     changes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     programs: tuple[Judged, ...] = ()
@@ -146,6 +153,8 @@ class Report(NamedTuple):
             judged.verdict is ProgramVerdict.NOT_JUDGED for judged in self.programs
         ):
             return ProjectVerdict.INCOMPLETE
+        if self._undecided:
+            return ProjectVerdict.MAY_NEED
         if any(finding.grade is Grade.MANUAL for finding in self.findings) or any(
             judged.decisions for judged in self.programs
         ):
@@ -173,8 +182,8 @@ class Report(NamedTuple):
                 programs=len(self.programs),
                 count=len(unknown),
             )
-        if self.verdict is ProjectVerdict.READY:
-            return say("Ready for {target}: nothing has to change.", target=target)
+        if self.verdict is ProjectVerdict.MAY_NEED:
+            return self._may_need(work)
         if self.verdict is ProjectVerdict.BLOCKED and work is None:
             return say("Blocked on {target} by {blockers}.", target=target, blockers=self._blockers())
         if self.verdict is ProjectVerdict.BLOCKED:
@@ -184,13 +193,54 @@ class Report(NamedTuple):
                 blockers=self._blockers(),
                 work=work,
             )
-        resolved, unresolved = self._work(), unresolved_places(len(self.unresolved))
-        if resolved is None:
-            return say("Ready for {target}, except for {places}.", target=target, places=unresolved)
+        return self._ready()
+
+    def _ready(self) -> Message:
+        """Return the verdict where nothing blocks, with what it rests on and what it leaves out."""
+        target, work = self.target_title, self._work()
+        carriers = list(dict.fromkeys(name for judged in self.programs for name in judged.carriers))
+        if work is None and not self.unresolved and not carriers:
+            return say("Ready for {target}: nothing has to change.", target=target)
+        ready = (
+            say("Ready for {target}", target=target)
+            if work is None
+            else say("Ready for {target} after {work}", target=target, work=work)
+        )
         if self.unresolved:
-            after = say("Ready for {target} after {work}", target=target, work=resolved)
-            return say("{verdict}, except for {places}.", verdict=after, places=unresolved)
-        return say("Ready for {target} after {work}.", target=target, work=resolved)
+            places = unresolved_places(len(self.unresolved))
+            ready = say("{verdict}, except for {places}", verdict=ready, places=places)
+        if carriers:
+            ready = say("{verdict}, if {packages}", verdict=ready, packages=if_they_work(carriers))
+        return say("{verdict}.", verdict=ready)
+
+    @property
+    def _undecided(self) -> list[Judged]:
+        """The programs that may need something that the target does not have."""
+        return [judged for judged in self.programs if judged.verdict is ProgramVerdict.MAY_NEED]
+
+    def _may_need(self, work: Message | None) -> Message:
+        """Return the verdict where the files do not say whether a program needs something that the target lacks."""
+        undecided = self._undecided
+        names = names_of([obstacle.what for judged in undecided for obstacle in judged.undecided])
+        if len(self.programs) == 1:
+            needing = say(
+                "{program} may need {names}, which {target} lacks",
+                program=undecided[0].program.title,
+                names=names,
+                target=self.target_title,
+            )
+        else:
+            needing = say_plural(
+                "Of {programs} programs, {count} may need {names}, which {target} lacks",
+                "Of {programs} programs, {count} may need {names}, which {target} lacks",
+                programs=len(self.programs),
+                count=len(undecided),
+                names=names,
+                target=self.target_title,
+            )
+        if work is None:
+            return say("{verdict}.", verdict=needing)
+        return say("{verdict}; also {work}.", verdict=needing, work=work)
 
     def _work_and_unresolved(self) -> Message | None:
         """Return what is to be done with the places that could not be resolved among it."""
@@ -361,7 +411,7 @@ class Report(NamedTuple):
     @property
     def mentions_by_kind(self) -> dict[MentionKind, int]:
         """How many words of CUDA stay without a finding, by what they are part of."""
-        counts = Counter(mention.kind for mention in self.mentions)
+        counts = Counter(mention.kind for mention in self.words.kept)
         return {kind: counts[kind] for kind in MentionKind if counts[kind]}
 
     @property
@@ -392,6 +442,16 @@ def decoded(data: bytes, kind: Kind) -> str:
         return data.decode("utf-8", "replace")
 
 
+def _words_of(analysis: Analysis) -> WordAccount:
+    accounts = [item.words for item in analysis.examined]
+    return WordAccount(
+        sum(account.rewritten for account in accounts),
+        sum(account.reported for account in accounts),
+        sum(account.unresolved for account in accounts),
+        tuple(mention for account in accounts for mention in account.kept),
+    )
+
+
 def report_of(
     analysis: Analysis,
     target: Target,
@@ -411,7 +471,7 @@ def report_of(
         failures=tuple(analysis.failures),
         entry_points=tuple(analysis.entry_points),
         remarks=remarks,
-        mentions=tuple(mention for item in analysis.examined for mention in item.mentions),
+        words=_words_of(analysis),
         diffs=tuple(diffs_of(analysis)),
         ignored=analysis.ignored,
         programs=programs,

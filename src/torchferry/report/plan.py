@@ -136,7 +136,7 @@ def _libraries(report: Report, place: str, target: str) -> Iterator[PlanStep]:
         text = say_plural("the target lacks {count} package: {names}", "the target lacks {count} packages: {names}",
                           count=len(lacking), names=", ".join(lacking))  # fmt: skip
         yield PlanStep(text, "", len(lacking))
-    unverified = sorted({name for judged in report.programs for name, _ in judged.unverified})
+    unverified = sorted({item.package for judged in report.programs for item in judged.unverified})
     if unverified:
         text = say_plural("nobody has verified {count} package on the target: {names}",
                           "nobody has verified {count} packages on the target: {names}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.programs.model import Judged, Need, Obstacle, Settled, Source, Step, Unlooked, Unread, Verdict, Way
@@ -12,6 +12,7 @@ VERDICT_GRADES = {
     Verdict.FIXES: "safe",
     Verdict.WITHOUT: "safe",
     Verdict.DECISIONS: "unsafe",
+    Verdict.MAY_NEED: "unsafe",
     Verdict.BLOCKED: "manual",
     Verdict.NOT_JUDGED: "manual",
 }
@@ -31,9 +32,25 @@ def verdict_of(judged: Judged) -> Message:
 
 def _verdict(judged: Judged) -> Message:
     verdict = _resolved_verdict(judged)
-    if not judged.unresolved or judged.verdict is Verdict.NOT_JUDGED:
+    if judged.verdict is Verdict.NOT_JUDGED:
         return verdict
-    return say("{verdict}, except for {places}", verdict=verdict, places=unresolved_places(len(judged.unresolved)))
+    if judged.unresolved:
+        verdict = say(
+            "{verdict}, except for {places}", verdict=verdict, places=unresolved_places(len(judged.unresolved))
+        )
+    if judged.carriers and judged.verdict is not Verdict.BLOCKED:
+        verdict = say("{verdict}, if {packages}", verdict=verdict, packages=if_they_work(judged.carriers))
+    return verdict
+
+
+def if_they_work(packages: Sequence[str]) -> Message:
+    """Return what a verdict rests on, as a phrase: packages that work on the card, which nobody has verified."""
+    return say_plural(
+        "{names} works there, which nobody has verified",
+        "{names} work there, which nobody has verified",
+        count=len(packages),
+        names=names_of(packages),
+    )
 
 
 def unresolved_places(count: int) -> Message:
@@ -51,6 +68,9 @@ def _resolved_verdict(judged: Judged) -> Message:
     if judged.verdict is Verdict.BLOCKED:
         blocked = say("blocked by {names}", names=_names(judged.blockers))
         return say("{verdict}; also {work}", verdict=blocked, work=work) if work is not None else blocked
+    if judged.verdict is Verdict.MAY_NEED:
+        needing = say("may need {names}", names=_names(judged.undecided))
+        return say("{verdict}; also {work}", verdict=needing, work=work) if work is not None else needing
     if judged.verdict is Verdict.WITHOUT:
         without = say("runs without {names}", names=_names(judged.optional))
         return say("{verdict}, after {work}", verdict=without, work=work) if work is not None else without
@@ -58,7 +78,12 @@ def _resolved_verdict(judged: Judged) -> Message:
 
 
 def _names(obstacles: tuple[Obstacle, ...]) -> str:
-    names = list(dict.fromkeys(obstacle.what for obstacle in obstacles))
+    return names_of([obstacle.what for obstacle in obstacles])
+
+
+def names_of(things: Sequence[str]) -> str:
+    """Return some names in one phrase, each once; the last of many are counted."""
+    names = list(dict.fromkeys(things))
     shown = ", ".join(names[:_MOST_NAMES])
     return shown if len(names) <= _MOST_NAMES else f"{shown}, +{len(names) - _MOST_NAMES}"
 
@@ -145,7 +170,7 @@ def lines_of(judged: Judged) -> Iterator[Message]:
             circumstance = say("{circumstance} (places: {count})", circumstance=circumstance, count=len(others) + 1)
         yield say("{what}, {circumstance}: {chain}", what=first.what, circumstance=circumstance, chain=chain_of(first))
     if judged.unverified:
-        names = ", ".join(name for name, _ in judged.unverified)
+        names = ", ".join(item.package for item in judged.unverified)
         yield say("nobody has verified on this card: {names}", names=names)
     for unread in judged.unread:
         yield say("{path}: {reason}", path=unread_chain(unread), reason=unread.reason)

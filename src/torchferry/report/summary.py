@@ -12,7 +12,7 @@ from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
 from torchferry.migration.transaction import Write
-from torchferry.report.model import ProjectVerdict, Report
+from torchferry.report.model import BEYOND_WORK, ProjectVerdict, Report
 from torchferry.report.text_format import blocker_lines, by_file, failure_lines
 from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts
@@ -54,7 +54,7 @@ def summary(
 ) -> Iterator[str]:
     """Yield the lines of the summary; with `verbose` every finding, and how the grades came about that were changed."""
     yield _headline(report, fixed, writes, target, written).render(lang)
-    if report.verdict in (ProjectVerdict.BLOCKED, ProjectVerdict.INCOMPLETE):
+    if report.verdict in BEYOND_WORK:
         yield report.verdict_message.render(lang)
     for remark in report.remarks:
         yield visible(remark.render(lang))

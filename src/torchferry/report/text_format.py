@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 from torchferry.core.finding import Finding, Grade, Stage
-from torchferry.core.messages import say, say_plural, translatable
+from torchferry.core.messages import Message, say, say_plural, translatable
 from torchferry.core.terminal import visible
 from torchferry.installed.describing import package_message, state_message
 from torchferry.report.model import Report
 from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
+from torchferry.rules.mentions import WordAccount
 from torchferry.rules.registry import family_title
 
 GRADE_TITLES = {
@@ -69,6 +70,8 @@ def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool =
         count=report.files,
         target=report.target,
     ).render(lang)
+    if report.words.total:
+        yield account_message(report.words).render(lang)
     for remark in report.remarks:
         yield visible(remark.render(lang))
     yield from program_lines(report, lang, paint)
@@ -84,10 +87,22 @@ def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool =
     yield from package_lines(report, lang, paint)
     yield from unlooked_lines(report, lang, paint)
     yield from by_file(report.findings, lang, paint, verbose)
-    if report.mentions:
+    if report.words.kept:
         yield ""
         yield from mention_lines(report, lang)
     yield from failure_lines(report, lang)
+
+
+def account_message(words: WordAccount) -> Message:
+    """Return what becomes of the words of CUDA, as a line."""
+    return say(
+        "CUDA words: {total} ({rewritten} with a fix, {reported} reported, {kept} that stay, {open} unresolved)",
+        total=words.total,
+        rewritten=words.rewritten,
+        reported=words.reported - words.unresolved,
+        kept=len(words.kept),
+        open=words.unresolved,
+    )
 
 
 def program_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
@@ -170,7 +185,7 @@ def failure_lines(report: Report, lang: str) -> Iterator[str]:
 
 def mention_lines(report: Report, lang: str) -> Iterator[str]:
     """Yield how many words of CUDA stay without a finding, and why."""
-    yield say("CUDA words that stay as they are: {count}", count=len(report.mentions)).render(lang)
+    yield say("CUDA words that stay as they are: {count}", count=len(report.words.kept)).render(lang)
     for kind, count in report.mentions_by_kind.items():
         yield f"{count:>10}  {say(kind.value).render(lang)}"
 

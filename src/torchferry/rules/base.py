@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar
 
@@ -262,6 +262,15 @@ class Rule:
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield what the rule finds in a Python file or in the cells of a notebook."""
         raise NotImplementedError
+
+    def check_rest(self, context: PythonContext, findings: Sequence[Finding]) -> Iterable[Finding]:
+        """Yield what the rule finds in a Python file where no other has found anything.
+
+        Args:
+            context: The file.
+            findings: What all rules have found.
+        """
+        return ()
 
     def finding(
         self,

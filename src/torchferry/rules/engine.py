@@ -26,7 +26,7 @@ from torchferry.rules.file.unreadable_file import UnreadableFile
 from torchferry.rules.file_result import Afterwards, FileResult, InternalFailure, Selection
 from torchferry.rules.groups import without_overlaps
 from torchferry.rules.imports.plugin_import import device_findings, needs_plugin
-from torchferry.rules.mentions import speaks_of_cuda, unreported_mentions
+from torchferry.rules.mentions import account_of, speaks_of_cuda
 from torchferry.rules.pipeline import Circumstances, run_pipeline
 from torchferry.rules.references import api_means_cuda
 from torchferry.rules.registry import rule_facts
@@ -154,9 +154,9 @@ class Engine:
         findings = _placed(document, reported)
         examined = examined._replace(findings=findings, remaining=findings)
         if self.account:
-            mentions = unreported_mentions(context, reported)
-            placed = (mention._replace(location=document.placed(mention.location)) for mention in mentions)
-            examined = examined._replace(mentions=tuple(placed))
+            words = account_of(context, reported, lambda code: rule_facts(code).unresolved)
+            kept = (mention._replace(location=document.placed(mention.location)) for mention in words.kept)
+            examined = examined._replace(words=words._replace(kept=tuple(kept)))
         if self.afterwards is not None:
             examined = examined._replace(noted=self.afterwards.note(data, names, document, context))
         if isinstance(context, PythonContext):
@@ -267,6 +267,8 @@ class Engine:
                 findings += rule.check_python(context)
             if context.shell is not None and Kind.SHELL in rule.KINDS:
                 findings += rule.check(context.shell)
+        if isinstance(context, PythonContext):
+            findings += [late for rule in rules for late in rule.check_rest(context, findings)]
         in_force = self.redirected if redirected is None else redirected
         return run_pipeline(context, findings, Circumstances(self.target, self.selection, self._binding, in_force))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context
-from torchferry.rules.mentions import CudaMention
+from torchferry.rules.mentions import WordAccount
 from torchferry.source.document import Document
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline
@@ -84,7 +84,7 @@ class FileResult(NamedTuple):
         main_uses_device: Whether the part below `if __name__ == "__main__"` may use it, by what it calls in the file.
         is_script: Whether a Python file does things when it is imported, as one that is started does.
         exports: Names of `torch.cuda` that a Python file binds in its own scope.
-        mentions: Words of CUDA that no finding speaks of, where an account was asked for.
+        words: What becomes of its words of CUDA, where an account was asked for.
         noted: What `Afterwards.note` said of it; None where nobody asked, or the file was not read as a document.
         importing: The same with the plugin's import, where it has a place for it; made ready for likely programs.
     """
@@ -104,6 +104,6 @@ class FileResult(NamedTuple):
     main_uses_device: bool = True
     is_script: bool = False
     exports: tuple[str, ...] = ()
-    mentions: tuple[CudaMention, ...] = ()
+    words: WordAccount = WordAccount()
     noted: object = None
     importing: FileResult | None = None

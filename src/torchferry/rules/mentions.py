@@ -1,7 +1,7 @@
-"""The words of CUDA that stay in a file, each accounted for: reported by a finding, or left and why.
+"""The words of CUDA in a file, each accounted for: rewritten, reported, not resolved, or left as it is and why.
 
 Nothing is silent: a word that no rule reports is a comment, a text, a name of the project's own, or a word of another
-library, and the account says how many of each there are and where.
+library, and the account says how many of each there are and where. What is none of these is reported (CUD113).
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 
 from torchferry.core.finding import Finding, Location
@@ -53,10 +54,49 @@ class CudaMention(NamedTuple):
     kind: MentionKind
 
 
-def unreported_mentions(context: Context, findings: Iterable[Finding]) -> Iterator[CudaMention]:
-    """Yield the words of CUDA in a file that none of the findings covers."""
+class WordAccount(NamedTuple):
+    """What becomes of the words of CUDA in a file.
+
+    Attributes:
+        rewritten: How many words a fix changes.
+        reported: How many others findings speak of: decisions and notes.
+        unresolved: How many of those nobody could resolve.
+        kept: The words that stay as they are.
+    """
+
+    rewritten: int = 0
+    reported: int = 0
+    unresolved: int = 0
+    kept: tuple[CudaMention, ...] = ()
+
+    def __add__(self, other: WordAccount) -> WordAccount:  # type: ignore[override]
+        return WordAccount(
+            self.rewritten + other.rewritten,
+            self.reported + other.reported,
+            self.unresolved + other.unresolved,
+            self.kept + other.kept,
+        )
+
+    @property
+    def total(self) -> int:
+        """How many words there are."""
+        return self.rewritten + self.reported + len(self.kept)
+
+
+def account_of(context: Context, findings: Sequence[Finding], unresolved: Callable[[str], bool]) -> WordAccount:
+    """Return what becomes of the words of CUDA in a file.
+
+    Args:
+        context: The file.
+        findings: What was found in it.
+        unresolved: Whether a rule, by its code, speaks of what nobody could resolve.
+    """
     text = context.text
+    fixed = _Spans(_finding_spans(context, (finding for finding in findings if finding.edits)))
+    open_ones = _Spans(_finding_spans(context, (finding for finding in findings if unresolved(finding.code))))
     covered = _Spans(_finding_spans(context, findings))
+    counts: Counter[str] = Counter()
+    kept: list[CudaMention] = []
     parts: _PythonParts | _NativeParts | None = None
     if isinstance(context, PythonContext):
         parts = _PythonParts(context)
@@ -66,11 +106,18 @@ def unreported_mentions(context: Context, findings: Iterable[Finding]) -> Iterat
     for at, behind in _places(text):
         if at >= end:
             start, end = _word_around(text, at, behind)
-        if start <= last or covered.holds(at):
+        if start <= last:
             continue
         last = start
-        kind = MentionKind.OTHER if parts is None else parts.kind(at)
-        yield CudaMention(context.location(start, end), text[start:end], kind)
+        if fixed.holds(at):
+            counts["rewritten"] += 1
+        elif covered.holds(at):
+            counts["reported"] += 1
+            counts["unresolved"] += open_ones.holds(at)
+        else:
+            kind = MentionKind.OTHER if parts is None else parts.kind(at)
+            kept.append(CudaMention(context.location(start, end), text[start:end], kind))
+    return WordAccount(counts["rewritten"], counts["reported"], counts["unresolved"], tuple(kept))
 
 
 def speaks_of_cuda(data: bytes) -> bool:

@@ -36,7 +36,7 @@ def with_written_files(
             data = file.text.encode("utf-8", "surrogatepass")
             results.append((file, examine(examined.path, kind, data)))
     findings, fixed, remaining = list(examined.findings), list(examined.fixed), list(examined.remaining)
-    mentions = list(examined.mentions)
+    words = examined.words
     written: Counter[str] = Counter()
     for file, inner in results:
         written[file.name] += 1
@@ -44,9 +44,10 @@ def with_written_files(
         findings += _placed(file, inner.findings, known_as)
         fixed += _placed(file, inner.fixed, known_as)
         remaining += _placed(file, inner.remaining, known_as)
-        mentions += [mention._replace(location=_at(file, mention.location)) for mention in inner.mentions]
+        kept = (mention._replace(location=_at(file, mention.location)) for mention in inner.words.kept)
+        words += inner.words._replace(kept=tuple(kept))
     examined = examined._replace(
-        findings=_in_order(findings), fixed=tuple(fixed), remaining=_in_order(remaining), mentions=tuple(mentions)
+        findings=_in_order(findings), fixed=tuple(fixed), remaining=_in_order(remaining), words=words
     )
     return _written(examined, document, {file.cell: inner.after for file, inner in results if inner.after is not None})
 

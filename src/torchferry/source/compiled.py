@@ -15,6 +15,9 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.source.kinds import Kind, kind_of
 
+NATIVE = frozenset({Kind.CMAKE, Kind.MAKEFILE, Kind.CPP, Kind.KERNEL})
+"""Kinds of files that are built, or that build."""
+
 _LARGEST = 1 << 20
 """Bytes of a source or build file that is searched."""
 
@@ -53,7 +56,7 @@ class CompiledCode:
 
     Args:
         root: Folder that the paths are relative to.
-        paths: Sources and build files, relative, with `/`; others are left out.
+        paths: Sources and build files, of the kinds in `NATIVE`, relative, with `/`.
     """
 
     def __init__(self, root: Path, paths: Iterable[str]) -> None:
@@ -79,9 +82,7 @@ class CompiledCode:
         if self._built is None:
             self._built = {}
             for path in self._paths:
-                kind = kind_of(path)
-                if kind in (Kind.CMAKE, Kind.MAKEFILE, Kind.CPP, Kind.KERNEL):
-                    self._look(path, kind)
+                self._look(path, kind_of(path))
         return self._built
 
     def _look_at_cmake(self, path: str, text: str) -> None:
@@ -97,7 +98,7 @@ class CompiledCode:
             form = BuiltForm.PROGRAM if command.endswith("executable") else form
             self._built.setdefault(target["name"], BuiltCode(path, is_cuda, form))
 
-    def _look(self, path: str, kind: Kind) -> None:
+    def _look(self, path: str, kind: Kind | None) -> None:
         assert self._built is not None
         try:
             text = read_regular(self._root / path, _LARGEST).decode("utf-8", "replace")

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends import cuda
-from torchferry.core.files import read_regular
+from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.source.compiled import CompiledCode
+from torchferry.source.compiled import NATIVE, CompiledCode
 from torchferry.source.exports import ModuleExports, module_exports, words_passed_on
+from torchferry.source.kinds import Kind, kind_of
 from torchferry.source.names import Names, Resolved, StarImport
 from torchferry.source.python import PythonFile, UnparsableError, parse
 from torchferry.source.text import SourceText, UndecodableError, decode_python
@@ -26,6 +27,8 @@ _PARSED = 24
 KEPT = 1_500_000
 """Nodes of the parsed files that are kept where questions come back to them: 700 MB, and 20 million characters of usual
 code. What is dropped is parsed again, and with it go all answers about its nodes."""
+
+_SETTINGS = frozenset({Kind.YAML, Kind.JSON, Kind.TOML})
 
 _MOST_ASKED = 200
 """Modules that are asked for one name; longer chains of re-exports are not followed."""
@@ -40,12 +43,14 @@ class Project:
     Args:
         root: Folder that the paths are relative to.
         paths: Python files of the project, relative, with `/`.
-        native: Its sources in other languages, and what builds them.
+        others: Its other files: sources in other languages, what builds them, settings.
     """
 
-    def __init__(self, root: Path, paths: Iterable[str], native: Iterable[str] = ()) -> None:
+    def __init__(self, root: Path, paths: Iterable[str], others: Iterable[str] = ()) -> None:
         self.root = root
-        self.compiled = CompiledCode(root, native)
+        kinds = {path: kind_of(path) for path in others}
+        self.compiled = CompiledCode(root, (path for path, kind in kinds.items() if kind in NATIVE))
+        self._settings = sorted(path for path, kind in kinds.items() if kind in _SETTINGS)
         self.paths = frozenset(paths)
         self._names = {name for path in self.paths for name in path.removesuffix(".py").split("/")}
         self._files: OrderedDict[str, tuple[PythonFile, Names] | None] = OrderedDict()
@@ -62,6 +67,7 @@ class Project:
         self._definitions: dict[tuple[str, str], bool] = {}
         self._extensions: frozenset[str] | None = None
         self._operator_namespaces: frozenset[str] | None = None
+        self._defined: dict[str, bool] = {}
 
     def add(self, file: PythonFile, names: Names) -> None:
         """Remember a file that is parsed already."""
@@ -354,6 +360,25 @@ class Project:
                 for name in extension_names(source.text)
             )
         return self._extensions
+
+    def defines(self, word: str) -> bool:
+        """Whether any file of the project, one of settings too, may define an attribute or a key of this name."""
+        defined = self._defined.get(word)
+        if defined is None:
+            spelt = re.escape(word).replace("_", "[-_]")
+            pattern = re.compile(rf"(?<![.\w]){spelt}(?!\w)|\.{re.escape(word)}[ \t]*(?::[^=\n]{{0,200}})?=(?!=)")
+            defined = any(pattern.search(text) is not None for text in self._texts_and_settings())
+            self._defined[word] = defined
+        return defined
+
+    def _texts_and_settings(self) -> Iterator[str]:
+        for path in sorted(self.paths):
+            source = self.text(path)
+            if source is not None:
+                yield source.text
+        for path in self._settings:
+            with contextlib.suppress(OSError):
+                yield read_regular(self.root / path, LARGEST_SETTINGS).decode("utf-8", "replace")
 
     @property
     def operator_namespaces(self) -> frozenset[str]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Effect, Finding, Grade
@@ -27,6 +27,7 @@ from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
+from torchferry.rules.mentions import STEMS, speaks_of_cuda
 from torchferry.source.flow.syntax import string_value
 from torchferry.source.names import assigned_value
 
@@ -57,7 +58,7 @@ class UnresolvedName(Rule):
 
     CODE = "CUD113"
     EFFECT = Effect.UNKNOWN
-    WORDS = (".cuda", "cuda.", "getattr", *_OF_TORCH)
+    WORDS = (*STEMS, "Cuda", "CUDA", "getattr", *_OF_TORCH)
     UNDER_REDIRECT = UnderRedirect.NOTHING
     BINDS = True
     UNRESOLVED = True
@@ -75,6 +76,35 @@ class UnresolvedName(Rule):
         for node, reason in (*self._of_unread_modules(context), *self._asked_by_name(context)):
             if exemption_reason(context, node) is None:
                 yield self.finding(context, context.file.span(node), reason, Grade.MANUAL)
+
+    def check_rest(self, context: PythonContext, findings: Sequence[Finding]) -> Iterable[Finding]:
+        """Yield a finding for each attribute that speaks of CUDA, that no other finding covers and nothing defines."""
+        if context.project is None:
+            return
+        reported = [context.source.span(finding.location) for finding in findings]
+        for word, attributes in context.file.attributes.items():
+            if not speaks_of_cuda(word.encode()):
+                continue
+            for attribute in attributes:
+                if not isinstance(attribute.ctx, ast.Load) or self._is_explained(context, attribute):
+                    continue
+                start, end = context.file.span(attribute)
+                at = end - len(word)
+                if any(first <= at < last for first, last in reported):
+                    continue
+                if not context.project.defines(word) and exemption_reason(context, attribute) is None:
+                    message = say(
+                        "`{text}` is not resolved: nothing in the project defines `{word}`",
+                        text=context.snippet(start, end),
+                        word=word,
+                    )
+                    yield self.finding(context, (start, end), message, Grade.MANUAL)
+
+    @staticmethod
+    def _is_explained(context: PythonContext, attribute: ast.Attribute) -> bool:
+        """Whether an attribute is a name of a module: of torch, or of another package, whichever that is."""
+        root = _inwards(attribute)[-1]
+        return isinstance(root, ast.Name) and context.names.origin(root) is not None
 
     def _of_unread_modules(self, context: PythonContext) -> Iterator[tuple[ast.expr, Message]]:
         """Yield names that torch has for CUDA, and that come from modules which nobody read."""
