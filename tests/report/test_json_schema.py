@@ -46,8 +46,8 @@ def test_reports_follow_the_schema(target: str, lang: str) -> None:
 def test_version_2_is_as_it_was() -> None:
     newer = json.loads(json_format.render(hostile(), "en"))
     older = json.loads(json_format.render_older(hostile(), "en"))
-    assert (older["schema"], newer["schema"]) == ("2.3", "3.0")
-    assert set(newer) - set(older) == {"style"}
+    assert (older["schema"], newer["schema"]) == ("2.3", "3.1")
+    assert set(newer) - set(older) == {"style", "words"}
     for before, after in zip(older["findings"], newer["findings"], strict=True):
         assert set(after) - set(before) <= {"effect", "anchor", "origin", "history"}
         steps = [(step["stage"], step["grade_before"]) for step in after["history"]]

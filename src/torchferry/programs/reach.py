@@ -536,11 +536,12 @@ class Reach:
             here = self._led_here(arrival).passing(unit_key)
         _, least, steps, options, choices, tests, given, passed = here
         closure, length = self.closure, len(steps)
-        for place, use_need, choice, option in self.uses.of(file, names, unit):
+        for place, use_need, choice, option, asked in self.uses.of(file, names, unit):
             if place.path not in closure:
                 continue
             need = max(least, use_need)
-            key = (*unit_key, least, tests, place.node) if tests else (place, need)
+            carried = tests if asked is None else (*tests, _Test(place.path, asked, True))
+            key = (*unit_key, least, carried, place.node) if carried else (place, need)
             if not search.is_nearer(key, length):  # most places are met again and again
                 continue
             yield _Arrival(
@@ -549,8 +550,8 @@ class Reach:
                 steps,
                 _with(options, option) if option else options,
                 _with(choices, choice) if choice else choices,
-                tests,
-                (*given, *self._given(file, unit, place)) if tests else given,
+                carried,
+                (*given, *self._given(file, unit, place)) if carried else given,
                 passed,
             )
 

@@ -46,12 +46,16 @@ class Place(NamedTuple):
 
 
 class Use(NamedTuple):
-    """Where a function or class is spoken of, and what must be said or chosen for it to be meant."""
+    """Where a function or class is spoken of, and what must be said or chosen for it to be meant.
+
+    `test` is the condition that a look-up in a table asks for it.
+    """
 
     place: Place
     need: Need = Need.ALWAYS
     choice: str = ""
     option: str = ""
+    test: ast.Compare | None = None
 
 
 ClassBases = tuple[tuple[str, tuple[str, ...]], ...]
@@ -319,7 +323,10 @@ class Uses:
                 key = _key_of(other, use.node)
                 derived = derived_class(other, use.node)
                 if key is not None:
-                    yield Use(use, Need.CHOSEN, f"{key} ({path}:{getattr(use.node, 'lineno', 0)})")
+                    lookups = [*_lookups(other, use.node)]
+                    yield from (Use(Place(path, lookup), test=test) for lookup, test in lookups)
+                    if not lookups:
+                        yield Use(use, Need.CHOSEN, f"{key} ({path}:{getattr(use.node, 'lineno', 0)})")
                     continue
                 applied = _applied_as(other, use.node)
                 if derived is not None:
@@ -489,6 +496,32 @@ def _key_of(file: PythonFile, use: ast.AST) -> str | None:
         return None
     key = parent.keys[parent.values.index(use)]
     return repr(key.value) if isinstance(key, ast.Constant) else "{...}"
+
+
+def _lookups(file: PythonFile, use: ast.AST) -> Iterator[tuple[ast.expr, ast.Compare]]:
+    """Yield where a file looks something up in the table that holds a name, each with the condition that it is this.
+
+    Nothing where the table is not a variable or an attribute of a class, where anything else is done with it, or where
+    what stands for the name is no text.
+    """
+    table = file.parents.get(use)
+    statement = file.parents.get(table) if isinstance(table, ast.Dict) else None
+    if not isinstance(table, ast.Dict) or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return
+    target, wanted = statement.targets[0], table.keys[table.values.index(use)]  # type: ignore[arg-type]
+    if not isinstance(target, ast.Name) or not isinstance(wanted, ast.Constant):
+        return
+    of_class = isinstance(file.parents.get(statement), ast.ClassDef)
+    spoken = file.attributes.get(target.id, ()) if of_class else file.names.get(target.id, ())
+    found: list[tuple[ast.expr, ast.Compare]] = []
+    for name in spoken:
+        owner = file.parents.get(name)
+        if not isinstance(name.ctx, ast.Load) or isinstance(owner, ast.Compare):
+            continue  # `mode in TABLE` asks for nothing
+        if not isinstance(owner, ast.Subscript) or owner.value is not name:
+            return
+        found.append((owner, ast.copy_location(ast.Compare(owner.slice, [ast.Eq()], [wanted]), owner)))
+    yield from found
 
 
 def derived_class(file: PythonFile, use: ast.AST) -> ast.ClassDef | None:

@@ -13,7 +13,7 @@ from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import verdict_of
 from torchferry.rules.registry import family_name, family_title, rule_facts
 
-SCHEMA_VERSION = "3.0"
+SCHEMA_VERSION = "3.1"
 
 OLDER_VERSION = "2.3"
 """What `--output-format json-2` prints, for who reads reports of version 2."""

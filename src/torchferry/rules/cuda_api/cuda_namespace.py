@@ -1,7 +1,8 @@
 """`torch.cuda` itself, passed on as a value.
 
 `getattr(torch.cuda, name)`, `hasattr(torch.cuda, "memory_stats")`, `backend = torch.cuda`: the names are chosen while
-the program runs, so no table can be consulted. The module is renamed; check that the names exist in the plugin
+the program runs, so no table can be consulted. Requests by a text, such as `getattr(torch, "cuda")` and
+`vars(torch)["cuda"]`, are left to a person. The module is renamed; check that the names exist in the plugin
 (`torchferry api NAME --target ...`).
 
 In code for every device (`migrate --style portable`) a question by name is put to `accelerator_namespace`, which asks

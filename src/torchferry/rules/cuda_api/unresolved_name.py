@@ -2,8 +2,10 @@
 
 `from common import *` where `common` makes its names while it runs, a star import or an import by name from a package
 that is not known (`from lab import torch`), a value that a function returned (`get_torch().cuda.synchronize()`), a
-parameter, an attribute: where such an expression reads like a name of `torch.cuda`, it is reported, and no verdict says
-that all is ready before somebody has looked.
+parameter, an attribute, a part of torch whose name is made while the program runs (`getattr(torch, name).set_device`):
+where such an expression reads like a name of `torch.cuda`, it is reported, and no verdict says that all is ready before
+somebody has looked. So are names that torch alone has (`DataParallel`, `autocast`) from a module that was not read, and
+an attribute that speaks of CUDA (`engine.cuda_context`) which nothing in the project defines.
 
 Import torch by its name in the file, or write what the target has; a comment `# torchferry: ignore[CUD113] reason` says
 that the place is right as it is.
