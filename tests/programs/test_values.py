@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.small import Files, judged
+from tests.programs.small import KERNEL, Files, judged
 from tests.programs.test_conditions import need
+from torchferry.programs.model import Verdict
 
 PARSER = "import argparse\nimport torch\nparser = argparse.ArgumentParser()\n"
 USE = "if {}.fast:\n    import cupy\n"
@@ -44,7 +45,7 @@ NOTHING: list[tuple[str, Files, str]] = [
     ("constant of another", one("import torch\nclass Other:\n    def __init__(self):\n        self.fast = False\n"
                                 f"{TAKES}f(torch.load('x'))\n"), "CHOSEN"),
     ("option of another program", {"train.py": f"import torch\nimport test\n{TAKES}f(torch.load('x'))\n",
-                                   "test.py": f"import argparse\nimport torch\nif __name__ == '__main__':\n"
+                                   "test.py": "import argparse\nimport torch\nif __name__ == '__main__':\n"
                                    "    parser = argparse.ArgumentParser()\n"
                                    "    parser.add_argument('--fast', action='store_true')\n"}, "CHOSEN"),
     ("option of another parser", one(PARSER + FLAG + "other = argparse.ArgumentParser()\n"
@@ -172,6 +173,16 @@ OFF: list[tuple[str, Files, str]] = [
         "train.py": "import torch\nfrom config import get_cfg\ncfg = get_cfg()\n" + USE.format("cfg.MODEL"),
         "config.py": "from yacs.config import CfgNode as CN\n_C = CN()\n_C.fast = True\n_C.MODEL = CN()\n"
         "_C.MODEL.fast = False\ndef get_cfg():\n    return _C.clone()\n"}, "OPTION fast"),
+    ("what Lightning keeps", one(
+        "import torch\nimport lightning as L\nclass Net(L.LightningModule):\n    def __init__(self, fast=False):\n"
+        "        super().__init__()\n        self.save_hyperparameters()\n    def run(self):\n"
+        "        if self.hparams.fast:\n            import cupy\nNet().run()\n", other_yaml="fast: true\n"),
+     "OPTION fast"),
+    ("what Lightning keeps of options", one(
+        "import lightning as L\n" + PARSER + FLAG + "class Net(L.LightningModule):\n    def __init__(self, hparams):\n"
+        "        super().__init__()\n        self.save_hyperparameters(hparams)\n    def run(self):\n"
+        "        if self.hparams.fast:\n            import cupy\nNet(parser.parse_args()).run()\n"),
+     "OPTION --fast"),
     ("default of getattr", one("import torch\nfrom types import SimpleNamespace\ncfg = SimpleNamespace(x=1)\n"
                                "if getattr(cfg, 'fast', False):\n    import cupy\n", other_yaml="fast: true\n"),
      "OPTION fast"),
@@ -211,8 +222,47 @@ YES: list[tuple[str, Files, str]] = [
 ]  # fmt: skip
 
 
+FAST = "import torch\ndef fast():\n    import cupy\n"
+
+SPOKEN_OF: list[tuple[str, Files, str]] = [
+    # a name that is spoken of is not called
+    ("keys of a table", one(FAST + "NETS = {'fast': fast}\nprint(sorted(NETS), 'fast' in NETS)\n"), "NEVER"),
+    ("a table that is asked", one(FAST + "NETS = {'fast': fast}\nprint(sorted(NETS), NETS['fast'])\n"), "CHOSEN"),
+    ("a table that another file asks", {"train.py": FAST + "import use\nNETS = {'fast': fast}\n",
+                                        "use.py": "def get(x):\n    import train\n    return train.NETS[x]()\n"},
+     "CHOSEN"),
+    ("choices", {"train.py": "import nets\n" + PARSER + "parser.add_argument('--net', choices=nets.NETS.keys())\n"
+                 "parser.parse_args()\n", "nets.py": FAST + "NETS = {'fast': fast}\n"}, "NEVER"),
+    ("all", one(FAST + "__all__ = ['fast']\nprint(torch.ones(1))\n"), "NEVER"),
+    ("type", one("import torch\nclass Fast:\n    def __init__(self):\n        import cupy\n"
+                 "def f(x: Fast) -> Fast:\n    y: Fast = x\n    return isinstance(x, Fast)\nf(1)\n"), "NEVER"),
+    ("a package of others by name", {"train.py": "import importlib\nimport sys\nimport torch\n"
+                                     "importlib.import_module(f'third.games.{sys.argv[1]}')\n",
+                                     "other/games.py": "import cupy\n"}, "NEVER"),
+    ("a branch that raises", one("import sys\nimport torch\nif len(sys.argv) > 2:\n    import cupy\nelse:\n"
+                                 "    raise ValueError\n"), "ALWAYS"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("files", "expected"), [pytest.param(files, expected, id=name) for name, files, expected in (*NOTHING, *OFF, *YES)]
+    ("files", "expected"),
+    [pytest.param(files, expected, id=name) for name, files, expected in (*NOTHING, *OFF, *YES, *SPOKEN_OF)],
 )
 def test_an_object_says_what_it_holds(files: Files, expected: str, tmp_path: Path) -> None:
     assert " ".join(need(judged(tmp_path, files)["train.py"])).strip() == expected
+
+
+def test_what_compiles_for_others_is_no_decision_by_itself(tmp_path: Path) -> None:
+    files = {
+        "ops.py": "import torch.utils.cpp_extension\ndef plugin(name, sources):\n"
+        "    return torch.utils.cpp_extension.load(name=name, sources=sources)\n",
+        "act.py": "import ops\ndef act(x):\n    if x.sum() > 1:\n"
+        "        return ops.plugin('act_plugin', sources=['act.cpp', 'act.cu'])\n    return x\n",
+        "act.cu": KERNEL,
+        "train.py": "import torch\nfrom act import act\nprint(act(torch.ones(2)))\n",
+        "alone.py": "import torch\nfrom torch.utils.cpp_extension import load\nload(name='x', sources=['act.cu'])\n",
+    }
+    found = judged(tmp_path, files)
+    assert found["train.py"].verdict is Verdict.WITHOUT
+    assert [(each.what, each.way.need.name) for each in found["train.py"].optional] == [("act_plugin", "CHOSEN")]
+    assert found["alone.py"].verdict in (Verdict.BLOCKED, Verdict.DECISIONS)

@@ -22,6 +22,7 @@ from torchferry.programs.object_kinds import (
     Object,
     OptionsObject,
     OtherObject,
+    ParametersObject,
     ParserObject,
     SettingsObject,
     TableObject,
@@ -104,6 +105,8 @@ class Members:
             return ABSENT
         if isinstance(of, KeywordsObject):
             return self._of_keywords(of, name, depth)
+        if isinstance(of, ParametersObject):
+            return self._of_parameters(of, name)
         if isinstance(of, WordsObject):
             said = self._facts.said(".".join((*of.keys, name)))
             return ABSENT if said is None else Member(known=Known(read_scalar(said)))
@@ -113,7 +116,7 @@ class Members:
 
     def _with_stores(self, of: Object, name: str, own: Member, depth: int) -> Member:
         """Return what an object has, with what the program stores in it from outside."""
-        if isinstance(of, (LayersObject, KeywordsObject, ParserObject)):
+        if isinstance(of, (LayersObject, KeywordsObject, ParametersObject, ParserObject)):
             return own
         stores = self._stores_of(name)
         if stores is None:
@@ -210,6 +213,9 @@ class Members:
         stored = self._stored_by_itself(of, name, depth)
         if stored is not None:
             return stored
+        saved = self._saved_parameters(of, depth) if name == "hparams" else None
+        if saved is not None:
+            return saved
         values = [*_in_body(of, name)]
         if values:
             value = values[0] if len(values) == 1 else None
@@ -289,6 +295,31 @@ class Members:
             found[where.place] = where
         filled = [_empty(value) for value in values]
         return Member(tuple(found.values()), option=name, is_open=not is_plain or any(filled))
+
+    def _saved_parameters(self, of: ClassObject, depth: int) -> Member | None:
+        """Return what Lightning keeps of the parameters: `self.save_hyperparameters()`; None where it keeps nothing."""
+        for callee in of.file.attributes.get("save_hyperparameters", ()):
+            call = of.file.parents.get(callee)
+            if isinstance(call, ast.Call) and of.file.enclosing_class(callee) is of.node:
+                if not call.args:
+                    return Member(objects=(ParametersObject(of),))
+                if len(call.args) == 1 and isinstance(call.args[0], ast.Name):
+                    where = self._substituted(of, Expression(of.file, of.names, call.args[0]), depth)
+                    return Member((where,), objects=self._objects.of(where, depth) or ())
+        return None
+
+    def _of_parameters(self, of: ParametersObject, name: str) -> Member:
+        """Return what a call gives to a parameter of a class."""
+        found = self._objects.method(of.of, "__init__")
+        if found is None:
+            return UNKNOWN
+        inside, function = found
+        arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        if name not in {argument.arg for argument in arguments}:
+            return ABSENT if function.args.kwarg is None else UNKNOWN
+        node = ast.copy_location(ast.Name(name, ast.Load()), function.body[0])
+        inside.file.parents[node] = function.body[0]  # it is asked what it means there
+        return Member((self._substituted(of.of, inside.part(node), 0),), option=name)
 
     def _substituted(self, of: ClassObject, where: Expression, depth: int) -> Expression:
         """Return what a call gives to the parameter that a method stores."""

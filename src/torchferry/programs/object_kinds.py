@@ -123,6 +123,17 @@ class KeywordsObject(NamedTuple):
         return "keywords", self.where.file.path, self.function.lineno
 
 
+class ParametersObject(NamedTuple):
+    """The parameters with which an object of a class was made, as Lightning keeps them in `self.hparams`."""
+
+    of: ClassObject
+
+    @property
+    def key(self) -> object:
+        """What it is known by."""
+        return "parameters", self.of.key
+
+
 class WordsObject(NamedTuple):
     """The words of the command, by keys: `OmegaConf.from_cli()`."""
 
@@ -155,6 +166,7 @@ Object = (
     | SettingsObject
     | LayersObject
     | KeywordsObject
+    | ParametersObject
     | WordsObject
     | OtherObject
 )

@@ -353,9 +353,6 @@ class Values(ABC):
             is_fixed = default_node is None or default.value is UNSAID or default.option
             if is_fixed or file.path not in self._sources.words.holding_any(_CLI):
                 return default
-            said = self.facts.said(argument.arg)
-            if said is not None:
-                return Known(read_scalar(said))
             return default._replace(option="--" + argument.arg.replace("_", "-"))
         return _alike(values)
 
