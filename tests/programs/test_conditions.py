@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.programs.small import BUILT, Files, judged
-from torchferry.programs.class_values import Calls, ClassObject, ClassValues, Expression
+from torchferry.programs.expressions import Expression
 from torchferry.programs.model import Judged
+from torchferry.programs.object_kinds import Object
+from torchferry.programs.objects import Objects
 
 ARGS = "import argparse\nimport torch\nparser = argparse.ArgumentParser()\n{}\nargs = parser.parse_args()\n"
 MAIN = "import torch\n{}\nif __name__ == '__main__':\n    main()\n"
@@ -125,7 +127,7 @@ class Net(Base):
         ("import typer\nimport torch\ndef main(fast: bool = False):\n    if fast:\n        import cupy\n"
          "if __name__ == '__main__':\n    typer.run(main)\n", "OPTION --fast"),
         ("from dataclasses import dataclass\nimport torch\n@dataclass\nclass Config:\n    fast: bool = False\n"
-         "config = Config()\nif config.fast:\n    import cupy\n", "OPTION --fast"),
+         "config = Config()\nif config.fast:\n    import cupy\n", "OPTION fast"),
         ("from dataclasses import dataclass, field\nimport torch\n@dataclass\nclass Config:\n"
          "    fast: bool = field(default=True, metadata={})\nconfig = Config()\nif config.fast:\n    import cupy\n", "ALWAYS"),  # noqa: E501
         ("import torch\nFAST = False\nif FAST:\n    import cupy\nprint(1)\n", "OPTION FAST"),
@@ -208,7 +210,7 @@ class Net(Base):
          "def f(opt):\n    if opt.fast:\n        import cupy\nf(Options(1))\n", "CHOSEN"),
         ("import torch\nclass A:\n    def __init__(self):\n        self.fast = False\n"
          "class B:\n    def __init__(self):\n        self.fast = True\n"
-         "def f(opt):\n    if opt.fast:\n        import cupy\nf(B())\n", "CHOSEN"),
+         "def f(opt):\n    if opt.fast:\n        import cupy\nf(B())\n", "ALWAYS"),
         ("import torch\nconfig = {'fast': False}\nif config['fast']:\n    import cupy\nprint(1)\n", "OPTION"),
         ("import torch\nconfig = dict(fast=False)\nif config['fast']:\n    import cupy\nprint(1)\n", "OPTION"),
         ("import torch\ndef f(**kwargs):\n    if kwargs.get('fast', False):\n        import cupy\nf()\n", "OPTION fast"),  # noqa: E501
@@ -249,7 +251,8 @@ HYDRA = (
         ({"train.py": SETTING, "config.yaml": "fast: false  # slow\n"}, "OPTION"),
         ({"train.py": SETTING, "a.yaml": "fast: false\n", "b.yaml": "fast: true\n"}, "CHOSEN"),
         ({"train.py": SETTING, "tests/config.yaml": "fast: true\n", "config.yaml": "fast: false\n"}, "OPTION"),
-        ({"train.py": SETTING, "config.json": '{"fast": false, "x": 1}'}, "OPTION"),
+        ({"train.py": SETTING.replace("yaml'", "json'"), "config.json": '{"fast": false, "x": 1}'}, "OPTION"),
+        ({"train.py": SETTING, "config.json": '{"fast": false, "x": 1}'}, "CHOSEN"),
         ({"train.py": HYDRA, "conf/config.yaml": "model:\n  fast: false\n"}, "OPTION"),
         ({"train.py": HYDRA, "conf/config.yaml": "model:\n  fast: false\n",
           "run.sh": "python train.py model.fast=true\n"}, "ALWAYS"),
@@ -422,12 +425,12 @@ def test_a_class_that_many_functions_hand_on_is_looked_for_once(
     last = "def f8(cfg):\n    if cfg.kernel == 'cupy':\n        import cupy\n"
     text = f"import torch\n{CONFIG}{functions}{last}f0(Config)\n"
     asked = Counter[str]()
-    class_of = ClassValues._class_of
+    of = Objects.of
 
-    def counted(self: ClassValues, where: Expression, calls: Calls, depth: int) -> ClassObject | None:
-        asked["class"] += 1
-        return class_of(self, where, calls, depth)
+    def counted(self: Objects, where: Expression, depth: int = 0) -> tuple[Object, ...] | None:
+        asked["object"] += 1
+        return of(self, where, depth)
 
-    monkeypatch.setattr(ClassValues, "_class_of", counted)
+    monkeypatch.setattr(Objects, "of", counted)
     judged(tmp_path, {"train.py": text})
-    assert 0 < asked["class"] < 1000
+    assert 0 < asked["object"] < 1000

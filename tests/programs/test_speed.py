@@ -19,7 +19,7 @@ from torchferry.programs.judging import judge
 from torchferry.programs.model import Need, Verdict
 from torchferry.programs.noting import JUDGED_AFTERWARDS
 from torchferry.programs.starting import may_call_starter
-from torchferry.programs.switches import Settings, may_define, settings_of
+from torchferry.programs.switches import may_define
 from torchferry.programs.uses import _asks_for
 from torchferry.programs.words import Words, words_of
 from torchferry.rules.analysis import Request, analyse
@@ -51,13 +51,6 @@ from torchferry.source.tree import list_files
         ("as_call", "def load(x): pass", False),
         ("as_call", "class load(Base): pass", False),
         ("as_call", "x = reload(1)", False),
-        ("storing_constant", "self.load = True", True),
-        ("storing_constant", "if x: self.load='fast'", True),
-        ("storing_constant", "self.load = choose()", False),
-        ("storing_constant", "self.load == 1", False),
-        ("storing_constant", "self.reload = 1", False),
-        ("storing_constant", "itself.load = 1", False),
-        ("storing_constant", "model.load = 1", False),
         ("declaring", "add_argument('--load')", True),
         ("declaring", "add_argument('load')", True),
         ("declaring", "option('--load/--no-load')", True),
@@ -200,12 +193,6 @@ def test_dotted_names_are_those_of_the_whole_text(text: str) -> None:
     assert list(dotted_names(text)) == [name for _, name in _NAME.findall(_COMMENT.sub("", text))]
 
 
-@given(st.text(st.sampled_from("ab:,-\"' #\n{}[]\t1\r"), max_size=60))
-def test_a_setting_is_that_of_the_whole_text(text: str) -> None:
-    whole, settings = settings_of([text]), Settings([text])
-    assert {key: settings.get(key) for key in ("a", "ab", "b")} == {key: whole.get(key) for key in ("a", "ab", "b")}
-
-
 def test_what_the_scan_has_parsed_is_not_parsed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path, text in PROJECT.items():
         (tmp_path / path).write_text(text)
@@ -281,12 +268,6 @@ def test_imports_lead_to_a_file_the_same_way_for_all_that_it_needs(
 def test_words_are_whole() -> None:
     texts = {"a.py": "load(x)", "b.py": "reload(x)", "c.py": "x.load"}
     assert Words(sorted(texts), texts.__getitem__).holding("load") == ["a.py", "c.py"]
-
-
-def test_settings_say_the_same_key_by_key() -> None:
-    texts = ["fast: true\nattn: plain\n", '{"fast": false, "size": 3}', "- fast: true\n# slow: 1\n", ""]
-    settings, whole = Settings(texts), settings_of(texts)
-    assert {key: settings.get(key) for key in (*whole, "absent")} == {**whole, "absent": None}
 
 
 PROJECT: Files = {

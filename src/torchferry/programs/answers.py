@@ -1,8 +1,8 @@
 """Answers to conditions, and which of them hold for other programs too.
 
 `if args.use_flash` is asked on the ways of many programs. What is said about it depends on the program only through a
-few things: the option of that name, what objects keep in attributes, the files that call a function. All that was asked
-of the program is taken down with the answer, and where another program says the same to it, the answer holds there.
+few facts: the option of that name, the words of its command, the files that call a function. All facts that were asked
+for are taken down with the answer, and where they are the same for another program, the answer holds there.
 """
 
 from __future__ import annotations
@@ -50,9 +50,33 @@ class Known(NamedTuple):
     option: str = ""
     guard: bool = False
 
-    def is_same(self, other: Known) -> bool:
-        """Whether two values are the same, and of one type: to Python, `1`, `1.0` and `True` are equal."""
-        return self is other or (self == other and repr(self.value) == repr(other.value))
+    def agrees(self, other: Known) -> bool:
+        """Whether two values are equal and of one type: to Python, `1`, `1.0` and `True` are equal."""
+        return type(self.value) is type(other.value) and self.value == other.value
+
+
+Fact = tuple[str, str]
+"""What was asked of a program: the kind of the question, and the name that it was about."""
+
+
+class Question:
+    """All that was asked of a program for one answer.
+
+    Attributes:
+        facts: What the program says to each question.
+        is_whole: Whether nothing else decided: the search did not give up, and did not meet itself.
+    """
+
+    __slots__ = ("facts", "is_whole")
+
+    def __init__(self) -> None:
+        self.facts: dict[Fact, object] = {}
+        self.is_whole = True
+
+    def add(self, other: Question) -> None:
+        """Add what another answer depends on, which this one rests on."""
+        self.facts |= other.facts
+        self.is_whole = self.is_whole and other.is_whole
 
 
 class Told(NamedTuple):
@@ -85,31 +109,6 @@ class Answers:
     def keep(self, told: Told) -> None:
         """Keep an answer."""
         self._told.setdefault(tuple(told.consulted), {}).setdefault(tuple(told.consulted.values()), told)
-
-
-class Question:
-    """All that was asked of a program for one answer.
-
-    Attributes:
-        switches: What options and settings say, by their names.
-        constants: The constants that objects keep, by their names.
-        callers: The files of the program that call a function, by its name.
-        deriving: The files of the program that derive a class from another, by its name.
-        before: Parameters whose values were known to the program, with these.
-        made: Parameters whose values were worked out for the answer, with these.
-        is_whole: Whether nothing else decided: the search did not give up, and did not meet itself.
-    """
-
-    __slots__ = ("before", "callers", "constants", "deriving", "is_whole", "made", "switches")
-
-    def __init__(self) -> None:
-        self.switches: dict[str, Known] = {}
-        self.constants: dict[str, Known] = {}
-        self.callers: dict[str, tuple[str, ...]] = {}
-        self.deriving: dict[str, tuple[str, ...]] = {}
-        self.before: dict[Parameter, Known] = {}
-        self.made: dict[Parameter, Known] = {}
-        self.is_whole = True
 
 
 _MOST_KEPT = 8

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
+from torchferry.core.record import NamedTuple
 
 _NAME = re.compile(
     r"(?:^|[:\[,{]|-)[ \t]*([\"']?)((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)\1[ \t\r]*(?=[,}\]#]|$)", re.MULTILINE
@@ -50,17 +51,31 @@ REGISTERS = ".register_module("
 """What registers a class by its name with mmengine."""
 
 
+class ComposedFile(NamedTuple):
+    """A settings file that hydra takes in, and the keys below which it puts what the file says."""
+
+    path: str
+    package: str
+
+
+FROM_ROOT = "//"
+"""Stands before a path that is told from the project's root, as that of the file itself is."""
+
+_HEADER = re.compile(r"(?:#[^\n]*\n|\s)*?#[ \t]*@package[ \t]+([\w.]+)")
+
+
 class SettingsFiles:
     """The settings files of a project, read when a program needs them.
 
     Args:
         root: The project's folder.
-        paths: The YAML and JSON files.
+        paths: The YAML, JSON and TOML files.
     """
 
     def __init__(self, root: Path, paths: Iterable[str] = ()) -> None:
         self._root = root
-        self.paths = frozenset(paths)
+        self.documents = frozenset(paths)
+        self.paths = frozenset(path for path in self.documents if not path.endswith(".toml"))
         self._texts: dict[str, str] = {}
 
     def text(self, path: str) -> str:
@@ -94,7 +109,7 @@ class SettingsFiles:
         said = [found for word in words for found in [self._existing(word, path)] if found is not None]
         hydra = _HYDRA.search(text)
         if hydra is not None:
-            said += self._composed(dict(_GIVEN.findall(hydra["arguments"])), path, words)
+            said += (inner.path for inner in self._composed(dict(_GIVEN.findall(hydra["arguments"])), path, words))
         if not said:
             said = [
                 found for word in _FILE.findall(text) for found in [self._existing(word, path)] if found is not None
@@ -126,16 +141,37 @@ class SettingsFiles:
                 return found
         return None
 
-    def _composed(self, given: dict[str, str], path: str, words: list[str]) -> Iterator[str]:
+    def composed(self, path: str, text: str, arguments: Iterable[str]) -> tuple[ComposedFile, ...]:
+        """Return the settings files that hydra puts together for a program, the primary one first.
+
+        The arguments are those of `of_program`.
+        """
+        hydra = _HYDRA.search(text)
+        words = [*arguments]
+        return () if hydra is None else tuple(self._composed(dict(_GIVEN.findall(hydra["arguments"])), path, words))
+
+    def opened(self, word: str, path: str) -> str | None:
+        """Return the settings file that a program opens by a name: from its own folder, or that of the project."""
+        if word.startswith(FROM_ROOT):
+            found = posixpath.normpath(word.removeprefix(FROM_ROOT).lstrip("/"))
+            return found if found in self.documents else None
+        for folder in ("", path.rpartition("/")[0]):
+            found = posixpath.normpath(posixpath.join(folder, word))
+            if found in self.documents:
+                return found
+        return None
+
+    def _composed(self, given: dict[str, str], path: str, words: list[str]) -> Iterator[ComposedFile]:
         """Yield the files that hydra puts together: the primary one, and for each group the one that is chosen."""
         root = _hydra_root(given, path)
         chosen = dict(word.lstrip("+~").partition("=")[::2] for word in words if "=" in word)
         name = given.get("config_name", "")
         named = next((word for option, word in pairwise(words) if option in _PRIMARY), name)
-        todo = deque([named, *(f"{group}/{value}" for group, value in chosen.items())])
+        todo = deque([(named, ""), *((f"{group}/{value}", _package(group)) for group, value in chosen.items())])
         seen: set[str] = set()
         while todo:
-            inner = posixpath.normpath(todo.popleft().lstrip("/")).removesuffix(".yaml").removesuffix(".yml")
+            item, package = todo.popleft()
+            inner = posixpath.normpath(item.lstrip("/")).removesuffix(".yaml").removesuffix(".yml")
             file = next(
                 (f for f in (f"{root}/{inner}.yaml", f"{root}/{inner}.yml") if f.removeprefix("./") in self.paths), ""
             )
@@ -143,13 +179,24 @@ class SettingsFiles:
             if not file or file in seen:
                 continue
             seen.add(file)
-            yield file
+            text = self.text(file)
+            header = _HEADER.match(text)
+            if header is not None:
+                package = {"_global_": "", "_group_": _package(inner.rpartition("/")[0])}.get(header[1], header[1])
+            yield ComposedFile(file, package)
             folder = inner.rpartition("/")[0]
-            for defaults in _DEFAULTS.finditer(self.text(file)):
+            for defaults in _DEFAULTS.finditer(text):
                 for group, value in _DEFAULT.findall(defaults["items"]):
-                    group = group.partition("@")[0]
+                    group, at, place = group.partition("@")
                     item = f"{group}/{chosen.get(group, value)}" if value else group
-                    todo += [item, f"{folder}/{item}"] if folder else [item]
+                    place = "" if place == "_global_" else place if at else _package(group if value else "")
+                    below = ".".join(part for part in (package, place) if part)
+                    todo += [(item, place), (f"{folder}/{item}", below)] if folder else [(item, below)]
+
+
+def _package(group: str) -> str:
+    """Return where hydra puts what a file of a group says."""
+    return group.strip("/").replace("/", ".")
 
 
 def dotted_names(text: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from torchferry.programs.answers import SharedAnswers
 from torchferry.programs.commanded import switched_on
 from torchferry.programs.commands import StartingCommands
 from torchferry.programs.conditions import Conditions
-from torchferry.programs.constants import OwnConstants
+from torchferry.programs.config_files import ConfigFiles
 from torchferry.programs.discovery import ASIDE, programs_of
 from torchferry.programs.fixes import Fix, Fixes
 from torchferry.programs.installed_needs import InstalledNeeds
@@ -27,11 +27,12 @@ from torchferry.programs.live import Leads, Live
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Unread, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.noting import Noted
+from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.reach import Reach, supposed
 from torchferry.programs.sources import Sources
 from torchferry.programs.starting import StartedPrograms
 from torchferry.programs.surroundings import Surroundings
-from torchferry.programs.switches import Settings, Switchboard, Switches, said
+from torchferry.programs.switches import Switchboard
 from torchferry.programs.unknown import UnreadParts
 from torchferry.programs.uses import Uses, derived_class
 from torchferry.rules.analysis import Analysis
@@ -141,7 +142,9 @@ class _Judge:
         names = {path: noted.names for path, noted in self.noted.items() if noted.names is not None}
         self.sources = Sources(project, notebooks, texts, names)
         self.settings = [
-            item.path for item in self.examined if item.kind in (Kind.YAML, Kind.JSON) and not ASIDE.search(item.path)
+            item.path
+            for item in self.examined
+            if item.kind in (Kind.YAML, Kind.JSON, Kind.TOML) and not ASIDE.search(item.path)
         ]
         self.modules = Modules(project, self._outlines(), SettingsFiles(project.root, self.settings))
         classes = {path: noted.classes for path, noted in self.noted.items() if noted.classes is not None}
@@ -155,9 +158,8 @@ class _Judge:
             if rule_facts(finding.code).unresolved
         }
         switches = {path: noted.switches for path, noted in self.noted.items() if noted.switches is not None}
-        settings = map(self.modules.settings.text, self.settings)
-        self.switchboard = Switchboard(self.sources, lambda: Settings(settings), switches)
-        self.own_constants = OwnConstants(self.sources)
+        self.switchboard = Switchboard(self.sources, switches)
+        self.config_files = ConfigFiles(self.modules.settings)
         self.answers = SharedAnswers()
         self.commands = StartingCommands(project.root, self.modules, target)
         calls = {path: noted.start_calls for path, noted in self.noted.items() if noted.start_calls is not None}
@@ -256,9 +258,8 @@ class _Judge:
         return self._settings_files[key]
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
-        switches = Switches(self.switchboard, closure, self.target)
-        told = said(program.arguments)
-        conditions = Conditions(self.sources, closure, switches, self.own_constants, told, self.answers)
+        facts = ProgramFacts(program, self.sources, closure, self.switchboard, self.config_files)
+        conditions = Conditions(facts, self.target, self.answers)
         reach = Reach(program, self.sources, self.modules, closure, conditions, self.surroundings, self.uses)
         blockers: list[Obstacle] = []
         optional: list[Obstacle] = []

@@ -102,6 +102,15 @@ class Lacks:
         self._found: dict[str, list[Lack]] = {}
         self._lines: dict[str, frozenset[int]] = {}
         self._doubts: dict[str, list[Lack]] = {}
+        self._builders: frozenset[str] | None = None
+
+    @property
+    def builders(self) -> frozenset[str]:
+        """The files with a function that others have compile CUDA, whatever their own text names."""
+        if self._builders is None:
+            self._builders = frozenset(builder for path in self.sources.words.holding("sources")
+                                       for _, _, builder in self._built_by_others(path) if builder != path)  # fmt: skip
+        return self._builders
 
     def of(self, path: str) -> list[Lack]:
         """Return what a file needs."""
@@ -138,7 +147,12 @@ class Lacks:
         return self._lines[path]
 
     def is_settled(self, finding: Finding) -> bool:
-        """Whether a finding asks about a package of which the environment shows that it needs no CUDA."""
+        """Whether what a finding asks is told otherwise: by the environment, or by who has what compiled.
+
+        A function that compiles what it is given asks nothing by itself: each of its callers has a line of its own.
+        """
+        if finding.code == ExtensionBuild.CODE:
+            return finding.location.path in self.builders
         if not self.installed or finding.code != CudaPackage.CODE:
             return False
         place = finding.location
@@ -300,6 +314,19 @@ class Lacks:
 
     def _built_when_run(self, path: str) -> Iterator[Lack]:
         """Yield the calls by which a file has CUDA compiled that a function of the project builds and loads."""
+        for call, name, builder in self._built_by_others(path):
+            message = say(
+                "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port "
+                "them, or use equivalent torch operators",
+                name=name,
+                script=builder,
+                target=self.target.title,
+            )
+            self.built.add(name)
+            yield Lack(name, ExtensionBuild.CODE, call, message, source=Source.CODE)
+
+    def _built_by_others(self, path: str) -> Iterator[tuple[Location, str, str]]:
+        """Yield the places of such calls, with the name of the module and the file of the function."""
         text = self.sources.text(path)
         loaded = self.sources.file(path) if self.kernels and any(source in text for source in _SOURCES) else None
         for keyword in loaded[0].keywords.get("sources", ()) if loaded is not None else ():
@@ -310,16 +337,7 @@ class Lacks:
             name = next((value for value in map(string_value, named) if value), None)
             builder = self._builder(*loaded, call) if name is not None else None
             if name is not None and builder is not None:
-                message = say(
-                    "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; port "
-                    "them, or use equivalent torch operators",
-                    name=name,
-                    script=builder,
-                    target=self.target.title,
-                )
-                self.built.add(name)
-                place = loaded[0].location(*loaded[0].span(call))
-                yield Lack(name, ExtensionBuild.CODE, place, message, source=Source.CODE)
+                yield loaded[0].location(*loaded[0].span(call)), name, builder
 
     def _builder(self, file: PythonFile, names: Names, call: ast.Call) -> str | None:
         """Return the file of the function of the project that a call has compile something; None where it is none."""

@@ -346,7 +346,7 @@ class Modules:
             for other in found:
                 if other != path:
                     self._connect(Edge(path, other, computed.line, indented=True, chosen=not computed.every))
-            return bool(found)
+            return bool(found) or self._is_foreign(module, path, computed)
         files = [*self.files_of(module, path)]
         for other in files:
             if other != path:
@@ -354,6 +354,15 @@ class Modules:
         if not files and not module.startswith("."):
             external = External(path, module, computed.line, indented=True, names=())
             self.externals.setdefault(path, []).append(external)
+        return True
+
+    def _is_foreign(self, module: str, path: str, computed: Computed) -> bool:
+        """Whether a name with holes means modules of a package that the project has not: no file of it is one."""
+        package = module.partition(HOLE)[0].rpartition(".")[0]
+        top = package.partition(".")[0]
+        if not top or top in self._folder_names or self.find(top, path) is not None:
+            return False
+        self.externals.setdefault(path, []).append(External(path, package, computed.line, indented=True, names=()))
         return True
 
     def _matching(self, module: str, importer: str) -> list[str]:

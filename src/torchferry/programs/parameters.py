@@ -6,6 +6,7 @@ import ast
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.python import PythonFile
 
 MOST_CALLS = 200
@@ -78,3 +79,69 @@ def called_as(file: PythonFile, function: FunctionNode) -> str:
     """Return the name by which a function is called: that of the class for its `__init__`."""
     owner = file.parents.get(function)
     return owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
+
+
+_MAPPING = frozenset({"map", "imap", "imap_unordered", "map_async"})
+_APPLYING = frozenset({"apply", "apply_async", "Process", "Thread", "Timer", "spawn", "start_processes", "launch"})
+_PASSING = frozenset({"partial", "partialmethod", "submit", "to_thread", "run_in_executor", "call_soon"})
+_ARGUMENTS = frozenset({"args", "kwargs", "kwds", "fn_kwargs"})
+
+
+def handed_on(file: PythonFile, function: ast.Name | ast.Attribute, defined: FunctionNode) -> ast.Call | None:
+    """Return the call that a function gets where it is handed on: `Process(target=f, args=(1,))` calls `f(1)`.
+
+    None where it is not handed on, or nobody can tell what it will be given. An `await` stands for what is not told.
+
+    Args:
+        file: The file.
+        function: The name of the function where it is handed on.
+        defined: The function.
+    """
+    parent = file.parents.get(function)
+    call = file.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+    if not isinstance(call, ast.Call) or call.func is function:
+        return None
+    kind = last_name(call.func)
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    if isinstance(parent, ast.keyword) and parent.arg not in ("target", "func", "fn", "function"):
+        return None
+    behind = call.args[call.args.index(function) + 1 :] if function in call.args else []
+    unknown = ast.copy_location(ast.Await(function), function)
+    given: list[ast.expr] = []
+    named = [ast.keyword(arg, value) for arg, value in keywords.items() if arg is not None]
+    if kind in _PASSING:
+        given = behind
+    elif kind in _MAPPING:
+        given = [unknown]
+    elif kind in _APPLYING:
+        values = keywords.get("args", next((part for part in behind if isinstance(part, (ast.Tuple, ast.List))), None))
+        given = [unknown] if kind in ("spawn", "start_processes") else []
+        if isinstance(values, (ast.Tuple, ast.List)):
+            given = [*given, *values.elts]
+        elif values is not None:
+            given = [*given, ast.copy_location(ast.Starred(unknown, ast.Load()), function)]
+    else:
+        return None
+    if kind not in _PASSING:
+        named = [keyword for name in _ARGUMENTS - {"args"} for keyword in _items(keywords.get(name))]
+    made = ast.copy_location(ast.Call(function, given, named), call)
+    names = {keyword.arg for keyword in named}
+    made.args += [unknown for argument in _mandatory(file, defined)[len(given) :] if argument not in names]
+    return made
+
+
+def _items(table: ast.expr | None) -> list[ast.keyword]:
+    if isinstance(table, ast.Dict):
+        pairs = zip(table.keys, table.values, strict=True)
+        return [ast.keyword(text, value) for key, value in pairs for text in [string_value(key)] if text is not None]
+    if isinstance(table, ast.Call) and last_name(table.func) == "dict":
+        return table.keywords
+    return []
+
+
+def _mandatory(file: PythonFile, function: FunctionNode) -> list[str]:
+    """Return the parameters that every call must give something."""
+    arguments = function.args
+    positions = [*arguments.posonlyargs, *arguments.args]
+    bound = isinstance(file.parents.get(function), ast.ClassDef)
+    return [each.arg for each in positions[bound : len(positions) - len(arguments.defaults)]]

@@ -374,13 +374,13 @@ class Reach:
             *arrival.tests,
             *(_Test(file.path, test, wanted) for test, wanted in dict.fromkeys((*stands.tests, *around_import))),
         ]
-        conditions = self.conditions.within(dict(arrival.given)) if arrival.given else self.conditions
+        bound = dict(arrival.given) if arrival.given else None
         still: list[_Test] = []
         for test in tests:
             loaded = self.sources.file(test.path)
             assert loaded is not None
             expression = current(loaded[0], test.expression)
-            answer, asked = conditions.told(*loaded, expression)
+            answer, asked = self.conditions.told(*loaded, expression, bound)
             if (
                 answer.truth is Truth.OPEN
                 and not arrival.steps

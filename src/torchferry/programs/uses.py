@@ -86,6 +86,7 @@ class Uses:
         self._renamed: WeakKeyDictionary[PythonFile, tuple[dict[str, dict[str, None]], bool]] = WeakKeyDictionary()
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
         self._own_classes: dict[str, bool] = {}
+        self._listed: dict[tuple[str, str], bool] = {}
         self._meant: dict[str, str] = {}
         self._bases: dict[str, set[str] | None] = {}
         self._looking: dict[str, frozenset[str]] = {}
@@ -325,7 +326,7 @@ class Uses:
                 if key is not None:
                     lookups = [*_lookups(other, use.node)]
                     yield from (Use(Place(path, lookup), test=test) for lookup, test in lookups)
-                    if not lookups:
+                    if not lookups and not self._is_only_listed(other, use.node):
                         yield Use(use, Need.CHOSEN, f"{key} ({path}:{getattr(use.node, 'lineno', 0)})")
                     continue
                 applied = _applied_as(other, use.node)
@@ -336,6 +337,30 @@ class Uses:
                 else:
                     yield Use(use)
             yield from self._string_uses(other, name, registered, file)
+
+    def _is_only_listed(self, file: PythonFile, value: ast.AST) -> bool:
+        """Whether the table of a module that holds a value is asked for nothing but its keys."""
+        statement = file.parents.get(file.parents.get(value, value))
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if (
+            len(targets) != 1
+            or not isinstance(targets[0], ast.Name)
+            or file.parents.get(statement or value) is not file.tree
+        ):
+            return False
+        name = targets[0].id
+        key = (file.path, name)
+        if key not in self._listed:
+            self._listed[key] = True
+            for path in self.sources.words.holding(name):
+                loaded = self.sources.file(path)
+                uses = (
+                    (*loaded[0].names.get(name, ()), *loaded[0].attributes.get(name, ())) if loaded is not None else ()
+                )
+                if loaded is None or not all(each is targets[0] or _lists(loaded[0], each) for each in uses):
+                    self._listed[key] = False
+                    break
+        return self._listed[key]
 
     def of_binding(self, file: PythonFile, binding: ast.Name) -> Iterator[Use]:
         """Yield where a name that a file binds is used, in any file."""
@@ -516,12 +541,29 @@ def _lookups(file: PythonFile, use: ast.AST) -> Iterator[tuple[ast.expr, ast.Com
     found: list[tuple[ast.expr, ast.Compare]] = []
     for name in spoken:
         owner = file.parents.get(name)
-        if not isinstance(name.ctx, ast.Load) or isinstance(owner, ast.Compare):
-            continue  # `mode in TABLE` asks for nothing
+        if not isinstance(name.ctx, ast.Load) or _lists(file, name):
+            continue
         if not isinstance(owner, ast.Subscript) or owner.value is not name:
             return
         found.append((owner, ast.copy_location(ast.Compare(owner.slice, [ast.Eq()], [wanted]), owner)))
     yield from found
+
+
+_LISTS_KEYS = frozenset({"len", "sorted", "list", "tuple", "set", "join", "print", "enumerate", "iter"})
+
+
+def _lists(file: PythonFile, table: ast.Name | ast.Attribute) -> bool:
+    """Whether a use of a table asks for its keys alone: `sorted(NETS)`, `name in NETS`, `choices=NETS.keys()`."""
+    parent = file.parents.get(table)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr == "keys"
+    if isinstance(parent, ast.Call):
+        return last_name(parent.func) in _LISTS_KEYS and table is not parent.func
+    if isinstance(parent, ast.Compare):
+        return table in parent.comparators and all(isinstance(each, (ast.In, ast.NotIn)) for each in parent.ops)
+    if isinstance(parent, (ast.For, ast.comprehension)):
+        return table is parent.iter
+    return isinstance(parent, ast.keyword) and parent.arg == "choices"
 
 
 def derived_class(file: PythonFile, use: ast.AST) -> ast.ClassDef | None:

@@ -19,9 +19,6 @@ _BLANKED = bytes(byte if byte in _LETTERS or byte >= 0x80 else 0x20 for byte in 
 _HEAD = re.compile(r"class(?<!\wclass)\s+\w+(?:\s*\[[^\[\]]*\])?[\s\\]*\(([^:]*)")
 _ENDS = frozenset("\"'{\\")
 
-_OWN_CONSTANT = re.compile(r"self\.(?<=\bself\.)(\w+)\s*=\s*(?:True|False|None|[\d\"'-])")
-"""A constant that an object keeps: `self.is_train = True`."""
-
 _BROKEN = re.compile(r"\.(?=[\s\\#])")
 """A dot behind which `x.name` may go on on the next line."""
 
@@ -34,6 +31,11 @@ _INNER = frozenset(" \t\r\n\f#)]}")
 
 _OF_OWN = re.compile(r"(?<![\w.])(?:self|cls|super\([^()]*\))\Z")
 """What stands before the dot of an attribute that an object asks of itself."""
+
+HANDING = frozenset({"partial", "partialmethod", "submit", "to_thread", "run_in_executor", "call_soon", "map", "imap",
+                     "imap_unordered", "map_async", "apply", "apply_async", "Process", "Thread", "Timer", "spawn",
+                     "start_processes", "launch"})  # fmt: skip
+"""Functions and methods that call what they are handed."""
 
 _LONGEST_OWN = 60
 """Characters before a dot that are looked at."""
@@ -62,8 +64,7 @@ class Words:
         self._broken: dict[str, frozenset[str]] = {}
         self._defined: dict[str, frozenset[str]] = {}
         self._bases: dict[str, frozenset[str]] = {}
-        self._own_constants: dict[str, frozenset[str]] = {}
-        self._storing: dict[str, frozenset[str]] = {}
+        self._arguments: dict[str, frozenset[str]] = {}
         self._derived: dict[str, frozenset[str]] = {}
         self._holding_any: dict[frozenset[str], frozenset[str]] = {}
         self._beginning: dict[str, list[str]] = {}
@@ -167,18 +168,6 @@ class Words:
             self._defined[path] = frozenset(_DEFINED.findall(self._text(path)))
         return self._defined[path]
 
-    def storing_constant(self, name: str) -> frozenset[str]:
-        """Return the files in which an object may give itself an attribute of the name that is a constant."""
-        if name not in self._storing:
-            speaking = self.as_attribute(name)
-            self._storing[name] = frozenset(path for path in speaking if name in self._own_constants_in(path))
-        return self._storing[name]
-
-    def _own_constants_in(self, path: str) -> frozenset[str]:
-        if path not in self._own_constants:
-            self._own_constants[path] = frozenset(_OWN_CONSTANT.findall(self._text(path)))
-        return self._own_constants[path]
-
     def says(self, path: str, name: str) -> bool:
         """Whether a file may hold a string that is the name, or ends with a dot and the name."""
         key = (path, name)
@@ -205,6 +194,15 @@ class Words:
         if name not in self._calls:
             self._calls[name] = frozenset(path for path in self.holding(name) if _is_called(self._text(path), name))
         return self._calls[name]
+
+    def as_argument(self, name: str) -> frozenset[str]:
+        """Return the files that may hand on what a name stands for: `map(name, ...)`, `Process(target=name)`."""
+        if name not in self._arguments:
+            handed = re.compile(rf"[(=,]\s*(?:\w+\.)*{re.escape(name)}(?<=\b{re.escape(name)})\s*[,)]").search
+            self._arguments[name] = frozenset(
+                path for path in self.holding_any(HANDING) & {*self.holding(name)} if handed(self._text(path))
+            )
+        return self._arguments[name]
 
 
 def words_of(text: str) -> set[bytes]:

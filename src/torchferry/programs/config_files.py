@@ -1,0 +1,141 @@
+"""What settings files say, key by key: YAML, JSON and TOML, each parsed when a program asks for it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torchferry.core.toml import TOMLDecodeError, loads
+from torchferry.programs.instantiated import SettingsFiles
+from torchferry.programs.switches import UNSAID, Value, read_scalar
+from torchferry.source.yamltext import yaml_settings
+
+_MOST_SCALARS = 100_000
+"""Values of one file; a larger one is data."""
+
+ABSENT = object()
+"""Stands for a key that a file does not have."""
+
+GROUP = object()
+"""Stands for a key with keys below it."""
+
+_TAKES_IN = re.compile(
+    r"(?:^|[\s{,\"'])(?:<<|_?base_?(?:_config)?|includes?|inherits?|extends|defaults)[\"']?[ \t]*:|!include",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""What says that a file takes in others: what it does not have may stand there."""
+
+
+class ConfigFiles:
+    """Looks keys up in the settings files of a project.
+
+    Args:
+        files: The settings files.
+    """
+
+    def __init__(self, files: SettingsFiles) -> None:
+        self.files = files
+        self._said: dict[str, Mapping[tuple[str, ...], Value] | None] = {}
+
+    def value(self, path: str, keys: tuple[str, ...], *, is_composed: bool = False) -> Value:
+        """Return what a file has under some keys.
+
+        `GROUP` where there are keys below, `ABSENT` where there is nothing, `UNSAID` where it cannot be told.
+
+        Args:
+            path: The file.
+            keys: The keys, the outermost first.
+            is_composed: Whether what it takes in is looked at by itself.
+        """
+        said = self._of(path)
+        if said is None:
+            return UNSAID
+        if keys in said:
+            return said[keys]
+        is_open = any(said.get(keys[:end]) is UNSAID for end in range(len(keys)))
+        takes_in = not is_composed and _TAKES_IN.search(self.files.text(path)) is not None
+        return UNSAID if is_open or takes_in else ABSENT
+
+    def _of(self, path: str) -> Mapping[tuple[str, ...], Value] | None:
+        if path not in self._said:
+            self._said[path] = _read(path, self.files.text(path))
+        return self._said[path]
+
+
+def _read(path: str, text: str) -> Mapping[tuple[str, ...], Value] | None:
+    """Return the values of a file by their keys; None where it cannot be read."""
+    if path.endswith(".toml"):
+        try:
+            return _flat(loads(text))
+        except TOMLDecodeError:
+            return None
+    if path.endswith(".json"):
+        try:
+            return _flat(json.loads(text))
+        except (ValueError, RecursionError):
+            pass  # with comments it is YAML to us
+    return _of_yaml(text)
+
+
+def _flat(document: Any) -> Mapping[tuple[str, ...], Value] | None:
+    said: dict[tuple[str, ...], Value] = {}
+    todo: list[tuple[tuple[str, ...], Any]] = [((), document)]
+    while todo:
+        keys, value = todo.pop()
+        if len(said) > _MOST_SCALARS:
+            return None
+        if isinstance(value, dict):
+            said[keys] = GROUP
+            todo += (((*keys, str(key)), inner) for key, inner in value.items())
+        elif isinstance(value, list):
+            said[keys] = UNSAID if value else ()
+        else:
+            said[keys] = value
+    return said
+
+
+_LINE = re.compile(
+    r"(?P<indent> *)(?P<item>(?:- +)*)[\"']?(?P<key>[A-Za-z_][\w.-]*)[\"']?[ \t]*:(?=[ \t\r]|\Z)(?P<value>.*)"
+)
+_NOTHING = re.compile(r"[ \t]*(?:#.*)?\r?\Z")
+_BLOCK = re.compile(r"[ \t]*[|>]")
+
+
+def _of_yaml(text: str) -> Mapping[tuple[str, ...], Value] | None:
+    said: dict[tuple[str, ...], Value] = {(): GROUP}
+    for setting in yaml_settings(text):
+        if len(said) > _MOST_SCALARS:
+            return None
+        for end in range(1, len(setting.path)):
+            said.setdefault(setting.path[:end], GROUP)
+        is_text = setting.start > 0 and text[setting.start - 1] in ("'", '"')
+        value: Value = setting.value if is_text else read_scalar(setting.value)
+        if setting.path:  # an item of a list, or a key that is said twice, is not told
+            said[setting.path] = UNSAID if setting.path in said else value
+    for keys in _empty_keys(text):
+        said.setdefault(keys, None)
+    return said
+
+
+def _empty_keys(text: str) -> Iterator[tuple[str, ...]]:
+    """Yield the keys of YAML behind which nothing stands on their line."""
+    levels: list[tuple[int, str]] = []
+    block = -1
+    for line in text.split("\n"):
+        found = _LINE.match(line)
+        indent = len(line) - len(line.lstrip(" "))
+        if block >= 0 and (indent > block or not line.strip()):
+            continue
+        block = -1
+        if found is None:
+            continue
+        column = len(found["indent"]) + len(found["item"])
+        while levels and levels[-1][0] >= column:
+            levels.pop()
+        levels.append((column, found["key"]))
+        if _NOTHING.match(found["value"]) is not None:
+            yield tuple(key for _, key in levels)
+        elif _BLOCK.match(found["value"]) is not None:
+            block = indent

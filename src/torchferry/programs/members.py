@@ -1,0 +1,538 @@
+"""What an object says of one of its attributes or items: what its class, its table, its parser or its file gives it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from torchferry.programs.answers import Known
+from torchferry.programs.around import around
+from torchferry.programs.config_files import ABSENT as NO_KEY
+from torchferry.programs.config_files import GROUP
+from torchferry.programs.expressions import Expression
+from torchferry.programs.object_kinds import (
+    ABSENT,
+    UNKNOWN,
+    ClassObject,
+    KeywordsObject,
+    LayersObject,
+    Member,
+    ModuleObject,
+    Object,
+    OptionsObject,
+    OtherObject,
+    ParametersObject,
+    ParserObject,
+    SettingsObject,
+    TableObject,
+    WordsObject,
+)
+from torchferry.programs.objects import Objects, returns_of
+from torchferry.programs.parameters import function_of
+from torchferry.programs.program_facts import ProgramFacts
+from torchferry.programs.stored import one_parameter, stores_in
+from torchferry.programs.switches import UNSAID, Switch, read_scalar
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import assigned_value
+
+_DEEPEST = 24
+_MOST_STORES = 40
+"""Places that store under one name; where there are more, nobody can tell what an object holds."""
+
+_KEPT_AS_IS = frozenset({"object", "ABC", "Protocol", "Generic", "NamedTuple", "Enum"})
+"""Bases that give an object no attributes that a program reads."""
+
+
+class _Store:
+    """A place where the program gives an object an attribute or item: `x.name = value`."""
+
+    __slots__ = ("base", "is_plain", "keys", "value")
+
+    def __init__(self, base: Expression, value: Expression | None, *, is_plain: bool) -> None:
+        self.base = base
+        self.value = value
+        self.is_plain = is_plain
+        self.keys: frozenset[object] | None = None
+
+
+class Members:
+    """Looks up attributes and items, for one program.
+
+    Args:
+        facts: What depends on the program.
+        objects: Tells what expressions are.
+    """
+
+    def __init__(self, facts: ProgramFacts, objects: Objects) -> None:
+        self._facts = facts
+        self._sources = facts.sources
+        self._objects = objects
+        objects.member = self.of
+        self._stores: dict[str, list[_Store] | None] = {}
+        self._by_name: list[tuple[frozenset[object] | None, str]] | None = None
+        self._open: set[tuple[object, str]] = set()
+
+    def of(self, of: Object, name: str, depth: int = 0) -> Member:
+        """Return an attribute or item of an object."""
+        key = (of.key, name)
+        if depth > _DEEPEST or key in self._open:
+            self._facts.give_up()
+            return UNKNOWN
+        self._open.add(key)
+        try:
+            return self._with_stores(of, name, self._own(of, name, depth + 1), depth + 1)
+        finally:
+            self._open.discard(key)
+
+    def _own(self, of: Object, name: str, depth: int) -> Member:
+        """Return what an object is made with."""
+        if isinstance(of, ClassObject):
+            return self._of_class(of, name, depth)
+        if isinstance(of, ModuleObject):
+            return self._of_module(of, name, depth)
+        if isinstance(of, TableObject):
+            return self._of_table(of.where, name, depth)
+        if isinstance(of, OptionsObject):
+            return self._of_options(of, name, depth)
+        if isinstance(of, SettingsObject):
+            return self._of_settings(of, name)
+        if isinstance(of, LayersObject):
+            for layer in reversed(of.layers):
+                found = self.of(layer, name, depth)
+                if found.is_there:
+                    return found
+            return ABSENT
+        if isinstance(of, KeywordsObject):
+            return self._of_keywords(of, name, depth)
+        if isinstance(of, ParametersObject):
+            return self._of_parameters(of, name)
+        if isinstance(of, WordsObject):
+            said = self._facts.said(".".join((*of.keys, name)))
+            return ABSENT if said is None else Member(known=Known(read_scalar(said)))
+        return ABSENT if isinstance(of, OtherObject) else UNKNOWN
+
+    # --- what is stored in an object ---
+
+    def _with_stores(self, of: Object, name: str, own: Member, depth: int) -> Member:
+        """Return what an object has, with what the program stores in it from outside."""
+        if isinstance(of, (LayersObject, KeywordsObject, ParametersObject, ParserObject)):
+            return own
+        stores = self._stores_of(name)
+        if stores is None:
+            return own._replace(is_open=True) if not isinstance(of, OptionsObject) or not own.is_there else own
+        values = list(own.values)
+        is_open = own.is_open or self._is_set_by_name(of, name)
+        found = False
+        for store in stores:
+            if store.keys is None:
+                store.keys = frozenset()  # ends recursion
+                bases = self._objects.of(store.base, depth)
+                store.keys = frozenset({None}) if bases is None else frozenset(each.key for each in bases)
+            if None in store.keys and isinstance(of, (ClassObject, TableObject)):
+                is_open = True
+            if of.key in store.keys or (isinstance(of, ClassObject) and of._replace(made=None).key in store.keys):
+                found = True
+                values += [store.value] if store.value is not None else []
+                is_open = is_open or not store.is_plain or store.value is None
+        if isinstance(of, OptionsObject) and own.is_there:
+            return own  # what is stored over an option is asked where it is stored
+        if isinstance(of, OtherObject) and not found:
+            return UNKNOWN
+        if not found:
+            return own._replace(is_open=is_open) if own.is_there else own
+        return Member(tuple(values), own.known, own.objects, own.option or name, is_open)
+
+    def _stores_of(self, name: str) -> list[_Store] | None:
+        """Return where the program stores under a name in objects; None where that is too often."""
+        paths = self._facts.holding(name)
+        if name not in self._stores:
+            found = self._stores[name] = []
+            said = re.compile(rf"(?:\.|\[[\"']){re.escape(name)}(?:[\"']\])?[ \t]*(?::[^=\n]*)?[-+*/|&]?=(?!=)")
+            for path in paths:
+                if said.search(self._sources.text(path)) is not None:
+                    found += self._stores_in(path, name)
+            if len(found) > _MOST_STORES:
+                self._stores[name] = None
+        return self._stores[name]
+
+    def _stores_in(self, path: str, name: str) -> Iterator[_Store]:
+        loaded = self._sources.file(path)
+        if loaded is None:
+            return
+        file, names = loaded
+        found: list[ast.Attribute | ast.Subscript] = [
+            store for store in file.attributes.get(name, ()) if isinstance(store.ctx, ast.Store)
+        ]
+        for constant in file.strings:
+            parent = file.parents.get(constant)
+            if constant.value == name and isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
+                found.append(parent)
+        for store in found:
+            if isinstance(store.value, ast.Name) and store.value.id in ("self", "cls"):
+                continue  # these are looked for in the class
+            value = assigned_value(file, store)
+            yield _Store(
+                Expression(file, names, store.value),
+                None if value is None else Expression(file, names, value),
+                is_plain=around(file, store).is_plain,
+            )
+
+    def _is_set_by_name(self, of: Object, name: str) -> bool:
+        """Whether the program may set attributes of an object by names that it computes."""
+        paths = self._facts.holding("setattr")
+        if not paths or not isinstance(of, (ClassObject, ModuleObject, TableObject)):
+            return False
+        if self._by_name is None:
+            self._by_name = []
+            for path in paths:
+                self._by_name += self._computed_in(path)
+        return any(of.key in keys or (isinstance(of, ClassObject) and of._replace(made=None).key in keys)
+                   for keys, begin in self._by_name if keys is not None and name.startswith(begin))  # fmt: skip
+
+    def _computed_in(self, path: str) -> Iterator[tuple[frozenset[object] | None, str]]:
+        loaded = self._sources.file(path)
+        for callee in loaded[0].names.get("setattr", ()) if loaded is not None else ():
+            assert loaded is not None
+            call = loaded[0].parents.get(callee)
+            if not isinstance(call, ast.Call) or len(call.args) < 2 or isinstance(call.args[1], ast.Constant):
+                continue
+            written = call.args[1].values[:1] if isinstance(call.args[1], ast.JoinedStr) else []
+            begin = string_value(written[0]) if written else None
+            bases = self._objects.of(Expression(*loaded, call.args[0]), _DEEPEST // 2)
+            yield None if bases is None else frozenset(each.key for each in bases), begin or ""
+
+    # --- classes ---
+
+    def _of_class(self, of: ClassObject, name: str, depth: int) -> Member:
+        if of.by_options and self._facts.said(name) is not None:
+            return Member(known=Known(read_scalar(str(self._facts.said(name)))))
+        field = self._given_to_field(of, name, depth)
+        if field is not None:
+            return field
+        stored = self._stored_by_itself(of, name, depth)
+        if stored is not None:
+            return stored
+        saved = self._saved_parameters(of, depth) if name == "hparams" else None
+        if saved is not None:
+            return saved
+        values = [*_in_body(of, name)]
+        if values:
+            value = values[0] if len(values) == 1 else None
+            option = f"--{name}" if of.by_options else name
+            return UNKNOWN if value is None else Member((_default_of_field(of, value),), option=option)
+        found = self._objects.method(of, name)
+        if found is not None:
+            inside, function = found
+            if not {"property", "cached_property"} & {last_name(each) for each in function.decorator_list}:
+                return UNKNOWN
+            return Member(tuple(inside.part(value) for value in returns_of(inside.file, function)), option=name)
+        bases = [*self._objects.bases(of)]
+        for base in bases:
+            inherited = self.of(base, name, depth)
+            if inherited.is_there:
+                return inherited
+        own = {base.node.name for base in bases} | _KEPT_AS_IS
+        is_known = of.made is not None and all(last_name(base) in own for base in of.node.bases)
+        return ABSENT if is_known and not self._is_filled(of) else UNKNOWN
+
+    def is_filled(self, of: Object) -> bool:
+        """Whether an object takes all that it is given as its attributes, by names that it computes."""
+        return isinstance(of, ClassObject) and self._is_filled(of)
+
+    def _is_filled(self, of: ClassObject) -> bool:
+        file = of.file
+        uses = (*file.names.get("setattr", ()), *file.attributes.get("__dict__", ()))
+        return any(file.enclosing_class(use) is of.node for use in uses)
+
+    def _given_to_field(self, of: ClassObject, name: str, depth: int) -> Member | None:
+        """Return what the call that makes an object gives a field; None where it gives it nothing."""
+        call = of.made.node if of.made is not None else None
+        if of.made is None or not isinstance(call, ast.Call) or self._objects.method(of, "__init__") is not None:
+            return None
+        keyword = next((each for each in call.keywords if each.arg == name), None)
+        if keyword is not None:
+            return Member((of.made.part(keyword.value),), option=name)
+        fields = [*self._fields(of)] if call.args else []
+        if name in fields and fields.index(name) < len(call.args):
+            value = call.args[fields.index(name)]
+            return UNKNOWN if isinstance(value, ast.Starred) else Member((of.made.part(value),), option=name)
+        for each in call.keywords:
+            if each.arg is None:
+                member = self._unpacked(of.made.part(each.value), name, depth)
+                if member.is_there:
+                    return member
+        return None
+
+    def _fields(self, of: ClassObject) -> Iterator[str]:
+        """Yield the fields of a record, those of its bases first."""
+        seen: set[str] = set()
+        for base in self._objects.bases(of):
+            for name in self._fields(base):
+                if name not in seen:
+                    seen.add(name)
+                    yield name
+        for part in of.node.body:
+            if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name) and part.target.id not in seen:
+                yield part.target.id
+
+    def _stored_by_itself(self, of: ClassObject, name: str, depth: int) -> Member | None:
+        """Return what the methods of a class store in an object; None where they store nothing under the name."""
+        file = of.file
+        stores = [each for own in ("self", "cls") for each in stores_in(file, own, name)
+                  if file.enclosing_class(each) is of.node]  # fmt: skip
+        if not stores:
+            return None
+        values = [assigned_value(file, store) for store in stores]
+        if any(value is None for value in values):
+            return UNKNOWN
+        agreed = len(values) > 1 and one_parameter(of.names, values)
+        is_plain = agreed or not any(around(file, store).tests for store in stores)
+        found: dict[object, Expression] = {}
+        for value in values[:1] if agreed else values:
+            assert value is not None
+            where = self._substituted(of, Expression(file, of.names, value), depth)
+            found[where.place] = where
+        filled = [_empty(value) for value in values]
+        return Member(tuple(found.values()), option=name, is_open=not is_plain or any(filled))
+
+    def _saved_parameters(self, of: ClassObject, depth: int) -> Member | None:
+        """Return what Lightning keeps of the parameters: `self.save_hyperparameters()`; None where it keeps nothing."""
+        for callee in of.file.attributes.get("save_hyperparameters", ()):
+            call = of.file.parents.get(callee)
+            if isinstance(call, ast.Call) and of.file.enclosing_class(callee) is of.node:
+                if not call.args:
+                    return Member(objects=(ParametersObject(of),))
+                if len(call.args) == 1 and isinstance(call.args[0], ast.Name):
+                    where = self._substituted(of, Expression(of.file, of.names, call.args[0]), depth)
+                    return Member((where,), objects=self._objects.of(where, depth) or ())
+        return None
+
+    def _of_parameters(self, of: ParametersObject, name: str) -> Member:
+        """Return what a call gives to a parameter of a class."""
+        found = self._objects.method(of.of, "__init__")
+        if found is None:
+            return UNKNOWN
+        inside, function = found
+        arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        if name not in {argument.arg for argument in arguments}:
+            return ABSENT if function.args.kwarg is None else UNKNOWN
+        node = ast.copy_location(ast.Name(name, ast.Load()), function.body[0])
+        inside.file.parents[node] = function.body[0]  # it is asked what it means there
+        return Member((self._substituted(of.of, inside.part(node), 0),), option=name)
+
+    def _substituted(self, of: ClassObject, where: Expression, depth: int) -> Expression:
+        """Return what a call gives to the parameter that a method stores."""
+        node = where.node
+        bindings = where.names.bindings(node) if isinstance(node, ast.Name) else []
+        bound = bindings[0] if len(bindings) == 1 else None
+        function = function_of(where.file, bound) if isinstance(bound, ast.arg) else None
+        if of.made is None or function is None or function.name != "__init__" or not isinstance(of.made.node, ast.Call):
+            return where
+        inside = Expression(where.file, where.names, node)
+        return where._replace(given=self._objects.arguments(of.made, of.made.node, inside, function))
+
+    # --- modules, tables, keywords ---
+
+    def _of_module(self, of: ModuleObject, name: str, depth: int) -> Member:
+        loaded = self._sources.file(of.path)
+        if loaded is None:
+            return UNKNOWN
+        file, names = loaded
+        bindings = names.module_bindings(name)
+        if not bindings:
+            path = self._sources.project.module_path(f".{_dotted_path(of.path)}.{name}", of.path)
+            return UNKNOWN if path is None else Member(objects=(ModuleObject(path),))
+        values = [assigned_value(file, binding) for binding in bindings]
+        here = Expression(file, names, ast.copy_location(ast.Name(name, ast.Load()), bindings[0]))
+        if all(value is not None and not isinstance(value, (ast.Tuple, ast.List)) for value in values):
+            where = tuple(here.part(value) for value in values if value is not None)
+            return Member(where, option=name, is_open=len(where) > 1 or _empty(values[0]))
+        found = [self._objects.of_binding(here, binding, depth) for binding in bindings]
+        objects = {each.key: each for some in found for each in some or ()}
+        is_told = all(each is not None for each in found)
+        if len(bindings) == 1 and isinstance(bindings[0], ast.alias):
+            origin = names.binding_origin(bindings[0]) or ""
+            module, _, member = origin.rpartition(".")
+            path = self._sources.project.module_path(module, file.path) if module.strip(".") else None
+            if path is not None and self._sources.project.module_path(origin, file.path) is None:
+                return self.of(ModuleObject(path), member, depth)
+        return Member(objects=tuple(objects.values()), is_open=True) if is_told else UNKNOWN
+
+    def _of_table(self, where: Expression, name: str, depth: int) -> Member:
+        node = where.node
+        pairs: list[tuple[ast.expr | None, ast.expr]] = []
+        if isinstance(node, ast.Dict):
+            pairs = [*zip(node.keys, node.values, strict=True)]
+        elif isinstance(node, ast.Call):
+            pairs = [(None, value) for value in node.args]
+            for keyword in node.keywords:
+                if keyword.arg == name:
+                    return Member((where.part(keyword.value),), option=name)
+                if keyword.arg is None:
+                    pairs.append((None, keyword.value))
+        is_told = True
+        for key, value in reversed(pairs):
+            if key is not None:
+                if string_value(key) == name:
+                    return Member((where.part(value),), option=name, is_open=not is_told)
+                is_told = is_told and isinstance(key, ast.Constant)
+                continue
+            inner = self._unpacked(where.part(value), name, depth)
+            if inner.is_there:
+                return inner if is_told else inner._replace(is_open=True)
+        return ABSENT if is_told else UNKNOWN
+
+    def _unpacked(self, where: Expression, name: str, depth: int) -> Member:
+        """Return an item of a table that is unpacked: `f(**table)`."""
+        objects = self._objects.of(where, depth)
+        if objects is None or len(objects) != 1:
+            return UNKNOWN
+        return self.of(objects[0], name, depth)
+
+    def keyword(self, where: Expression, name: str) -> Member:
+        """Return what a table that is unpacked into a call gives a parameter."""
+        return self._unpacked(where, name, 1)
+
+    def _of_keywords(self, of: KeywordsObject, name: str, depth: int) -> Member:
+        values: list[Expression] = []
+        absent = False
+        for file, names, call in self._facts.calls_of(of.where.file, of.function):
+            keyword = next((each.value for each in call.keywords if each.arg == name), None)
+            if keyword is not None:
+                values.append(Expression(file, names, keyword))
+                continue
+            inner = [self._unpacked(Expression(file, names, each.value), name, depth)
+                     for each in call.keywords if each.arg is None]  # fmt: skip
+            if any(each.is_there and not each.values for each in inner):
+                return UNKNOWN
+            values += (value for each in inner for value in each.values)
+            absent = absent or not any(each.values for each in inner)
+        if not values:
+            return ABSENT
+        return Member(tuple(values), option=name, is_open=absent)
+
+    # --- options and settings ---
+
+    def _of_options(self, of: OptionsObject, name: str, depth: int) -> Member:
+        said = self._facts.said(name)
+        if said is not None:
+            return Member(known=Known(read_scalar(said)))
+        switches = self._facts.options(name)
+        if of.parser is not None:
+            family = self._family(of.parser, depth)
+            switches = tuple(each for each in switches if self._is_of(each, family, depth))
+        known = agreed(switches, self._facts.program.path)
+        return ABSENT if known is None else Member(known=known)
+
+    def _family(self, parser: ParserObject, depth: int) -> frozenset[object]:
+        """Return a parser with its parents."""
+        family: dict[object, ParserObject] = {}
+        todo = [parser]
+        while todo:
+            one = todo.pop()
+            if one.key in family:
+                continue
+            family[one.key] = one
+            call = one.where.node
+            assert isinstance(call, ast.Call)
+            parents = next((each.value for each in call.keywords if each.arg == "parents"), None)
+            for part in parents.elts if isinstance(parents, (ast.List, ast.Tuple)) else ():
+                found = self._objects.of(one.where.part(part), depth) or ()
+                todo += (each for each in found if isinstance(each, ParserObject))
+        return frozenset(family)
+
+    def _is_of(self, switch: Switch, family: frozenset[object], depth: int) -> bool:
+        """Whether an option is one of a parser, or may be."""
+        loaded = self._sources.file(switch.path)
+        if loaded is None:
+            return True
+        file, names = loaded
+        for callee in file.attributes.get("add_argument", ()):
+            call = file.parents.get(callee)
+            if isinstance(call, ast.Call) and call.func is callee and call.lineno == switch.line:
+                parsers = self._objects.of(Expression(file, names, callee.value), depth)
+                if parsers is None:
+                    return True
+                keys = {each.key for each in parsers}
+                return not keys.isdisjoint(family) or not any(isinstance(each, ParserObject) for each in parsers)
+        return False
+
+    def _of_settings(self, of: SettingsObject, name: str) -> Member:
+        keys = (*of.keys, name)
+        found = []
+        for file in of.files:
+            package = tuple(part for part in file.package.split(".") if part)
+            if keys[: len(package)] == package:
+                value = self._facts.config.value(file.path, keys[len(package) :], is_composed=of.by_hydra)
+                found.append(value)
+            elif package[: len(keys)] == keys:
+                found.append(GROUP)
+        told = [value for value in found if value is not NO_KEY]
+        said = self._facts.said(".".join(keys)) if of.by_hydra and GROUP not in told else None
+        if said is not None:
+            return Member(known=Known(read_scalar(said)))
+        if not of.files or (not told and of.by_hydra):
+            return UNKNOWN
+        if not told:
+            return ABSENT
+        if any(value is GROUP for value in told):
+            return Member(objects=(of._replace(keys=keys),), is_open=True)
+        if of.by_hydra and found[0] is not NO_KEY:
+            told = told[:1]  # the primary file says it over what it takes in
+        first = told[0]
+        if any(type(value) is not type(first) or value != first for value in told):
+            first = UNSAID
+        return Member(known=Known(first, ".".join(keys) if of.by_hydra else name))
+
+
+def agreed(switches: tuple[Switch, ...], program: str) -> Known | None:
+    """Return what options of one name say by default; None where there is none. Those of the program's file win."""
+    own = [each for each in switches if each.path == program] or switches
+    if not own:
+        return None
+    known = [Known(each.value, each.flag) for each in own]
+    return known[0] if all(each.agrees(known[0]) for each in known) else known[0]._replace(value=UNSAID)
+
+
+def _in_body(of: ClassObject, name: str) -> Iterator[ast.expr | None]:
+    """Yield what the body of a class gives a name; None where it gives it no value that can be told."""
+    todo: list[ast.stmt] = [*of.node.body]
+    while todo:
+        part = todo.pop(0)
+        if isinstance(part, ast.Assign):
+            if any(isinstance(target, ast.Name) and target.id == name for target in part.targets):
+                yield part.value
+        elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name) and part.target.id == name:
+            yield part.value
+        elif isinstance(part, ast.ClassDef) and part.name == name:
+            yield ast.copy_location(ast.Name(name, ast.Load()), part)
+        elif isinstance(part, (ast.If, ast.For, ast.Try, ast.With)):
+            names = [inner for inner in ast.walk(part) if isinstance(inner, ast.Name) and inner.id == name]
+            if any(isinstance(inner.ctx, ast.Store) for inner in names):
+                yield None
+
+
+def _default_of_field(of: ClassObject, value: ast.expr) -> Expression:
+    """Return the default that `field(...)` stands for, else the value itself."""
+    keywords = {each.arg: each.value for each in value.keywords} if isinstance(value, ast.Call) else {}
+    if isinstance(value, ast.Call) and last_name(value.func) in ("field", "Field"):
+        factory = keywords.get("default_factory")
+        if isinstance(factory, ast.Lambda):
+            value = factory.body
+        elif factory is not None:
+            value = ast.copy_location(ast.Call(factory, [], []), value)
+        else:
+            value = keywords.get("default", value.args[0] if value.args else value)
+    return Expression(of.file, of.names, value)
+
+
+def _empty(value: ast.expr | None) -> bool:
+    """Whether a value is a list, table or set to which something is added later."""
+    if isinstance(value, ast.Call):
+        return last_name(value.func) in ("list", "dict", "set", "deque", "defaultdict") and not value.keywords
+    return isinstance(value, (ast.List, ast.Dict)) and not getattr(value, "elts", getattr(value, "keys", None))
+
+
+def _dotted_path(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")

@@ -1,0 +1,196 @@
+"""The kinds of objects whose attributes and items decide conditions."""
+
+from __future__ import annotations
+
+import ast
+
+from torchferry.core.record import NamedTuple
+from torchferry.programs.answers import Known
+from torchferry.programs.expressions import Expression
+from torchferry.programs.instantiated import ComposedFile
+from torchferry.source.names import Names
+from torchferry.source.python import PythonFile
+
+Place = tuple[str, int, int]
+
+
+class ClassObject(NamedTuple):
+    """A class, or an object of it.
+
+    Attributes:
+        file: The file that defines it.
+        names: What names mean there.
+        node: Its definition.
+        made: The call that makes the object; None for the class itself, or where it is not known.
+        by_options: Whether the command line fills its fields.
+    """
+
+    file: PythonFile
+    names: Names
+    node: ast.ClassDef
+    made: Expression | None = None
+    by_options: bool = False
+
+    @property
+    def key(self) -> object:
+        """What it is known by."""
+        return "class", self.file.path, self.node.lineno, None if self.made is None else self.made.place
+
+
+class ModuleObject(NamedTuple):
+    """A module of the project."""
+
+    path: str
+
+    @property
+    def key(self) -> object:
+        """What it is known by."""
+        return "module", self.path
+
+
+class TableObject(NamedTuple):
+    """A dictionary that is written down, or a record that holds its arguments: `SimpleNamespace(fast=False)`."""
+
+    where: Expression
+
+    @property
+    def key(self) -> object:
+        """What it is known by."""
+        return "table", self.where.place
+
+
+class ParserObject(NamedTuple):
+    """A parser of a command line, by the call that makes it."""
+
+    where: Expression
+
+    @property
+    def key(self) -> object:
+        """What it is known by."""
+        return "parser", self.where.place
+
+
+class OptionsObject(NamedTuple):
+    """What a parser has read; with None any parser of the program."""
+
+    parser: ParserObject | None
+
+    @property
+    def key(self) -> object:
+        """What it is known by."""
+        return "options", None if self.parser is None else self.parser.key
+
+
+class SettingsObject(NamedTuple):
+    """What stands below some keys of settings files.
+
+    Attributes:
+        files: The files, each with the keys below which it stands.
+        keys: The keys.
+        by_hydra: Whether words of the command take their place.
+    """
+
+    files: tuple[ComposedFile, ...]
+    keys: tuple[str, ...] = ()
+    by_hydra: bool = False
+
+    @property
+    def key(self) -> object:
+        """What it is known by."""
+        return self
+
+
+class LayersObject(NamedTuple):
+    """Several objects in one, of which a later one takes the place of an earlier one."""
+
+    layers: tuple[Object, ...]
+
+    @property
+    def key(self) -> object:
+        """What it is known by."""
+        return tuple(layer.key for layer in self.layers)
+
+
+class KeywordsObject(NamedTuple):
+    """The further keywords that a function takes: `**kwargs`."""
+
+    where: Expression
+    function: ast.FunctionDef | ast.AsyncFunctionDef
+
+    @property
+    def key(self) -> object:
+        """What it is known by."""
+        return "keywords", self.where.file.path, self.function.lineno
+
+
+class ParametersObject(NamedTuple):
+    """The parameters with which an object of a class was made, as Lightning keeps them in `self.hparams`."""
+
+    of: ClassObject
+
+    @property
+    def key(self) -> object:
+        """What it is known by."""
+        return "parameters", self.of.key
+
+
+class WordsObject(NamedTuple):
+    """The words of the command, by keys: `OmegaConf.from_cli()`."""
+
+    keys: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> object:
+        """What it is known by."""
+        return "words", self.keys
+
+
+class OtherObject(NamedTuple):
+    """Something else, such as what a package returns: nothing is known of it but what the program stores in it."""
+
+    place: object
+    names: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> object:
+        """What it is known by."""
+        return "other", self.place, self.names
+
+
+Object = (
+    ClassObject
+    | ModuleObject
+    | TableObject
+    | ParserObject
+    | OptionsObject
+    | SettingsObject
+    | LayersObject
+    | KeywordsObject
+    | ParametersObject
+    | WordsObject
+    | OtherObject
+)
+
+
+class Member(NamedTuple):
+    """An attribute or item of an object.
+
+    Attributes:
+        values: The expressions that it may have as its value.
+        known: Its value, where no expression of the project gives it.
+        objects: What it is, where it is an object that no expression gives.
+        option: What must be said for another value, where the value itself says nothing.
+        is_open: Whether it may have other values too.
+        is_there: Whether the object has it at all; its values are empty where it has not.
+    """
+
+    values: tuple[Expression, ...] = ()
+    known: Known | None = None
+    objects: tuple[Object, ...] = ()
+    option: str = ""
+    is_open: bool = False
+    is_there: bool = True
+
+
+ABSENT = Member(is_there=False)
+UNKNOWN = Member(is_open=True)

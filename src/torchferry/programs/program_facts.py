@@ -1,0 +1,197 @@
+"""What conditions ask of one program: its options, the words of its command, which of its files call a function."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import cast
+
+from torchferry.programs.answers import Fact, Question
+from torchferry.programs.around import FunctionNode, is_under_main
+from torchferry.programs.config_files import ConfigFiles
+from torchferry.programs.expressions import Expression
+from torchferry.programs.instantiated import ComposedFile
+from torchferry.programs.model import Program
+from torchferry.programs.parameters import Given, Parameter, called_as, handed_on
+from torchferry.programs.sources import Sources
+from torchferry.programs.switches import Switch, Switchboard, said
+from torchferry.source.names import Names
+from torchferry.source.python import PythonFile
+
+
+class ProgramFacts:
+    """Answers what depends on the program, and takes down what was asked.
+
+    Args:
+        program: The program.
+        sources: The project's files.
+        paths: The files that the program reaches, its own first.
+        board: The options that files declare.
+        config: The project's settings files.
+    """
+
+    def __init__(
+        self, program: Program, sources: Sources, paths: Iterable[str], board: Switchboard, config: ConfigFiles
+    ) -> None:
+        self.program = program
+        self.sources = sources
+        self.config = config
+        self.paths = tuple(paths)
+        self._order = {path: number for number, path in enumerate(self.paths)}
+        self._board = board
+        self._said = said(program.arguments)
+        self._known: dict[Fact, object] = {}
+        self._questions: list[Question] = [Question()]
+        words = sources.words
+        self._kinds: Mapping[str, Callable[[str], object]] = {
+            "calling": lambda name: self._ordered(words.as_call(name) | words.as_argument(name)),
+            "deriving": lambda name: self._ordered(words.as_base(name)),
+            "holding": lambda name: self._ordered(words.holding(name)),
+            "options": self._options,
+            "said": self._said.get,
+            "argument": lambda number: next(iter(program.arguments[int(number) - 1 : int(number)]), None),
+            "file": lambda word: config.files.opened(word, program.path),
+            "composed": lambda path: (
+                config.files.composed(path, sources.text(path), program.arguments) if path == program.path else ()
+            ),
+        }
+        self.bound: Mapping[Parameter, Given] = {}
+        """What the calls on a way give to parameters."""
+        self.consulted: dict[Parameter, Given | None] = {}
+        self.asked: set[Parameter] = set()
+        """Parameters on which an answer has depended and which the way gives nothing."""
+
+    # --- what depends on the program ---
+
+    def ask(self, kind: str, name: str) -> object:
+        """Return what the program says to a question, and take it down."""
+        fact = (kind, name)
+        if fact not in self._known:
+            self._known[fact] = self._kinds[kind](name)
+        known = self._questions[-1].facts[fact] = self._known[fact]
+        return known
+
+    def is_same(self, question: Question) -> bool:
+        """Whether the program says to all that was asked of another one what that one has said."""
+        for kind, name in question.facts:
+            if (kind, name) not in self._known:
+                self._known[kind, name] = self._kinds[kind](name)
+        return all(self._known[fact] == said for fact, said in question.facts.items())
+
+    @contextmanager
+    def question(self) -> Iterator[Question]:
+        """Take down what is asked from here on; the question around it has asked for that too."""
+        question = Question()
+        self._questions.append(question)
+        try:
+            yield question
+        finally:
+            self._questions.pop()
+            self._questions[-1].add(question)
+
+    @contextmanager
+    def apart(self) -> Iterator[Question]:
+        """Do the same for what holds for all ways: what the calls on one give does not count."""
+        bound, asked, consulted = self.bound, self.asked, self.consulted
+        self.bound, self.asked, self.consulted = {}, set(), {}
+        try:
+            with self.question() as question:
+                yield question
+        finally:
+            self.bound, self.asked, self.consulted = bound, asked, consulted
+
+    def rests_on(self, question: Question) -> None:
+        """Take down all that a remembered answer depends on."""
+        self._questions[-1].add(question)
+
+    def give_up(self) -> None:
+        """Note that the answer depends on where the search came from."""
+        self._questions[-1].is_whole = False
+
+    def said(self, name: str) -> str | None:
+        """Return what the command says of an option or a key, or None."""
+        return cast("str | None", self.ask("said", name))
+
+    def argument(self, number: int) -> str | None:
+        """Return a word of the command: `sys.argv[1]` is the first one behind the program."""
+        return cast("str | None", self.ask("argument", str(number))) if number > 0 else None
+
+    def options(self, name: str) -> tuple[Switch, ...]:
+        """Return the options of a name that the program's files declare."""
+        return cast("tuple[Switch, ...]", self.ask("options", name))
+
+    def holding(self, name: str) -> tuple[str, ...]:
+        """Return the files of the program that hold a word."""
+        return cast("tuple[str, ...]", self.ask("holding", name))
+
+    def deriving(self, name: str) -> tuple[str, ...]:
+        """Return the files of the program that may derive a class from one of a name."""
+        return cast("tuple[str, ...]", self.ask("deriving", name))
+
+    def opened(self, word: str) -> str | None:
+        """Return the settings file that a program opens by a name, or None."""
+        return cast("str | None", self.ask("file", word))
+
+    def composed(self, path: str) -> tuple[ComposedFile, ...]:
+        """Return the files that hydra puts together for the program of a file."""
+        return cast("tuple[ComposedFile, ...]", self.ask("composed", path))
+
+    def _ordered(self, paths: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted((path for path in paths if path in self._order), key=self._order.__getitem__))
+
+    def _options(self, name: str) -> tuple[Switch, ...]:
+        found: list[Switch] = []
+        defining = self._board.defining(name)
+        for path in self.paths if defining else ():
+            if path in defining:
+                found += (switch for switch in self._board.of(path).get(name, ()) if self._is_own(switch))
+        return tuple(found)
+
+    def _is_own(self, switch: Switch) -> bool:
+        return not switch.when_started or switch.path == self.program.path
+
+    # --- calls ---
+
+    def given(self, parameter: Parameter) -> Expression | None:
+        """Return what the calls on the way give to a parameter; None where it is for all callers to say."""
+        given = self.consulted[parameter] = self.bound.get(parameter)
+        loaded = self.sources.file(given.path) if given is not None else None
+        if given is None or loaded is None:
+            self.asked.add(parameter)
+            return None
+        return Expression(*loaded, given.value)
+
+    def calls_of(self, file: PythonFile, function: FunctionNode) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
+        """Yield the calls of a function in the files of the program, also those of what it is handed to."""
+        called = called_as(file, function)
+        for path in cast("tuple[str, ...]", self.ask("calling", called)):
+            loaded = self.sources.file(path)
+            if loaded is None:
+                continue
+            other, names = loaded
+            for callee in (*other.names.get(called, ()), *other.attributes.get(called, ())):
+                if not isinstance(callee.ctx, ast.Load):
+                    continue
+                parent = other.parents.get(callee)
+                direct = isinstance(parent, ast.Call) and parent.func is callee
+                call = parent if isinstance(parent, ast.Call) and direct else handed_on(other, callee, function)
+                if call is None or (path != self.program.path and is_under_main(other, callee)):
+                    continue
+                if self._may_mean(other, names, callee, file, called):
+                    yield other, names, call
+
+    def _may_mean(self, other: PythonFile, names: Names, callee: ast.expr, file: PythonFile, called: str) -> bool:
+        """Whether a name that is called may be that of a file: no other file is known to define it."""
+        if isinstance(callee, ast.Name):
+            bindings = names.bindings(callee)
+            own = [each for each in bindings if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
+            if own and len(own) == len(bindings):
+                return other.path == file.path
+        qualified = names.qualified(callee)
+        module = qualified.rpartition(".")[0] if qualified is not None else ""
+        path = self.sources.project.module_path(module, other.path) if module.strip(".") else None
+        if path is None or path == file.path:
+            return True
+        text = self.sources.text(path)
+        return f"def {called}(" not in text and f"class {called}" not in text

@@ -1,0 +1,482 @@
+"""The values of expressions when nothing is said on the command line."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from torchferry.programs.answers import Answer, Known, Question, Truth
+from torchferry.programs.around import FunctionNode
+from torchferry.programs.expressions import Expression
+from torchferry.programs.instantiated import FROM_ROOT
+from torchferry.programs.members import Members, agreed
+from torchferry.programs.object_kinds import Member, ModuleObject, OtherObject
+from torchferry.programs.objects import Objects
+from torchferry.programs.parameters import MOST_CALLS, Parameter, default_of, function_of
+from torchferry.programs.program_facts import ProgramFacts
+from torchferry.programs.stored import (
+    calls_of_base,
+    in_handler,
+    in_handler_of,
+    is_guarded,
+    is_kind_of_device,
+    stored_before,
+)
+from torchferry.programs.switches import UNSAID, read_scalar
+from torchferry.rules.guarded import asks_availability
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names, assigned_value
+from torchferry.source.python import PythonFile
+
+_DEPTH = 8
+"""Variables, parameters and attributes that are followed to a value before giving up."""
+
+UNTOLD = Known(UNSAID)
+
+_CLI = frozenset({"fire", "click", "typer", "tyro", "jsonargparse", "defopt", "simple_parsing"})
+"""Libraries that make options of the parameters of a function."""
+
+_HOST = {"sys.platform": "linux", "os.name": "posix"}
+_BY_LAUNCHERS = frozenset({"WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_NTASKS",
+                          "SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"})  # fmt: skip
+"""Variables of the environment that `torchrun` and its like set: a default beside them says nothing."""
+
+_CONVERTS = frozenset({"bool", "str", "int", "float", "lower", "upper", "strip", "strtobool"})
+_PATHS = frozenset({"Path", "str", "abspath", "realpath", "expanduser", "normpath", "resolve", "absolute", "as_posix",
+                    "fspath", "open", "read_text", "read", "to_absolute_path", "PurePath", "read_bytes"})  # fmt: skip
+"""Functions and methods that give back a file, or the path of it, that they are given."""
+
+
+class Values(ABC):
+    """Evaluates expressions for one program.
+
+    Args:
+        facts: What depends on the program.
+    """
+
+    def __init__(self, facts: ProgramFacts) -> None:
+        self.facts = facts
+        self._sources = facts.sources
+        self._objects = Objects(facts)
+        self._members = Members(facts, self._objects)
+        self._objects.path = self._path
+        self._parameters: dict[Parameter, tuple[Known, Question | None]] = {}
+
+    @abstractmethod
+    def answer(self, where: Expression, depth: int = 0) -> Answer:
+        """Return what is known of a condition."""
+
+    def value(self, where: Expression, depth: int) -> Known:
+        """Return the value of an expression."""
+        if depth > _DEPTH:
+            self.facts.give_up()
+            return UNTOLD
+        node = where.node
+        if isinstance(node, ast.Constant):
+            return Known(node.value)
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            parts = [self.value(where.part(part), depth + 1) for part in node.elts]
+            return UNTOLD if any(part.value is UNSAID for part in parts) else Known(tuple(p.value for p in parts))
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            qualified = where.names.qualified(node)
+            if qualified in _HOST:
+                return Known(_HOST[qualified])
+            if qualified in ("torch.version.cuda", "torch.version.hip"):
+                return Known(None, guard=True)
+        if isinstance(node, ast.Name):
+            return self._variable(where, node, depth)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(where, node, depth)
+        if isinstance(node, ast.Subscript):
+            return self._item(where, node, depth)
+        if isinstance(node, ast.Call):
+            return self._called(where, node, depth)
+        if isinstance(node, (ast.UnaryOp, ast.BoolOp, ast.Compare)):
+            answer = self.answer(where, depth + 1)
+            return (
+                UNTOLD if answer.truth is Truth.OPEN else Known(answer.truth is Truth.YES, answer.option, answer.guard)
+            )
+        return UNTOLD
+
+    # --- names ---
+
+    def _variable(self, where: Expression, node: ast.Name, depth: int) -> Known:
+        file, names = where.file, where.names
+        bindings = names.reaching_bindings(node)
+        if any(is_guarded(file, binding) for binding in bindings):
+            absent = [binding for binding in bindings if not isinstance(binding, ast.alias)]
+            handled = [value for binding in absent for value in [in_handler(file, binding)] if value is not None]
+            if handled or len(bindings) == len([b for b in bindings if isinstance(b, ast.alias)]):
+                return Known(handled[0].value if handled and isinstance(handled[0], ast.Constant) else None, guard=True)
+            before = [value for binding in absent if not is_guarded(file, binding)
+                      for value in [assigned_value(file, binding)] if isinstance(value, ast.Constant)]  # fmt: skip
+            return Known(before[0].value if before else None, guard=True)
+        if len(bindings) == 1:
+            binding = bindings[0]
+            if isinstance(binding, ast.arg):
+                return self._parameter(where, binding, depth)
+            value = assigned_value(file, binding)
+            if isinstance(value, (ast.Tuple, ast.List)) and value.elts:
+                return self._several(where, value, binding, depth)
+            if isinstance(value, (ast.List, ast.Dict, ast.Set)):
+                return UNTOLD  # something is added to it: a queue, a table
+            if value is not None:
+                known = self.value(where.part(value), depth + 1)
+                if known.value is not UNSAID and not known.option and names.file.scope(binding) is file.tree:
+                    return known._replace(option=_command_line(file, node.id))
+                return known
+        if bindings and all(isinstance(binding, ast.alias) for binding in bindings):
+            return self._imported(where, node, depth)
+        return UNTOLD
+
+    def _several(self, where: Expression, value: ast.Tuple | ast.List, binding: ast.AST, depth: int) -> Known:
+        """Return a tuple that is written down and whose name is bound once."""
+        if not isinstance(value, ast.Tuple) or isinstance(where.file.parents.get(binding), (ast.Tuple, ast.List)):
+            return UNTOLD
+        return self.value(where.part(value), depth + 1)
+
+    def _imported(self, where: Expression, node: ast.Name, depth: int) -> Known:
+        origin = where.names.origin(node) or ""
+        module, _, member = origin.rpartition(".")
+        path = self._sources.project.module_path(module, where.file.path) if module.strip(".") else None
+        return self._of_module(path, member, depth) if path is not None else UNTOLD
+
+    def _of_module(self, path: str, member: str, depth: int) -> Known:
+        """Return the value of a name of another module."""
+        loaded = self._sources.file(path)
+        if depth > _DEPTH:
+            self.facts.give_up()
+        if loaded is None or depth > _DEPTH:
+            return UNTOLD
+        other, other_names = loaded
+        bindings = other_names.module_bindings(member)
+        if any(is_guarded(other, binding) for binding in bindings):
+            handled = [value for binding in bindings for value in [in_handler(other, binding)] if value is not None]
+            return Known(handled[0].value if handled and isinstance(handled[0], ast.Constant) else None, guard=True)
+        if len(bindings) == 1 and isinstance(bindings[0], ast.alias):
+            module, _, name = (other_names.binding_origin(bindings[0]) or "").rpartition(".")
+            inner = self._sources.project.module_path(module, path) if module.strip(".") else None
+            return self._of_module(inner, name, depth + 1) if inner is not None else UNTOLD
+        if len(bindings) != 1:
+            return UNTOLD
+        value = assigned_value(other, bindings[0])
+        if value is None or isinstance(value, (ast.List, ast.Dict, ast.Set)):
+            return UNTOLD
+        known = self.value(Expression(other, other_names, value), depth + 1)
+        if known.value is UNSAID and asks_availability(value):
+            return Known(False, guard=True)
+        return known
+
+    # --- attributes and items ---
+
+    def _attribute(self, where: Expression, node: ast.Attribute, depth: int) -> Known:
+        stored = stored_before(where.file, node)
+        if stored is not None:
+            return self.value(where.part(stored), depth + 1)
+        if node.attr == "value" and isinstance(node.value, ast.Name):  # FAST = flags.DEFINE_bool("fast", False, "...")
+            bindings = where.names.bindings(node.value)
+            declared = assigned_value(where.file, bindings[0]) if len(bindings) == 1 else None
+            if isinstance(declared, ast.Call) and last_name(declared.func).startswith("DEFINE_") and declared.args:
+                return self._by_option(string_value(declared.args[0]) or "")
+        if is_kind_of_device(node):
+            return UNTOLD
+        known = self._member(where.part(node.value), node.attr, depth)
+        return UNTOLD if known is None else known
+
+    def _item(self, where: Expression, node: ast.Subscript, depth: int) -> Known:
+        key = string_value(node.slice)
+        if key is not None:
+            known = self._member(where.part(node.value), key, depth)
+            return UNTOLD if known is None else known
+        number = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        if isinstance(number, int) and where.names.qualified(node.value) == "sys.argv":
+            word = self.facts.argument(number)
+            return UNTOLD if word is None else Known(word)
+        return UNTOLD
+
+    def _member(self, of: Expression, name: str, depth: int) -> Known | None:
+        """Return what an object has under a name; None where it is known to have nothing."""
+        objects = self._objects.of(of)
+        if objects is None:
+            return self._by_option(name)
+        found: list[Known | None] = []
+        for each in objects:
+            member = self._members.of(each, name)
+            if isinstance(each, ModuleObject) and member.is_there:
+                found.append(self._of_module_object(each, name, member, depth))
+            elif not member.is_there and isinstance(each, OtherObject):
+                found.append(UNTOLD)
+            elif member.is_open and not member.values and self._members.is_filled(each):
+                found.append(self._by_option(name))
+            else:
+                found.append(self._of_member(member, name, depth) if member.is_there else None)
+        if not found or all(known is None for known in found):
+            return None if found else UNTOLD
+        told = [known for known in found if known is not None]
+        if len(told) < len(found):
+            return UNTOLD
+        return _alike(told)
+
+    def _of_module_object(self, of: ModuleObject, name: str, member: Member, depth: int) -> Known:
+        known = self._of_module(of.path, name, depth + 1)
+        if known.value is not UNSAID and not member.is_open:
+            return known if known.option else known._replace(option=name)
+        return known if known.guard else UNTOLD
+
+    def _of_member(self, member: Member, name: str, depth: int) -> Known:
+        if member.objects:
+            return UNTOLD
+        told = [member.known] if member.known is not None else []
+        for value in member.values:
+            known = self.value(value, depth + 1)
+            is_said = known.option or known.value is UNSAID
+            told.append(known if is_said else known._replace(option=member.option or name))
+        return UNTOLD if member.is_open or not told else _alike(told)
+
+    def _by_option(self, name: str) -> Known:
+        """Return what the options of the program say of a name, where nobody can tell whose it is."""
+        said = self.facts.said(name)
+        if said is not None:
+            return Known(read_scalar(said))
+        return agreed(self.facts.options(name), self.facts.program.path) or UNTOLD
+
+    # --- calls ---
+
+    def _called(self, where: Expression, node: ast.Call, depth: int) -> Known:
+        name = last_name(node.func)
+        qualified = where.names.qualified(node.func) or ""
+        if qualified == "platform.system":
+            return Known("Linux")
+        if name in ("get", "getenv") and node.args:
+            return self._got(where, node, qualified, depth)
+        if name == "getattr" and len(node.args) > 1:
+            key = string_value(node.args[1])
+            known = self._member(where.part(node.args[0]), key, depth) if key is not None else UNTOLD
+            if known is None and len(node.args) > 2 and key is not None:
+                return self._default(where.part(node.args[2]), key, depth)
+            return UNTOLD if known is None else known
+        if name == "hasattr" and len(node.args) == 2:
+            origin = where.names.qualified(node.args[0]) or ""
+            return Known(True) if origin.partition(".")[0] == "torch" else UNTOLD
+        if name == "find_spec":
+            asked = string_value(node.args[0]) if node.args else None
+            is_torch = asked is not None and asked.partition(".")[0] in ("torch", "torchvision", "numpy")
+            return Known(True) if is_torch else Known(None, guard=True)
+        if name in _CONVERTS:
+            inner = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
+            return self.value(where.part(inner), depth + 1) if inner is not None else UNTOLD
+        return self._returned(where, node, depth)
+
+    def _got(self, where: Expression, node: ast.Call, qualified: str, depth: int) -> Known:
+        key = string_value(node.args[0])
+        if key is None:
+            return UNTOLD
+        default = where.part(node.args[1] if len(node.args) > 1 else ast.copy_location(ast.Constant(None), node))
+        if qualified in ("os.environ.get", "os.getenv"):
+            return UNTOLD if key in _BY_LAUNCHERS else self._default(default, key, depth)
+        of = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+        known = self._member(where.part(of), key, depth)
+        return self._default(default, key, depth) if known is None else known
+
+    def _default(self, where: Expression, key: str, depth: int) -> Known:
+        return self.value(where, depth + 1)._replace(option=key)
+
+    def _returned(self, where: Expression, node: ast.Call, depth: int) -> Known:
+        """Return what a function of the project without parameters returns, where it can be told."""
+        defined: tuple[PythonFile, Names, ast.stmt] | None = None
+        if isinstance(node.func, ast.Name):
+            own = [each for each in where.names.bindings(node.func) if isinstance(each, ast.FunctionDef)]
+            defined = (where.file, where.names, own[0]) if len(own) == 1 else None
+        qualified = where.names.qualified(node.func)
+        if defined is None and qualified is not None:
+            defined = self._sources.project.definition(qualified, where.file.path)
+        if defined is None or node.args or node.keywords:
+            return UNTOLD
+        other, other_names, function = defined
+        if not isinstance(function, ast.FunctionDef):
+            return UNTOLD
+        returns = [part for statement in function.body for part in ast.walk(statement) if isinstance(part, ast.Return)]
+        guarded = [part for part in returns if is_guarded(other, part)]
+        if guarded:
+            handled = next((part.value for part in guarded if in_handler_of(other, part)), None)
+            return Known(handled.value if isinstance(handled, ast.Constant) else None, guard=True)
+        value = returns[0].value if len(returns) == 1 else None
+        return self.value(Expression(other, other_names, value), depth + 1) if value is not None else UNTOLD
+
+    # --- parameters ---
+
+    def _parameter(self, where: Expression, argument: ast.arg, depth: int) -> Known:
+        function = function_of(where.file, argument)
+        if function is None:
+            return UNTOLD
+        key = Parameter(where.file.path, function.lineno, argument.arg)
+        given = where.given.get(key)
+        if given is None:
+            given = self.facts.given(key)
+        if given is not None:
+            return self.value(given, depth + 1)
+        if key not in self._parameters:
+            self._parameters[key] = (UNTOLD, None)  # ends recursion
+            with self.facts.apart() as question:
+                known = self._passed(where.file, where.names, function, argument, depth)
+            self._parameters[key] = (known, question)
+        known, made = self._parameters[key]
+        if made is None:
+            self.facts.give_up()
+        else:
+            self.facts.rests_on(made)
+        return known
+
+    def _passed(self, file: PythonFile, names: Names, function: FunctionNode, argument: ast.arg, depth: int) -> Known:
+        arguments = function.args
+        default_node = default_of(arguments, argument)
+        default = UNTOLD
+        if default_node is not None:
+            default = self._declared(Expression(file, names, default_node), argument.arg, depth)
+        by_decorator = self._by_decorator(file, function, argument.arg)
+        if by_decorator is not None:
+            return by_decorator
+        owner = file.parents.get(function)
+        positions = [*arguments.posonlyargs, *arguments.args]
+        index = positions.index(argument) - isinstance(owner, ast.ClassDef) if argument in positions else -1
+        values: list[Known] = []
+        calls = [*self.facts.calls_of(file, function)]
+        if isinstance(owner, ast.ClassDef) and function.name == "__init__":
+            calls += self._from_derived(owner)
+        for other, other_names, call in calls:
+            if len(values) >= MOST_CALLS:
+                return UNTOLD
+            values.append(self._given(Expression(other, other_names, call), call, argument.arg, index, default, depth))
+        if not values:
+            is_fixed = default_node is None or default.value is UNSAID or default.option
+            if is_fixed or file.path not in self._sources.words.holding_any(_CLI):
+                return default
+            return default._replace(option="--" + argument.arg.replace("_", "-"))
+        return _alike(values)
+
+    def _declared(self, where: Expression, name: str, depth: int) -> Known:
+        """Return the default of a parameter: `typer.Option(False)` declares an option."""
+        node = where.node
+        if isinstance(node, ast.Call) and last_name(node.func) in ("Option", "Argument"):
+            said = self.facts.said(name)
+            if said is not None:
+                return Known(read_scalar(said))
+            flag = next((text for part in node.args[1:] for text in [string_value(part)] if text), f"--{name}")
+            default = node.args[0] if node.args else None
+            known = self.value(where.part(default), depth + 1) if default is not None else UNTOLD
+            return known._replace(option=flag.partition("/")[0].replace("_", "-"))
+        return self.value(where, depth + 1)
+
+    def _by_decorator(self, file: PythonFile, function: FunctionNode, name: str) -> Known | None:
+        """Return what `@click.option("--name")` gives a parameter; None where nothing declares it."""
+        lines = {each.lineno for each in function.decorator_list}
+        declared = tuple(each for each in self.facts.options(name) if each.path == file.path and each.line in lines)
+        if not declared:
+            return None
+        said = self.facts.said(name)
+        return agreed(declared, file.path) if said is None else Known(read_scalar(said))
+
+    def _from_derived(self, owner: ast.ClassDef) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
+        """Yield what classes derived from one hand on to it: `super().__init__(...)`."""
+        for path in self.facts.deriving(owner.name):
+            loaded = self._sources.file(path)
+            if loaded is not None:
+                yield from ((*loaded, call) for call in calls_of_base(loaded[0], owner.name))
+
+    def _given(self, where: Expression, call: ast.Call, name: str, index: int, default: Known, depth: int) -> Known:
+        for keyword in call.keywords:
+            if keyword.arg == name:
+                return self.value(where.part(keyword.value), depth + 1)
+        if 0 <= index < len(call.args) and not any(isinstance(part, ast.Starred) for part in call.args[: index + 1]):
+            return self.value(where.part(call.args[index]), depth + 1)
+        if any(isinstance(part, ast.Starred) for part in call.args) and index >= 0:
+            return UNTOLD
+        for keyword in call.keywords:
+            if keyword.arg is None:
+                member = self._members.keyword(where.part(keyword.value), name)
+                if member.is_there:
+                    return self._of_member(member, name, depth)
+        return default
+
+    # --- paths ---
+
+    def _path(self, where: Expression, depth: int) -> str | None:
+        """Return the path that an expression names, or the file at it that is opened; None where it cannot be told."""
+        node = where.node
+        if depth > 3 * _DEPTH:
+            return None
+        if isinstance(node, ast.Name):
+            if node.id == "__file__" and not where.names.bindings(node):
+                return FROM_ROOT + where.file.path
+            bindings = where.names.reaching_bindings(node)
+            parent = where.file.parents.get(bindings[0]) if len(bindings) == 1 else None
+            if isinstance(parent, ast.withitem):
+                return self._path(where.part(parent.context_expr), depth + 1)
+            value = assigned_value(where.file, bindings[0]) if len(bindings) == 1 else None
+            if value is not None:
+                return self._path(where.part(value), depth + 1)
+            if len(bindings) == 1 and isinstance(bindings[0], ast.arg):
+                function = function_of(where.file, bindings[0])
+                key = Parameter(where.file.path, function.lineno if function is not None else 0, node.id)
+                if key in where.given:
+                    return self._path(where.given[key], depth + 1)
+        if isinstance(node, ast.Call):
+            return self._path_of_call(where, node, depth + 1)
+        if isinstance(node, ast.Attribute) and node.attr == "parent":
+            inner = self._path(where.part(node.value), depth + 1)
+            return None if inner is None else _folder(inner)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.Add)):
+            left, right = (self._path(where.part(part), depth + 1) for part in (node.left, node.right))
+            if left is None or right is None:
+                return None
+            return posixpath.join(left, right) if isinstance(node.op, ast.Div) else left + right
+        if isinstance(node, ast.JoinedStr):
+            parts = [self._path(where.part(part.value if isinstance(part, ast.FormattedValue) else part), depth + 1)
+                     for part in node.values]  # fmt: skip
+            return None if any(part is None for part in parts) else "".join(map(str, parts))
+        known = self.value(where, min(depth, _DEPTH))
+        return known.value if isinstance(known.value, str) else None
+
+    def _path_of_call(self, where: Expression, node: ast.Call, depth: int) -> str | None:
+        name = last_name(node.func)
+        inner = node.args[0] if node.args else None
+        if inner is None or (name in ("read", "open", "read_text") and isinstance(node.func, ast.Attribute)):
+            inner = node.func.value if isinstance(node.func, ast.Attribute) else None
+            if name == "open" and node.args and not isinstance(node.args[0], ast.Constant):
+                inner = node.args[0]  # io.open(path), codecs.open(path)
+        if inner is None:
+            return None
+        if name == "join":
+            parts = [self._path(where.part(part), depth) for part in node.args]
+            return None if any(part is None for part in parts) else posixpath.join(*map(str, parts))
+        if name == "dirname":
+            found = self._path(where.part(inner), depth)
+            return None if found is None else _folder(found)
+        if name in _PATHS:
+            found = self._path(where.part(inner), depth)
+            more = node.args[1:] if name in ("Path", "PurePath") else []
+            parts = [found, *(self._path(where.part(part), depth) for part in more)]
+            return None if any(part is None for part in parts) else posixpath.join(*map(str, parts))
+        known = self.value(where, min(depth, _DEPTH))
+        return known.value if isinstance(known.value, str) else None
+
+
+def _folder(path: str) -> str:
+    if path.startswith(FROM_ROOT):
+        return FROM_ROOT + posixpath.dirname(path.removeprefix(FROM_ROOT))
+    return posixpath.dirname(path)
+
+
+def _alike(told: list[Known]) -> Known:
+    """Return the value that several are, the one that tells an option; untold where they differ."""
+    first = told[0]
+    if all(known.agrees(first) for known in told):
+        return next((known for known in told if known.option), first)
+    return UNTOLD
+
+
+def _command_line(file: PythonFile, name: str) -> str:
+    """Return how a constant of a module is said, where the file takes constants from the command line."""
+    return f"--{name}" if "globals()" in file.source.text or "exec(open(" in file.source.text else name

@@ -1,0 +1,268 @@
+"""Conditions on `x.fast` are decided by what `x` is where it is asked, never by another object with a `fast`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.programs.small import KERNEL, Files, judged
+from tests.programs.test_conditions import need
+from torchferry.programs.model import Verdict
+
+PARSER = "import argparse\nimport torch\nparser = argparse.ArgumentParser()\n"
+USE = "if {}.fast:\n    import cupy\n"
+FLAG = "parser.add_argument('--fast', action='store_true')\n"
+NET = "import torch\nclass Net:\n    def __init__(self, cfg):\n        self.cfg = cfg\n    def run(self):\n        if self.cfg.fast:\n            import cupy\n"  # noqa: E501
+FIELD = "from dataclasses import dataclass\n@dataclass\nclass Config:\n    fast: bool = {}\n"
+HYDRA = (
+    "import hydra\nimport torch\n@hydra.main(config_path='conf', config_name='{name}')\ndef main(cfg):\n"
+    "    if cfg.{key}:\n        import cupy\nif __name__ == '__main__':\n    main()\n"
+)
+LOADED = "import yaml\nimport torch\ncfg = yaml.safe_load(open({}))\nif cfg['fast']:\n    import cupy\n"
+OMEGA = "from omegaconf import OmegaConf\nimport torch\n"
+TAKES = "def f(cfg):\n    if cfg.fast:\n        import cupy\n"
+
+
+def one(text: str, **others: str) -> Files:
+    return {"train.py": text, **{name.replace("__", "/").replace("_y", ".y"): text for name, text in others.items()}}
+
+
+NOTHING: list[tuple[str, Files, str]] = [
+    # nobody knows what is asked: no other object of the project says it
+    ("settings nobody opens", {"train.py": f"import torch\n{TAKES}f(torch.load('x'))\n", "a.yaml": "fast: false\n"},
+     "CHOSEN"),
+    ("settings of another", {"train.py": LOADED.format("'b.yaml'"), "a.yaml": "fast: false\n", "b.yaml": "slow: 1\n"},
+     "CHOSEN"),
+    ("settings nobody named", {"train.py": LOADED.format("input()"), "a.yaml": "fast: false\n"}, "CHOSEN"),
+    ("field of another class", {"train.py": f"import torch\nimport other\n{TAKES}f(torch.load('x'))\n",
+                                "other.py": FIELD.format(False)}, "CHOSEN"),
+    ("record of another", {"train.py": f"import torch\nimport other\n{TAKES}f(torch.load('x'))\n",
+                           "other.py": "from types import SimpleNamespace\nx = SimpleNamespace(fast=False)\n"},
+     "CHOSEN"),
+    ("table of another", one(f"import torch\nother = {{'fast': False}}\n{TAKES}f(torch.load('x'))\n"), "CHOSEN"),
+    ("constant of another", one("import torch\nclass Other:\n    def __init__(self):\n        self.fast = False\n"
+                                f"{TAKES}f(torch.load('x'))\n"), "CHOSEN"),
+    ("option of another program", {"train.py": f"import torch\nimport test\n{TAKES}f(torch.load('x'))\n",
+                                   "test.py": "import argparse\nimport torch\nif __name__ == '__main__':\n"
+                                   "    parser = argparse.ArgumentParser()\n"
+                                   "    parser.add_argument('--fast', action='store_true')\n"}, "CHOSEN"),
+    ("option of another parser", one(PARSER + FLAG + "other = argparse.ArgumentParser()\n"
+                                     "args = other.parse_args()\n" + USE.format("args")), "CHOSEN"),
+    ("loaded weights are no options", one(PARSER + FLAG + "args = parser.parse_args()\nckpt = torch.load('x')\n"
+                                          + USE.format("ckpt")), "CHOSEN"),
+    ("loaded model's config", one("from transformers import AutoConfig\n" + PARSER + FLAG + "args = parser.parse_args()"
+                                  "\ncfg = AutoConfig.from_pretrained('x')\n" + USE.format("cfg")), "CHOSEN"),
+    ("parameter nobody gives", one(f"import torch\n{TAKES}torch.ones(1).register_hook(f)\n"), "CHOSEN"),
+    ("item of data", one("import torch\nfor batch in torch.load('x'):\n    if batch['fast']:\n        import cupy\n"),
+     "CHOSEN"),
+    ("length of data", one("import torch\nds = torch.load('x')\nif len(ds) > 3:\n    import cupy\n"), "CHOSEN"),
+    ("queue of work", one("import torch\njobs = []\njobs.append(1)\nwhile jobs:\n    import cupy\n    jobs.pop()\n"),
+     "CHOSEN"),
+    ("hydra's other group", {"train.py": HYDRA.format(name="config", key="model.fast"),
+                             "conf/config.yaml": "defaults:\n  - model: a\n", "conf/model/a.yaml": "slow: 1\n",
+                             "conf/model/b.yaml": "fast: false\n"}, "CHOSEN"),
+    ("a class that sets in a loop", one("import torch\nclass Config:\n    fast = False\nfor key in ('fast',):\n"
+                                        f"    setattr(Config, key, True)\n{TAKES}f(Config)\n"), "CHOSEN"),
+]  # fmt: skip
+
+OFF: list[tuple[str, Files, str]] = [
+    # the object says no, whatever others say
+    ("option", one(PARSER + FLAG + "args = parser.parse_args()\n" + USE.format("args")), "OPTION --fast"),
+    ("option beside settings", {"train.py": PARSER + FLAG + "args = parser.parse_args()\n" + USE.format("args"),
+                                "a.yaml": "fast: true\n"}, "OPTION --fast"),
+    ("option beside a field", {"train.py": PARSER + "import other\n" + FLAG + "args = parser.parse_args()\n"
+                               + USE.format("args"), "other.py": FIELD.format(True)}, "OPTION --fast"),
+    ("option beside that of another parser", one(
+        PARSER + FLAG + "other = argparse.ArgumentParser()\nother.add_argument('--fast', default=True)\n"
+        "args = parser.parse_args()\n" + USE.format("args")), "OPTION --fast"),
+    ("known options", one(PARSER + FLAG + "args, rest = parser.parse_known_args()\n" + USE.format("args")),
+     "OPTION --fast"),
+    ("options of a parent", one("import argparse\nimport torch\nbase = argparse.ArgumentParser(add_help=False)\n"
+                                "base.add_argument('--fast', action='store_true')\n"
+                                "parser = argparse.ArgumentParser(parents=[base])\nargs = parser.parse_args()\n"
+                                + USE.format("args")), "OPTION --fast"),
+    ("options of a group", one(PARSER + "group = parser.add_argument_group('x')\n"
+                               "group.add_argument('--fast', action='store_true')\nargs = parser.parse_args()\n"
+                               + USE.format("args")), "OPTION --fast"),
+    ("options that a function adds", one(
+        PARSER + "def add(p):\n    p.add_argument('--fast', action='store_true')\nadd(parser)\n"
+        "args = parser.parse_args()\n" + USE.format("args")), "OPTION --fast"),
+    ("options of another module", {
+        "train.py": "import torch\nfrom options import get_args\nargs = get_args()\n" + USE.format("args"),
+        "options.py": "import argparse\ndef get_args():\n    parser = argparse.ArgumentParser()\n    "
+        + FLAG + "    return parser.parse_args()\n", "other.yaml": "fast: true\n"}, "OPTION --fast"),
+    ("vars of options", one(PARSER + FLAG + "cfg = vars(parser.parse_args())\nif cfg.get('fast', True):\n"
+                            "    import cupy\n"), "OPTION --fast"),
+    ("options handed on", one(NET + PARSER + FLAG + "Net(parser.parse_args()).run()\n", other_yaml="fast: true\n"),
+     "OPTION --fast"),
+    ("arguments of transformers", one("from transformers import HfArgumentParser\nimport torch\n" + FIELD.format(False)
+                                      + "cfg, = HfArgumentParser((Config,)).parse_args_into_dataclasses()\n"
+                                      + USE.format("cfg")), "OPTION --fast"),
+    ("several records of arguments", one(
+        "from transformers import HfArgumentParser\nimport torch\n" + FIELD.format(False)
+        + "@dataclass\nclass Data:\n    fast: bool = True\n"
+        "parser = HfArgumentParser((Config, Data))\ncfg, data = parser.parse_args_into_dataclasses()\n"
+        + USE.format("cfg")), "OPTION --fast"),
+    ("dataclass", one("import torch\n" + FIELD.format(False) + TAKES + "f(Config())\n", other_yaml="fast: true\n"),
+     "OPTION fast"),
+    ("dataclass with an argument", one("import torch\n" + FIELD.format(True) + TAKES + "f(Config(False))\n"),
+     "OPTION fast"),
+    ("derived dataclass", one("import torch\n" + FIELD.format(True) + "@dataclass\nclass Own(Config):\n"
+                              "    fast: bool = False\n" + TAKES + "f(Own())\n"), "OPTION fast"),
+    ("record in a record", one("import torch\n" + FIELD.format(False) + "@dataclass\nclass All:\n"
+                               "    model: Config = Config()\n    fast: bool = True\n"
+                               "cfg = All()\n" + USE.format("cfg.model")), "OPTION fast"),
+    ("made in __init__", one("import torch\nclass Config:\n    def __init__(self, fast=False):\n"
+                             f"        self.fast = fast\n{TAKES}f(Config())\n", other_yaml="fast: true\n"),
+     "OPTION fast"),
+    ("given to __init__", one("import torch\nclass Config:\n    def __init__(self, fast=True):\n"
+                              f"        self.fast = fast\n{TAKES}f(Config(fast=False))\nConfig()\n"), "OPTION fast"),
+    ("class as namespace", one(f"import torch\nclass CFG:\n    fast = False\n{TAKES}f(CFG)\n"), "OPTION fast"),
+    ("module", {"train.py": "import torch\nimport config\n" + USE.format("config"), "config.py": "fast = False\n",
+                "other.yaml": "fast: true\n"}, "OPTION fast"),
+    ("object of a module", {"train.py": "import torch\nimport config\n" + USE.format("config.cfg"),
+                            "config.py": "from types import SimpleNamespace\ncfg = SimpleNamespace(fast=False)\n"},
+     "OPTION fast"),
+    ("namespace", one("import torch\nfrom types import SimpleNamespace\ncfg = SimpleNamespace(fast=False)\n"
+                      + USE.format("cfg"), other_yaml="fast: true\n"), "OPTION fast"),
+    ("easydict of a table", one("import torch\nfrom easydict import EasyDict\ncfg = EasyDict({'m': {'fast': False}})\n"
+                                + USE.format("cfg.m")), "OPTION fast"),
+    ("omegaconf of a table", one(OMEGA + "cfg = OmegaConf.create({'m': {'fast': False}})\n" + USE.format("cfg.m")),
+     "OPTION fast"),
+    ("one table beside another", one("import torch\na = {'fast': False}\nb = {'fast': True}\nif a.get('fast'):\n"
+                                     "    import cupy\nif getattr(torch, 'x', 0):\n    b['fast']\n"), "OPTION fast"),
+    ("settings that are opened", {"train.py": LOADED.format("'a.yaml'"), "a.yaml": "fast: false\n",
+                                  "b.yaml": "fast: true\n"}, "OPTION fast"),
+    ("settings in a with", {"train.py": "import json\nimport torch\nwith open('a.json') as f:\n    cfg = json.load(f)\n"
+                            "if cfg['m']['fast']:\n    import cupy\n", "a.json": json.dumps({"m": {"fast": False}}),
+                            "b.json": '{"fast": true}'}, "OPTION fast"),
+    ("settings by an option's default", {
+        "train.py": PARSER + "parser.add_argument('--config', default='c/a.yaml')\nargs = parser.parse_args()\n"
+        "from omegaconf import OmegaConf\ncfg = OmegaConf.load(args.config)\n" + USE.format("cfg.m"),
+        "c/a.yaml": "m:\n  fast: false\n", "c/b.yaml": "m:\n  fast: true\n"}, "OPTION fast"),
+    ("settings by a command", {
+        "train.py": PARSER + "parser.add_argument('--config')\nargs = parser.parse_args()\n"
+        "import yaml\ncfg = yaml.safe_load(open(args.config))\nif cfg['fast']:\n    import cupy\n",
+        "a.yaml": "fast: false\n", "b.yaml": "fast: true\n", "run.sh": "python train.py --config a.yaml\n"},
+     "OPTION fast"),
+    ("settings by a path that is joined", {
+        "train.py": "import os\n" + LOADED.format("os.path.join(os.path.dirname(__file__), 'c', 'a.yaml')"),
+        "c/a.yaml": "fast: false\n", "c/b.yaml": "fast: true\n"}, "OPTION fast"),
+    ("settings by a path", {
+        "train.py": "from pathlib import Path\n" + LOADED.format("Path(__file__).parent / 'c' / 'a.yaml'"),
+        "c/a.yaml": "fast: false\n", "c/b.yaml": "fast: true\n"}, "OPTION fast"),
+    ("toml", {"train.py": "import tomllib\nimport torch\nwith open('a.toml', 'rb') as f:\n    cfg = tomllib.load(f)\n"
+              "if cfg['m']['fast']:\n    import cupy\n", "a.toml": "[m]\nfast = false\n"}, "OPTION fast"),
+    ("settings that a function reads", {
+        "train.py": "import yaml\nimport torch\ndef load(path):\n    with open(path) as f:\n"
+        "        return yaml.safe_load(f)\ncfg = load('a.yaml')\nother = load('b.yaml')\nif cfg['fast']:\n"
+        "    import cupy\n", "a.yaml": "fast: false\n", "b.yaml": "fast: true\n"}, "OPTION fast"),
+    ("hydra", {"train.py": HYDRA.format(name="config", key="model.fast"), "conf/config.yaml": "model:\n  fast: false\n",
+               "other.yaml": "model:\n  fast: true\n"}, "OPTION model.fast"),
+    ("hydra's group", {"train.py": HYDRA.format(name="config", key="model.fast"),
+                       "conf/config.yaml": "defaults:\n  - model: a\n", "conf/model/a.yaml": "fast: false\n",
+                       "conf/model/b.yaml": "fast: true\n"}, "OPTION model.fast"),
+    ("merged", {"train.py": OMEGA + "cfg = OmegaConf.merge({'fast': True}, OmegaConf.load('a.yaml'))\n"
+                + USE.format("cfg"), "a.yaml": "fast: false\n"}, "OPTION fast"),
+    ("click", one("import click\nimport torch\n@click.command()\n@click.option('--fast', is_flag=True)\n"
+                  "def main(fast):\n    if fast:\n        import cupy\nif __name__ == '__main__':\n    main()\n",
+                  other_yaml="fast: true\n"), "OPTION --fast"),
+    ("node of settings in Python", {
+        "train.py": "import torch\nfrom config import get_cfg\ncfg = get_cfg()\n" + USE.format("cfg.MODEL"),
+        "config.py": "from yacs.config import CfgNode as CN\n_C = CN()\n_C.fast = True\n_C.MODEL = CN()\n"
+        "_C.MODEL.fast = False\ndef get_cfg():\n    return _C.clone()\n"}, "OPTION fast"),
+    ("what Lightning keeps", one(
+        "import torch\nimport lightning as L\nclass Net(L.LightningModule):\n    def __init__(self, fast=False):\n"
+        "        super().__init__()\n        self.save_hyperparameters()\n    def run(self):\n"
+        "        if self.hparams.fast:\n            import cupy\nNet().run()\n", other_yaml="fast: true\n"),
+     "OPTION fast"),
+    ("what Lightning keeps of options", one(
+        "import lightning as L\n" + PARSER + FLAG + "class Net(L.LightningModule):\n    def __init__(self, hparams):\n"
+        "        super().__init__()\n        self.save_hyperparameters(hparams)\n    def run(self):\n"
+        "        if self.hparams.fast:\n            import cupy\nNet(parser.parse_args()).run()\n"),
+     "OPTION --fast"),
+    ("default of getattr", one("import torch\nfrom types import SimpleNamespace\ncfg = SimpleNamespace(x=1)\n"
+                               "if getattr(cfg, 'fast', False):\n    import cupy\n", other_yaml="fast: true\n"),
+     "OPTION fast"),
+    ("handed to a pool", one(
+        "import torch\nfrom functools import partial\nfrom multiprocessing import Pool\ndef clean(text, lang='zh'):\n"
+        "    if lang == 'zh':\n        return text\n    elif lang == 'en':\n        import cupy\n"
+        "Pool(2).map(clean, ['a'])\n"), "OPTION lang == 'en' (train.py:7) not (lang == 'zh') (train.py:5)"),
+]  # fmt: skip
+
+YES: list[tuple[str, Files, str]] = [
+    ("dataclass beside settings", one("import torch\n" + FIELD.format(True) + TAKES + "f(Config())\n",
+                                      other_yaml="fast: false\n"), "ALWAYS"),
+    ("command of hydra", {"train.py": HYDRA.format(name="config", key="model.fast"),
+                          "conf/config.yaml": "model:\n  fast: false\n",
+                          "run.sh": "python train.py model.fast=true\n"}, "ALWAYS"),
+    ("another key of hydra", {"train.py": HYDRA.format(name="config", key="model.fast"),
+                              "conf/config.yaml": "model:\n  fast: false\ndata:\n  fast: false\n",
+                              "run.sh": "python train.py data.fast=true\n"}, "OPTION model.fast"),
+    ("another group of hydra", {"train.py": HYDRA.format(name="config", key="model.fast"),
+                                "conf/config.yaml": "defaults:\n  - model: a\n", "conf/model/a.yaml": "fast: false\n",
+                                "conf/model/b.yaml": "fast: true\n", "run.sh": "python train.py model=b\n"}, "ALWAYS"),
+    ("package of hydra", {"train.py": HYDRA.format(name="config", key="fast"),
+                          "conf/config.yaml": "defaults:\n  - model: a\n",
+                          "conf/model/a.yaml": "# @package _global_\nfast: true\n"}, "ALWAYS"),
+    ("what a process is given", one(
+        "import torch\nfrom multiprocessing import Process\ndef work(lang='zh'):\n    if lang == 'en':\n"
+        "        import cupy\nProcess(target=work, args=('en',)).start()\n"), "ALWAYS"),
+    ("what a process is given by name", one(
+        "import torch\nfrom multiprocessing import Process\ndef work(lang='zh'):\n    if lang == 'en':\n"
+        "        import cupy\nProcess(target=work, kwargs={'lang': 'en'}).start()\n"), "ALWAYS"),
+    ("what partial is given", one(
+        "import torch\nfrom functools import partial\nfrom multiprocessing import Pool\ndef work(x, lang='zh'):\n"
+        "    if lang == 'en':\n        import cupy\nPool(2).map(partial(work, lang='en'), ['a'])\n"), "ALWAYS"),
+    ("what a pool goes through", one(
+        "import torch\nfrom multiprocessing import Pool\ndef work(lang='zh'):\n    if lang == 'en':\n"
+        "        import cupy\nPool(2).map(work, torch.load('x'))\n"), "CHOSEN"),
+]  # fmt: skip
+
+
+FAST = "import torch\ndef fast():\n    import cupy\n"
+
+SPOKEN_OF: list[tuple[str, Files, str]] = [
+    # a name that is spoken of is not called
+    ("keys of a table", one(FAST + "NETS = {'fast': fast}\nprint(sorted(NETS), 'fast' in NETS)\n"), "NEVER"),
+    ("a table that is asked", one(FAST + "NETS = {'fast': fast}\nprint(sorted(NETS), NETS['fast'])\n"), "CHOSEN"),
+    ("a table that another file asks", {"train.py": FAST + "import use\nNETS = {'fast': fast}\n",
+                                        "use.py": "def get(x):\n    import train\n    return train.NETS[x]()\n"},
+     "CHOSEN"),
+    ("choices", {"train.py": "import nets\n" + PARSER + "parser.add_argument('--net', choices=nets.NETS.keys())\n"
+                 "parser.parse_args()\n", "nets.py": FAST + "NETS = {'fast': fast}\n"}, "NEVER"),
+    ("all", one(FAST + "__all__ = ['fast']\nprint(torch.ones(1))\n"), "NEVER"),
+    ("type", one("import torch\nclass Fast:\n    def __init__(self):\n        import cupy\n"
+                 "def f(x: Fast) -> Fast:\n    y: Fast = x\n    return isinstance(x, Fast)\nf(1)\n"), "NEVER"),
+    ("a package of others by name", {"train.py": "import importlib\nimport sys\nimport torch\n"
+                                     "importlib.import_module(f'third.games.{sys.argv[1]}')\n",
+                                     "other/games.py": "import cupy\n"}, "NEVER"),
+    ("a branch that raises", one("import sys\nimport torch\nif len(sys.argv) > 2:\n    import cupy\nelse:\n"
+                                 "    raise ValueError\n"), "ALWAYS"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [pytest.param(files, expected, id=name) for name, files, expected in (*NOTHING, *OFF, *YES, *SPOKEN_OF)],
+)
+def test_an_object_says_what_it_holds(files: Files, expected: str, tmp_path: Path) -> None:
+    assert " ".join(need(judged(tmp_path, files)["train.py"])).strip() == expected
+
+
+def test_what_compiles_for_others_is_no_decision_by_itself(tmp_path: Path) -> None:
+    files = {
+        "ops.py": "import torch.utils.cpp_extension\ndef plugin(name, sources):\n"
+        "    return torch.utils.cpp_extension.load(name=name, sources=sources)\n",
+        "act.py": "import ops\ndef act(x):\n    if x.sum() > 1:\n"
+        "        return ops.plugin('act_plugin', sources=['act.cpp', 'act.cu'])\n    return x\n",
+        "act.cu": KERNEL,
+        "train.py": "import torch\nfrom act import act\nprint(act(torch.ones(2)))\n",
+        "alone.py": "import torch\nfrom torch.utils.cpp_extension import load\nload(name='x', sources=['act.cu'])\n",
+    }
+    found = judged(tmp_path, files)
+    assert found["train.py"].verdict is Verdict.WITHOUT
+    assert [(each.what, each.way.need.name) for each in found["train.py"].optional] == [("act_plugin", "CHOSEN")]
+    assert found["alone.py"].verdict in (Verdict.BLOCKED, Verdict.DECISIONS)
