@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from torchferry.core.record import NamedTuple
-from torchferry.rules.guarded import copes, is_main, suppresses
+from torchferry.rules.guarded import copes, suppresses
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.python import PythonFile
+from torchferry.source.roles import is_main
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 

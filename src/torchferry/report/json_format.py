@@ -32,8 +32,10 @@ def render_older(report: Report, lang: str) -> str:
     older = document(report, lang)
     older["schema"] = OLDER_VERSION
     older.pop("style")
+    older.pop("roles")
     for program in older["programs"]:
         program.pop("unresolved")
+        program.pop("role")
     for finding in older["findings"]:
         regraded = [
             {"stage": step["stage"], "before": step["grade_before"]}
@@ -68,6 +70,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         },
         "remarks": [remark.render(lang) for remark in report.remarks],
         "entry_points": list(report.entry_points),
+        "roles": {path: role.value for path, role in report.entry_points.items()},
         "programs": [program_object(judged, lang) for judged in report.programs],
         "findings": [finding_object(finding, lang) for finding in report.findings],
         "changes": list(report.changes),
@@ -96,6 +99,7 @@ def program_object(judged: Judged, lang: str) -> dict[str, Any]:
         "path": program.path,
         "name": program.title,
         "form": program.form.value,
+        "role": program.role.value,
         "function": program.function,
         "starts": [{"command": start.command, "place": start.place} for start in program.starts],
         "verdict": judged.verdict.value,
