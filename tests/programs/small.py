@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from torchferry.backends import registry
 from torchferry.backends.target import Target
-from torchferry.programs.commands import StartingCommands
 from torchferry.programs.entry_points import programs_of
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.judging import judge
+from torchferry.programs.launch_commands import StartingCommands
 from torchferry.programs.model import Judged, Program
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources

@@ -10,10 +10,10 @@ import pytest
 from tests.programs.small import BUILT, MAIN, Files, judged, small, write
 from torchferry.backends import registry
 from torchferry.backends.target import Target
-from torchferry.programs.commands import StartingCommands
 from torchferry.programs.entry_points import programs_of
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.judging import judge
+from torchferry.programs.launch_commands import StartingCommands
 from torchferry.programs.model import Verdict
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources

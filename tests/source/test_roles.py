@@ -91,6 +91,10 @@ def test_work_without_a_question_for_the_name(lines: str, tmp_path: Path) -> Non
         "import hydra\n@hydra.main(config_path='conf')\ndef train(cfg):\n    pass",
         "try:\n    import fast\nexcept ImportError:\n    print('no fast')",
         "try:\n    import fast\nexcept ImportError:\n    fast = main()",
+        "try:\n    register(import_backend('x'))\n    main()\nexcept ImportError:\n    pass",
+        "if backend:\n    importlib.import_module(backend)",
+        "if old:\n    pytest.skip('old', allow_module_level=True)",
+        "import numpy as np\nnp.random.seed(777)",
         "if TYPE_CHECKING:\n    import fast",
         "if sys.version_info < (3, 8):\n    raise RuntimeError('too old')",
         "if sys.version_info < (3, 8):\n    sys.exit('too old')",
@@ -106,7 +110,7 @@ def test_work_without_a_question_for_the_name(lines: str, tmp_path: Path) -> Non
     ],
 )
 def test_what_only_prepares(lines: str, tmp_path: Path) -> None:
-    text = f"import os, sys, torch\nfrom contextlib import suppress\n{DEFINES}{lines}\n"
+    text = f"import os, pytest, sys, torch\nfrom contextlib import suppress\n{DEFINES}{lines}\n"
     assert role(tmp_path, "a.py", text) == "module"
 
 

@@ -10,7 +10,7 @@ from torchferry.core import toml
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Location
 from torchferry.core.record import NamedTuple
-from torchferry.programs.commands import INSTALLERS, LARGEST_DOCUMENT, Started, StartingCommands, names_program
+from torchferry.programs.launch_commands import INSTALLERS, LARGEST_DOCUMENT, Started, StartingCommands, names_program
 from torchferry.programs.model import Form, Program, Start
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources

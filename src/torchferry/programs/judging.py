@@ -14,8 +14,6 @@ from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
 from torchferry.programs.answers import SharedAnswers
-from torchferry.programs.commanded import switched_on
-from torchferry.programs.commands import StartingCommands
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.constants import OwnConstants
 from torchferry.programs.entry_points import StartedPrograms, programs_of
@@ -23,6 +21,7 @@ from torchferry.programs.fixes import Fix, Fixes
 from torchferry.programs.installed_needs import InstalledNeeds
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.lacks import Lack, Lacks
+from torchferry.programs.launch_commands import StartingCommands, packages_enabled_by_command
 from torchferry.programs.live import Leads, Live
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Unread, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
@@ -264,7 +263,7 @@ class _Judge:
         blockers: list[Obstacle] = []
         optional: list[Obstacle] = []
         lacking = (lack for path in closure for lack in self.lacks.of(path))
-        for lack in (*lacking, *switched_on(program, closure, self.modules, self.sources, self.target)):
+        for lack in (*lacking, *packages_enabled_by_command(program, closure, self.modules, self.sources, self.target)):
             obstacle = self._obstacle(reach, lack)
             if obstacle is not None:
                 (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)

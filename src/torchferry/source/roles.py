@@ -165,17 +165,20 @@ def _is_notebook(path: str) -> bool:
 _PREPARING = ("sys.path.", "sys.setrecursionlimit", "warnings.", "logging.", "matplotlib.", "os.environ.", "site.",
               "torch.set_", "torch.manual_seed", "torch.multiprocessing.set_", "multiprocessing.set_", "random.seed",
               "numpy.random.seed", "numpy.seterr", "numpy.set_printoptions", "mimetypes.", "atexit.",
-              "torch._C.", "torch.backends.")  # fmt: skip
+              "torch._C.", "torch.backends.", "pytest.")  # fmt: skip
 _PREPARED = frozenset({"load_dotenv", "basicconfig", "filterwarnings", "simplefilter", "setlevel", "addhandler",
-                       "append", "extend", "update", "insert", "setdefault"})  # fmt: skip
+                       "import_module", "append", "extend", "update", "insert", "setdefault"})  # fmt: skip
 """Calls at the top level of a module that only prepare what it does later."""
 
 _TELLING = frozenset({"print", "warn", "info", "warning", "error", "debug", "exit", "quit", "_exit", "makedirs",
                       "mkdir", "setattr", "download"})  # fmt: skip
 """Calls below a condition that prepare too: they tell of what is missing, or make it."""
 
-_CHAT = ("chainlit.on_", "modal.", "begin.start")
-"""Decorators by which a launcher finds what to run in the file that it is given."""
+_HANDLES = "chainlit.on_"
+"""How decorators begin by which a launcher finds what to run in the file that it is given."""
+
+_RUN_WHEN_STARTED = frozenset({"automain", "call_parse"})
+"""Decorators, of sacred and fastcore, that call a function where its file is started, and nowhere else."""
 
 _CELL = lazy_regex(r"^# ?(?:%%|In\[[\d ]*\]:)", re.MULTILINE)
 """Where a cell begins of a notebook that was written as Python."""
@@ -189,6 +192,13 @@ def is_main(test: ast.expr) -> bool:
         return False
     sides = (test.left, test.comparators[0])
     return any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides)
+
+
+def is_run_when_started(node: ast.AST) -> bool:
+    """Whether a node is a function that a decorator calls where its file is started."""
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and any(
+        last_name(decorator) in _RUN_WHEN_STARTED for decorator in node.decorator_list
+    )
 
 
 def mains(tree: ast.Module) -> list[ast.If]:
@@ -221,7 +231,8 @@ def _working(statements: Iterable[ast.stmt], names: Names, in_cells: bool, chose
             if not is_main(statement.test):
                 yield from _working((*statement.body, *statement.orelse), names, in_cells, True)
         elif isinstance(statement, ast.Try):
-            block = (*statement.body, *statement.orelse, *statement.finalbody)
+            attempted = [] if _awaits_absence(statement) else statement.body
+            block = (*attempted, *statement.orelse, *statement.finalbody)
             yield from _working(block, names, in_cells, chosen or bool(statement.handlers))
         elif isinstance(statement, ast.Expr):
             if isinstance(statement.value, ast.Call) and not _prepares(statement.value, names, chosen):
@@ -231,11 +242,17 @@ def _working(statements: Iterable[ast.stmt], names: Names, in_cells: bool, chose
                 if last_name(statement.exc.func) == "SystemExit":
                     yield statement
         elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if any((names.qualified(_called(each)) or "").startswith(_CHAT) for each in statement.decorator_list):
+            if any((names.qualified(_called(each)) or "").startswith(_HANDLES) for each in statement.decorator_list):
                 yield statement
         elif in_cells and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             if statement.value is not None and any(isinstance(node, ast.Call) for node in ast.walk(statement.value)):
                 yield statement
+
+
+def _awaits_absence(attempt: ast.Try) -> bool:
+    """Whether an attempt is one to import something that may not be there."""
+    types = [node for handler in attempt.handlers if handler.type is not None for node in ast.walk(handler.type)]
+    return any(last_name(node) in ("ImportError", "ModuleNotFoundError") for node in types)
 
 
 def _called(decorator: ast.expr) -> ast.expr:
