@@ -113,7 +113,6 @@ class LoggedRun(NamedTuple):
 def facts(root: Path) -> Facts:
     """Return what the files of a project say."""
     entries = list_files(root).entries
-    names = [entry.path for entry in entries]
     readme = next((name for name in ("README.md", "README.rst", "README.txt", "README") if (root / name).is_file()), "")
     text = _text(root / readme) if readme else ""
     python = [entry.path for entry in entries if entry.kind is Kind.PYTHON]
