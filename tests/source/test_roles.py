@@ -131,6 +131,8 @@ def test_what_only_prepares(lines: str, tmp_path: Path) -> None:
         ("net_test.py", f"def test_net():\n    pass\n{GUARDED}", "test"),
         ("test_net.py", GUARDED, "script"),
         ("tools/test_net.py", GUARDED, "script"),
+        ("test_net.py", f"import argparse\ndef test_epoch(net):\n    pass\n{GUARDED}", "script"),
+        ("test_net.py", f"import argparse\nimport pytest\ndef test_epoch():\n    pass\n{GUARDED}", "test"),
         ("test.py", f"def test_epoch(net):\n    pass\n{GUARDED}", "script"),
         ("evaluate.py", f"import unittest.mock\n{GUARDED}", "script"),
         ("setup.py", "from setuptools import setup\nsetup()\n", "build"),

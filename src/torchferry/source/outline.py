@@ -33,7 +33,8 @@ _MAIN = lazy_regex(
 _DOES = lazy_regex(
     rb"^(?:(?:for|while|with|if|try|raise)\b|[A-Za-z_][\w.]*[ \t]*[(\[]|@\w+\.\w|# ?(?:%%|In\[))", re.MULTILINE
 )
-_TESTS = lazy_regex(rb"^[ \t]*(?:async )?def test_|^[ \t]*(?:import|from) (?:pytest|unittest)\b", re.MULTILINE)
+_TEST = lazy_regex(rb"^[ \t]*(?:async )?def test_", re.MULTILINE)
+_RUNS_TESTS = frozenset({"pytest", "unittest"})
 _COMMENT = lazy_regex(rb"#[^\r\n]*")
 _TRIPLE = lazy_regex(rb"\"\"\"|'''")
 
@@ -63,7 +64,7 @@ class Outline(NamedTuple):
         is_program: Whether it has an `if __name__ == "__main__"` part, or a decorator that comes to the same.
         is_dynamic: Whether it imports modules by names that are computed.
         does_things: Whether a line at its left margin may do work: a call, a loop, a condition around one.
-        has_tests: Whether it defines tests, or imports what runs them.
+        has_tests: Whether it defines tests for a tool that runs them.
     """
 
     path: str
@@ -107,8 +108,16 @@ def outline(path: str, data: bytes) -> Outline:
         _MAIN.search(data) is not None,
         b"import_module(" in data or b"__import__(" in data,
         _DOES.search(data) is not None,
-        b"test" in data and _TESTS.search(data) is not None,
+        _has_tests(imports, data),
     )
+
+
+def _has_tests(imports: list[Import], data: bytes) -> bool:
+    """Whether a file defines tests; in a program that parses arguments `def test_epoch(net)` evaluates."""
+    packages = {imported.module.partition(".")[0] for imported in imports}
+    if not packages.isdisjoint(_RUNS_TESTS):
+        return True
+    return "argparse" not in packages and b"def test_" in data and _TEST.search(data) is not None
 
 
 def _quoted(data: bytes) -> list[int]:
