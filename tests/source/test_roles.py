@@ -154,6 +154,12 @@ def test_a_guarded_file_that_is_imported_is_started_too(tmp_path: Path) -> None:
     assert role(tmp_path, "a.py", GUARDED, other="from a import main\n") == Role.SCRIPT
 
 
+def test_what_is_imported_from_a_folder_on_the_path_is_no_script(tmp_path: Path) -> None:
+    text = "import sys\nsys.path.append('lib/tools')\nimport "
+    assert role(tmp_path, "lib/tools/a.py", f"{DEFINES}main()\n", **{"bin/run": f"{text}b\n"}) == Role.SCRIPT
+    assert role(tmp_path, "lib/tools/a.py", f"{DEFINES}main()\n", **{"bin/run": f"{text}a\n"}) == Role.MODULE
+
+
 def test_damaged_files_are_no_faults(tmp_path: Path) -> None:
     assert role(tmp_path, "a.py", "main(\n") == "script"
     assert role(tmp_path, "b.py", "if x\n    main(") == "script"
