@@ -258,9 +258,9 @@ def _scan(folder: Path) -> None:
 
 
 @reader(
-    "programs", "text", "programs/discovery.py", "programs/unknown.py", "programs/commands.py", "programs/sources.py",
-    "programs/instantiated.py", "programs/modules.py", "programs/reach.py", "programs/conditions.py",
-    "programs/unlooked.py", more=examples("train.py", most=4),
+    "programs", "text", "programs/entry_points.py", "source/roles.py", "programs/unknown.py",
+    "programs/launch_commands.py", "programs/sources.py", "programs/instantiated.py", "programs/modules.py",
+    "programs/reach.py", "programs/conditions.py", "programs/unlooked.py", more=examples("train.py", most=4),
 )  # fmt: skip
 def _programs(folder: Path, data: bytes) -> None:
     """The verdict on a project of few files, one of which is the input."""

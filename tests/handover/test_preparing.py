@@ -163,7 +163,10 @@ def test_a_program_without_argparse_gets_what_it_is_given(tmp_path: Path, text: 
 
 
 def test_which_program_trains_is_asked_where_several_may(tmp_path: Path) -> None:
-    folder = project(tmp_path, train=TRAINS, show="if __name__ == '__main__':\n    pass\n", setup=TRAINS)
+    folder = project(
+        tmp_path, train=TRAINS, show="if __name__ == '__main__':\n    pass\n", setup=TRAINS, conftest=TRAINS
+    )
+    project(folder, tests__test_net=TRAINS, third_party__train=TRAINS, export=TRAINS, plot="print(1)\n")
     assert choose_program(folder, project_files(folder)) == "train.py"
     project(folder, segment__train=TRAINS)
     with pytest.raises(UsageError, match=r"train\.py, segment/train\.py"):

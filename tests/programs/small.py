@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from torchferry.backends import registry
 from torchferry.backends.target import Target
-from torchferry.programs.discovery import programs_of
+from torchferry.programs.entry_points import programs_of
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.judging import judge
+from torchferry.programs.launch_commands import StartingCommands
 from torchferry.programs.model import Judged, Program
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
@@ -60,7 +61,10 @@ class Small(NamedTuple):
 
     def programs(self) -> list[Program]:
         sources = Sources(self.project, [item.path for item in self.analysis.examined if item.kind is Kind.NOTEBOOK])
-        return programs_of(sources, self.modules(), self.analysis.examined, self.target)
+        modules, examined = self.modules(), self.analysis.examined
+        commands = StartingCommands(self.project.root, modules, self.target).started(examined)
+        assert self.analysis.roles is not None
+        return programs_of(sources, modules, examined, self.analysis.roles, commands)
 
     def modules(self) -> Modules:
         outlines = [item.outline for item in self.analysis.examined if item.outline is not None]

@@ -8,7 +8,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.programs.small import judged, small
-from torchferry.programs import absent, computed, starting, unlooked, uses
+from torchferry.programs import absent, computed, entry_points, unlooked, uses
 from torchferry.programs.model import Verdict
 
 LACKING = "import torch\nfrom torch.utils.cpp_extension import load_inline\nload_inline('x', cuda_sources='y')\n"
@@ -63,7 +63,7 @@ def test_names_beyond_those_that_are_followed_leave_an_import_open(
 def test_programs_beyond_those_that_are_followed_leave_the_verdict_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting, "_MOST", 2)
+    monkeypatch.setattr(entry_points, "_MOST_STARTED", 2)
     calls = "".join(f"os.system('python p{number}.py')\n" for number in range(3))
     files = {f"p{number}.py": "print(1)\n" for number in range(2)}
     program = judged(tmp_path, {**files, "p2.py": LACKING, "all.py": f"import os\n{calls}"})["all.py"]

@@ -10,9 +10,10 @@ import pytest
 from tests.programs.small import BUILT, MAIN, Files, judged, small, write
 from torchferry.backends import registry
 from torchferry.backends.target import Target
-from torchferry.programs.discovery import programs_of
+from torchferry.programs.entry_points import programs_of
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.judging import judge
+from torchferry.programs.launch_commands import StartingCommands
 from torchferry.programs.model import Verdict
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
@@ -20,6 +21,7 @@ from torchferry.rules.file_result import FileResult
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import outline
 from torchferry.source.project import Project
+from torchferry.source.roles import Roles
 
 DEEP = 3_000
 CUDA = "import torch\ntorch.cuda.synchronize()\n"
@@ -134,7 +136,9 @@ def _modules(root: Path, files: Files) -> tuple[Modules, Counted, list[FileResul
 def _programs(modules: Modules, examined: list[FileResult]) -> list[str]:
     choice = registry.choose("npu")
     target = Target(choice.backend, choice.version)
-    return [each.path for each in programs_of(Sources(modules.project), modules, examined, target)]
+    commands = StartingCommands(modules.project.root, modules, target).started(examined)
+    roles = Roles.read(modules.project)
+    return [each.path for each in programs_of(Sources(modules.project), modules, examined, roles, commands)]
 
 
 def test_ten_thousand_modules(tmp_path: Path) -> None:

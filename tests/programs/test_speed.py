@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.programs.small import BUILT, Files, judged, small
 from torchferry.backends.target import Target
 from torchferry.programs import reach, sources
+from torchferry.programs.entry_points import may_call_starter
 from torchferry.programs.instantiated import _COMMENT, _NAME, dotted_names
 from torchferry.programs.judging import judge
 from torchferry.programs.model import Need, Verdict
 from torchferry.programs.noting import JUDGED_AFTERWARDS
-from torchferry.programs.starting import may_call_starter
 from torchferry.programs.switches import may_define
 from torchferry.programs.uses import _asks_for
 from torchferry.programs.words import Words, words_of

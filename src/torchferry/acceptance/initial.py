@@ -22,6 +22,8 @@ from torchferry.numerics.curves.records import lines, plain
 from torchferry.source.git import git, is_in_repository, shared_commit
 from torchferry.source.kinds import Kind
 from torchferry.source.markdown import command_view
+from torchferry.source.project import Project
+from torchferry.source.roles import Role, Roles
 from torchferry.source.tree import list_files
 
 _LICENCES = (
@@ -36,8 +38,6 @@ _LICENCES = (
 """A sentence of each licence, in the order in which they are looked for."""
 
 _NAMED = re.compile(r"(?:LICEN[CS]E|COPYING)(?:\.\w+)?\Z", re.IGNORECASE)
-_MAIN = re.compile(r"^if __name__ ==? ?[\"']__main__[\"']", re.MULTILINE)
-_OURS = re.compile(r"(?:#.*\n){0,2}# torchferry-checksum:")
 _LIKELY = ("train", "main", "val", "eval", "test", "infer", "inference", "sample", "generate", "predict", "detect")
 _STARTS = frozenset({"python", "python3", "torchrun", "accelerate", "deepspeed"})
 _NOT_RUN = frozenset({"-m pip", "-m venv", "setup.py"})
@@ -113,14 +113,16 @@ class LoggedRun(NamedTuple):
 def facts(root: Path) -> Facts:
     """Return what the files of a project say."""
     entries = list_files(root).entries
-    names = [entry.path for entry in entries]
     readme = next((name for name in ("README.md", "README.rst", "README.txt", "README") if (root / name).is_file()), "")
     text = _text(root / readme) if readme else ""
-    texts = {entry.path: _text(root / entry.path) for entry in entries if entry.kind is Kind.PYTHON}
-    programs = [name for name, content in texts.items() if _MAIN.search(content)]
-    programs += [name for name in names if "/" not in name and name.endswith(".py") and _rank(name) < len(_LIKELY)]
-    # what torchferry put beside the code, such as the test of the machine, is no program of the project
-    programs = [name for name in programs if not _OURS.match(texts.get(name, ""))]
+    python = [entry.path for entry in entries if entry.kind is Kind.PYTHON]
+    roles = Roles.read(Project(root, python))
+    programs = [
+        name
+        for name in python
+        if roles.of(name) is Role.SCRIPT
+        or ("/" not in name and _rank(name) < len(_LIKELY) and not (roles.tests(name) or roles.is_ours(name)))
+    ]
     changed, styles = _migrated(root)
     programs = sorted(
         dict.fromkeys(programs), key=lambda name: (name not in changed, _rank(name), name.count("/"), name)

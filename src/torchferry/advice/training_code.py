@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 from torchferry.advice.model import CodePlace, ProposedEdit
 from torchferry.core.record import NamedTuple
-from torchferry.programs.discovery import ASIDE
 from torchferry.programs.modules import Modules
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name
@@ -22,6 +21,7 @@ from torchferry.source.names import Names, assigned_value
 from torchferry.source.outline import Outline
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
+from torchferry.source.roles import ASIDE
 
 Loop = (ast.For, ast.AsyncFor, ast.While)
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -109,7 +109,7 @@ def report_of(setting: RunSettings, planned: Plan, judged: Verdicts, as_it_is: b
         files=len(planned.analysis.examined),
         findings=tuple(sorted(findings, key=lambda finding: finding.location.order)),
         failures=tuple(planned.analysis.failures),
-        entry_points=tuple(planned.analysis.entry_points),
+        entry_points=planned.analysis.entry_points,
         remarks=(
             *remarks(setting.root, setting.target, planned.analysis, setting.request.redirected),
             *(() if setting.placement is None else placement_remarks(setting.placement)),

@@ -9,6 +9,7 @@ from enum import Enum
 from torchferry.core.record import NamedTuple
 from torchferry.source.exports import absolute_module
 from torchferry.source.project import Project
+from torchferry.source.roles import mains
 
 _DEEPEST = 3
 """Imports that are followed from a program to the module that has its arguments."""
@@ -189,19 +190,13 @@ def _imported(tree: ast.Module, path: str) -> Iterator[str]:
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-def asks_for_main(node: ast.stmt) -> bool:
-    """Whether a statement is `if __name__ == "__main__":`, which runs only in the program's own file."""
-    return isinstance(node, ast.If) and any(
-        isinstance(inner, ast.Name) and inner.id == "__name__" for inner in ast.walk(node.test)
-    )
-
-
 def _defined(tree: ast.Module, path: str, is_program: bool) -> Iterator[ProgramArgument | str]:
     """Yield the arguments that a file defines, in their order; a place, where one cannot be read."""
+    of_others = [] if is_program else mains(tree)
     calls = [
         node
         for statement in tree.body
-        if is_program or not asks_for_main(statement)
+        if statement not in of_others
         for node in ast.walk(statement)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument"
     ]

@@ -11,13 +11,13 @@ from pathlib import Path
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.core.secrets import shown_path
-from torchferry.core.vendored import CHECKSUM
 from torchferry.core.write_fence import named as listed
-from torchferry.handover.arguments import asks_for_main, imported_paths, unlisted_imports
+from torchferry.handover.arguments import imported_paths, unlisted_imports
 from torchferry.handover.project_files import ProjectFiles, fitting_folders
 from torchferry.source.project import Project
+from torchferry.source.roles import Role, Roles
 
-_ASIDE = ("setup.py", "conftest.py", "hubconf.py", "export.py", "versioneer.py")
+_TRAINS_NOTHING = ("export.py", "hubconf.py")
 _TRAINERS = frozenset({"fit", "train", "run"})
 _MOST = 12
 _MOST_PLACES = 20
@@ -56,7 +56,10 @@ def _chosen(root: Path, files: ProjectFiles, named: str) -> str:
             raise _not_the_projects(files, named, path)
         return path
     project = Project(root, python)
-    programs = [path for path in python if _is_program(project, path)]
+    roles = Roles.read(project)
+    programs = [
+        path for path in python if roles.of(path) is Role.SCRIPT and path.rpartition("/")[2] not in _TRAINS_NOTHING
+    ]
     training = [
         path for path in programs if path.rpartition("/")[2].startswith("train") or _goes_backward(project, path)
     ]
@@ -128,16 +131,6 @@ def _with_untracked(program: str, root: Path, paths: set[str]) -> list[str]:
         if found <= known:
             return needed
         known |= found
-
-
-def _is_program(project: Project, path: str) -> bool:
-    name = path.rpartition("/")[2]
-    if name in _ASIDE or name.startswith("test_") or "tests/" in f"{path}/" or name == "__init__.py":
-        return False
-    loaded = project.file(path)
-    if loaded is None or CHECKSUM in loaded[0].source.text[:400]:
-        return False  # the device manager or a setup test, which torchferry wrote
-    return any(asks_for_main(node) for node in loaded[0].tree.body)
 
 
 def _trains(project: Project, program: str) -> bool:

@@ -18,11 +18,9 @@ from torchferry.source.names import Names
 from torchferry.source.outline import outline
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile, UnparsableError
+from torchferry.source.roles import ASIDE, is_set_aside
 from torchferry.source.text import UndecodableError, decode_python
 from torchferry.source.tree import Listing
-
-_ASIDE = lazy_regex(r"(?:^|/)(?:tests?|testing|docs?|third_party|\.github)/|(?:^|/)(?:setup|conftest|test_[^/]*)\.py$")
-"""Files that no user of the project runs."""
 
 _DTYPES = ("float32", "float16", "bfloat16")
 _DTYPE = lazy_regex(
@@ -150,7 +148,7 @@ def needs_of(
             for each in outline(path, data).imports
         ):
             from_root.add(path)
-        if CHECKSUM.encode() in data[:400] or _ASIDE.search(path) is not None:
+        if CHECKSUM.encode() in data[:400] or ASIDE.search(path) is not None or is_set_aside(path):
             continue
         for module in _modules(project, own, path, data):
             known = modules.get(module.module)

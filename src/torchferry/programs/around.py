@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from torchferry.core.record import NamedTuple
-from torchferry.rules.guarded import copes, is_main, suppresses
+from torchferry.rules.guarded import copes, suppresses
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.python import PythonFile
+from torchferry.source.roles import is_main, is_run_when_started
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -52,7 +53,7 @@ asks for."""
 def around(file: PythonFile, node: ast.AST) -> Around:
     """Return what stands around a place."""
     tests: list[tuple[ast.expr, bool]] = []
-    suppressed = main = False
+    suppressed, main = False, is_run_when_started(node)
     attempts: list[ast.Try] = []
     fallback: ast.Try | None = None
     unit: FunctionNode | None = None
@@ -111,6 +112,8 @@ def _answers_for_module(file: PythonFile, unit: FunctionNode) -> bool:
 
 def is_under_main(file: PythonFile, node: ast.AST) -> bool:
     """Whether a place is run only where its file is the one that is started."""
+    if is_run_when_started(node):
+        return True
     child, parent = node, file.parents.get(node)
     while parent is not None:
         if isinstance(parent, ast.If) and child in parent.body and is_main(parent.test):

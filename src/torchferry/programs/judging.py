@@ -14,15 +14,14 @@ from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
 from torchferry.programs.answers import SharedAnswers
-from torchferry.programs.commanded import switched_on
-from torchferry.programs.commands import StartingCommands
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.config_files import ConfigFiles
-from torchferry.programs.discovery import ASIDE, programs_of
+from torchferry.programs.entry_points import StartedPrograms, programs_of
 from torchferry.programs.fixes import Fix, Fixes
 from torchferry.programs.installed_needs import InstalledNeeds
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.lacks import Lack, Lacks
+from torchferry.programs.launch_commands import StartingCommands, packages_enabled_by_command
 from torchferry.programs.live import Leads, Live
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Unread, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
@@ -30,7 +29,6 @@ from torchferry.programs.noting import Noted
 from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.reach import Reach, supposed
 from torchferry.programs.sources import Sources
-from torchferry.programs.starting import StartedPrograms
 from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.switches import Switchboard
 from torchferry.programs.unknown import UnreadParts
@@ -42,6 +40,7 @@ from torchferry.rules.registry import rule_facts
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
+from torchferry.source.roles import ASIDE, Roles
 
 MOST_PROGRAMS = 400
 """Programs that are judged; a folder of examples may hold thousands, and further ones are left out."""
@@ -136,6 +135,7 @@ class _Judge:
         self.examined = analysis.examined
         self.target = target
         self.project = project
+        self.roles = analysis.roles if analysis.roles is not None else Roles.read(project)
         self.noted = {item.path: item.noted for item in self.examined if isinstance(item.noted, Noted)}
         notebooks = [item.path for item in self.examined if item.kind is Kind.NOTEBOOK]
         texts = {path: noted.text for path, noted in self.noted.items() if noted.text is not None}
@@ -213,7 +213,7 @@ class _Judge:
     def _programs(self, named: Iterable[str]) -> list[Program]:
         written = {path: noted.commands for path, noted in self.noted.items() if noted.commands is not None}
         commands = self.commands.started(self.examined, written)
-        return programs_of(self.sources, self.modules, self.examined, self.target, named, commands)
+        return programs_of(self.sources, self.modules, self.examined, self.roles, commands, named)
 
     def _attempted(self, program: Program) -> dict[str, Edge | None] | None:
         """Return what a program reaches, or None where torchferry fails on it: that is reported in its turn."""
@@ -264,7 +264,7 @@ class _Judge:
         blockers: list[Obstacle] = []
         optional: list[Obstacle] = []
         lacking = (lack for path in closure for lack in self.lacks.of(path))
-        for lack in (*lacking, *switched_on(program, closure, self.modules, self.sources, self.target)):
+        for lack in (*lacking, *packages_enabled_by_command(program, closure, self.modules, self.sources, self.target)):
             obstacle = self._obstacle(reach, lack)
             if obstacle is not None:
                 (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)

@@ -7,6 +7,7 @@ from enum import Enum, IntEnum
 from torchferry.core.finding import Location
 from torchferry.core.messages import Message
 from torchferry.core.record import NamedTuple
+from torchferry.source.roles import Role
 
 
 class Verdict(str, Enum):
@@ -66,6 +67,7 @@ class Program(NamedTuple):
         name: What it is called: its path, the name of the console script, or the package.
         function: The function that is called, for a console script.
         starts: Commands that start it.
+        role: What its file is for; only those that the user names are tests or build scripts.
     """
 
     path: str
@@ -73,6 +75,7 @@ class Program(NamedTuple):
     name: str = ""
     function: str = ""
     starts: tuple[Start, ...] = ()
+    role: Role = Role.SCRIPT
 
     @property
     def title(self) -> str:

@@ -7,10 +7,9 @@ would find in the file itself: without a note it looks there, and comes to the s
 from __future__ import annotations
 
 from torchferry.core.record import NamedTuple
-from torchferry.programs.commands import READ_FOR_COMMANDS, Written, may_start, written_in
-from torchferry.programs.discovery import ASIDE
+from torchferry.programs.entry_points import StartCommands, may_call_starter, start_calls
+from torchferry.programs.launch_commands import READ_FOR_COMMANDS, Written, may_start, written_in
 from torchferry.programs.sources import LONGEST
-from torchferry.programs.starting import StartCommands, may_call_starter, start_calls
 from torchferry.programs.switches import Switch, may_define, switches_of
 from torchferry.programs.uses import ClassBases, class_bases
 from torchferry.rules.base import Context, PythonContext
@@ -18,6 +17,7 @@ from torchferry.rules.file_result import Afterwards
 from torchferry.source.document import Document
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import Outline, outline
+from torchferry.source.roles import ASIDE
 from torchferry.source.text import is_plain
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.programs.absent import absent_submodules, words_of_cuda
-from torchferry.programs.commands import INSTALLERS, LARGEST_DOCUMENT, READ_FOR_COMMANDS
+from torchferry.programs.launch_commands import INSTALLERS, LARGEST_DOCUMENT, READ_FOR_COMMANDS
 from torchferry.programs.model import Unlooked
 from torchferry.rules.analysis import Analysis
 from torchferry.source.kinds import Kind, language_of

@@ -15,6 +15,7 @@ from torchferry.programs.sources import Sources
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
+from torchferry.source.roles import is_run_when_started
 
 _IMPLICIT = frozenset({"forward", "backward", "setup_context", "main"})
 """Methods that torch calls, beside those with two underscores."""
@@ -25,7 +26,9 @@ _QUIET_BASES = ("torch.nn.", "torch.utils.data.", "torch.autograd.", "torch.opti
 _MOST_BASES = 50
 """Classes that are followed from one to its bases."""
 
-_COMMANDS = frozenset({"command", "callback", "route", "get", "post", "task", "entrypoint", "cli", "ex", "automain"})
+_COMMANDS = frozenset(
+    {"command", "callback", "route", "get", "post", "task", "entrypoint", "cli", "ex", "on_message", "on_chat_start"}
+)
 
 _LOOKS_UP = frozenset({"__dict__", "getattr"})
 """What a file says that looks for something by a computed name."""
@@ -307,6 +310,8 @@ class Uses:
         name = unit.name
         parent = file.parents.get(unit)
         kinds = {last_name(node) for node in unit.decorator_list}
+        if is_run_when_started(unit):
+            yield Use(Place(file.path, unit))
         if kinds & _COMMANDS and not any(
             last_name(node) == "command" and not self._groups(file) for node in unit.decorator_list
         ):

@@ -33,10 +33,12 @@ def render_older(report: Report, lang: str) -> str:
     older["schema"] = OLDER_VERSION
     older.pop("style")
     older.pop("words")
+    older.pop("roles")
     if older["verdict"] == ProjectVerdict.MAY_NEED.value:
         older["verdict"] = ProjectVerdict.AFTER_WORK.value
     for program in older["programs"]:
         program.pop("unresolved")
+        program.pop("role")
         for package in program["unverified"]:
             package.pop("carries")
         for judged in filter(None, (program, (program["settled"] or {}).get("static"))):
@@ -76,6 +78,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         },
         "remarks": [remark.render(lang) for remark in report.remarks],
         "entry_points": list(report.entry_points),
+        "roles": {path: role.value for path, role in report.entry_points.items()},
         "programs": [program_object(judged, lang) for judged in report.programs],
         "findings": [finding_object(finding, lang) for finding in report.findings],
         "changes": list(report.changes),
@@ -110,6 +113,7 @@ def program_object(judged: Judged, lang: str) -> dict[str, Any]:
         "path": program.path,
         "name": program.title,
         "form": program.form.value,
+        "role": program.role.value,
         "function": program.function,
         "starts": [{"command": start.command, "place": start.place} for start in program.starts],
         "verdict": judged.verdict.value,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from torchferry import __version__
@@ -28,6 +29,7 @@ from torchferry.rules.file_result import InternalFailure
 from torchferry.rules.mentions import MentionKind, WordAccount
 from torchferry.rules.registry import family_name, rule_facts
 from torchferry.source.kinds import Kind
+from torchferry.source.roles import Role
 from torchferry.source.text import UndecodableError, decode_python, decode_text
 
 if TYPE_CHECKING:
@@ -96,7 +98,7 @@ class Report(NamedTuple):
         files: How many files were examined.
         findings: What was found, in order of place.
         failures: Faults of torchferry's own.
-        entry_points: Files that are started as programs and use the device.
+        entry_points: Files that are started and use the device, and the role of each.
         remarks: What there is to know about the target or the run, for the user.
         diffs: How files change; empty where nothing was rewritten.
         words: What becomes of the words of CUDA; empty where that was not asked for.
@@ -117,7 +119,7 @@ class Report(NamedTuple):
     files: int
     findings: tuple[Finding, ...]
     failures: tuple[InternalFailure, ...] = ()
-    entry_points: tuple[str, ...] = ()
+    entry_points: Mapping[str, Role] = MappingProxyType({})
     remarks: tuple[Message, ...] = ()
     diffs: tuple[FileDiff, ...] = ()
     words: WordAccount = WordAccount()
@@ -469,7 +471,7 @@ def report_of(
         files=len(analysis.examined),
         findings=tuple(blocking(analysis.remaining if remaining else analysis.findings, programs)),
         failures=tuple(analysis.failures),
-        entry_points=tuple(analysis.entry_points),
+        entry_points=analysis.entry_points,
         remarks=remarks,
         words=_words_of(analysis),
         diffs=tuple(diffs_of(analysis)),

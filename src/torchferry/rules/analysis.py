@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -26,8 +25,8 @@ from torchferry.source.document import Document
 from torchferry.source.import_graph import ImportGraph
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
-from torchferry.source.outline import outline
 from torchferry.source.project import Project
+from torchferry.source.roles import Role, Roles
 from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry, Listing
 
@@ -41,22 +40,25 @@ class Analysis(NamedTuple):
     Attributes:
         examined: Its files, in order of their paths.
         skipped: Findings about what was not looked into.
-        entry_points: Files that are started as programs and use the device.
+        entry_points: Files that are started and use the device, which get the plugin's import, and the role of each:
+            programs, and what tests or documents the project.
         run_remarks: What there is to know about the run whose report was merged with the findings.
         ignored: Files that a `.gitignore` hides in a tree that git does not know.
         project: Its Python files as modules, for further questions; None where nobody may ask.
         listing: What was examined and what was left out; None where nobody may ask.
         largest: Bytes of a file above which it was not looked into.
+        roles: What its files are for; None where nobody may ask.
     """
 
     examined: list[FileResult]
     skipped: list[Finding]
-    entry_points: list[str]
+    entry_points: dict[str, Role]
     run_remarks: tuple[Message, ...] = ()
     ignored: tuple[str, ...] = ()
     project: Project | None = None
     listing: Listing | None = None
     largest: int = 0
+    roles: Roles | None = None
 
     @property
     def failures(self) -> list[InternalFailure]:
@@ -128,7 +130,8 @@ def analyse(
     examined = examine_all(engine, request.listing.entries, request.rewrite, request.jobs, progress, meanwhile)
     graph = ImportGraph(project, (item.outline for item in examined if item.outline is not None))
     examined = _users_of_exports(engine, graph, examined, request.rewrite)
-    entries, examined = _plugin_imports(request, graph, examined)
+    roles = _roles(project, graph, examined)
+    entries, examined = _plugin_imports(request, roles, examined)
     examined = _without_repeated_notes(examined)
     run_remarks: tuple[Message, ...] = ()
     if request.seen is not None:
@@ -145,7 +148,8 @@ def analyse(
         if request.selection.wants(LinkOutOfProject.CODE, skip.path)
     ]
     largest = request.options.max_file_size
-    return Analysis(examined, skipped, entries, run_remarks, request.listing.ignored, project, request.listing, largest)
+    ignored = request.listing.ignored
+    return Analysis(examined, skipped, entries, run_remarks, ignored, project, request.listing, largest, roles)
 
 
 def _engine(request: Request, project: Project, finish: Callable[[FileResult], FileResult] | None = None) -> Engine:
@@ -174,7 +178,7 @@ class FileExaminer:
     def __init__(self, request: Request) -> None:
         self._request = request
         self._paths = [entry.path for entry in request.listing.entries if entry.kind is Kind.PYTHON]
-        self._imports: ImportGraph | None = None
+        self._roles: Roles | None = None
 
     def examine(self, entry: Entry, data: bytes, *, rewrite: bool = False) -> FileResult:
         """Examine a file with these bytes.
@@ -189,19 +193,17 @@ class FileExaminer:
         item = _engine(request, project).examine(entry, rewrite=rewrite, data=data)._replace(before=data)
         if request.target.module or not item.needs_plugin or not _may_import(request, item):
             return item
-        if not _is_imported_everywhere(request) and not _is_program(item, self._graph(project), request.entry_points):
+        if not _is_imported_everywhere(request) and not self._is_entry(item, project):
             return item
         return _with_import(request, item, anyhow=False)
 
-    def _graph(self, project: Project) -> ImportGraph:
-        """Return who imports whom on the disk; it is asked for when a file may be a program."""
-        if self._imports is None:
-            outlines = []
-            for path in self._paths:
-                with contextlib.suppress(OSError):  # a scan of the project reports it
-                    outlines.append(outline(path, read_regular(self._request.root / path)))
-            self._imports = ImportGraph(project, outlines)
-        return self._imports
+    def _is_entry(self, item: FileResult, project: Project) -> bool:
+        """Whether a file is started; who imports whom on the disk is asked for when one may be."""
+        if self._roles is None:
+            self._roles = Roles.read(project)
+        if item.outline is None:
+            return False
+        return _is_entry(item, self._roles.with_file(project, item.outline, item.works), self._request.entry_points)
 
 
 def programs_of(request: Request, analysis: Analysis, before: Mapping[str, FileResult]) -> list[str]:
@@ -212,16 +214,16 @@ def programs_of(request: Request, analysis: Analysis, before: Mapping[str, FileR
         analysis: What is known of the project.
         before: What was known of files that were migrated since.
     """
-    if not before or analysis.project is None:
-        return analysis.entry_points
-    graph = ImportGraph(analysis.project, (item.outline for item in analysis.examined if item.outline is not None))
-    reaching = graph.reaching({path for path, item in before.items() if item.uses_device})
+    roles = analysis.roles
+    if not before or roles is None:
+        return list(analysis.entry_points)
+    reaching = roles.graph.reaching({path for path, item in before.items() if item.uses_device})
     earlier = [
         item.path
         for item in analysis.examined
         if item.path in reaching
-        and _is_program(
-            item._replace(main_uses_device=before.get(item.path, item).main_uses_device), graph, request.entry_points
+        and _is_entry(
+            item._replace(main_uses_device=before.get(item.path, item).main_uses_device), roles, request.entry_points
         )
     ]
     return sorted({*analysis.entry_points, *earlier})
@@ -257,22 +259,22 @@ def _may_say_one(project: Project | None, path: str, names: set[str]) -> bool:
 
 
 def _plugin_imports(
-    request: Request, graph: ImportGraph, examined: list[FileResult]
-) -> tuple[list[str], list[FileResult]]:
-    """Add the plugin's import, or the redirect's, where it is needed; return the programs that use the device, too."""
+    request: Request, roles: Roles, examined: list[FileResult]
+) -> tuple[dict[str, Role], list[FileResult]]:
+    """Add the plugin's import, or the redirect's, where it is needed; return the started files that use the device."""
     using = {item.path for item in examined if item.uses_device}
-    reaching = graph.reaching(using)
-    entries = [
-        item.path
+    reaching = roles.graph.reaching(using)
+    entries = {
+        item.path: _role_of_entry(item.path, roles)
         for item in examined
-        if item.path in reaching and item.outline is not None and _is_program(item, graph, request.entry_points)
-    ]
+        if item.path in reaching and _is_entry(item, roles, request.entry_points)
+    }
     if request.target.module:  # its names load the plugin when they are first asked for
         return entries, examined
     everywhere = _is_imported_everywhere(request)
     needing = {item.path for item in examined if item.needs_plugin}
     if needing != using:
-        reaching = graph.reaching(needing)
+        reaching = roles.graph.reaching(needing)
     needing = (needing if everywhere else set()) | {path for path in entries if path in reaching}
     done: list[FileResult] = []
     for item in examined:
@@ -308,7 +310,7 @@ def _with_import_ready(request: Request, item: FileResult) -> FileResult:
     is_likely = (
         item.kind is Kind.NOTEBOOK
         or item.outline.is_program
-        or item.is_script
+        or item.works
         or (item.needs_plugin and _is_imported_everywhere(request))
     )
     return item._replace(importing=_with_import(request, item, anyhow=False)) if is_likely else item
@@ -335,14 +337,29 @@ def _without_repeated_notes(examined: list[FileResult]) -> list[FileResult]:
     ]
 
 
-def _is_program(item: FileResult, graph: ImportGraph, named: tuple[str, ...]) -> bool:
+def _roles(project: Project, graph: ImportGraph, examined: Iterable[FileResult]) -> Roles:
+    outlines, working = {}, {}
+    for item in examined:
+        if item.outline is not None:
+            outlines[item.path] = item.outline
+        if item.works is not None:
+            working[item.path] = item.works
+    return Roles(project, graph, outlines, working)
+
+
+def _is_entry(item: FileResult, roles: Roles, named: tuple[str, ...]) -> bool:
+    """Whether a file is started, and what runs then may use the device."""
     if item.outline is None:
         return False
-    if item.path in named or item.kind is Kind.NOTEBOOK:
+    if item.path in named:
         return True
-    if item.outline.is_program and (item.main_uses_device or not graph.is_imported(item.path)):
-        return True
-    return item.is_script and not graph.is_imported(item.path) and not item.path.endswith(("setup.py", "__init__.py"))
+    return roles.is_started(item.path) and (item.main_uses_device or not roles.graph.is_imported(item.path))
+
+
+def _role_of_entry(path: str, roles: Roles) -> Role:
+    """Return the role of a file that is started; the user may name one that nobody else would start."""
+    role = roles.of(path)
+    return Role.SCRIPT if role is Role.MODULE else role
 
 
 def _with_import(request: Request, item: FileResult, anyhow: bool) -> FileResult:

@@ -42,6 +42,7 @@ from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile, UnparsableError
 from torchferry.source.reparse import reparsed
+from torchferry.source.roles import mains, work_at_top
 from torchferry.source.text import UndecodableError
 from torchferry.source.tree import Entry
 
@@ -166,7 +167,7 @@ class Engine:
                 uses_device=bool(device_findings(native)),
                 needs_plugin=bool(device_findings(native)) if self.redirected else needs_plugin(native),
                 main_uses_device=_main_uses_device(context, device_findings(native)),
-                is_script=entry.kind is Kind.NOTEBOOK or _is_script(context.file.tree),
+                works=work_at_top(context.file, context.names) is not None,
                 exports=_exports(context),
             )
             if document.notebook is not None:
@@ -379,17 +380,12 @@ def _main_uses_device(context: PythonContext, findings: list[Finding]) -> bool:
     standard library. A question such as `x.is_cuda` uses no device.
     """
     tree = context.file.tree
-    mains = [
-        statement
-        for statement in tree.body
-        if isinstance(statement, ast.If)
-        and "__name__" in {n.id for n in ast.walk(statement.test) if isinstance(n, ast.Name)}
-    ]
-    if not mains:
+    started = mains(tree)
+    if not started:
         return True
     lines = {finding.location.line for finding in findings if rule_facts(finding.code).runs_on_device}
     defined = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    todo: list[ast.stmt] = [*mains]
+    todo: list[ast.stmt] = [*started]
     seen: set[str] = set()
     while todo:
         node = todo.pop()
@@ -408,15 +404,6 @@ def _main_uses_device(context: PythonContext, findings: list[Finding]) -> bool:
                 seen.add(name.id)
                 todo.append(defined[name.id])
     return False
-
-
-def _is_script(tree: ast.Module) -> bool:
-    """Whether a module does things when it is imported: calls, loops, `with` blocks at its top level."""
-    return any(
-        isinstance(statement, (ast.For, ast.While, ast.With))
-        or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call))
-        for statement in tree.body
-    )
 
 
 def _exports(context: PythonContext) -> tuple[str, ...]:

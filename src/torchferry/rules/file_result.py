@@ -82,7 +82,7 @@ class FileResult(NamedTuple):
         uses_device: Whether a Python file will use the target's device.
         needs_plugin: Whether that takes the plugin, or the redirect; not where a fix leaves the device out.
         main_uses_device: Whether the part below `if __name__ == "__main__"` may use it, by what it calls in the file.
-        is_script: Whether a Python file does things when it is imported, as one that is started does.
+        works: Whether a Python file does work at its top level, as a program does; None where it was not parsed.
         exports: Names of `torch.cuda` that a Python file binds in its own scope.
         words: What becomes of its words of CUDA, where an account was asked for.
         noted: What `Afterwards.note` said of it; None where nobody asked, or the file was not read as a document.
@@ -102,7 +102,7 @@ class FileResult(NamedTuple):
     uses_device: bool = False
     needs_plugin: bool = False
     main_uses_device: bool = True
-    is_script: bool = False
+    works: bool | None = None
     exports: tuple[str, ...] = ()
     words: WordAccount = WordAccount()
     noted: object = None

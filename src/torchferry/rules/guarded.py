@@ -1,4 +1,4 @@
-"""Whether code copes with what it imports or calls being absent, and whether it runs when its file is started."""
+"""Whether code copes with what it imports or calls being absent."""
 
 from __future__ import annotations
 
@@ -8,17 +8,11 @@ from enum import Enum
 from torchferry.core.finding import Effect, Grade
 from torchferry.rules.base import PythonContext
 from torchferry.source.flow.syntax import last_name
-from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
+from torchferry.source.roles import is_main
 
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "RuntimeError", "OSError"})
 _ENDS = frozenset({"exit", "quit", "_exit", "abort"})
-
-_PREPARING = ("sys.path.", "sys.setrecursionlimit", "warnings.", "logging.", "matplotlib.", "os.environ.", "site.",
-              "torch.set_", "torch.manual_seed", "torch.multiprocessing.set_", "multiprocessing.set_", "random.seed",
-              "numpy.random.seed", "numpy.seterr", "numpy.set_printoptions", "mimetypes.", "atexit.")  # fmt: skip
-_PREPARED = frozenset({"load_dotenv", "basicconfig", "filterwarnings", "simplefilter", "setlevel", "addhandler"})
-"""Calls at the top level of a module that only prepare what it does later."""
 
 
 class Guard(Enum):
@@ -94,24 +88,6 @@ def suppresses(expression: ast.expr) -> bool:
         and last_name(expression.func) == "suppress"
         and any(last_name(kind) in _CAUGHT for kind in expression.args)
     )
-
-
-def is_main(test: ast.expr) -> bool:
-    """Whether a test is `__name__ == "__main__"`."""
-    return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))
-
-
-def work_at_top(file: PythonFile, names: Names) -> ast.stmt | None:
-    """Return the first statement at a file's top level that does more than to prepare what the file defines."""
-    for statement in file.tree.body:
-        if isinstance(statement, (ast.For, ast.While, ast.With)):
-            return statement
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            called = names.qualified(statement.value.func) or ""
-            last = last_name(statement.value.func).lower()
-            if not (called.startswith(_PREPARING) or "regist" in last or last in _PREPARED):
-                return statement
-    return None
 
 
 def _is_for_types(test: ast.expr) -> bool:

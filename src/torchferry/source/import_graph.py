@@ -16,6 +16,7 @@ class ImportGraph:
         self._importers: dict[str, set[str]] = {}
         self.named: dict[str, dict[str, set[str]]] = {}
         """For each module's file, the names that each importing file takes from it."""
+        self._elsewhere: set[str] = set()
         for item in outlines:
             for imported in item.imports:
                 self._add(project, item.path, imported.module, imported.names)
@@ -26,6 +27,8 @@ class ImportGraph:
         if path is not None:
             self._importers.setdefault(path, set()).add(importer)
             self.named.setdefault(path, {}).setdefault(importer, set()).update(names)
+        elif not module.startswith("."):
+            self._elsewhere.add(module)
         for name in names:  # a name may be a module itself: from package import module
             inner = project.module_path(f"{absolute}.{name}", importer)
             if inner is not None:
@@ -36,8 +39,11 @@ class ImportGraph:
         return self._importers.get(path, set()) - {path}
 
     def is_imported(self, path: str) -> bool:
-        """Whether another file imports this one."""
-        return bool(self._importers.get(path, set()) - {path})
+        """Whether another file imports this one, or one of its name from a folder that it puts on Python's path."""
+        if self.importers(path):
+            return True
+        parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
+        return any(".".join(parts[start:]) in self._elsewhere for start in range(len(parts)))
 
     def reaching(self, paths: Iterable[str]) -> set[str]:
         """Return the given files and every file that imports one of them, directly or not."""

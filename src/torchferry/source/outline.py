@@ -25,7 +25,16 @@ _IMPORT = lazy_regex(rb"^(?P<indent>[ \t]*" + _BEFORE + rb")" + _STATEMENT, re.M
 _BEHIND = lazy_regex(rb"[ \t]*;(?P<indent>[ \t]*)" + _STATEMENT)
 _LINE_ENDS = (b"\n", b"\r", b"")
 _NAME = lazy_regex(rb"(?:^|,)[\s\\]*([\w.*]+)")
-_DOES = lazy_regex(rb"^(?:(?:for|while|with)\b|[A-Za-z_][\w.]*\()", re.MULTILINE)
+_MAIN = lazy_regex(
+    rb"^(?:if\b[^:#]{1,200}?\b__(?:name__\b[^:#]{1,100}?\b__main|main__\b[^:#]{1,100}?\b__name)__"
+    rb"|@(?:\w+\.)*(?:automain|call_parse)\b)",
+    re.MULTILINE,
+)
+_DOES = lazy_regex(
+    rb"^(?:(?:for|while|with|if|try|raise)\b|[A-Za-z_][\w.]*[ \t]*[(\[]|@\w+\.\w|# ?(?:%%|In\[))", re.MULTILINE
+)
+_TEST = lazy_regex(rb"^[ \t]*(?:async )?def test_", re.MULTILINE)
+_RUNS_TESTS = frozenset({"pytest", "unittest"})
 _COMMENT = lazy_regex(rb"#[^\r\n]*")
 _TRIPLE = lazy_regex(rb"\"\"\"|'''")
 
@@ -52,9 +61,10 @@ class Outline(NamedTuple):
     Attributes:
         path: Path relative to the root.
         imports: Its imports, wherever they stand.
-        is_program: Whether it has an `if __name__ == "__main__"` part.
+        is_program: Whether it has an `if __name__ == "__main__"` part, or a decorator that comes to the same.
         is_dynamic: Whether it imports modules by names that are computed.
-        does_things: Whether a line at its left margin calls something, or loops.
+        does_things: Whether a line at its left margin may do work: a call, a loop, a condition around one.
+        has_tests: Whether it defines tests for a tool that runs them.
     """
 
     path: str
@@ -62,6 +72,7 @@ class Outline(NamedTuple):
     is_program: bool
     is_dynamic: bool = False
     does_things: bool = False
+    has_tests: bool = False
 
     @property
     def packages(self) -> set[str]:
@@ -94,10 +105,19 @@ def outline(path: str, data: bytes) -> Outline:
     return Outline(
         path,
         tuple(imports),
-        b"__main__" in data and b"__name__" in data,
+        _MAIN.search(data) is not None,
         b"import_module(" in data or b"__import__(" in data,
         _DOES.search(data) is not None,
+        _has_tests(imports, data),
     )
+
+
+def _has_tests(imports: list[Import], data: bytes) -> bool:
+    """Whether a file defines tests; in a program that parses arguments `def test_epoch(net)` evaluates."""
+    packages = {imported.module.partition(".")[0] for imported in imports}
+    if not packages.isdisjoint(_RUNS_TESTS):
+        return True
+    return "argparse" not in packages and b"def test_" in data and _TEST.search(data) is not None
 
 
 def _quoted(data: bytes) -> list[int]:

@@ -24,9 +24,9 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule
-from torchferry.rules.guarded import is_main, work_at_top
 from torchferry.rules.random.portable_generator import writes_manager
 from torchferry.source.insertion import behind_path_changes, header_end
+from torchferry.source.roles import mains, work_at_top
 
 _CALL = "print_status_at_end"
 _FUNCTION = "_print_status"
@@ -69,9 +69,8 @@ def _work(context: PythonContext) -> ast.AST | None:
         return None
     if context.names.references("unittest") or context.names.references("pytest"):
         return None
-    for statement in context.file.tree.body:
-        if isinstance(statement, ast.If) and is_main(statement.test):
-            return statement.test
+    for statement in mains(context.file.tree):
+        return statement.test
     return work_at_top(context.file, context.names)
 
 

@@ -1,4 +1,7 @@
-"""The commands of a project that start its files: in scripts, Dockerfiles, job files, documents and notebooks."""
+"""The commands of a project that start its files: in scripts, Dockerfiles, job files, documents and notebooks.
+
+A command also switches on packages that no line of its program imports.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,17 @@ from pathlib import Path
 
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
+from torchferry.core.finding import Location
 from torchferry.core.record import NamedTuple
-from torchferry.programs.model import Start
+from torchferry.programs.lacks import Lack
+from torchferry.programs.model import Program, Start
 from torchferry.programs.modules import Modules
+from torchferry.programs.sources import Sources, import_at
+from torchferry.programs.switches import said
 from torchferry.rules.base import Context, Options
 from torchferry.rules.commands import JOB_KINDS, commands_of
 from torchferry.rules.file_result import FileResult
+from torchferry.rules.library.cuda_package import CudaPackage, advice
 from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
@@ -88,7 +96,7 @@ _LAUNCHERS = frozenset(
 _STARTER = re.compile(r"(?:i?python[\d.]*|torchrun|accelerate|deepspeed|debugpy|coverage)\Z")
 """Programs whose `-m` names a module to start."""
 
-_STARTS = r"(?:python[\d.]*|torchrun|accelerate[ \t]+launch|deepspeed)[ \t]"
+_STARTS = r"(?:python[\d.]*|torchrun|accelerate[ \t]+launch|deepspeed|(?:streamlit|chainlit)[ \t]+run|gradio)[ \t]"
 _STARTING = re.compile(_STARTS)
 _COMMAND = re.compile(rf"(?:[A-Z_]+=[^\s`]+[ \t]+)*(?:\$[ \t]+)?{_STARTS}")
 _PROGRAM = re.compile(r"\.py\b|[ \t]-m[ \t]")
@@ -400,3 +408,68 @@ def _with_runs(notebook: Notebook) -> SourceText:
         shown += [notebook.shell.text[at : match.start()], " ", notebook.script[match.start() + 1 : end]]
         at = end
     return SourceText("".join(shown) + notebook.shell.text[at:])
+
+
+# --- packages that a command switches on: `--deepspeed config.json` is an option of transformers' own arguments, which
+# then imports DeepSpeed; a launcher belongs to the package that it comes from ---
+
+_OPTIONS = {"deepspeed": "deepspeed"}
+"""Options of transformers' arguments that name a file of settings of a package, and the package."""
+
+_TAKES_OPTIONS = frozenset({"HfArgumentParser", "TrainingArguments", "Seq2SeqTrainingArguments"})
+"""What reads such options, of which each is one of its own."""
+
+_LAUNCHER_PACKAGES = {"deepspeed": "deepspeed", "--use_deepspeed": "deepspeed"}
+"""Words of a command in front of the program, and the package that each needs."""
+
+_OFF = frozenset({"", "none", "null", "false", "0"})
+
+
+def packages_enabled_by_command(
+    program: Program, closure: Iterable[str], modules: Modules, sources: Sources, target: Target
+) -> Iterator[Lack]:
+    """Yield the packages that the target does not have and the first command of a program switches on.
+
+    Args:
+        program: The program.
+        closure: The files that it reaches by imports.
+        modules: The project's imports.
+        sources: Its files.
+        target: Where it is to run.
+    """
+    if not program.starts:
+        return
+    given = said(program.arguments)
+    options = [name for name in _OPTIONS if given.get(name, "").lower() not in _OFF]
+    place = _reader(closure, modules, sources) if options else None
+    if place is not None:
+        for name in options:
+            yield from _lacking(_OPTIONS[name], place, target)
+        return
+    words = [word.rpartition("/")[2] for word in program.starts[0].command.split()]
+    before = words[: next((number for number, word in enumerate(words) if word.endswith(".py")), len(words))]
+    for word in before:
+        if word in _LAUNCHER_PACKAGES:
+            yield from _lacking(_LAUNCHER_PACKAGES[word], Location(program.path, 1, 1, 1, 1), target)
+
+
+def _reader(closure: Iterable[str], modules: Modules, sources: Sources) -> Location | None:
+    """Return the nearest import of what reads the options of transformers, or None."""
+    for path in closure:
+        for external in modules.externals.get(path, ()):
+            if external.module.partition(".")[0] != "transformers":
+                continue
+            text = sources.text(path)
+            if _TAKES_OPTIONS.isdisjoint(external.names) and not any(f".{name}" in text for name in _TAKES_OPTIONS):
+                continue
+            loaded = sources.file(path)
+            statement = import_at(loaded[0], external.line) if loaded is not None else None
+            if loaded is not None and statement is not None:
+                return loaded[0].location(*loaded[0].span(statement))
+    return None
+
+
+def _lacking(name: str, place: Location, target: Target) -> Iterator[Lack]:
+    row = target.row("packages", name)
+    if row.status == "missing":
+        yield Lack(name, CudaPackage.CODE, place, advice(target.title, name, row))

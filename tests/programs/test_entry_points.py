@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.small import MAIN, Files, small
+from tests.programs.small import BUILT, MAIN, Files, judged, small
+from tests.programs.test_judging import needs
+from torchferry.programs.judging import judge
 from torchferry.programs.model import Form
+from torchferry.source.roles import Role
 
 WORK = "import torch\nfor step in range(3):\n    print(torch.ones(step))\n"
 DEFINES = "import torch\ndef main():\n    print(torch.ones(2))\n"
@@ -151,6 +154,69 @@ def test_two_console_scripts_of_one_file(tmp_path: Path) -> None:
     assert set(programs(tmp_path, {**PACKAGE, "pyproject.toml": text})) == {"tool-train", "tool-test"}
 
 
+HOUSE = {"bench.py": "import torch\nprint(torch.ones(2).cuda())\n",
+         **dict.fromkeys(("conftest.py", "tools/export.py", "tools/test_net.py", "tests/test_net.py", "setup.py",
+                          "third_party/net/run.py"),
+                         "import torch\nif __name__ == '__main__':\n    print(torch.ones(2).cuda())\n")}  # fmt: skip
+
+
+def test_programs_and_the_plugins_import_rest_on_the_same_roles(tmp_path: Path) -> None:
+    found = small(tmp_path, HOUSE, with_rules=True)
+    entry_points = found.analysis.entry_points
+    programs = {program.path: program.role for program in found.programs()}
+    assert programs == dict.fromkeys(("bench.py", "tools/export.py", "tools/test_net.py"), Role.SCRIPT)
+    assert entry_points == {**programs, "conftest.py": Role.TEST, "tests/test_net.py": Role.TEST}
+    imports = {finding.location.path for finding in found.analysis.findings if finding.code == "IMP101"}
+    assert imports == set(entry_points)
+
+
+@pytest.mark.parametrize(
+    ("files", "roles"),
+    [
+        ({"train.py": MAIN, "README.md": "```\npython train.py\n```\n"}, {"train.py": "script"}),
+        ({"train.py": DEFINES, "README.md": "```\npython train.py\n```\n"}, {"train.py": "launched"}),
+        ({"train.py": WORK, "eval.py": "import train\n", "run.sh": "python train.py"}, {"train.py": "launched"}),
+        ({"app.py": DEFINES, "README.md": "Run `chainlit run app.py -w`.\n"}, {"app.py": "launched"}),
+        ({"app.py": DEFINES, "README.md": "Run `streamlit run app.py`.\n"}, {"app.py": "launched"}),
+        ({"app.py": DEFINES, "README.md": "Run `gradio app.py`.\n"}, {"app.py": "launched"}),
+        ({"pkg/__init__.py": "", "pkg/__main__.py": DEFINES}, {"pkg/__main__.py": "script"}),
+        ({**PACKAGE, "pyproject.toml": "[project.scripts]\ntool = 'tool.cli:main'\n"},
+         {"tool/cli.py": "console script"}),
+        ({"tool/__init__.py": ""}, {"tool/__init__.py": "library"}),
+        ({"third_party/net/train.py": MAIN, "train.py": MAIN}, {"train.py": "script"}),
+        ({"third_party/net/train.py": MAIN, "third_party/net/run.sh": "python train.py", "train.py": MAIN},
+         {"train.py": "script"}),
+        ({"third_party/net/train.py": MAIN, "run.sh": "python third_party/net/train.py", "train.py": MAIN},
+         {"third_party/net/train.py": "launched", "train.py": "script"}),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_roles_of_programs(files: Files, roles: dict[str, str], tmp_path: Path) -> None:
+    assert {each.path: each.role.value for each in small(tmp_path, files).programs()} == roles
+
+
+@pytest.mark.parametrize(("path", "role"), [("tests/test_net.py", "test"), ("setup.py", "build"), ("net.py", "script")])
+def test_what_the_user_names_is_a_program_whatever_it_is_for(path: str, role: str, tmp_path: Path) -> None:
+    found = small(tmp_path, {"train.py": MAIN, path: DEFINES})
+    programs = {each.program.path: each.program.role.value for each in judge(found.analysis, found.target, [path])}
+    assert programs == {"train.py": "script", path: role}
+
+
+@pytest.mark.parametrize(
+    ("text", "need"),
+    [
+        ("@ex.automain\ndef main():\n    import fast_ops\n", "ALWAYS"),
+        ("from fastcore.script import call_parse\n@call_parse\ndef main():\n    import fast_ops\n", "ALWAYS"),
+        ("@ex.capture\ndef main():\n    import fast_ops\nprint(1)\n", "NEVER"),
+        ("import chainlit as cl\n@cl.on_message\nasync def reply(message):\n    import fast_ops\n", "CHOSEN"),
+    ],
+)  # fmt: skip
+def test_functions_that_decorators_start(text: str, need: str, tmp_path: Path) -> None:
+    assert needs(judged(tmp_path, {**BUILT, "a.py": text})["a.py"]) == need
+    importing = judged(tmp_path, {**BUILT, "a.py": text, "b.py": f"import a\n{MAIN}"})["b.py"]
+    assert needs(importing) != "ALWAYS", "only the file that is started starts them"
+
+
 TREE = {"train.py": DEFINES, "tools/train_net.py": DEFINES, "tool/__init__.py": "", "tool/run.py": DEFINES,
         "tool/cli/__init__.py": "", "tool/cli/__main__.py": DEFINES, "scripts/eval.py": DEFINES}  # fmt: skip
 
@@ -183,6 +249,8 @@ TREE = {"train.py": DEFINES, "tools/train_net.py": DEFINES, "tool/__init__.py": 
         ("mpirun -np 4 python train.py", "train.py"),
         ("horovodrun -np 4 python train.py", "train.py"),
         ("ipython train.py", "train.py"),
+        ("streamlit run train.py -- --x 1", "train.py"),
+        ("chainlit run train.py -w", "train.py"),
         ("./train.py", "train.py"),
         ("cd tools && python train_net.py", "tools/train_net.py"),
         ("cd tools; python train_net.py", "tools/train_net.py"),

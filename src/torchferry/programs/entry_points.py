@@ -1,0 +1,331 @@
+"""The programs of a project: files that are started by their roles or by commands, and what an installation makes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from torchferry.core import toml
+from torchferry.core.files import read_regular
+from torchferry.core.finding import Location
+from torchferry.core.record import NamedTuple
+from torchferry.programs.launch_commands import INSTALLERS, LARGEST_DOCUMENT, Started, StartingCommands, names_program
+from torchferry.programs.model import Form, Program, Start
+from torchferry.programs.modules import Modules
+from torchferry.programs.sources import Sources
+from torchferry.rules.file_result import FileResult
+from torchferry.rules.words import BETWEEN_NAMES
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.kinds import Kind
+from torchferry.source.names import Names
+from torchferry.source.python import PythonFile
+from torchferry.source.python_commands import STARTERS, started_commands
+from torchferry.source.roles import ASIDE, Role, Roles, is_build_script, is_set_aside
+from torchferry.source.shell import Command
+
+_MOST_STARTS = 8
+"""Commands of one program that are kept."""
+
+_MOST_STARTED = 20
+"""Programs that one file starts, of which each is judged."""
+
+
+def programs_of(
+    sources: Sources,
+    modules: Modules,
+    examined: Sequence[FileResult],
+    roles: Roles,
+    commands: Iterable[Started],
+    named: Iterable[str] = (),
+) -> list[Program]:
+    """Return the programs of a project, the ones that its documents start first.
+
+    Args:
+        sources: The project's files.
+        modules: Its imports.
+        examined: Every file that was examined.
+        roles: What the files are for.
+        commands: The commands that start them.
+        named: Files that the user says are programs.
+    """
+    return _Finder(sources, modules, examined, roles).programs(frozenset(named), commands)
+
+
+class _Finder:
+    def __init__(self, sources: Sources, modules: Modules, examined: Sequence[FileResult], roles: Roles) -> None:
+        self.sources = sources
+        self.modules = modules
+        self.examined = examined
+        self.roles = roles
+        self.root = sources.project.root
+
+    def programs(self, named: frozenset[str], commands: Iterable[Started]) -> list[Program]:
+        starts: dict[str, list[Started]] = {}
+        for found in commands:
+            starts.setdefault(found.path, []).append(found)
+        programs: dict[tuple[str, str], Program] = {}
+        for item in self.examined:
+            own = starts.get(item.path, [])
+            role = self._role(item.path, own, item.path in named) if item.outline is not None else None
+            if role is not None:
+                form = Form.NOTEBOOK if item.kind is Kind.NOTEBOOK else Form.SCRIPT
+                programs[item.path, ""] = Program(item.path, form, starts=_first(own), role=role)
+        for program in self._console_scripts():
+            script = programs.get((program.path, ""))
+            if script is None or not script.starts:
+                programs.pop((program.path, ""), None)
+            programs[program.path, program.function] = program
+        if not programs:
+            programs = {(program.path, ""): program for program in self._libraries()}
+        return sorted(
+            programs.values(), key=lambda program: (not program.starts, program.path.count("/"), program.path)
+        )
+
+    def _role(self, path: str, starts: Sequence[Started], is_named: bool) -> Role | None:
+        """Return the role of a file among the programs, or None where it is none of the users' programs.
+
+        A document may say how to start a measurement; what starts a test, or a copy of another project, among these
+        makes it none.
+        """
+        role = self.roles.of(path)
+        if role in (Role.SCRIPT, Role.NOTEBOOK):
+            return role
+        if is_named and role is not Role.MODULE:
+            return role
+        if is_build_script(path) or self.roles.tests(path):
+            return None
+        is_launched = any(not is_set_aside(started.start.place.partition(":")[0]) for started in starts)
+        if is_launched or (starts and not is_set_aside(path)):
+            return Role.LAUNCHED
+        return Role.SCRIPT if is_named else None
+
+    # --- what an installation makes ---
+
+    def _console_scripts(self) -> Iterator[Program]:
+        for item in self.examined:
+            name = item.path.rpartition("/")[2]
+            if name not in INSTALLERS or is_set_aside(item.path):
+                continue
+            try:
+                data = read_regular(self.root / item.path)
+                text = data.decode("utf-8", "replace")
+            except OSError:
+                continue
+            if len(data) > LARGEST_DOCUMENT:
+                continue
+            for script, value in _entry_points(name, text):
+                module, _, function = value.partition(":")
+                path = self.modules.find(module.strip(), item.path)
+                function = function.partition("[")[0].strip()
+                if path is None or not function:
+                    continue
+                start = Start(script, f"{item.path}:{_line_of(text, value)}")
+                yield Program(path, Form.CONSOLE, script, function, (start,), Role.CONSOLE)
+
+    def _libraries(self) -> Iterator[Program]:
+        """Yield the packages of a project that has no programs; without packages, the files that no other imports."""
+        files = [item.path for item in self.examined if item.kind is Kind.PYTHON and not ASIDE.search(item.path)]
+        files = [path for path in files if not is_set_aside(path)] or files
+        tops = []
+        for path in files:
+            package = path.removesuffix("/__init__.py")
+            if package != path:
+                parent = package.rpartition("/")[0]
+                if not parent or f"{parent}/__init__.py" not in self.sources.project.paths:
+                    tops.append(path)
+        for path in tops:
+            name = path.removesuffix("/__init__.py").rpartition("/")[2]
+            yield Program(path, Form.LIBRARY, name, role=Role.LIBRARY)
+        if not tops:
+            alone = [path for path in files if not self.modules.importers.get(path) and not self.roles.is_ours(path)]
+            for path in alone or files:
+                yield Program(path, Form.LIBRARY, path, role=Role.LIBRARY)
+
+
+def _first(found: list[Started]) -> tuple[Start, ...]:
+    """Return the commands that start a program, those of documents first, each once."""
+    ordered = sorted(found, key=lambda started: (not started.document, started.start.place.count("/")))
+    unique: dict[str, Start] = {}
+    for started in ordered:
+        unique.setdefault(started.start.command, started.start)
+    return tuple(unique.values())[:_MOST_STARTS]
+
+
+_CFG_SECTION = re.compile(r"^\[options\.entry_points\]\s*$(?P<body>.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
+_CFG_SCRIPTS = re.compile(r"^(?:console_scripts|gui_scripts)\s*=\s*(?P<body>(?:\n?[ \t]+[^\n]*)+)", re.MULTILINE)
+_SCRIPT_GROUPS = frozenset({"console_scripts", "gui_scripts"})
+_SETUP_SECTION = re.compile(
+    r"^[ \t]*\[(?:console|gui)_scripts\][ \t\r]*$(?P<body>.*?)(?=^[ \t]*\[|\Z)", re.MULTILINE | re.DOTALL
+)
+_ENTRY = re.compile(r"^[ \t]*([\w.-]+)[ \t]*=[ \t]*([\w.]+(?::[\w.]+)?(?:[ \t]*\[[^\]\n]*\])?)[ \t\r]*$", re.MULTILINE)
+
+
+def _entry_points(name: str, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the scripts that a packaging file declares, with what each calls."""
+    if name == "pyproject.toml":
+        if "scripts" not in text:
+            return
+        try:
+            document = toml.loads(text)
+        except ValueError:
+            return
+        tables = [document.get("project"), _inner(document, "tool", "poetry")]
+        for table in tables:
+            for key in ("scripts", "gui-scripts"):
+                scripts = table.get(key) if isinstance(table, dict) else None
+                for script, value in scripts.items() if isinstance(scripts, dict) else ():
+                    if isinstance(value, str):
+                        yield script, value
+    elif name == "setup.cfg":
+        for section in _CFG_SECTION.finditer(text):
+            for scripts in _CFG_SCRIPTS.finditer(section["body"]):
+                yield from _ENTRY.findall(scripts["body"])
+    else:
+        yield from _of_setup(text)
+
+
+def _inner(document: object, *keys: str) -> object:
+    for key in keys:
+        document = document.get(key) if isinstance(document, dict) else None
+    return document
+
+
+def _of_setup(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the scripts of a setup.py, wherever they are listed: in the call of `setup`, in a table, in a text."""
+    if "console_scripts" not in text:
+        return
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        listed: list[ast.expr] = []
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            listed = [value for key, value in pairs if key is not None and string_value(key) in _SCRIPT_GROUPS]
+        elif (isinstance(node, ast.keyword) and node.arg in _SCRIPT_GROUPS) or (
+            isinstance(node, ast.Assign) and any(last_name(target) in _SCRIPT_GROUPS for target in node.targets)
+        ):
+            listed = [node.value]
+        elif isinstance(node, ast.Constant) and (table := string_value(node)) is not None:
+            for section in _SETUP_SECTION.finditer(table):
+                yield from _ENTRY.findall(section["body"])
+        for inner in (part for value in listed for part in ast.walk(value)):
+            text_of = string_value(inner) if isinstance(inner, ast.expr) else None
+            yield from _ENTRY.findall(text_of or "")
+
+
+def _line_of(text: str, value: str) -> int:
+    at = text.find(value)
+    return text.count("\n", 0, at) + 1 if at >= 0 else 1
+
+
+# --- programs that other programs start: os.system("python train.py ..."), subprocess.run([...]) ---
+
+
+class Starting(NamedTuple):
+    """A call that starts a program of the project, by its place."""
+
+    place: Location
+    program: Program
+
+
+class StartCommands(NamedTuple):
+    """A call that starts commands of which one may be a program of the project.
+
+    Attributes:
+        place: The call.
+        commands: Those commands.
+    """
+
+    place: Location
+    commands: tuple[Command, ...]
+
+
+_CALLED = frozenset(name.rpartition(".")[2].encode() for name in set().union(*STARTERS.values()))
+
+
+def may_call_starter(text: str, names: bytes | None = None) -> bool:
+    """Whether a file may start a program of the project, judged by its text.
+
+    Args:
+        text: The text.
+        names: Its names in ASCII, each once, where they are known.
+    """
+    said = text.encode("utf-8", "surrogatepass").translate(BETWEEN_NAMES) if names is None else names
+    if _CALLED.isdisjoint(said.split()) or not any(module in text for module in STARTERS):
+        return False
+    return ".py" in text or '-m"' in text or "-m'" in text or " -m " in text
+
+
+def start_calls(file: PythonFile, names: Names) -> tuple[StartCommands, ...]:
+    """Return the calls in a file that may start a program of the project."""
+    _, found = started_commands(file, names)
+    calls = []
+    for started in found:
+        commands = tuple(command for command in started.commands if names_program(command))
+        if commands:
+            calls.append(StartCommands(_location(file, started.call), commands))
+    return tuple(calls)
+
+
+def _location(file: PythonFile, call: ast.Call) -> Location:
+    try:
+        return file.location(*file.span(call))
+    except ValueError:  # in an f-string that could not be read
+        return file.location(*file.span(file.statement(call)))
+
+
+class StartedPrograms:
+    """Finds what the files of a project start.
+
+    Args:
+        sources: The project's files.
+        commands: Says which file a command starts.
+        noted: The calls of files in which they were looked for already, by the files.
+    """
+
+    def __init__(
+        self,
+        sources: Sources,
+        commands: StartingCommands,
+        noted: Mapping[str, tuple[StartCommands, ...]] | None = None,
+    ) -> None:
+        self._sources = sources
+        self._commands = commands
+        self._noted = noted or {}
+        self._by_path: dict[str, tuple[Starting, ...]] = {}
+        self._beyond: dict[str, Location] = {}
+
+    def beyond(self, path: str) -> Location | None:
+        """Return the first call of a file that is not looked at; None where it starts no more than are."""
+        self.of(path)
+        return self._beyond.get(path)
+
+    def of(self, path: str) -> tuple[Starting, ...]:
+        """Return what a file starts when its code is run, each program with the arguments of its command."""
+        if path not in self._by_path:
+            calls = self._noted.get(path)
+            if calls is None:
+                loaded = self._sources.file(path) if may_call_starter(self._sources.text(path)) else None
+                calls = start_calls(*loaded) if loaded is not None else ()
+            self._by_path[path] = self._started(path, calls)
+        return self._by_path[path]
+
+    def _started(self, path: str, calls: Iterable[StartCommands]) -> tuple[Starting, ...]:
+        unique: dict[tuple[str, tuple[str, ...]], Starting] = {}
+        for call in calls:
+            for command in call.commands:
+                file = self._commands.file_of(command, path)
+                if file is None or file[0] == path:  # a program that starts itself again is judged already
+                    continue
+                if is_build_script(file[0]):  # it installs what the program imports, and that is judged by the import
+                    continue
+                text = " ".join(word.value for word in command.words)[:160]
+                start = Start(text, f"{path}:{call.place.line}", file[1])
+                unique.setdefault(file, Starting(call.place, Program(file[0], starts=(start,))))
+        found = tuple(unique.values())
+        if len(found) > _MOST_STARTED:
+            self._beyond[path] = found[_MOST_STARTED].place
+        return found[:_MOST_STARTED]
