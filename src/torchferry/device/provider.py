@@ -147,6 +147,7 @@ def _names(target: Target) -> dict[str, Name]:
             Bilingual(row.note, row.note_zh),
             str(row.extra.get("called", "")),
             row.extra.get("keywords", Name("").keywords),
+            row.default_argument,
         )
         if entry != Name(same):
             entries[name] = entry

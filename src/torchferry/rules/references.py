@@ -158,7 +158,7 @@ def rewrite(context: PythonContext, reference: Reference, row: Row) -> tuple[lis
         imports = (row.extra.get("import", package),)
         edits = [Edit(start, end, use)]
     arguments = _argument_edits(context, reference, row)
-    if any(edit.text == row.extra.get("default_argument") for edit in arguments):
+    if row.default_argument and any(edit.text == f"{row.default_argument}()" for edit in arguments):
         imports = tuple(dict.fromkeys((*imports, "torch")))  # the argument names it, however the call does
     return edits + keyword_edits(context, reference, row) + arguments, imports
 
@@ -316,7 +316,7 @@ def _argument_edits(context: PythonContext, reference: Reference, row: Row) -> l
     given = bool(call.args or call.keywords)
     argument: str = row.extra.get("first_argument", "") if row.use == row.extra.get("called") else ""
     if not given:
-        argument = argument or row.extra.get("default_argument", "")
+        argument = argument or (f"{row.default_argument}()" if row.default_argument else "")
     if not argument:
         return []
     behind = context.text.index("(", context.file.span(call.func)[1]) + 1
