@@ -65,7 +65,7 @@ MOVERS = {
     "TypedStorage": ("torch.ones(2).storage()", ("device", "non_blocking")),
 }
 """What has a method `cuda`, and its parameters. CUDA's own takes a number alone for storages, and no None for packed
-sequences (torch 2.13 `torch/_utils.py`, `torch/nn/utils/rnn.py`)."""
+sequences, which hand on to `.to()` what they are given (torch 2.13 `torch/_utils.py`, `torch/nn/utils/rnn.py`)."""
 
 _VALUES = {"non_blocking": "True", "memory_format": "torch.preserve_format"}
 
@@ -148,7 +148,7 @@ def _of_movers() -> Iterator[tuple[str, list[str]]]:
         calls = [f"{made}.cuda()"]
         for form in NUMBERS if "Storage" in kind else NUMBERED if kind == "PackedSequence" else DEVICES:
             calls += [f"{made}.cuda({form})", f"{made}.cuda(device={form})"]
-            if "non_blocking" in parameters:
+            if "non_blocking" in parameters and kind != "PackedSequence":
                 calls += [f"{made}.cuda({form}, True)", f"{made}.cuda(device={form}, non_blocking=True)"]
         calls += [f"{made}.cuda({name}={_VALUES[name]})" for name in parameters if name in _VALUES]
         yield f"cuda_of_{kind}", calls

@@ -18,7 +18,7 @@ from torchferry.device.one_file import one_file, untouched
 from torchferry.device.small_file import offered, small_file
 
 USED = {
-    "two names": (("device_string", "manual_seed_all"), 395),
+    "two names": (("device_string", "manual_seed_all"), 399),
     "a device, if there is one": (("is_available", "this_device"), 400),
     "the bundled example": (
         (
@@ -26,7 +26,7 @@ USED = {
             "is_collective_available", "load_location", "manual_seed_all", "max_memory_allocated", "set_device",
             "synchronize",
         ),
-        561,
+        565,
     ),
 }  # fmt: skip
 """Names that projects use, and the lines that they may cost."""

@@ -51,6 +51,10 @@ BESIDE_NOTHING = {
         "import torch\nn = torch.musa.device_count(), torch.cuda.get_sync_debug_mode()\n",
         "import torch\nn = torch.musa.get_sync_debug_mode(), torch.cuda.get_sync_debug_mode()\n",
     ),
+    "another question in a part of a tuple": (
+        "import torch\nn = torch.musa.device_count() > 0, 1 > torch.cuda.get_sync_debug_mode()\n",
+        "import torch\nn = torch.musa.get_sync_debug_mode() > 0, 1 > torch.cuda.get_sync_debug_mode()\n",
+    ),
     "another question in a list": (
         "import torch\nn = [torch.musa.device_count, torch.cuda.get_sync_debug_mode]\n",
         "import torch\nn = [is_musa_available(), is_cuda_available(), torch.cuda.is_available()]\n",

@@ -54,6 +54,9 @@ REFUSED = {
     "figures that plugins give under names of their own": (
         "import torch\n\nprint(torch.cuda.utilization())\n", "CUD103", "`torch.cuda.utilization` cannot be",
     ),
+    "a name of which nobody knows what stands for it": (
+        "import torch\n\ntorch.cuda._sleep(5)\n", "CUD106", "`torch.cuda._sleep` cannot be had in portable code",
+    ),
     "a storage that is moved": (
         "import torch\n\nx.untyped_storage().cuda()\n", "DEV103", "a storage has `.cuda()` but not `.to(device)`",
     ),

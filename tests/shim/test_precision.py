@@ -32,7 +32,7 @@ OWN, ONE = "npu", "musa"
     ("target", "line", "expected"),
     [
         (OWN, "products.fp32_precision = 'tf32'", (True, False)),
-        (ONE, "products.fp32_precision = 'tf32'", (True, True)),
+        (ONE, "products.fp32_precision = 'tf32'", (True, False)),
         (OWN, "products.fp32_precision = 'tf32'; products.fp32_precision = 'ieee'", (False, False)),
         (OWN, "convolutions.conv.fp32_precision = 'ieee'; convolutions.conv.fp32_precision = 'tf32'", (False, True)),
         (OWN, "torch.backends.fp32_precision = 'tf32'", (True, False)),
@@ -43,6 +43,11 @@ OWN, ONE = "npu", "musa"
 )
 def test_the_cards_switch_follows(target: str, line: str, expected: tuple[bool, bool]) -> None:
     assert redirected(f"{PROGRAM}\n{line}\nprint(told())", target) == str(expected)
+
+
+def test_where_two_switches_are_one_each_is_read_as_it_was_set() -> None:
+    line = "products.allow_tf32 = True; print(torch.backends.mudnn.allow_tf32, told(), len(said))"
+    assert redirected(f"{PROGRAM}\n{line}", ONE) == "True (True, False) 1"
 
 
 def test_it_is_said_once_and_by_its_own_name() -> None:

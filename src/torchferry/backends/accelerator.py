@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
+from torchferry.backends.counterpart import Decision, decide
 from torchferry.backends.portable import MIXED_PRECISION, PortableTarget, portable_name, without_name
-from torchferry.backends.tables import REWRITTEN, Row
+from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.messages import Message, say
@@ -87,7 +88,8 @@ class AcceleratorTarget(PortableTarget):
         if not name.startswith(f"{cuda.NAMESPACE}."):
             if name in MIXED_PRECISION and self.vendor.backend.AUTOCAST is True:
                 return Row(name, "same", name)
-            if row.status not in REWRITTEN or row.use in ("", name):
+            decided = decide(self.vendor, row)
+            if decided.decision is not Decision.WRITE or decided.use in ("", name):
                 return row
             if not portable_name(name):
                 return row._replace(status="same", use=name, note="", note_zh="", extra={})
@@ -98,9 +100,10 @@ class AcceleratorTarget(PortableTarget):
             )
         below = name[len(cuda.NAMESPACE) + 1 :].removeprefix("memory.").removeprefix("random.").removeprefix("streams.")
         use = f"{NAMESPACE}.{RENAMED.get(below, below)}"
-        if (below in KEPT or below in RENAMED) and self.vendor.api(use).status in ("same", "unknown"):
-            same = self.vendor.api(use).status == "same"
-            return Row(name, "renamed" if same else "unknown", use if same else "", extra={"import": NAMESPACE})
+        if below in KEPT or below in RENAMED:
+            offered = self.vendor.api(use)
+            if offered.status in ("same", "unknown"):
+                return Row(name, "renamed" if offered.status == "same" else "unknown", use, extra={"import": NAMESPACE})
         return without_name(
             row,
             "torch.accelerator has nothing like it; `--device-module file` has",

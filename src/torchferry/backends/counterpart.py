@@ -1,12 +1,14 @@
-"""What is done with a name of CUDA's on a target: one answer for the rules that rewrite it and for the redirect."""
+"""What is done with a name of CUDA's on a target: one answer for the rules, portable code, and the redirect."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
+from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 
 
@@ -37,14 +39,29 @@ def decide(target: Target, row: Row) -> Counterpart:
     if row.status in REWRITTEN:
         return Counterpart(Decision.WRITE, row.use)
     if row.status == "unknown":
-        return Counterpart(Decision.TRY, guess(target, row.name))
+        return Counterpart(Decision.TRY, row.use or guess(target, row.name))
     if row.name in cuda.idle():
         return Counterpart(Decision.STAY)
     return Counterpart(Decision.OMIT if cuda.changes_nothing(row.name) else Decision.LACK)
 
 
+def lacking(row: Row, positional: int, keywords: Iterable[str]) -> Message | None:
+    """Say that what is written in place of a name does not take an argument of a call; None where it takes all.
+
+    Args:
+        row: The name's row of the target's `api` table.
+        positional: How many arguments are given by position.
+        keywords: The names of the others.
+    """
+    names = row.refused(positional, keywords)
+    return say("`{use}` has no argument `{name}`: omit it", use=row.use, name=", ".join(names)) if names else None
+
+
 def guess(target: Target, name: str) -> str:
-    """Return the name that one of CUDA's would have below the target's namespace; empty where it has none."""
-    namespace = target.backend.NAMESPACE
+    """Return the name that one of CUDA's would have below the target's namespace; empty where it has none.
+
+    A portable module has the names that it was written with, and no others.
+    """
+    namespace = "" if target.module else target.backend.NAMESPACE
     below = name == cuda.NAMESPACE or name.startswith(f"{cuda.NAMESPACE}.")
     return namespace + name.removeprefix(cuda.NAMESPACE) if namespace and below else ""

@@ -9,7 +9,8 @@ from typing import Any
 
 from torchferry.backends import cuda, registry
 from torchferry.backends.base import Backend
-from torchferry.backends.tables import REWRITTEN, Row
+from torchferry.backends.counterpart import Decision, decide
+from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN
 
@@ -136,14 +137,15 @@ class PortableTarget(Target):
         return (*sorted(owners - {"torch"}), "import autocast")
 
     def _api(self, name: str) -> Row:
+        row = self.vendor.api(name)
         use = portable_name(name)
         if use:
-            arguments = {"lacks_arguments": self.vendor.api(name).lacks_arguments}
+            arguments = {"lacks_arguments": row.lacks_arguments}
             return Row(name, "renamed", f"{self.module}.{use}", extra={"import": self.module, **arguments})
-        row = self.vendor.api(name)
         if row.status == "equivalent" and row.use == name:  # on this vendor alone it speaks of its device
             return row._replace(status="same", note="", note_zh="")
-        if row.status not in REWRITTEN or row.use == name or name.startswith("torch.utils.cpp_extension"):
+        decided = decide(self.vendor, row)
+        if decided.decision is not Decision.WRITE or decided.use == name or _is_builder(name):
             return row
         if not name.startswith(cuda.NAMESPACE):
             return row._replace(status="same", use=name, note="", note_zh="", extra={})
@@ -152,6 +154,10 @@ class PortableTarget(Target):
             f"on {self.name} it is `{row.use}`: call each behind a test of its device",
             f"在 {self.name} 上为 `{row.use}`：请按设备类型分别调用",
         )
+
+
+def _is_builder(name: str) -> bool:
+    return name.startswith("torch.utils.cpp_extension")
 
 
 MIXED_PRECISION = frozenset(name for name, use in _BESIDE.items() if use in ("autocast_on", "scaler_on"))

@@ -101,6 +101,11 @@ class Row(NamedTuple):
         lacking: Mapping[str, int] = self.extra.get("lacks_arguments", {})
         return lacking
 
+    @property
+    def default_argument(self) -> str:
+        """The function whose result the target's function is to be given where CUDA's is given nothing; or nothing."""
+        return str(self.extra.get("default_argument", ""))
+
     def refused(self, positional: int, keywords: Iterable[str]) -> list[str]:
         """Return the arguments of a call that the target's function does not take.
 

@@ -21,6 +21,7 @@ class Name(NamedTuple):
         called: Dotted path of a class of torch that takes its place where this torch has it; its first argument is the
             device's type.
         keywords: Names of CUDA's arguments, and what the plugin's function calls them.
+        default_argument: Dotted path of the function whose result the plugin's is given where CUDA's is given nothing.
     """
 
     path: str
@@ -28,6 +29,7 @@ class Name(NamedTuple):
     note: Bilingual = Bilingual("")
     called: str = ""
     keywords: Mapping[str, str] = {}
+    default_argument: str = ""
 
 
 class DtypeFact(NamedTuple):

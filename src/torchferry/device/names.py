@@ -64,13 +64,17 @@ def find(facts: DeviceFacts, name: str) -> Any:
     """
     entry = facts.name_of(name)
     member = resolve(entry.path) if entry.path else None
-    return member if member is None or not entry.keywords else _renaming(member, entry.keywords)
+    if member is None or not (entry.keywords or entry.default_argument):
+        return member
+    return _taking(member, entry.keywords, entry.default_argument)
 
 
-def _renaming(function: Callable[..., Any], keywords: Mapping[str, str]) -> Callable[..., Any]:
-    """Return a function that takes arguments by CUDA's names for them."""
+def _taking(function: Callable[..., Any], keywords: Mapping[str, str], default: str) -> Callable[..., Any]:
+    """Return a function that takes arguments as CUDA's does: by its names for them, and none where that takes none."""
 
     def call(*values: Any, **options: Any) -> Any:
+        if default and not values and not options:
+            values = (resolve(default)(),)
         return function(*values, **{keywords.get(name, name): value for name, value in options.items()})
 
     return call

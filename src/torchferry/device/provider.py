@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from torchferry.backends import cuda, registry
 from torchferry.backends.base import Backend
+from torchferry.backends.counterpart import decide
 from torchferry.backends.portable import MEMORY_FORMATS
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
@@ -141,11 +142,12 @@ def _names(target: Target) -> dict[str, Name]:
         row = target.api(f"{cuda.NAMESPACE}.{name}")
         same = f"{target.backend.NAMESPACE}.{name}" if target.backend.NAMESPACE else ""
         entry = Name(
-            "" if row.status == "missing" else same if row.status == "unknown" else row.use,
+            decide(target, row).use,
             row.status != "unknown",
             Bilingual(row.note, row.note_zh),
             str(row.extra.get("called", "")),
             row.extra.get("keywords", Name("").keywords),
+            row.default_argument,
         )
         if entry != Name(same):
             entries[name] = entry

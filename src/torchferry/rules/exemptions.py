@@ -139,8 +139,20 @@ def _has_counterpart(context: PythonContext, container: ast.AST, node: ast.AST) 
     while context.file.parents[child] is not container:
         child = context.file.parents[child]
     own = _name_without_device(context, child)
+    if not own and isinstance(
+        node, ast.Attribute
+    ):  # part of an expression: `"allocated" in torch.cuda.memory_summary()`
+        own = _name_without_device(context, node)
     items = [item for item in container.elts if words.search(context.file.text(item))]  # type: ignore[attr-defined]
-    return not own or any(_name_without_device(context, item) in (own, "") for item in items)
+    return not own or any(
+        own in names or not names for names in (_names_without_device(context, item) for item in items)
+    )
+
+
+def _names_without_device(context: PythonContext, item: ast.AST) -> set[str]:
+    """Return what `_name_without_device` says of what is named in an item, the empty one left out."""
+    parts = (part for part in ast.walk(item) if isinstance(part, (ast.Attribute, ast.Call)))
+    return {name for part in parts if (name := _name_without_device(context, part))}
 
 
 def _name_without_device(context: PythonContext, item: ast.AST) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from torchferry.backends import cuda
-from torchferry.backends.counterpart import Decision, decide, guess
-from torchferry.backends.tables import REWRITTEN, Row
+from torchferry.backends.counterpart import Decision, decide, guess, lacking
+from torchferry.backends.tables import Row
 from torchferry.core.finding import LINK, Edit, Effect, Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule
@@ -59,10 +59,9 @@ class ReferenceRule(Rule):
             else:
                 yield self.finding(context, span, message, Grade.MANUAL)
             return
-        lacking = row.refused(*_arguments(context, reference))
-        if lacking:
-            message = say("`{use}` has no argument `{name}`: omit it", use=row.use, name=", ".join(lacking))
-            yield self.finding(context, span, message, Grade.MANUAL)
+        refused = lacking(row, *_arguments(context, reference))
+        if refused is not None:
+            yield self.finding(context, span, refused, Grade.MANUAL)
             return
         edits, imports = rewritten
         message = replaced(context, reference.name, row)
@@ -103,7 +102,7 @@ def replaced(context: PythonContext, name: str, row: Row) -> Message:
             "`{found}`: whether {target} has `{use}` is UNKNOWN; try it on the card",
             found=name,
             target=target.title,
-            use=guess(target, name),
+            use=decide(target, row).use,
         )
     if row.use == name:
         return noted(say("`{found}` on {target}", found=name, target=target.title), row.remark)
@@ -115,7 +114,8 @@ def missing(context: PythonContext, name: str, row: Row) -> Message:
     advice: object = row.remark or say("remove the call or guard it")
     if row.status == "unknown":
         advice = say("whether there is a counterpart is UNKNOWN; try it on the card")
-    if context.target.of_vendor(name).status in REWRITTEN:
+    of_vendor = decide(context.target, context.target.of_vendor(name)).decision
+    if context.target.module and of_vendor in (Decision.WRITE, Decision.TRY):
         return say("`{found}` cannot be had in portable code: {advice}", found=name, advice=advice)
     return say(
         "`{found}` has no counterpart in {plugin}: {advice}",
@@ -158,7 +158,7 @@ def rewrite(context: PythonContext, reference: Reference, row: Row) -> tuple[lis
         imports = (row.extra.get("import", package),)
         edits = [Edit(start, end, use)]
     arguments = _argument_edits(context, reference, row)
-    if any(edit.text == row.extra.get("default_argument") for edit in arguments):
+    if row.default_argument and any(edit.text == f"{row.default_argument}()" for edit in arguments):
         imports = tuple(dict.fromkeys((*imports, "torch")))  # the argument names it, however the call does
     return edits + keyword_edits(context, reference, row) + arguments, imports
 
@@ -232,8 +232,8 @@ def concerned(context: PythonContext, name: str) -> bool:
         return False
     if not context.target.replaces_torch_names or not name.startswith("torch."):
         return False
-    row = context.target.api(name)
-    return row.status in REWRITTEN and row.use not in ("", name)
+    decided = decide(context.target, context.target.api(name))
+    return decided.decision is Decision.WRITE and decided.use not in ("", name)
 
 
 def api_means_cuda(name: str) -> bool:
@@ -316,7 +316,7 @@ def _argument_edits(context: PythonContext, reference: Reference, row: Row) -> l
     given = bool(call.args or call.keywords)
     argument: str = row.extra.get("first_argument", "") if row.use == row.extra.get("called") else ""
     if not given:
-        argument = argument or row.extra.get("default_argument", "")
+        argument = argument or (f"{row.default_argument}()" if row.default_argument else "")
     if not argument:
         return []
     behind = context.text.index("(", context.file.span(call.func)[1]) + 1

@@ -199,6 +199,9 @@ def patch_tf32(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> No
             patches.set(module.m, "set_flags", _flags(module.m.set_flags, setting))
         else:
             patches.set(torch, "set_float32_matmul_precision", _precision(setting))
+    uses = [setting.use for setting in settings.values()]
+    for setting in settings.values():
+        setting.is_shared = uses.count(setting.use) > 1
     if settings and hasattr(torch._C, _SET_PRECISION):
         patches.set(torch._C, _SET_PRECISION, _by_operation(settings))
     original = torch.backends.cuda.is_built
@@ -264,12 +267,17 @@ def _by_operation(settings: dict[str, _Setting]) -> Callable[[str, str, str], An
 
 
 class _Setting:
-    """A property of a settings object that reads and writes the card's setting."""
+    """A property of a settings object that reads and writes the card's setting.
+
+    Where the card has one setting for several of CUDA's, each of these is read as the program set it.
+    """
 
     def __init__(self, row: Row, resolver: Resolver) -> None:
+        self.is_shared = False
+        self.use = row.use
         self._row = row
         self._target = resolver.target
-        self._value = False
+        self._value: Any = None
         self._said = False
 
     def _owner(self) -> tuple[Any, str] | None:
@@ -281,7 +289,9 @@ class _Setting:
 
     def __get__(self, instance: Any, kind: Any = None) -> Any:
         owner = self._owner()
-        return self._value if owner is None else getattr(*owner)
+        if owner is None or (self.is_shared and self._value is not None):
+            return self._value or False
+        return getattr(*owner)
 
     def __set__(self, instance: Any, value: Any) -> None:
         self.turn(value, self._row.name)
@@ -296,9 +306,8 @@ class _Setting:
     def put(self, value: Any) -> bool:
         """Set the card's setting without a word, and return whether it has one."""
         owner = self._owner()
-        if owner is None:
-            self._value = value
-        else:
+        self._value = value
+        if owner is not None:
             setattr(*owner, value)
         return owner is not None
 

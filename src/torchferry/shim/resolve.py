@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import torch
 
 from torchferry.backends import cuda
-from torchferry.backends.counterpart import Decision, decide
+from torchferry.backends.counterpart import Decision, decide, lacking
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, noted, say
@@ -226,10 +226,9 @@ def _taking(row: Row, function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        lacking = row.refused(len(args), kwargs)
-        if lacking:
-            message = say("`{use}` has no argument `{name}`: omit it", use=row.use, name=", ".join(lacking))
-            raise NotImplementedError(f"torchferry: {message}")
+        refused = lacking(row, len(args), kwargs)
+        if refused is not None:
+            raise NotImplementedError(f"torchferry: {refused}")
         return function(*args, **kwargs)
 
     return call

@@ -12,6 +12,7 @@ from typing import Any
 
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
+from torchferry.backends.variable_values import cards_listed, names_nvidia_card, refusal
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.core.terminal import print_notice
@@ -20,9 +21,6 @@ from torchferry.shim.patches import Patches
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 MARK = "TORCHFERRY_SHIM_VISIBLE"
 """The list that was handed on: a child finds by it that the card's own list is ours, and follows the child's."""
-
-_BY_IDENTITY = ("GPU-", "MIG-")
-"""How a list begins that names cards of NVIDIA by their identity."""
 
 
 def patch(patches: Patches, target: Target) -> None:
@@ -123,20 +121,13 @@ class _CardsOwnList:
 
     def _listed(self, wanted: str) -> str:
         """Return the numbers of a list as CUDA reads it, up to the first entry that is none; `-1` for no card."""
-        numbers: list[int] = []
-        for entry in (part.strip() for part in wanted.split(",")):
-            if entry.startswith(_BY_IDENTITY):
-                raise UsageError(
-                    say("`{variable}={value}` names cards of NVIDIA", variable=VARIABLE, value=wanted),
-                    say("name the cards by their numbers, as in `{variable}=0,1`", variable=VARIABLE),
-                )
-            if not entry.isdecimal():
-                break
-            numbers.append(int(entry))
-        if self._row.extra.get("ascending") and numbers != sorted(numbers):
+        if names_nvidia_card(wanted):
             raise UsageError(
-                say("`{variable}={value}` reorders the cards", variable=VARIABLE, value=wanted),
-                say("`{use}`, which {target} reads, accepts only ascending numbers", use=self._row.use,
-                    target=self._target.title),
-            )  # fmt: skip
-        return ",".join(map(str, numbers)) or "-1"
+                say("`{variable}={value}` names cards of NVIDIA", variable=VARIABLE, value=wanted),
+                say("name the cards by their numbers, as in `{variable}=0,1`", variable=VARIABLE),
+            )
+        listed = ",".join(map(str, cards_listed(wanted)))
+        refused = refusal(self._target, self._row, listed)
+        if refused is not None:
+            raise UsageError(refused)
+        return listed or "-1"

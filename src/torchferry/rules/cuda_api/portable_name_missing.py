@@ -18,6 +18,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
+from torchferry.backends.counterpart import Decision, decide
 from torchferry.backends.portable import INSTALLED
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
@@ -46,7 +47,7 @@ class PortableNameMissing(Rule):
                 if isinstance(owner, ast.Attribute) and _below_cuda(f"{reference.name}.{owner.attr}", modules):
                     continue
                 row = context.target.of_vendor(f"{cuda.NAMESPACE}.{name}")
-                if row.status != "missing":
+                if decide(context.target, row).decision is not Decision.LACK:
                     continue
                 message = say(
                     "`{found}` raises on {target}: {advice}",

@@ -1,8 +1,9 @@
 """A call of `.cuda()` on a tensor, a module or a storage.
 
 `x.cuda()` raises on a torch without CUDA. The target's plugin adds a method of its own name, or the call becomes
-`.to(<device>)` where it adds none, where it refuses a device as argument that `.cuda()` takes, and in code that
-TorchScript compiles, which knows no method of a plugin's. Arguments stay: an index counts the target's devices.
+`.to(<device>)` where it adds none, where it refuses a device as argument that `.cuda()` takes, in code that TorchScript
+compiles, and beside lazy modules (`nn.LazyLinear`): both know no method of a plugin's. Arguments stay: an index counts
+the target's devices.
 
 The method as a value is one too: `map(torch.Tensor.cuda, xs)`, `getattr(x, "cuda")()`, `methodcaller("cuda")`. Where
 the target adds no method, a person writes what moves to its device.
@@ -29,7 +30,7 @@ from torchferry.rules.device.expressions import device_expression, indexed_devic
 from torchferry.rules.device.load_onto_device import ON_CPU, grade_of_function, refused
 from torchferry.rules.device.method_values import MethodValue, method_values
 from torchferry.rules.device.own_methods import class_defines, is_library_name, receiver_owns
-from torchferry.rules.device.receivers import is_packed_sequence, is_storage, is_surely_device
+from torchferry.rules.device.receivers import is_packed_sequence, is_storage, is_surely_device, makes_lazy_modules
 from torchferry.rules.device.strings import is_load_location, word_edits
 from torchferry.rules.device.torchscript import is_scripted
 from torchferry.rules.exemptions import exemption_for
@@ -47,12 +48,14 @@ class CudaMethod(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call."""
-        for call in calls_of(context, "cuda"):
+        calls = list(calls_of(context, "cuda"))
+        lazy = bool(calls) and makes_lazy_modules(context)
+        for call in calls:
             assert isinstance(call.func, ast.Attribute)
             receiver = call.func.value
             if is_library_name(context, call.func) or receiver_owns(context, receiver, "cuda"):
                 continue
-            yield self._report(context, call, call.func)
+            yield self._report(context, call, call.func, lazy)
         for value in method_values(context):
             yield self._taken(context, value)
 
@@ -83,7 +86,7 @@ class CudaMethod(Rule):
         grade = Grade.MANUAL if not edits else Grade.SAFE if value.is_sure else Grade.UNSAFE
         return self.finding(context, span, message, grade, edits)
 
-    def _report(self, context: PythonContext, call: ast.Call, func: ast.Attribute) -> Finding:
+    def _report(self, context: PythonContext, call: ast.Call, func: ast.Attribute, lazy: bool) -> Finding:
         try:
             start, end = attribute_span(context, func)
         except ValueError:
@@ -96,22 +99,33 @@ class CudaMethod(Rule):
             return self.finding(context, (start, last), message, Grade.NOTE, stays=exemption.kind)
         mover = context.target.backend.MOVER
         scripted = not call.args and not call.keywords and is_scripted(context, call)
-        if isinstance(mover, str) and not scripted and not self._needs_to(context, call):
+        if isinstance(mover, str) and not scripted and not self._needs_to(context, call, lazy):
             message = say("`.cuda()` is `.{mover}()` on {target}", mover=mover, target=context.target.title)
             return self.finding(context, (start, last), message, Grade.SAFE, [Edit(start, end, mover)])
         return self._to_device(context, call, (start, end))
 
-    def _needs_to(self, context: PythonContext, call: ast.Call) -> bool:
-        """Whether the target's method refuses the argument of a call where a module is moved, unlike `.to()`."""
-        if context.target.backend.MOVER_TAKES_DEVICE is not False:
+    def _needs_to(self, context: PythonContext, call: ast.Call, lazy: bool) -> bool:
+        """Whether the target's method refuses a call where a module is moved, unlike `.to()`.
+
+        Args:
+            context: The file.
+            call: The call.
+            lazy: Whether there are modules of which it refuses to move any.
+        """
+        refuses = context.target.backend.MOVER_TAKES_DEVICE is False
+        if not (refuses or lazy):
             return False
         assert isinstance(call.func, ast.Attribute)
         if len(call.args) > 1 and is_packed_sequence(context, call.func.value):
-            return True  # it hands its arguments on to `.to()`, beside the device
+            return refuses  # it hands its arguments on to `.to()`, beside the device
         is_super = isinstance(call.func.value, ast.Call) and last_name(call.func.value.func) == "super"
         if not is_super and any(class_defines(owner, "cuda") for owner in context.file.classes):
             return False  # an object may be of that class, whose own method moves more than `.to()` does
+        if lazy and is_storage(context, call.func.value):
+            return False
         chosen = _chosen_device(call)
+        if lazy and (chosen is None or isinstance(chosen, ast.Constant)):
+            return True
         if chosen is None or is_surely_device(context, chosen):
             return chosen is not None
         return isinstance(chosen, (ast.Name, ast.Attribute)) and context.devices.values.holds(chosen)

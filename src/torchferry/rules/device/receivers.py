@@ -18,6 +18,7 @@ _STORAGE_NAME = lazy_regex(r"(?:\A|_)storage\Z")
 _STORAGE_METHODS = frozenset({"storage", "untyped_storage", "typed_storage"})
 _STORAGE_CLASS = lazy_regex(r"\A[A-Z][A-Za-z0-9]*Storage\Z")
 _PACKED_NAME = lazy_regex(r"(?:\A|_)packed(?:_seq(?:uence)?)?\Z")
+_LAZY = lazy_regex(r"\bnn\.(?:modules\.\w+\.)?Lazy[A-Z]|\bimport\b.*\bLazy(?:Linear|Conv|BatchNorm|InstanceNorm)")
 _PACKING = frozenset({"pack_padded_sequence", "pack_sequence", "PackedSequence"})
 
 
@@ -79,6 +80,25 @@ def may_be_packed_sequence(context: PythonContext, receiver: ast.expr) -> bool:
 
 def _packs(names: Names) -> bool:
     return any(reference.name.rpartition(".")[2] in _PACKING for reference in names.references("torch"))
+
+
+def makes_lazy_modules(context: PythonContext) -> bool:
+    """Whether a file, or a module of the project that it imports, has modules whose parameters get a shape later.
+
+    torch lets such parameters be moved by its own methods alone (`UninitializedTensorMixin`).
+    """
+    if any(_LAZY.search(reference.name) for reference in context.names.references("torch")):
+        return True
+    if context.project is None:
+        return False
+    for statement in context.file.imports:
+        owner = context.names.imported_module(statement) if isinstance(statement, ast.ImportFrom) else ""
+        for module in {owner} if owner else {alias.name for alias in statement.names}:
+            path = context.project.module_path(module, context.path)
+            source = context.project.text(path) if path is not None else None
+            if source is not None and _LAZY.search(source.text):
+                return True
+    return False
 
 
 def is_surely_device(context: PythonContext, value: ast.expr, depth: int = 0) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
+from torchferry.backends.variable_values import hides_every_card, names_nvidia_card
+from torchferry.backends.variable_values import refusal as value_refusal
 from torchferry.core.finding import Effect, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
@@ -18,16 +19,6 @@ VARIABLE = lazy_regex(
     r"(?:TORCH_)?(?:CUDA|CUDNN|CUBLAS|NCCL|NVIDIA)_[A-Z0-9_]*[A-Z0-9]\Z|PYTORCH_(?:NO_)?CUDA_\w+\Z|DIFFUSERS_ATTN_BACKEND\Z|DIFFUSERS_ATTENTION_TYPE\Z"
 )
 """A whole word that is spelt as an environment variable of CUDA, NCCL or the NVIDIA container runtime."""
-
-
-_HIDES_EVERY_CARD = lazy_regex(r"(?:-1|none|void|NoDevFiles)?\Z", re.IGNORECASE)
-"""Values with which a program sees no card, whoever made it."""
-
-_NVIDIA_CARD = lazy_regex(r"(?:.*,[ \t]*)?(?:GPU|MIG)-", re.IGNORECASE)
-"""Values that name a card of NVIDIA, or a part of one, by its UUID."""
-
-_NUMBERS = lazy_regex(r"[\d,\s]+\Z|.*[$<{`]")
-"""Values that are numbers, or known only when the program runs."""
 
 
 class VariableReplacement(NamedTuple):
@@ -71,7 +62,7 @@ def replacement(target: Target, name: str, value: str | None = None) -> Variable
     else:
         return None
     if row.status in REWRITTEN and row.use and row.use != name:
-        refusal = None if value is None else _visible(target, row, name, value) or _refusal(target, row, name, value)
+        refusal = None if value is None else _visible(target, row, name, value) or value_refusal(target, row, value)
         if refusal is not None:
             return VariableReplacement("", Grade.MANUAL, refusal, refused=True)
         message = noted(say("`{name}` is `{use}` on {target}", name=name, use=row.use, target=target.title), row.remark)
@@ -101,17 +92,17 @@ def _effect(row: Row, value: str | None) -> Effect:
 
 
 def _visible(target: Target, row: Row, name: str, value: str) -> Message | None:
-    """Return why a person has to choose the cards that a program may see; None where numbers say it, or it is open."""
+    """Return why a person has to choose the cards that a program may see; None where the list has cards."""
     if not name.endswith("_VISIBLE_DEVICES"):
         return None
-    if _HIDES_EVERY_CARD.match(value.strip()):
+    if hides_every_card(value):
         return say(
             "`{name}` hides every card here; on {target} `{use}` would hide them all: decide what is intended",
             name=name,
             target=target.title,
             use=row.use,
         )
-    if _NVIDIA_CARD.match(value.strip()):
+    if names_nvidia_card(value):
         message = say(
             "`{name}` names a card of NVIDIA by its UUID here; for {target} choose the cards in `{use}`",
             name=name,
@@ -119,51 +110,4 @@ def _visible(target: Target, row: Row, name: str, value: str) -> Message | None:
             use=row.use,
         )
         return noted(message, row.remark)
-    if row.note and not _NUMBERS.match(value):
-        return noted(say("`{name}` is `{use}` on {target}", name=name, use=row.use, target=target.title), row.remark)
-    return None
-
-
-def _refusal(target: Target, row: Row, name: str, value: str) -> Message | None:
-    """Return why a value of a variable is none for the target's own variable, or None where nothing is known of it.
-
-    Args:
-        target: The target.
-        row: The row of the variable in the target's table.
-        name: The variable of CUDA.
-        value: Its value, as it is written; what a shell puts in is not known.
-    """
-    if not value.strip() or any(letter in value for letter in "$`{<"):
-        return None
-    entries = [entry.strip() for entry in value.split(",")]
-    if row.extra.get("ascending") and all(entry.isdecimal() for entry in entries):
-        numbers = [int(entry) for entry in entries]
-        if numbers != sorted(set(numbers)):
-            return say(
-                "`{name}={value}`: `{use}` accepts only ascending numbers on {target}, and reading stops at the first "
-                "other one; choose the cards in order",
-                name=name, value=value, use=row.use, target=target.title,
-            )  # fmt: skip
-    for text in row.extra.get("refuses", ()):
-        if text in value:
-            return say(
-                "`{name}={value}`: `{use}` takes no `{text}` on {target}; {note}",
-                name=name, value=value, use=row.use, text=text, target=target.title, note=row.remark or "",
-            )  # fmt: skip
-    if "keys" not in row.extra and "excludes" not in row.extra:
-        return None
-    given = {key.strip(): setting.strip() for key, _, setting in (entry.partition(":") for entry in entries)}
-    unknown = [key for key in given if key and key not in row.extra.get("keys", given)]
-    if unknown:
-        return say(
-            "`{name}={value}`: `{use}` has no setting `{key}` on {target}, and an unknown one is an error; omit it",
-            name=name, value=value, use=row.use, key=unknown[0], target=target.title,
-        )  # fmt: skip
-    for key, others in row.extra.get("excludes", {}).items():
-        excluded = [other for other in others if other in given]
-        if given.get(key, "").lower() == "true" and excluded:
-            return say(
-                "`{name}={value}`: `{use}` refuses `{key}` together with `{other}` on {target}; decide for one",
-                name=name, value=value, use=row.use, key=key, other=excluded[0], target=target.title,
-            )  # fmt: skip
     return None

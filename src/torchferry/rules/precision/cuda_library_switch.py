@@ -2,7 +2,8 @@
 
 Most can stay: the attribute exists in every torch, and without CUDA it changes nothing. Some matter: a program that
 allows TF32, or requests deterministic convolutions, gets neither. If the target has its own switch, the name changes;
-otherwise the finding says what is lost.
+otherwise the finding says what is lost. Where the target has one switch for several of CUDA's, and a file sets these to
+different values, a person chooses.
 
 Why: The switch has no effect. The program may lose precision, reproducibility or speed without a message.
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from torchferry.backends.tables import Row
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
@@ -61,8 +63,32 @@ class CudaLibrarySwitch(ReferenceRule):
         if rewritten is None:
             yield self.finding(context, span, missing(context, reference.name, row), Grade.MANUAL)
             return
+        other = _set_otherwise(context, reference, row)
+        if other:
+            message = say(
+                "`{found}` and `{other}` are one switch on {target}, `{use}`, and are set to different values here: "
+                "choose one",
+                found=reference.name,
+                other=other,
+                target=context.target.title,
+                use=row.use,
+            )
+            yield self.finding(context, span, message, Grade.MANUAL)
+            return
         edits, imports = rewritten
         message = replaced(context, reference.name, row)
         grade = Grade.SAFE if edits else Grade.NOTE
         effect = self.EFFECT if edits else Effect.NOTHING
         yield self.finding(context, span, message, grade, edits, effect=effect, imports=imports)
+
+
+def _set_otherwise(context: PythonContext, reference: Reference, row: Row) -> str:
+    """Return another name of CUDA's that is the same switch on the target, and is set to another value in the file."""
+    values: dict[str, set[str]] = {}
+    for each in context.references.get("backends", ()):
+        statement = context.file.parents.get(each.node)
+        if isinstance(statement, ast.Assign) and each.node in statement.targets:
+            if context.target.api(each.name).use == row.use:
+                values.setdefault(each.name, set()).add(ast.dump(statement.value))
+    own = values.pop(reference.name, set())
+    return next((name for name, others in values.items() if own and others != own), "")

@@ -1,0 +1,129 @@
+"""What values a target's environment variable takes, of those that CUDA's takes: one answer for rules and redirect.
+
+A row of `env.toml` says it in its column `values`, of which every part may be left out::
+
+    values = { numbers = "ascending" }                     # numbers of cards and nothing else; or "any" order
+    values = { keys = ["max_split_size_mb"] }              # `key:value` pairs with these keys alone
+    values = { refuses = ["cudaMallocAsync"] }             # a value with this text is an error
+    values = { excludes = { expandable_segments = ["max_split_size_mb"] } }   # the first, if true, beside the others
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from torchferry.backends.tables import Row
+from torchferry.backends.target import Target
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import Message, noted, say
+from torchferry.core.record import NamedTuple
+
+_HIDES_EVERY_CARD = lazy_regex(r"(?:-1|none|void|NoDevFiles)?\Z", re.IGNORECASE)
+"""Values with which a program sees no card, whoever made it."""
+
+_NVIDIA_CARD = lazy_regex(r"(?:.*,[ \t]*)?(?:GPU|MIG)-", re.IGNORECASE)
+"""Values that name a card of NVIDIA, or a part of one, by its UUID."""
+
+_IN_BRACKETS = lazy_regex(r"\[[^\]]*\]")
+"""A value of one key that has commas of its own: `roundup_power2_divisions:[256:1,512:2]`."""
+
+
+class Values(NamedTuple):
+    """What a target's variable takes; see the module.
+
+    Attributes:
+        numbers: `any` or `ascending` where it takes numbers of cards alone; empty where that is not said.
+        keys: The keys that it knows; empty where that is not said.
+        refuses: Texts that no value may have.
+        excludes: Keys that, if true, stand beside none of some others.
+    """
+
+    numbers: str = ""
+    keys: Sequence[str] = ()
+    refuses: Sequence[str] = ()
+    excludes: Mapping[str, Sequence[str]] = {}
+
+
+def values_of(row: Row) -> Values:
+    """Return what the variable of a row takes.
+
+    Raises:
+        TypeError: the row says it in words that are not known.
+    """
+    return Values(**row.extra.get("values", {}))
+
+
+def hides_every_card(value: str) -> bool:
+    """Whether a list of cards has none."""
+    return _HIDES_EVERY_CARD.match(value.strip()) is not None
+
+
+def names_nvidia_card(value: str) -> bool:
+    """Whether a list of cards names one of NVIDIA's by its UUID."""
+    return _NVIDIA_CARD.match(value.strip()) is not None
+
+
+def cards_listed(value: str) -> list[int]:
+    """Return the numbers of a list of cards as CUDA reads it: up to the first entry that is none."""
+    numbers: list[int] = []
+    for entry in (part.strip() for part in value.split(",")):
+        if not entry.isdecimal():
+            break
+        numbers.append(int(entry))
+    return numbers
+
+
+def refusal(target: Target, row: Row, value: str) -> Message | None:
+    """Return why a value of CUDA's variable is none for the target's own, or None where nothing is known of it.
+
+    Args:
+        target: The target.
+        row: The row of CUDA's variable in the target's table.
+        value: Its value, as it is written; what a shell puts in is not known.
+    """
+    if not value.strip() or any(letter in value for letter in "$`{<"):
+        return None
+    takes = values_of(row)
+    entries = [entry.strip() for entry in value.split(",")]
+    if takes.numbers:
+        return _not_numbers(target, row, value, takes.numbers == "ascending", entries)
+    for text in takes.refuses:
+        if text in value:
+            return say(
+                "`{name}={value}`: `{use}` takes no `{text}` on {target}; {note}",
+                name=row.name, value=value, use=row.use, text=text, target=target.title, note=row.remark or "",
+            )  # fmt: skip
+    entries = [entry.strip() for entry in _IN_BRACKETS.sub("", value).split(",")]
+    given = {key.strip(): setting.strip() for key, _, setting in (entry.partition(":") for entry in entries)}
+    unknown = [key for key in given if key and takes.keys and key not in takes.keys]
+    if unknown:
+        return say(
+            "`{name}={value}`: `{use}` has no setting `{key}` on {target}, and an unknown one is an error; omit it",
+            name=row.name, value=value, use=row.use, key=unknown[0], target=target.title,
+        )  # fmt: skip
+    for key, others in takes.excludes.items():
+        excluded = [other for other in others if other in given]
+        if given.get(key, "").lower() == "true" and excluded:
+            return say(
+                "`{name}={value}`: `{use}` refuses `{key}` together with `{other}` on {target}; decide for one",
+                name=row.name, value=value, use=row.use, key=key, other=excluded[0], target=target.title,
+            )  # fmt: skip
+    return None
+
+
+def _not_numbers(target: Target, row: Row, value: str, ascending: bool, entries: list[str]) -> Message | None:
+    if not all(entry.isdecimal() for entry in entries if entry):
+        message = say(
+            "`{name}={value}`: `{use}` takes numbers of cards on {target}; choose the cards by their numbers",
+            name=row.name, value=value, use=row.use, target=target.title,
+        )  # fmt: skip
+        return noted(message, row.remark)
+    numbers = [int(entry) for entry in entries if entry]
+    if ascending and numbers != sorted(set(numbers)):
+        return say(
+            "`{name}={value}`: `{use}` accepts only ascending numbers on {target}, and reading stops at the first "
+            "other one; choose the cards in order",
+            name=row.name, value=value, use=row.use, target=target.title,
+        )  # fmt: skip
+    return None
