@@ -227,7 +227,7 @@ FAST = "import torch\ndef fast():\n    import cupy\n"
 SPOKEN_OF: list[tuple[str, Files, str]] = [
     # a name that is spoken of is not called
     ("keys of a table", one(FAST + "NETS = {'fast': fast}\nprint(sorted(NETS), 'fast' in NETS)\n"), "NEVER"),
-    ("a table that is asked", one(FAST + "NETS = {'fast': fast}\nprint(sorted(NETS), NETS['fast'])\n"), "CHOSEN"),
+    ("a table that is asked", one(FAST + "NETS = {'fast': fast}\nprint(sorted(NETS), NETS['fast'])\n"), "ALWAYS"),
     ("a table that another file asks", {"train.py": FAST + "import use\nNETS = {'fast': fast}\n",
                                         "use.py": "def get(x):\n    import train\n    return train.NETS[x]()\n"},
      "CHOSEN"),
@@ -263,6 +263,6 @@ def test_what_compiles_for_others_is_no_decision_by_itself(tmp_path: Path) -> No
         "alone.py": "import torch\nfrom torch.utils.cpp_extension import load\nload(name='x', sources=['act.cu'])\n",
     }
     found = judged(tmp_path, files)
-    assert found["train.py"].verdict is Verdict.WITHOUT
+    assert found["train.py"].verdict is Verdict.MAY_NEED
     assert [(each.what, each.way.need.name) for each in found["train.py"].optional] == [("act_plugin", "CHOSEN")]
     assert found["alone.py"].verdict in (Verdict.BLOCKED, Verdict.DECISIONS)

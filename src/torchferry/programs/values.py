@@ -93,12 +93,25 @@ class Values(ABC):
             return self._item(where, node, depth)
         if isinstance(node, ast.Call):
             return self._called(where, node, depth)
+        if isinstance(node, ast.IfExp):
+            return self._chosen(where, node, depth)
         if isinstance(node, (ast.UnaryOp, ast.BoolOp, ast.Compare)):
             answer = self.answer(where, depth + 1)
             return (
                 UNTOLD if answer.truth is Truth.OPEN else Known(answer.truth is Truth.YES, answer.option, answer.guard)
             )
         return UNTOLD
+
+    def _chosen(self, where: Expression, node: ast.IfExp, depth: int) -> Known:
+        """Return the value of a conditional expression whose condition is known."""
+        answer = self.answer(where.part(node.test), depth + 1)
+        if answer.truth is Truth.OPEN:
+            return UNTOLD
+        taken = node.body if answer.truth is Truth.YES else node.orelse
+        known = self.value(where.part(taken), depth + 1)
+        if known.value is UNSAID:
+            return known
+        return known._replace(option=known.option or answer.option, guard=known.guard or answer.guard)
 
     # --- names ---
 
