@@ -485,9 +485,7 @@ def _untold(kind: DeviceFacts, name: str) -> Any:
 
     def answer(*values: Any, **options: Any) -> Any:
         warn(say("{title} does not report its memory: {name} is 0", title=kind.title, name=name))
-        return (
-            Counter() if name == "memory_stats" else "" if name == "memory_summary" else None if "reset" in name else 0
-        )
+        return {"memory_stats": Counter(), "memory_summary": ""}.get(name, None if "reset" in name else 0)
 
     return answer
 
