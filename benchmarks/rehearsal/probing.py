@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 SECONDS = 60
-_NAMES = ("cuda", "npu", "musa", "gcu", "sdaa", "ptex", "privateuseone")
+_NAMES = ("cuda", "npu", "musa", "gcu", "sdaa", "ptex", "xla", "privateuseone")
 _REAL_DEVICE: Any = torch._C.TensorBase.__dict__["device"]
 
 

@@ -26,7 +26,7 @@ USED = {
             "is_collective_available", "load_location", "manual_seed_all", "max_memory_allocated", "set_device",
             "synchronize",
         ),
-        565,
+        566,
     ),
 }  # fmt: skip
 """Names that projects use, and the lines that they may cost."""

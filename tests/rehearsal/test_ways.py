@@ -28,10 +28,16 @@ FAULTS: dict[tuple[str, str, str], bool | None] = {
 
 @pytest.mark.parametrize("did", FAULTS)
 def test_a_fault_is_what_disagrees_or_raises_untold(did: tuple[str, str, str]) -> None:
-    by_way = {way: {"probe_a": word} for way, word in zip(("migrated", "portable", "run"), did, strict=True)}
+    by_way = {way: {"probe_peer": word} for way, word in zip(("migrated", "portable", "run"), did, strict=True)}
     assert [expected for _, expected, _ in faults("npu", by_way)] == [
         each for each in (FAULTS[did],) if each is not None
     ]
+
+
+def test_what_portable_code_lacks_is_named_place_by_place() -> None:
+    by_way = {"migrated": {"probe_a": "1"}, "portable": {"probe_a": "told: a"}, "run": {"probe_a": "1"}}
+    assert [expected for _, expected, _ in faults("npu", by_way)] == [False]
+    assert not any(row.probe == "*" for row in EXPECTED)
 
 
 def probes_of(text: str) -> set[str]:

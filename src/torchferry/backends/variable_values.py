@@ -29,7 +29,7 @@ _IN_BRACKETS = lazy_regex(r"\[[^\]]*\]")
 """A value of one key that has commas of its own: `roundup_power2_divisions:[256:1,512:2]`."""
 
 
-class Values(NamedTuple):
+class TakenValues(NamedTuple):
     """What a target's variable takes; see the module.
 
     Attributes:
@@ -45,13 +45,13 @@ class Values(NamedTuple):
     excludes: Mapping[str, Sequence[str]] = {}
 
 
-def values_of(row: Row) -> Values:
+def values_of(row: Row) -> TakenValues:
     """Return what the variable of a row takes.
 
     Raises:
         TypeError: the row says it in words that are not known.
     """
-    return Values(**row.extra.get("values", {}))
+    return TakenValues(**row.extra.get("values", {}))
 
 
 def hides_every_card(value: str) -> bool:

@@ -12,6 +12,7 @@ import contextlib
 import os
 import sys
 import time
+from collections import Counter
 from functools import lru_cache
 from typing import Any
 
@@ -484,7 +485,7 @@ def _untold(kind: DeviceFacts, name: str) -> Any:
 
     def answer(*values: Any, **options: Any) -> Any:
         warn(say("{title} does not report its memory: {name} is 0", title=kind.title, name=name))
-        return {} if name == "memory_stats" else "" if name == "memory_summary" else None if "reset" in name else 0
+        return {"memory_stats": Counter(), "memory_summary": ""}.get(name, None if "reset" in name else 0)
 
     return answer
 

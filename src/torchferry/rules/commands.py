@@ -19,13 +19,15 @@ JOB_KINDS = (*COMMAND_KINDS, Kind.COMPOSE, Kind.YAML)
 """Kinds of file that hold command lines, those among other things included."""
 
 _TEXT = frozenset({"echo", "@echo", "printf", "@printf", "cat", "log", "info", "warn", "die"})
+_OF_EDITOR = frozenset({".vscode", ".devcontainer"})
 _YACS = lazy_regex(r"[A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)+\Z")
 
 
 def commands_of(context: Context) -> list[Command]:
     """Return the commands of a file, those inside others too, read once for all rules.
 
-    None of a YAML file that a service reads, such as those in `.github/workflows`: its machines are not the target.
+    None of a YAML or JSON file that a service reads, such as those in `.github/workflows`: its machines are not the
+    target.
     """
     if context.commands is None:
         by_span: dict[tuple[int, int], Command] = {}
@@ -47,14 +49,27 @@ def heredocs_of(context: Context) -> Iterator[Heredoc]:
 def _parts(context: Context) -> Iterator[Command | Heredoc]:
     if context.kind is Kind.DOCKERFILE:
         return docker_parts(context.text)
-    if context.kind not in (Kind.COMPOSE, Kind.YAML):
+    if context.kind not in (Kind.COMPOSE, Kind.YAML, Kind.JSON):
         return parts(context.text)
     return iter(()) if is_of_service(context.path) else yaml_parts(context.kind, context.text)
 
 
 def is_of_service(path: str) -> bool:
-    """Whether a path lies in a folder that a service reads, such as `.github/workflows`."""
-    return any(part.startswith(".") for part in path.split("/"))
+    """Whether a path lies in a folder that a service reads, such as `.github/workflows`.
+
+    An editor reads its own where the project is, and starts the program there.
+    """
+    return any(part.startswith(".") and part not in _OF_EDITOR for part in path.split("/"))
+
+
+def words_of_options(context: Context) -> dict[int, str]:
+    """Return the options whose values stand in the lists of a file, such as `args: [--device, cuda]`, by their offset.
+
+    Rules about settings leave these values to those about command lines.
+    """
+    if context.kind not in (Kind.COMPOSE, Kind.YAML, Kind.JSON):
+        return {}
+    return {start: name for command in commands_of(context) for name, _, start in options(command)}
 
 
 def prints_text(command: Command) -> bool:

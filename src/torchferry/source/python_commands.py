@@ -31,6 +31,9 @@ STARTERS = {
 }
 """Functions that start a program, by module: their first argument is a command line, or a list of its words."""
 
+_SHELL_METHODS = ("system", "getoutput")
+"""Methods of IPython's shell that do the same: `get_ipython().system("...")`, as which notebooks keep `!...`."""
+
 _LINE = lazy_regex(r"[^\r\n]+")
 _KEYWORDS = ("args", "cmd", "command")
 _LITERAL = lazy_regex(r"[rRuUbBfF]{0,2}(?P<quote>'''|\"\"\"|'|\")")
@@ -71,6 +74,11 @@ def started_commands(file: PythonFile, names: Names) -> tuple[str, list[StartCal
         for reference in names.references(module):
             call = file.parents.get(reference.node)
             if reference.name in functions and isinstance(call, ast.Call) and call.func is reference.node:
+                shown += ((call, line) for line in reader.lines(call))
+    for method in _SHELL_METHODS:
+        for attribute in file.attributes.get(method, ()):
+            call = file.parents.get(attribute)
+            if last_name(attribute.value) == "get_ipython" and isinstance(call, ast.Call) and call.func is attribute:
                 shown += ((call, line) for line in reader.lines(call))
     view = "" if reader.view is None else reader.view.text()
     started = []

@@ -18,6 +18,7 @@ from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
+from torchferry.rules.commands import words_of_options
 from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
 from torchferry.rules.distributed.composite_backend import one_backend_alone
 from torchferry.rules.family import UnderRedirect
@@ -47,6 +48,8 @@ class CollectiveSetting(Rule):
                 old, new = "cuda:nccl", f"{backend.DEVICE_TYPE}:{backend.COLLECTIVE}"
             else:
                 continue
+            if lexicon("collective").names(words_of_options(context).get(setting.start, "")):
+                continue  # SHL101
             message = say(
                 "setting `{key}` is `{value}`, which {target} lacks; use `{use}`",
                 key=setting.key or "-",

@@ -17,6 +17,7 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
+from torchferry.rules.commands import is_of_service, words_of_options
 from torchferry.rules.family import UnderRedirect
 from torchferry.source.kinds import Kind
 from torchferry.source.lexicon import DEVICE_SPELLING, lexicon
@@ -32,8 +33,7 @@ def settings_of_program(context: Context) -> Iterator[Setting]:
     None of one that a service reads, such as those in `.github/workflows`.
     """
     if context.settings is None:
-        of_service = any(part.startswith(".") for part in context.path.split("/"))
-        context.settings = () if of_service else tuple(settings(context.kind, context.text))
+        context.settings = () if is_of_service(context.path) else tuple(settings(context.kind, context.text))
     yield from context.settings
 
 
@@ -52,6 +52,8 @@ class DeviceSetting(Rule):
         for setting in settings_of_program(context):
             if not DEVICE_SPELLING.match(setting.value):
                 continue
+            if lexicon("device").names(words_of_options(context).get(setting.start, "")):
+                continue  # SHL101
             names_device = lexicon("device").names(setting.key)
             message = say(
                 "setting `{key}` is the device `{value}`; on {target} it is `{use}`",

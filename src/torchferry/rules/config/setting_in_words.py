@@ -2,10 +2,10 @@
 
 Words of a command line in a list, `parse_args(["--device", "cuda"])`, and overrides of hydra or OmegaConf,
 `overrides=["trainer.device=cuda"]`, are rewritten. A string of one line that is nothing but settings, and is handed to
-a function that is not known, is likely one, too: read it first. What `subprocess` starts is SHL105, a text of several
-lines CFG108.
+a function that is not known, or kept, is likely one, too: read it first. What `subprocess` starts is SHL105, a text of
+several lines CFG108.
 
-Not touched: sentences that name a setting, texts that are printed, and strings that no function is given.
+Not touched: sentences that name a setting, and texts that are printed.
 
 Why: The program that reads the setting asks for CUDA, although the rest was migrated.
 
@@ -29,6 +29,7 @@ from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import Portability, UnderRedirect
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.inner_commands import TEXT_NAME
 from torchferry.source.lexicon import COLLECTIVE_SPELLING, DEVICE_SPELLING, lexicon
 from torchferry.source.python_commands import started_commands
 
@@ -144,16 +145,20 @@ def _holds_options(text: str) -> bool:
 
 
 def _is_handed_on(context: PythonContext, node: ast.Constant) -> bool:
-    """Whether a function is given a string, or a list that holds it, or a variable of words holds it."""
+    """Whether a function is given a string, or it is kept: in a variable, a dictionary, as a default or a result."""
     child: ast.AST = node
     parent = context.file.parents.get(child)
     while isinstance(parent, (ast.List, ast.Tuple, ast.keyword, ast.BinOp, ast.Starred)):
         child, parent = parent, context.file.parents.get(parent)
     if isinstance(parent, ast.Attribute):
         return parent.attr == "split"
+    if isinstance(parent, ast.Call):
+        return not is_text(context, child) and not is_text(context, node)
+    if isinstance(parent, ast.Dict):
+        return child in parent.values
     if isinstance(parent, ast.Assign):
-        return child is not node
-    return isinstance(parent, ast.Call) and not is_text(context, child) and not is_text(context, node)
+        return child is not node or not any(TEXT_NAME.search(last_name(target)) for target in parent.targets)
+    return isinstance(parent, (ast.AnnAssign, ast.Return, ast.arguments))
 
 
 def _option_before(context: PythonContext, node: ast.Constant) -> str:

@@ -47,12 +47,15 @@ class OwnCudaMethod(Rule):
         head = (span[0], context.text.index("cuda", span[0]) + len("cuda"))
         mover = context.target.backend.MOVER
         if not isinstance(mover, str):
+            if class_defines(owner, "to"):
+                return
             message = say(
                 "class `{name}` defines its own `cuda`; calls on objects that may be of this class "
                 "became `.to(...)`, so the class needs that method too",
                 name=owner.name,
             )
-            yield self.finding(context, head, message, Grade.NOTE, effect=Effect.UNKNOWN)
+            effect = Effect.WRONG if owner.bases else Effect.RAISES  # a base may have one, which moves less
+            yield self.finding(context, head, message, Grade.MANUAL, effect=effect)
             return
         if class_defines(owner, mover):
             return

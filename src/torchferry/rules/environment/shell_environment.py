@@ -72,7 +72,7 @@ class ShellEnvironment(Rule):
     CODE = "ENV102"
     EFFECT = Effect.WRONG
     WORDS = ("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_", "DIFFUSERS_ATT")
-    KINDS = JOB_KINDS
+    KINDS = (*JOB_KINDS, Kind.JSON)
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each place, once."""
@@ -123,7 +123,7 @@ class ShellEnvironment(Rule):
                         before = text[max(instruction.start, match.start() - _LONGEST) : match.start()].strip()
                         if not before or before[-1] in "\\${" or _ASSIGNS.match(text, match.end()):
                             yield _place(text, match)
-        elif context.kind in (Kind.COMPOSE, Kind.YAML) and not is_of_service(context.path):
+        elif context.kind in (Kind.COMPOSE, Kind.YAML, Kind.JSON) and not is_of_service(context.path):
             yield from self._yaml(context)
 
     def _is_variable(self, text: str, command: Command, word: Word, previous: str, match: re.Match[str]) -> bool:

@@ -53,7 +53,7 @@ class CudaLibrarySwitch(ReferenceRule):
                 found=reference.name,
                 target=context.target.title,
             )
-            yield self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
+            yield self.finding(context, span, message, Grade.MANUAL)
             return
         if row.use == reference.name:
             message = replaced(context, reference.name, row)

@@ -1,6 +1,7 @@
 """A command line in Python: `os.system("CUDA_VISIBLE_DEVICES=0 python x.py")`, `subprocess.run([...])`.
 
-The rules for scripts read what a program passes to `os.system`, `os.popen`, `subprocess` or a shell of `asyncio`:
+The rules for scripts read what a program passes to `os.system`, `os.popen`, `subprocess`, or a shell of `asyncio` or
+IPython:
 variables of CUDA, `--device cuda`, launchers, packages that are installed. Assembled strings are read as far as the
 file contains them: f-strings, `%`, `.format`, sums, lists, variables, and what the file gives to a function that
 starts its argument. Only literal text of the file is rewritten. Programs of CUDA are PRC101.
@@ -60,7 +61,7 @@ class CommandInPython(Rule):
     CODE = "SHL105"
     EFFECT = Effect.RAISES
     PORTABILITY = Portability.DECIDES
-    WORDS = ("os.system", "os.popen", "subprocess", "create_subprocess", "import system", "import popen")
+    WORDS = ("os.system", "os.popen", "subprocess", "create_subprocess", "import system", "import popen", "get_ipython")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield what the rules for scripts find in the command lines."""

@@ -23,6 +23,7 @@ from torchferry.rules.commands import JOB_KINDS
 from torchferry.rules.distributed.composite_backend import one_backend_alone
 from torchferry.rules.family import Portability, UnderRedirect
 from torchferry.rules.shell.places import COMPARED, OPTION, ShellValue, places
+from torchferry.source.kinds import Kind
 from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING, lexicon
 
 _DEVICE = lazy_regex(r"\^?(?P<word>cuda)(?::(?:\d+|%[sd]|\*|\$\w+|\$\{[^{}]*\}|\$\([^()]*\)|\{[^{}]*\})?|\*)?\$?\Z")
@@ -37,7 +38,7 @@ class DeviceOption(Rule):
     UNDER_REDIRECT = UnderRedirect.NOTHING
     PORTABILITY = Portability.DECIDES
     WORDS = ("cuda", "nccl", "NCCL")
-    KINDS = JOB_KINDS
+    KINDS = (*JOB_KINDS, Kind.JSON)
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each value, once."""

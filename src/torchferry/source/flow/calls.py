@@ -85,6 +85,8 @@ def in_call(flow: Tracer, node: ast.AST, call: ast.AST, path: Path) -> Trace:
     if callee in _OPTION_CALLS:
         if callee.startswith("DEFINE") and position == 1:
             return _option(flow, call, path)
+        if position == 0 and _fills_parameter(flow, call):
+            return _option(flow, call, path)
         return no(say("the name of an option"))
     if callee in LOOKUPS:
         return _lookup(flow, call, position, path)
@@ -173,7 +175,8 @@ def _lookup(flow: Tracer, call: ast.Call, position: int, path: Path) -> Trace:
 
 def _option(flow: Tracer, call: ast.Call, path: Path) -> Trace:
     """A default or choice of a command-line option: what the option's name, its other values or its uses say."""
-    flags = [flag for flag in map(string_value, call.args) if flag is not None]
+    fills_parameter = _fills_parameter(flow, call)
+    flags = [flag for flag in map(string_value, call.args[fills_parameter:]) if flag is not None]
     for keyword in call.keywords:
         if keyword.arg == "dest" and (dest := string_value(keyword.value)):
             flags.append(dest)
@@ -183,6 +186,8 @@ def _option(flow: Tracer, call: ast.Call, path: Path) -> Trace:
     for identifier in identifiers:
         if flow.lexicon.names(identifier):
             return yes(say("option `{name}`", name=identifier))
+    if fills_parameter:
+        return flow.follow(call, path)
     for keyword in call.keywords:
         if keyword.arg in ("default", "choices"):
             if flow.values.has_peer(keyword.value):
@@ -197,6 +202,15 @@ def _option(flow: Tracer, call: ast.Call, path: Path) -> Trace:
         if isinstance(attribute.ctx, ast.Load)
     ]
     return flow.any_use(uses, path, say("an option whose use could not be followed to the end"))
+
+
+def _fills_parameter(flow: Tracer, call: ast.Call) -> bool:
+    """Whether an option stands as the default of a parameter, `def main(device: str = typer.Option("cuda"))`.
+
+    Its own default is its first argument then, and what it is read by is the parameter.
+    """
+    around = flow.file.parents.get(call)
+    return isinstance(around, ast.arguments) and last_name(call.func) in ("Option", "Argument")
 
 
 def _parameter(flow: Tracer, call: ast.Call, which: int | str, path: Path) -> Trace:
