@@ -47,7 +47,9 @@ def test_version_2_is_as_it_was() -> None:
     newer = json.loads(json_format.render(hostile(), "en"))
     older = json.loads(json_format.render_older(hostile(), "en"))
     assert (older["schema"], newer["schema"]) == ("2.3", "3.0")
-    assert set(newer) - set(older) == {"style"}
+    assert set(newer) - set(older) == {"roles", "style"}
+    for before, after in zip(older["programs"], newer["programs"], strict=True):
+        assert set(after) - set(before) == {"role", "unresolved"}
     for before, after in zip(older["findings"], newer["findings"], strict=True):
         assert set(after) - set(before) <= {"effect", "anchor", "origin", "history"}
         steps = [(step["stage"], step["grade_before"]) for step in after["history"]]
@@ -67,6 +69,7 @@ def _set(**values: object) -> Callable[[dict[str, Any]], None]:
 
 WRONG: dict[str, Callable[[dict[str, Any]], None]] = {
     "another version": lambda document: document.update(schema="4.0"),
+    "unknown role": lambda document: document.update(roles={"a.py": "module"}),
     "unknown verdict": lambda document: document.update(verdict="fine"),
     "no summary": lambda document: document.pop("summary"),
     "unknown grade": _set(grade="sure"),
