@@ -48,6 +48,8 @@ def test_version_2_is_as_it_was() -> None:
     older = json.loads(json_format.render_older(hostile(), "en"))
     assert (older["schema"], newer["schema"]) == ("2.3", "3.1")
     assert set(newer) - set(older) == {"style", "words", "roles"}
+    for before, after in zip(older["programs"], newer["programs"], strict=True):
+        assert set(after) - set(before) == {"role", "unresolved"}
     for before, after in zip(older["findings"], newer["findings"], strict=True):
         assert set(after) - set(before) <= {"effect", "anchor", "origin", "history"}
         steps = [(step["stage"], step["grade_before"]) for step in after["history"]]

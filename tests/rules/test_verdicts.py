@@ -289,7 +289,7 @@ def test_the_first_line_says_what_the_verdict_rests_on(text: str, sentence: str,
 
 def test_of_several_programs_some_may_need_something(tmp_path: Path) -> None:
     files = {
-        "train.py": "import sys\nimport torch\nif len(sys.argv) > 3:\n    import cupy\n",
+        "train.py": "import sys\nimport torch\nif len(sys.argv) > 3:\n    import cupy\nprint(1)\n",
         "test.py": TRAIN.format(""),
     }
     found = report(tmp_path, files)
