@@ -101,8 +101,6 @@ class SettingInWords(Rule):
 
     def _settings(self, context: PythonContext, node: ast.Constant, value: str) -> Finding | None:
         """Report the settings of a string that holds nothing else."""
-        if is_parsed_text(context, node):
-            return None
         backend = context.target.backend
         start, end = literal_span(context, node)
         edits: list[Edit] = []
@@ -114,7 +112,7 @@ class SettingInWords(Rule):
             if lexicon(role).names(match["key"]):
                 edits.append(Edit(*match.span("value"), use))
                 shown = shown or match["key"]
-        if not edits:
+        if not edits or is_parsed_text(context, node):
             return None
         first = edits[0]
         message = say(

@@ -16,7 +16,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from torchferry.backends.tables import Row
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
@@ -36,11 +35,14 @@ class CudaLibrarySwitch(ReferenceRule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use, assignments included."""
+        set_to = _set_to(context)
         for reference in context.references.get("backends", ()):
             if not isinstance(reference.node, ast.alias):
-                yield from self.check_reference(context, reference)
+                yield from self._check(context, reference, set_to)
 
-    def check_reference(self, context: PythonContext, reference: Reference) -> Iterator[Finding]:
+    def _check(
+        self, context: PythonContext, reference: Reference, set_to: dict[str, dict[str, set[str]]]
+    ) -> Iterator[Finding]:
         """Yield what the target's table says of one switch."""
         span = context.file.span(reference.node)
         row = context.target.api(reference.name)
@@ -63,7 +65,7 @@ class CudaLibrarySwitch(ReferenceRule):
         if rewritten is None:
             yield self.finding(context, span, missing(context, reference.name, row), Grade.MANUAL)
             return
-        other = _set_otherwise(context, reference, row)
+        other = _set_otherwise(set_to.get(row.use, {}), reference.name)
         if other:
             message = say(
                 "`{found}` and `{other}` are one switch on {target}, `{use}`, and are set to different values here: "
@@ -82,13 +84,18 @@ class CudaLibrarySwitch(ReferenceRule):
         yield self.finding(context, span, message, grade, edits, effect=effect, imports=imports)
 
 
-def _set_otherwise(context: PythonContext, reference: Reference, row: Row) -> str:
-    """Return another name of CUDA's that is the same switch on the target, and is set to another value in the file."""
-    values: dict[str, set[str]] = {}
+def _set_to(context: PythonContext) -> dict[str, dict[str, set[str]]]:
+    """Return the values that a file sets switches of CUDA's to, by the target's switch and the name."""
+    values: dict[str, dict[str, set[str]]] = {}
     for each in context.references.get("backends", ()):
         statement = context.file.parents.get(each.node)
         if isinstance(statement, ast.Assign) and each.node in statement.targets:
-            if context.target.api(each.name).use == row.use:
-                values.setdefault(each.name, set()).add(ast.dump(statement.value))
-    own = values.pop(reference.name, set())
-    return next((name for name, others in values.items() if own and others != own), "")
+            of_switch = values.setdefault(context.target.api(each.name).use, {})
+            of_switch.setdefault(each.name, set()).add(ast.dump(statement.value))
+    return values
+
+
+def _set_otherwise(values: dict[str, set[str]], name: str) -> str:
+    """Return another name of CUDA's that is set to other values; empty where there is none, or nothing is set."""
+    own = values.get(name)
+    return next((other for other, others in values.items() if own and others != own), "")
