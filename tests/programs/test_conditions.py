@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.programs.small import BUILT, Files, judged
-from torchferry.programs.expressions import Expression
 from torchferry.programs.model import Judged
 from torchferry.programs.object_kinds import Object
 from torchferry.programs.objects import Objects
+from torchferry.programs.parameters import Expression
 
 ARGS = "import argparse\nimport torch\nparser = argparse.ArgumentParser()\n{}\nargs = parser.parse_args()\n"
 MAIN = "import torch\n{}\nif __name__ == '__main__':\n    main()\n"

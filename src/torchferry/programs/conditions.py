@@ -10,9 +10,8 @@ from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.programs.answers import Answer, Answers, Known, SharedAnswers, Told, Truth
 from torchferry.programs.asked import is_on_target, is_there
-from torchferry.programs.expressions import Expression
-from torchferry.programs.parameters import Given, Parameter
-from torchferry.programs.program_facts import ProgramFacts
+from torchferry.programs.parameters import Expression, Given, Parameter
+from torchferry.programs.program_facts import MOST_STEPS, ProgramFacts
 from torchferry.programs.stored import COMPARED, is_guarded, is_namespace
 from torchferry.programs.switches import UNSAID
 from torchferry.programs.values import Values
@@ -66,7 +65,7 @@ class Conditions(Values):
                 answers.keep(known)
                 return known.answer, known.asked
         with facts.apart() as question:
-            facts.bound = bound
+            facts.bound, facts.steps = bound, MOST_STEPS
             answer = self.answer(Expression(file, names, test))
             told = Told(answer, frozenset(facts.asked), facts.consulted)
         answers.keep(told)

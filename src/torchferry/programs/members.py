@@ -10,7 +10,6 @@ from torchferry.programs.answers import Known
 from torchferry.programs.around import around
 from torchferry.programs.config_files import ABSENT as NO_KEY
 from torchferry.programs.config_files import GROUP
-from torchferry.programs.expressions import Expression
 from torchferry.programs.object_kinds import (
     ABSENT,
     UNKNOWN,
@@ -28,8 +27,8 @@ from torchferry.programs.object_kinds import (
     TableObject,
     WordsObject,
 )
-from torchferry.programs.objects import Objects, returns_of
-from torchferry.programs.parameters import function_of
+from torchferry.programs.objects import Objects
+from torchferry.programs.parameters import Expression, function_of
 from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.stored import one_parameter, stores_in
 from torchferry.programs.switches import UNSAID, Switch, read_scalar
@@ -76,7 +75,7 @@ class Members:
     def of(self, of: Object, name: str, depth: int = 0) -> Member:
         """Return an attribute or item of an object."""
         key = (of.key, name)
-        if depth > _DEEPEST or key in self._open:
+        if key in self._open or not self._facts.goes_on(depth, _DEEPEST):
             self._facts.give_up()
             return UNKNOWN
         self._open.add(key)
@@ -226,7 +225,9 @@ class Members:
             inside, function = found
             if not {"property", "cached_property"} & {last_name(each) for each in function.decorator_list}:
                 return UNKNOWN
-            return Member(tuple(inside.part(value) for value in returns_of(inside.file, function)), option=name)
+            return Member(
+                tuple(inside.part(value) for value in self._objects.returned(inside.file, function)), option=name
+            )
         bases = [*self._objects.bases(of)]
         for base in bases:
             inherited = self.of(base, name, depth)

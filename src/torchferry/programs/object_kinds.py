@@ -6,8 +6,8 @@ import ast
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Known
-from torchferry.programs.expressions import Expression
 from torchferry.programs.instantiated import ComposedFile
+from torchferry.programs.parameters import Expression
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 from torchferry.programs.answers import Question
 from torchferry.programs.around import FunctionNode
-from torchferry.programs.expressions import Expression
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.object_kinds import (
     ClassObject,
@@ -28,7 +27,7 @@ from torchferry.programs.object_kinds import (
     TableObject,
     WordsObject,
 )
-from torchferry.programs.parameters import MOST_CALLS, Parameter, default_of, function_of, given_by
+from torchferry.programs.parameters import MOST_CALLS, Expression, Parameter, default_of, function_of, given_by
 from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.switches import RECORDS
 from torchferry.source.flow.syntax import last_name, string_value
@@ -64,6 +63,7 @@ class Objects:
     def __init__(self, facts: ProgramFacts) -> None:
         self.facts = facts
         self._sources = facts.sources
+        self._returns: dict[FunctionNode, tuple[ast.expr, ...]] = {}
         self._given: dict[Parameter, tuple[tuple[Object, ...] | None, Question | None]] = {}
         self.member: Callable[[Object, str, int], Member] = lambda of, name, depth: Member(is_open=True)
         """Returns an attribute or item of an object."""
@@ -72,8 +72,7 @@ class Objects:
 
     def of(self, where: Expression, depth: int = 0) -> tuple[Object, ...] | None:
         """Return what an expression may be; None where that cannot be told."""
-        if depth > _DEEPEST:
-            self.facts.give_up()
+        if not self.facts.goes_on(depth, _DEEPEST):
             return None
         node = where.node
         if isinstance(node, ast.Name):
@@ -334,12 +333,20 @@ class Objects:
         element: int | None = None,
     ) -> tuple[Object, ...] | None:
         """Return what a function of the project gives back for a call; with an element, that of the tuple."""
+        results = self.returned(inside.file, function)
+        if not results or len(results) > _MOST_OBJECTS:
+            return None
         given = {**self.arguments(where, call, inside, function), **more}
-        found = []
-        for result in returns_of(inside.file, function):
-            value = inside._replace(node=result, given=given)
-            found.append(self.of(value, depth) if element is None else self._element(value, element, depth))
-        return self._union(found) if found else None
+        values = (inside._replace(node=result, given=given) for result in results)
+        if element is None:
+            return self._union(self.of(value, depth) for value in values)
+        return self._union(self._element(value, element, depth) for value in values)
+
+    def returned(self, file: PythonFile, function: FunctionNode) -> tuple[ast.expr, ...]:
+        """Return what a function gives back, where it gives back something."""
+        if function not in self._returns:
+            self._returns[function] = tuple(_returns_of(file, function))
+        return self._returns[function]
 
     def arguments(
         self, where: Expression, call: ast.Call, inside: Expression, function: FunctionNode
@@ -454,7 +461,7 @@ class Objects:
         return (SettingsObject((ComposedFile(found, ""),)),) if found is not None else None
 
 
-def returns_of(file: PythonFile, function: FunctionNode) -> Iterator[ast.expr]:
+def _returns_of(file: PythonFile, function: FunctionNode) -> Iterator[ast.expr]:
     """Yield what a function gives back, where it gives back something."""
     for statement in function.body:
         for part in ast.walk(statement):

@@ -10,14 +10,16 @@ from typing import cast
 from torchferry.programs.answers import Fact, Question
 from torchferry.programs.around import FunctionNode, is_under_main
 from torchferry.programs.config_files import ConfigFiles
-from torchferry.programs.expressions import Expression
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.model import Program
-from torchferry.programs.parameters import Given, Parameter, called_as, handed_on
+from torchferry.programs.parameters import Expression, Given, Parameter, called_as, handed_on
 from torchferry.programs.sources import Sources
 from torchferry.programs.switches import Switch, Switchboard, said
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
+
+MOST_STEPS = 3_000
+"""Expressions and members that are looked at for one condition."""
 
 
 class ProgramFacts:
@@ -56,6 +58,8 @@ class ProgramFacts:
                 config.files.composed(path, sources.text(path), program.arguments) if path == program.path else ()
             ),
         }
+        self.steps = MOST_STEPS
+        """Expressions that may still be looked at for the condition that is asked."""
         self.bound: Mapping[Parameter, Given] = {}
         """What the calls on a way give to parameters."""
         self.consulted: dict[Parameter, Given | None] = {}
@@ -108,6 +112,14 @@ class ProgramFacts:
     def give_up(self) -> None:
         """Note that the answer depends on where the search came from."""
         self._questions[-1].is_whole = False
+
+    def goes_on(self, depth: int, deepest: int) -> bool:
+        """Whether one more expression is looked at."""
+        self.steps -= 1
+        if depth <= deepest and self.steps > 0:
+            return True
+        self.give_up()
+        return False
 
     def said(self, name: str) -> str | None:
         """Return what the command says of an option or a key, or None."""

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 
 from torchferry.programs.answers import Answer, Known, Question, Truth
 from torchferry.programs.around import FunctionNode
-from torchferry.programs.expressions import Expression
 from torchferry.programs.instantiated import FROM_ROOT
 from torchferry.programs.members import Members, agreed
 from torchferry.programs.object_kinds import Member, ModuleObject, OtherObject
 from torchferry.programs.objects import Objects
-from torchferry.programs.parameters import MOST_CALLS, Parameter, default_of, function_of
+from torchferry.programs.parameters import MOST_CALLS, Expression, Parameter, default_of, function_of
 from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.stored import (
     calls_of_base,
@@ -70,8 +69,7 @@ class Values(ABC):
 
     def value(self, where: Expression, depth: int) -> Known:
         """Return the value of an expression."""
-        if depth > _DEPTH:
-            self.facts.give_up()
+        if not self.facts.goes_on(depth, _DEPTH):
             return UNTOLD
         node = where.node
         if isinstance(node, ast.Constant):
