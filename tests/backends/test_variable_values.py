@@ -40,6 +40,7 @@ REFUSED = {
     ("musa", CARDS, "all"): "takes numbers of cards",
     ("ptex", CARDS, "0,-1"): "takes numbers of cards",
     ("npu", ALLOCATOR, "backend:cudaMallocAsync"): "has no setting `backend`",
+    ("npu", CARDS, "9" * 5000): "takes numbers of cards",
     ("npu", ALLOCATOR, "expandable_segments:True,max_split_size_mb:32"): "refuses `expandable_segments` together",
     ("musa", ALLOCATOR, "backend:cudaMallocAsync"): "takes no `cudaMallocAsync`",
     ("musa", ALLOCATOR, "pinned_reserve_segment_size_mb:8"): "has no setting `pinned_reserve_segment_size_mb`",
@@ -73,6 +74,6 @@ def test_a_value_is_taken(target: str, name: str, value: str) -> None:
 
 def test_a_list_of_cards_is_read_as_cuda_reads_it() -> None:
     assert cards_listed("2, 0,x,1") == [2, 0]
-    assert cards_listed("-1") == []
+    assert cards_listed("-1") == cards_listed("1" * 5000) == []
     assert [value for value in ("", "-1", "none", "0") if hides_every_card(value)] == ["", "-1", "none"]
     assert [value for value in ("GPU-1", "0,MIG-2", "0") if names_nvidia_card(value)] == ["GPU-1", "0,MIG-2"]

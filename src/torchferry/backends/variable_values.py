@@ -25,6 +25,9 @@ _HIDES_EVERY_CARD = lazy_regex(r"(?:-1|none|void|NoDevFiles)?\Z", re.IGNORECASE)
 _NVIDIA_CARD = lazy_regex(r"(?:.*,[ \t]*)?(?:GPU|MIG)-", re.IGNORECASE)
 """Values that name a card of NVIDIA, or a part of one, by its UUID."""
 
+_MOST_DIGITS = 9
+"""Digits of the number of a card."""
+
 _IN_BRACKETS = lazy_regex(r"\[[^\]]*\]")
 """A value of one key that has commas of its own: `roundup_power2_divisions:[256:1,512:2]`."""
 
@@ -64,11 +67,16 @@ def names_nvidia_card(value: str) -> bool:
     return _NVIDIA_CARD.match(value.strip()) is not None
 
 
+def _is_number(entry: str) -> bool:
+    """Whether an entry is the number of a card; Python reads no number of thousands of digits."""
+    return entry.isdecimal() and len(entry) <= _MOST_DIGITS
+
+
 def cards_listed(value: str) -> list[int]:
     """Return the numbers of a list of cards as CUDA reads it: up to the first entry that is none."""
     numbers: list[int] = []
     for entry in (part.strip() for part in value.split(",")):
-        if not entry.isdecimal():
+        if not _is_number(entry):
             break
         numbers.append(int(entry))
     return numbers
@@ -113,7 +121,7 @@ def refusal(target: Target, row: Row, value: str) -> Message | None:
 
 
 def _not_numbers(target: Target, row: Row, value: str, ascending: bool, entries: list[str]) -> Message | None:
-    if not all(entry.isdecimal() for entry in entries if entry):
+    if not all(_is_number(entry) for entry in entries if entry):
         message = say(
             "`{name}={value}`: `{use}` takes numbers of cards on {target}; choose the cards by their numbers",
             name=row.name, value=value, use=row.use, target=target.title,

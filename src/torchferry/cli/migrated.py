@@ -74,7 +74,8 @@ def finish(
         write_report(report, form, lang, file)
         warn(report, lang)
     failed = written.device_test is not None and not written.device_test.good
-    sys.exit(status(planned, changes_count) or (exitcodes.FINDINGS if failed else exitcodes.CLEAN))
+    is_open = failed or report.verdict is ProjectVerdict.MAY_NEED
+    sys.exit(status(planned, changes_count) or (exitcodes.FINDINGS if is_open else exitcodes.CLEAN))
 
 
 def judge(setting: RunSettings, choices: Choices, planned: Plan, shown: Shown, *, writing: bool) -> Verdicts:
@@ -84,7 +85,7 @@ def judge(setting: RunSettings, choices: Choices, planned: Plan, shown: Shown, *
     """
     summed_up = writing and shown.form == "text" and shown.file is None
     if within_project(choices) is not choices or (
-        summed_up and not any(finding.blocker for finding in planned.findings)
+        summed_up and not any(finding.blocker or finding.lacks for finding in planned.findings)
     ):
         return Verdicts()
     return verdicts(setting, choices, whole(setting, choices, planned.analysis), blockers_only=summed_up)

@@ -13,6 +13,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
 from torchferry.migration.transaction import Write
 from torchferry.report.model import BEYOND_WORK, ProjectVerdict, Report
+from torchferry.report.programs import lines_of
 from torchferry.report.text_format import blocker_lines, by_file, failure_lines
 from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts
@@ -76,6 +77,11 @@ def summary(
     if work:
         yield say("Remaining: {count}", count=len(work)).render(lang)
         yield from _listed(work, lang, verbose)
+    elif report.verdict is ProjectVerdict.MAY_NEED:
+        yield say("Nothing remains to be done by hand; what the files do not decide:").render(lang)
+        for judged in report.programs:
+            for message in lines_of(judged._replace(unverified=())) if judged.undecided else ():
+                yield visible(f"  {judged.program.title}: {message.render(lang)}")
     else:
         yield say("Nothing remains to be done by hand.").render(lang)
     if notes and verbose:
