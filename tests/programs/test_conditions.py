@@ -67,7 +67,7 @@ class Net(Base):
         (ARGS.format("parser.add_argument('--fast', action='store_true')")
          + "if args.fast:\n    import cupy\nargs.fast = True\n", "OPTION --fast"),
         (ARGS.format("parser.add_argument('--fast', action='store_true')")
-         + "if torch.ones(1):\n    args.fast = True\nif args.fast:\n    import cupy\n", "OPTION --fast"),
+         + "if torch.ones(1):\n    args.fast = True\nif args.fast:\n    import cupy\n", "CHOSEN"),
         ("import torch\nfrom argparse import Namespace\nargs = Namespace(fast=False)\nif args.fast:\n    import cupy\n",
          "OPTION fast"),
         ("import torch\nfrom easydict import EasyDict\nconfig = EasyDict(fast=False)\nif config['fast']:\n"

@@ -63,6 +63,9 @@ NOTHING: list[tuple[str, Files, str]] = [
     ("hydra's other group", {"train.py": HYDRA.format(name="config", key="model.fast"),
                              "conf/config.yaml": "defaults:\n  - model: a\n", "conf/model/a.yaml": "slow: 1\n",
                              "conf/model/b.yaml": "fast: false\n"}, "CHOSEN"),
+    ("an option that is set elsewhere", one(
+        PARSER + FLAG + "args = parser.parse_args()\ndef choose(a):\n    if torch.ones(1):\n        a.fast = True\n"
+        "choose(args)\n" + USE.format("args")), "CHOSEN"),
     ("a class that sets in a loop", one("import torch\nclass Config:\n    fast = False\nfor key in ('fast',):\n"
                                         f"    setattr(Config, key, True)\n{TAKES}f(Config)\n"), "CHOSEN"),
 ]  # fmt: skip
@@ -77,6 +80,12 @@ OFF: list[tuple[str, Files, str]] = [
     ("option beside that of another parser", one(
         PARSER + FLAG + "other = argparse.ArgumentParser()\nother.add_argument('--fast', default=True)\n"
         "args = parser.parse_args()\n" + USE.format("args")), "OPTION --fast"),
+    ("an option that is set to the same", one(
+        PARSER + FLAG + "args = parser.parse_args()\ndef choose(a):\n    a.fast = False\n"
+        "choose(args)\n" + USE.format("args")), "OPTION --fast"),
+    ("an option that another object is set to", one(
+        PARSER + FLAG + "args = parser.parse_args()\ndef choose(a):\n    a.fast = True\n"
+        "choose(torch.load('x'))\n" + USE.format("args")), "OPTION --fast"),
     ("known options", one(PARSER + FLAG + "args, rest = parser.parse_known_args()\n" + USE.format("args")),
      "OPTION --fast"),
     ("options of a parent", one("import argparse\nimport torch\nbase = argparse.ArgumentParser(add_help=False)\n"

@@ -34,6 +34,7 @@ from torchferry.programs.stored import one_parameter, stores_in
 from torchferry.programs.switches import UNSAID, Switch, read_scalar
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import assigned_value
+from torchferry.source.python import PythonFile
 
 _DEEPEST = 24
 _MOST_STORES = 40
@@ -71,6 +72,8 @@ class Members:
         self._stores: dict[str, list[_Store] | None] = {}
         self._by_name: list[tuple[frozenset[object] | None, str]] | None = None
         self._open: set[tuple[object, str]] = set()
+        self.asks: Expression | None = None
+        """Where the program asks."""
 
     def of(self, of: Object, name: str, depth: int = 0) -> Member:
         """Return an attribute or item of an object."""
@@ -124,6 +127,8 @@ class Members:
         is_open = own.is_open or self._is_set_by_name(of, name)
         found = False
         for store in stores:
+            if self._is_later(store):
+                continue
             if store.keys is None:
                 store.keys = frozenset()  # ends recursion
                 bases = self._objects.of(store.base, depth)
@@ -134,13 +139,22 @@ class Members:
                 found = True
                 values += [store.value] if store.value is not None else []
                 is_open = is_open or not store.is_plain or store.value is None
-        if isinstance(of, OptionsObject) and own.is_there:
-            return own  # what is stored over an option is asked where it is stored
         if isinstance(of, OtherObject) and not found:
             return UNKNOWN
         if not found:
             return own._replace(is_open=is_open) if own.is_there else own
-        return Member(tuple(values), own.known, own.objects, own.option or name, is_open)
+        option = own.known.option if own.known is not None else own.option
+        return Member(tuple(values), own.known, own.objects, option or name, is_open)
+
+    def _is_later(self, store: _Store) -> bool:
+        """Whether a place that stores is run only behind the place that asks."""
+        asks, stores = self.asks, store.base
+        if asks is None or asks.file is not stores.file or stores.place[1] <= asks.place[1]:
+            return False
+        file = asks.file
+        if file.scope(asks.node) is not file.scope(stores.node):
+            return False
+        return not _loops(file, asks.node) & _loops(file, stores.node)
 
     def _stores_of(self, name: str) -> list[_Store] | None:
         """Return where the program stores under a name in objects; None where that is too often."""
@@ -526,6 +540,17 @@ def _default_of_field(of: ClassObject, value: ast.expr) -> Expression:
         else:
             value = keywords.get("default", value.args[0] if value.args else value)
     return Expression(of.file, of.names, value)
+
+
+def _loops(file: PythonFile, node: ast.AST) -> set[ast.AST]:
+    """Return the loops around a node in its file."""
+    loops: set[ast.AST] = set()
+    parent = file.parents.get(node)
+    while parent is not None:
+        if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
+            loops.add(parent)
+        parent = file.parents.get(parent)
+    return loops
 
 
 def _empty(value: ast.expr | None) -> bool:

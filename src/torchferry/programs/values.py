@@ -214,6 +214,7 @@ class Values(ABC):
             return self._by_option(name)
         found: list[Known | None] = []
         for each in objects:
+            self._members.asks = of
             member = self._members.of(each, name)
             if isinstance(each, ModuleObject) and member.is_there:
                 found.append(self._of_module_object(each, name, member, depth))
