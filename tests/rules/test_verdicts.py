@@ -265,7 +265,7 @@ def test_every_word_of_cuda_is_in_the_account(tmp_path: Path) -> None:
     words = found.words
     assert (words.total, words.rewritten, words.reported, words.unresolved) == (6, 1, 2, 1)
     assert found.mentions_by_kind == {MentionKind.COMMENT: 1, MentionKind.TEXT: 1, MentionKind.NAME: 1}
-    assert [finding.code for finding in found.unresolved] == ["CUD113"]
+    assert [(place.path, place.line) for place in found.unresolved] == [("train.py", 6)]
 
 
 @pytest.mark.parametrize(

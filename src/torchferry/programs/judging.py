@@ -300,8 +300,10 @@ class _Judge:
             for path in running
             if (place := self.started.beyond(path)) is not None
         )
-        if unfollowed:
-            optional += self._behind_computed(closure, unfollowed[0].place)
+        behind = tuple(self._behind_computed(closure, unfollowed[0].place)) if unfollowed else ()
+        # an import that may be anything matters where the project holds something that the target lacks
+        open_imports = tuple(_location_of(item.place) for item in unfollowed) if behind else ()
+        decisions = (*decisions, *open_imports)
         with_settings = self._settings_of(program)
         for finding in (finding for path in with_settings for finding in self._findings(path)):
             if _asks_a_person(finding):
@@ -310,8 +312,8 @@ class _Judge:
                 fixes |= {self.fixes.of(finding).number}
         for way, inner in self._started_by(reach, running):
             for obstacle in (*inner.blockers, *inner.optional):
-                behind = obstacle._replace(way=_joined(way, obstacle.way))
-                (blockers if behind.way.need is Need.ALWAYS else optional).append(behind)
+                joined = obstacle._replace(way=_joined(way, obstacle.way))
+                (blockers if joined.way.need is Need.ALWAYS else optional).append(joined)
             fixes |= self._fixed[inner.program]
             if way.may_be_taken:
                 decisions = tuple(dict.fromkeys((*decisions, *inner.decisions)))
@@ -324,6 +326,7 @@ class _Judge:
             *(build for build in _sorted(installs) if build.way.need is Need.OPTION),
             *self._behind_options(reach, spared),
             *self._alternatives(program, with_settings),
+            *_sorted(behind),
         ]
         if blockers:
             verdict = Verdict.BLOCKED
@@ -344,14 +347,14 @@ class _Judge:
             tuple(optional),
             len(fixes),
             decisions,
-            tuple(self.unknown.unverified(running)),
+            tuple(self.unknown.unverified(reach, running)),
             (*unread, *unfollowed),
             len(running),
             builds,
             tuple(doubts),
             tuple(closure),
             alternatives=tuple(alternatives),
-            unresolved=tuple(place for place in decisions if place in self.unresolved),
+            unresolved=tuple(place for place in decisions if place in self.unresolved or place in open_imports),
         )
 
     def _findings(self, path: str) -> Sequence[Finding]:
@@ -513,6 +516,12 @@ class _Judge:
 def _asks_a_person(finding: Finding) -> bool:
     """Whether a person must decide; files that could not be read are told apart."""
     return finding.grade is Grade.MANUAL and rule_facts(finding.code).about is not Subject.FILE
+
+
+def _location_of(place: str) -> Location:
+    """Return a place that is written as `file:line`."""
+    path, _, line = place.rpartition(":")
+    return Location(path, int(line), 1, int(line), 1)
 
 
 def _is_undecided(optional: Iterable[Obstacle]) -> bool:

@@ -15,7 +15,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs.absent import Absent, Submodule
 from torchferry.programs.carriers import computes_with
 from torchferry.programs.lacks import Lacks
-from torchferry.programs.model import Unread, Unverified
+from torchferry.programs.model import Need, Unread, Unverified
 from torchferry.programs.modules import External, Modules
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import LONGEST, Sources, import_at
@@ -283,7 +283,7 @@ class UnreadParts:
                 other = Unread(place, say("computes with {name}, which is not torch", name=known[0].name))
         return _Frameworks(other, is_torch)
 
-    def unverified(self, running: Sequence[str]) -> Iterator[Unverified]:
+    def unverified(self, reach: Reach, running: Sequence[str]) -> Iterator[Unverified]:
         """Yield the packages that nobody has verified on the target, in the order in which they are imported."""
         importing: dict[str, list[str]] = {}
         first: dict[str, _Package] = {}
@@ -294,8 +294,20 @@ class UnreadParts:
                 importing.setdefault(package.top, []).append(path)
         for top, package in first.items():
             if package.name and (is_whole or self._target.package_of_module(top) is not None):
-                carries = any(self._computes_with(path, top) for path in importing[top])
+                carries = any(
+                    self._computes_with(path, top) and self._surely_imports(reach, path, top) for path in importing[top]
+                )
                 yield Unverified(package.name, package.place, carries)
+
+    def _surely_imports(self, reach: Reach, path: str, top: str) -> bool:
+        """Whether a program comes to an import of a package as it is started, whatever the code cannot tell."""
+        loaded = self._sources.file(path)
+        for external in self._modules.externals.get(path, ()) if loaded is not None else ():
+            statement = import_at(loaded[0], external.line) if external.module.partition(".")[0] == top else None  # type: ignore[index]
+            way = reach.way(path, statement) if statement is not None else None
+            if way is not None and way.need is Need.ALWAYS:
+                return True
+        return False
 
     def _computes_with(self, path: str, top: str) -> bool:
         """Whether a file makes or runs a model with a package."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchferry import __version__
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Bilingual, Message, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected, State
@@ -252,10 +252,15 @@ class Report(NamedTuple):
         return unresolved if work is None else say("{first} and {second}", first=work, second=unresolved)
 
     @property
-    def unresolved(self) -> tuple[Finding, ...]:
-        """The decisions about places where nobody could tell what stands there."""
+    def unresolved(self) -> tuple[Location, ...]:
+        """The places where nobody could tell what stands there: of findings, and of imports by a computed name."""
+        of_programs = (place for judged in self.programs for place in judged.unresolved)
+        return tuple(dict.fromkeys((*(finding.location for finding in self._unresolved_findings), *of_programs)))
+
+    @property
+    def _unresolved_findings(self) -> list[Finding]:
         decisions = (finding for finding in self.findings if finding.grade is Grade.MANUAL)
-        return tuple(finding for finding in decisions if rule_facts(finding.code).unresolved)
+        return [finding for finding in decisions if rule_facts(finding.code).unresolved]
 
     @property
     def _why_incomplete(self) -> Message | None:
@@ -384,7 +389,7 @@ class Report(NamedTuple):
             if build.place not in manual_places
         }
         safe, unsafe = grades[Grade.SAFE], grades[Grade.UNSAFE]
-        manual = grades[Grade.MANUAL] + len(others) - len(self.unresolved)
+        manual = grades[Grade.MANUAL] + len(others) - len(self._unresolved_findings)
         parts = []
         if safe:
             parts.append(say_plural("one safe fix", "{count} safe fixes", count=safe))
