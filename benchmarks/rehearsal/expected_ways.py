@@ -41,7 +41,9 @@ _PORTABLE = {
     "portable names are those that most plugins have": (
         "probe_ExternalStream*", "probe_StreamContext*", "probe_external_stream", "probe_stream_handle",
         "probe_allocator", "probe_caching_allocator_*", "probe_get_allocator_backend*", "probe_default_generators",
-        "probe_peer", "probe_can_device_access_peer*", "probe_sync_mode", "probe_*et_sync_debug_mode*",
+        "probe_memory_fraction", "probe_get_per_process_memory_fraction*",
+        "probe_peer", "probe_can_device_access_peer*",
+        "probe_sync_mode", "probe_*et_sync_debug_mode*",
     ),
 }  # fmt: skip
 """Why portable code has no name for something, and the probes that ask for it: the report says so."""
