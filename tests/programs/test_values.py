@@ -114,6 +114,18 @@ OFF: list[tuple[str, Files, str]] = [
         + "@dataclass\nclass Data:\n    fast: bool = True\n"
         "parser = HfArgumentParser((Config, Data))\ncfg, data = parser.parse_args_into_dataclasses()\n"
         + USE.format("cfg")), "OPTION --fast"),
+    ("records that are gathered first", one(
+        "from transformers import HfArgumentParser\nimport torch\n" + FIELD.format(False)
+        + "parser = HfArgumentParser([Config])\n*parsed, rest = parser.parse_args_into_dataclasses()\n"
+        "cfg, = parsed\n" + USE.format("cfg")), "OPTION --fast"),
+    ("settings in a package", {
+        "train.py": "from importlib.resources import files\nNAME = '' or 'a'\n"
+        + LOADED.format("str(files('lab').joinpath(f'c/{NAME}.yaml'))"), "lab/__init__.py": "",
+        "lab/c/a.yaml": "fast: false\n", "lab/c/b.yaml": "fast: true\n"}, "OPTION fast"),
+    ("default of hydra's settings", {"train.py": HYDRA.format(name="config", key="get('fast', False)"),
+                                     "conf/config.yaml": "slow: 1\n", "other.yaml": "fast: true\n"}, "OPTION fast"),
+    ("one or another", one(PARSER + FLAG + "args = parser.parse_args()\nname = args.fast or 'plain'\n"
+                           "if name == 'fast':\n    import cupy\n"), "OPTION --fast fast"),
     ("dataclass", one("import torch\n" + FIELD.format(False) + TAKES + "f(Config())\n", other_yaml="fast: true\n"),
      "OPTION fast"),
     ("dataclass with an argument", one("import torch\n" + FIELD.format(True) + TAKES + "f(Config(False))\n"),

@@ -487,7 +487,7 @@ class Members:
         said = self._facts.said(".".join(keys)) if of.by_hydra and GROUP not in told else None
         if said is not None:
             return Member(known=Known(read_scalar(said)))
-        if not of.files or (not told and of.by_hydra):
+        if not of.files:
             return UNKNOWN
         if not told:
             return ABSENT
