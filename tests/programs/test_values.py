@@ -66,6 +66,10 @@ NOTHING: list[tuple[str, Files, str]] = [
     ("an option that is set elsewhere", one(
         PARSER + FLAG + "args = parser.parse_args()\ndef choose(a):\n    if torch.ones(1):\n        a.fast = True\n"
         "choose(args)\n" + USE.format("args")), "CHOSEN"),
+    ("a table that is changed", one("import torch\ncfg = {'fast': False}\ncfg.update(torch.load('x'))\n"
+                                    "if cfg['fast']:\n    import cupy\n"), "CHOSEN"),
+    ("an object that is filled", one("import torch\nfrom types import SimpleNamespace as N\ncfg = N(fast=False)"
+                                     "\ncfg.__dict__.update(torch.load('x'))\n" + USE.format("cfg")), "CHOSEN"),
     ("a class that sets in a loop", one("import torch\nclass Config:\n    fast = False\nfor key in ('fast',):\n"
                                         f"    setattr(Config, key, True)\n{TAKES}f(Config)\n"), "CHOSEN"),
 ]  # fmt: skip
@@ -120,7 +124,7 @@ OFF: list[tuple[str, Files, str]] = [
         "cfg, = parsed\n" + USE.format("cfg")), "OPTION --fast"),
     ("settings in a package", {
         "train.py": "from importlib.resources import files\nNAME = '' or 'a'\n"
-        + LOADED.format("str(files('lab').joinpath(f'c/{NAME}.yaml'))"), "lab/__init__.py": "",
+        + LOADED.format("str(files('lab').joinpath(f'c/{NAME}.yaml'))") + "print(1)\n", "lab/__init__.py": "",
         "lab/c/a.yaml": "fast: false\n", "lab/c/b.yaml": "fast: true\n"}, "OPTION fast"),
     ("default of hydra's settings", {"train.py": HYDRA.format(name="config", key="get('fast', False)"),
                                      "conf/config.yaml": "slow: 1\n", "other.yaml": "fast: true\n"}, "OPTION fast"),
@@ -151,6 +155,9 @@ OFF: list[tuple[str, Files, str]] = [
     ("easydict of a table", one("import torch\nfrom easydict import EasyDict\ncfg = EasyDict({'m': {'fast': False}})\n"
                                 + USE.format("cfg.m")), "OPTION fast"),
     ("omegaconf of a table", one(OMEGA + "cfg = OmegaConf.create({'m': {'fast': False}})\n" + USE.format("cfg.m")),
+     "OPTION fast"),
+    ("a table to which others are added", one("import torch\ncfg = {'fast': False}\ncfg.update(slow=1)\n"
+                                              "cfg.update({'slower': 2})\nif cfg['fast']:\n    import cupy\n"),
      "OPTION fast"),
     ("one table beside another", one("import torch\na = {'fast': False}\nb = {'fast': True}\nif a.get('fast'):\n"
                                      "    import cupy\nif getattr(torch, 'x', 0):\n    b['fast']\n"), "OPTION fast"),
