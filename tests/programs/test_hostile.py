@@ -10,12 +10,17 @@ import pytest
 from tests.programs.small import BUILT, MAIN, Files, judged, small, write
 from torchferry.backends import registry
 from torchferry.backends.target import Target
+from torchferry.programs.conditions import Conditions
 from torchferry.programs.entry_points import programs_of
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.judging import judge
 from torchferry.programs.launch_commands import StartingCommands
 from torchferry.programs.model import Verdict
 from torchferry.programs.modules import Modules
+from torchferry.programs.object_kinds import Object
+from torchferry.programs.objects import Objects
+from torchferry.programs.parameters import Expression
+from torchferry.programs.program_facts import MOST_STEPS
 from torchferry.programs.sources import Sources
 from torchferry.rules.file_result import FileResult
 from torchferry.source.kinds import Kind
@@ -100,6 +105,66 @@ def test_what_is_no_text_is_not_judged(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_is_deep(text: str, tmp_path: Path) -> None:
     assert "a.py" in judged(tmp_path, {"a.py": text + MAIN})
+
+
+PARSER = "import argparse\nimport torch\nparser = argparse.ArgumentParser()\n"
+LOADS = "import yaml\nimport torch\ncfg = yaml.safe_load(open('{}'))\nif cfg['fast']:\n    import cupy\n"
+MANY = range(20)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"a.py": PARSER + "".join(f"parser.add_argument('--o{n}', action='store_true')\n" for n in range(2_000))
+          + "args = parser.parse_args()\nif args.o1999:\n    import cupy\n"}, "OPTION"),
+        ({"a.py": PARSER + "g0 = parser\n" + "".join(f"g{n + 1} = g{n}.add_argument_group('x')\n" for n in range(400))
+          + "g400.add_argument('--fast', action='store_true')\nargs = parser.parse_args()\nif args.fast:\n"
+          "    import cupy\n"}, "OPTION"),
+        ({"a.py": LOADS.format("a.yaml"), "a.yaml": "fast: false\n" + "x: 1234567890\n" * 400_000}, "CHOSEN"),
+        ({"a.py": LOADS.format("a.yaml"), "a.yaml": "".join(f"{' ' * n}k{n}:\n" for n in range(1_000))}, "CHOSEN"),
+        ({"a.py": LOADS.format("a.json"), "a.json": '{"fast":' * 100_000}, "CHOSEN"),
+        ({"a.py": LOADS.format("a.yaml"), "a.yaml": "_base_: a.yaml\nslow: 1\n"}, "CHOSEN"),
+        ({"a.py": LOADS.format("../../../etc/a.yaml"), "a.yaml": "fast: false\n"}, "CHOSEN"),
+        ({"a.py": "import hydra\nimport torch\n@hydra.main(config_path='c', config_name='a')\ndef main(cfg):\n"
+          "    if cfg.fast:\n        import cupy\nmain()\n", "c/a.yaml": "defaults:\n  - a\n  - /a\n  - _self_\n"},
+         "CHOSEN"),
+        ({"a.py": "import torch\ncfg = cfg\ncfg.a = cfg\ncfg.a.a = cfg.a\nif cfg.a.a.fast:\n    import cupy\n"}, "CHOSEN"),  # noqa: E501
+        ({"a.py": "import torch\nclass A(B):\n    pass\nclass B(A):\n    def __init__(self):\n        self.x = self.y\n"
+          "        self.y = self.x\nif A().x.fast:\n    import cupy\n"}, "CHOSEN"),
+        ({"a.py": "import torch\nt0 = {'x': 1}\n" + "".join(f"t{n + 1} = {{**t{n}, **t{n}, **t{n}}}\n" for n in MANY)
+          + "if t20['fast']:\n    import cupy\n"}, "CHOSEN"),
+        ({"a.py": "import torch\ndef g0(a, b):\n    return a\n"
+          + "".join(f"def g{n + 1}(a, b):\n    if a:\n        return g{n}(a, b)\n    return g{n}(b, a)\n" for n in MANY)
+          + "if g20(torch.load('x'), 1).fast:\n    import cupy\n"}, "CHOSEN"),
+        ({"a.py": "import torch\n" + "".join(
+            f"def f{n}(c):\n    if c.fast:\n        import cupy\n"
+            + "".join(f"    return f{k}(f{(k * 7 + n) % 20}(c))\n" for k in MANY if k != n) for n in MANY)
+          + "f0(torch.load('x'))\n"}, "CHOSEN"),
+        ({"a.py": "import torch\nif x" + ".a" * 900 + ".fast:\n    import cupy\n"}, "CHOSEN"),
+    ],
+    ids=["options", "groups", "large", "deep", "open", "own base", "outside", "hydra", "stored", "bases", "unpacked",
+         "returned", "handed on", "attributes"],
+)  # fmt: skip
+def test_what_an_object_is_is_looked_for_within_bounds(
+    files: Files, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[list[int]] = []
+    of, told = Objects.of, Conditions.told
+
+    def counted(self: Objects, where: Expression, depth: int = 0) -> tuple[Object, ...] | None:
+        looked[-1][0] += 1
+        return of(self, where, depth)
+
+    def asked(self: Conditions, *given: object) -> object:
+        looked.append([0])
+        return told(self, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Objects, "of", counted)
+    monkeypatch.setattr(Conditions, "told", asked)
+    program = judged(tmp_path, files)["a.py"]
+    found = [obstacle.way.need.name for obstacle in (*program.blockers, *program.optional) if obstacle.what == "cupy"]
+    assert found == [expected]
+    assert max((count for (count,) in looked), default=0) < 3 * MOST_STEPS
 
 
 class Counted(Project):

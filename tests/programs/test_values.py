@@ -66,6 +66,10 @@ NOTHING: list[tuple[str, Files, str]] = [
     ("an option that is set elsewhere", one(
         PARSER + FLAG + "args = parser.parse_args()\ndef choose(a):\n    if torch.ones(1):\n        a.fast = True\n"
         "choose(args)\n" + USE.format("args")), "CHOSEN"),
+    ("a table that is changed", one("import torch\ncfg = {'fast': False}\ncfg.update(torch.load('x'))\n"
+                                    "if cfg['fast']:\n    import cupy\n"), "CHOSEN"),
+    ("an object that is filled", one("import torch\nfrom types import SimpleNamespace as N\ncfg = N(fast=False)"
+                                     "\ncfg.__dict__.update(torch.load('x'))\n" + USE.format("cfg")), "CHOSEN"),
     ("a class that sets in a loop", one("import torch\nclass Config:\n    fast = False\nfor key in ('fast',):\n"
                                         f"    setattr(Config, key, True)\n{TAKES}f(Config)\n"), "CHOSEN"),
 ]  # fmt: skip
@@ -114,6 +118,18 @@ OFF: list[tuple[str, Files, str]] = [
         + "@dataclass\nclass Data:\n    fast: bool = True\n"
         "parser = HfArgumentParser((Config, Data))\ncfg, data = parser.parse_args_into_dataclasses()\n"
         + USE.format("cfg")), "OPTION --fast"),
+    ("records that are gathered first", one(
+        "from transformers import HfArgumentParser\nimport torch\n" + FIELD.format(False)
+        + "parser = HfArgumentParser([Config])\n*parsed, rest = parser.parse_args_into_dataclasses()\n"
+        "cfg, = parsed\n" + USE.format("cfg")), "OPTION --fast"),
+    ("settings in a package", {
+        "train.py": "from importlib.resources import files\nNAME = '' or 'a'\n"
+        + LOADED.format("str(files('lab').joinpath(f'c/{NAME}.yaml'))") + "print(1)\n", "lab/__init__.py": "",
+        "lab/c/a.yaml": "fast: false\n", "lab/c/b.yaml": "fast: true\n"}, "OPTION fast"),
+    ("default of hydra's settings", {"train.py": HYDRA.format(name="config", key="get('fast', False)"),
+                                     "conf/config.yaml": "slow: 1\n", "other.yaml": "fast: true\n"}, "OPTION fast"),
+    ("one or another", one(PARSER + FLAG + "args = parser.parse_args()\nname = args.fast or 'plain'\n"
+                           "if name == 'fast':\n    import cupy\n"), "OPTION --fast fast"),
     ("dataclass", one("import torch\n" + FIELD.format(False) + TAKES + "f(Config())\n", other_yaml="fast: true\n"),
      "OPTION fast"),
     ("dataclass with an argument", one("import torch\n" + FIELD.format(True) + TAKES + "f(Config(False))\n"),
@@ -139,6 +155,9 @@ OFF: list[tuple[str, Files, str]] = [
     ("easydict of a table", one("import torch\nfrom easydict import EasyDict\ncfg = EasyDict({'m': {'fast': False}})\n"
                                 + USE.format("cfg.m")), "OPTION fast"),
     ("omegaconf of a table", one(OMEGA + "cfg = OmegaConf.create({'m': {'fast': False}})\n" + USE.format("cfg.m")),
+     "OPTION fast"),
+    ("a table to which others are added", one("import torch\ncfg = {'fast': False}\ncfg.update(slow=1)\n"
+                                              "cfg.update({'slower': 2})\nif cfg['fast']:\n    import cupy\n"),
      "OPTION fast"),
     ("one table beside another", one("import torch\na = {'fast': False}\nb = {'fast': True}\nif a.get('fast'):\n"
                                      "    import cupy\nif getattr(torch, 'x', 0):\n    b['fast']\n"), "OPTION fast"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from torchferry.core.json_text import JSONError, parsed_json
 from torchferry.core.toml import TOMLDecodeError, loads
 from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.switches import UNSAID, Value, read_scalar
@@ -73,8 +73,8 @@ def _read(path: str, text: str) -> Mapping[tuple[str, ...], Value] | None:
             return None
     if path.endswith(".json"):
         try:
-            return _flat(json.loads(text))
-        except (ValueError, RecursionError):
+            return _flat(parsed_json(text))
+        except JSONError:
             pass  # with comments it is YAML to us
     return _of_yaml(text)
 

@@ -29,7 +29,7 @@ from torchferry.programs.object_kinds import (
 )
 from torchferry.programs.objects import Objects
 from torchferry.programs.parameters import Expression, function_of
-from torchferry.programs.program_facts import ProgramFacts
+from torchferry.programs.program_facts import MOST_STEPS, ProgramFacts
 from torchferry.programs.stored import one_parameter, stores_in
 from torchferry.programs.switches import UNSAID, Switch, read_scalar
 from torchferry.source.flow.syntax import last_name, string_value
@@ -70,7 +70,7 @@ class Members:
         self._objects = objects
         objects.member = self.of
         self._stores: dict[str, list[_Store] | None] = {}
-        self._by_name: list[tuple[frozenset[object] | None, str]] | None = None
+        self._by_name: list[tuple[frozenset[object], str]] | None = None
         self._open: set[tuple[object, str]] = set()
         self.asks: Expression | None = None
         """Where the program asks."""
@@ -192,28 +192,28 @@ class Members:
             )
 
     def _is_set_by_name(self, of: Object, name: str) -> bool:
-        """Whether the program may set attributes of an object by names that it computes."""
-        paths = self._facts.holding("setattr")
+        """Whether the program may give an object attributes or items by names that it computes."""
+        paths = dict.fromkeys((*self._facts.holding("setattr"), *self._facts.holding("update")))
         if not paths or not isinstance(of, (ClassObject, ModuleObject, TableObject)):
             return False
         if self._by_name is None:
             self._by_name = []
+            left = self._facts.steps
             for path in paths:
                 self._by_name += self._computed_in(path)
+            self._facts.steps = left
         return any(of.key in keys or (isinstance(of, ClassObject) and of._replace(made=None).key in keys)
-                   for keys, begin in self._by_name if keys is not None and name.startswith(begin))  # fmt: skip
+                   for keys, begin in self._by_name if name.startswith(begin))  # fmt: skip
 
-    def _computed_in(self, path: str) -> Iterator[tuple[frozenset[object] | None, str]]:
+    def _computed_in(self, path: str) -> Iterator[tuple[frozenset[object], str]]:
+        """Yield the objects that a file gives names which it computes, with what these begin with."""
         loaded = self._sources.file(path)
-        for callee in loaded[0].names.get("setattr", ()) if loaded is not None else ():
+        for base, begin in _computed_names(loaded[0]) if loaded is not None else ():
             assert loaded is not None
-            call = loaded[0].parents.get(callee)
-            if not isinstance(call, ast.Call) or len(call.args) < 2 or isinstance(call.args[1], ast.Constant):
-                continue
-            written = call.args[1].values[:1] if isinstance(call.args[1], ast.JoinedStr) else []
-            begin = string_value(written[0]) if written else None
-            bases = self._objects.of(Expression(*loaded, call.args[0]), _DEEPEST // 2)
-            yield None if bases is None else frozenset(each.key for each in bases), begin or ""
+            self._facts.steps = MOST_STEPS  # it is worked out once, for all conditions
+            bases = self._objects.of(Expression(*loaded, base), _DEEPEST // 2)
+            if bases is not None:
+                yield frozenset(each.key for each in bases), begin
 
     # --- classes ---
 
@@ -487,7 +487,7 @@ class Members:
         said = self._facts.said(".".join(keys)) if of.by_hydra and GROUP not in told else None
         if said is not None:
             return Member(known=Known(read_scalar(said)))
-        if not of.files or (not told and of.by_hydra):
+        if not of.files:
             return UNKNOWN
         if not told:
             return ABSENT
@@ -540,6 +540,25 @@ def _default_of_field(of: ClassObject, value: ast.expr) -> Expression:
         else:
             value = keywords.get("default", value.args[0] if value.args else value)
     return Expression(of.file, of.names, value)
+
+
+def _computed_names(file: PythonFile) -> Iterator[tuple[ast.expr, str]]:
+    """Yield what gets names that are computed, with what these begin with: `setattr(x, f"a{n}", 1)`, `x.update(y)`."""
+    for callee in file.names.get("setattr", ()):
+        call = file.parents.get(callee)
+        if isinstance(call, ast.Call) and len(call.args) > 1 and not isinstance(call.args[1], ast.Constant):
+            written = call.args[1].values[:1] if isinstance(call.args[1], ast.JoinedStr) else []
+            yield call.args[0], (string_value(written[0]) if written else None) or ""
+    for attribute in file.attributes.get("update", ()):
+        call = file.parents.get(attribute)
+        if not isinstance(call, ast.Call) or call.func is not attribute:
+            continue
+        for part in call.args:
+            names = [string_value(key) for key in part.keys] if isinstance(part, ast.Dict) else [None]
+            if not isinstance(part, ast.Constant):
+                yield from ((attribute.value, name or "") for name in names)
+        for keyword in call.keywords:
+            yield attribute.value, keyword.arg or ""
 
 
 def _loops(file: PythonFile, node: ast.AST) -> set[ast.AST]:

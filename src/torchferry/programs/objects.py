@@ -46,7 +46,7 @@ _SAME = frozenset({"vars", "deepcopy", "copy", "asdict", "clone", "to_dict", "to
 
 _GROUPS = frozenset({"add_argument_group", "add_mutually_exclusive_group", "add_subparsers", "add_parser"})
 _PARSED = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args", "parse_args_into_dataclasses",
-                     "parse_args_and_config"})  # fmt: skip
+                     "parse_args_and_config", "parse_dict", "parse_json_file", "parse_yaml_file"})  # fmt: skip
 _READERS = frozenset({"yaml", "json", "toml", "tomllib", "tomli", "omegaconf", "hjson", "ruamel", "commentjson"})
 _LOADS = frozenset({"load", "loads", "safe_load", "full_load", "unsafe_load", "round_trip_load"})
 _FILLING = frozenset({"cli", "parse", "entrypoint", "wrap"})
@@ -419,9 +419,10 @@ class Objects:
         if isinstance(node, (ast.Tuple, ast.List)):
             return self.of(where.part(node.elts[number]), depth) if number < len(node.elts) else None
         if isinstance(node, ast.Name):
-            values = [assigned_value(where.file, binding) for binding in where.names.reaching_bindings(node)]
-            value = values[0] if len(values) == 1 and depth < _DEEPEST else None
-            return self._element(where.part(value), number, depth + 1) if value is not None else None
+            values = [_gathered(where.file, binding) for binding in where.names.reaching_bindings(node)]
+            if None in values or not values or depth > _DEEPEST:
+                return None
+            return self._union(self._element(where.part(value), number, depth + 1) for value in values if value)
         if not isinstance(node, ast.Call) or depth > _DEEPEST:
             return (OtherObject((*where.place, number)),)
         defined = self._defined(where, node)
@@ -468,6 +469,16 @@ def _returns_of(file: PythonFile, function: FunctionNode) -> Iterator[ast.expr]:
             if isinstance(part, ast.Return) and file.enclosing_function(part) is function and part.value is not None:
                 if not (isinstance(part.value, ast.Constant) and part.value.value is None):
                     yield part.value
+
+
+def _gathered(file: PythonFile, binding: ast.AST) -> ast.expr | None:
+    """Return what is assigned to a name, or to the first name with a star: `*parsed, rest = parser.parse()`."""
+    star = file.parents.get(binding)
+    several = file.parents.get(star) if isinstance(star, ast.Starred) else None
+    if isinstance(several, (ast.Tuple, ast.List)) and several.elts[0] is star:
+        statement = file.parents.get(several)
+        return statement.value if isinstance(statement, ast.Assign) else None
+    return assigned_value(file, binding)
 
 
 def _named(function: FunctionNode) -> list[ast.arg]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchferry.rules.guarded import copes
-from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, assigned_value, bound_name
 from torchferry.source.python import PythonFile
 
@@ -109,18 +109,6 @@ def stored_before(file: PythonFile, node: ast.Attribute) -> ast.expr | None:
             return None  # it stands in a block of its own, which may be passed over
         child = above
     return statement.value
-
-
-def is_changed(file: PythonFile, names: Names, table: ast.Name, key: str) -> bool:
-    """Whether an item of a table may be set after the table was made."""
-    for use in names.uses(table.id, file.scope(names.bindings(table)[0])):
-        parent = file.parents.get(use)
-        if isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
-            if string_value(parent.slice) in (None, key):
-                return True
-        elif isinstance(parent, ast.Attribute) and parent.attr in ("update", "setdefault", "pop", "clear"):
-            return True
-    return False
 
 
 def held_for_ever(file: PythonFile, names: Names, test: ast.expr, comes_to: Callable[[ast.AST], bool]) -> bool | None:

@@ -93,7 +93,9 @@ class Values(ABC):
             return self._called(where, node, depth)
         if isinstance(node, ast.IfExp):
             return self._chosen(where, node, depth)
-        if isinstance(node, (ast.UnaryOp, ast.BoolOp, ast.Compare)):
+        if isinstance(node, ast.BoolOp):
+            return self._either(where, node, depth)
+        if isinstance(node, (ast.UnaryOp, ast.Compare)):
             answer = self.answer(where, depth + 1)
             return (
                 UNTOLD if answer.truth is Truth.OPEN else Known(answer.truth is Truth.YES, answer.option, answer.guard)
@@ -110,6 +112,20 @@ class Values(ABC):
         if known.value is UNSAID:
             return known
         return known._replace(option=known.option or answer.option, guard=known.guard or answer.guard)
+
+    def _either(self, where: Expression, node: ast.BoolOp, depth: int) -> Known:
+        """Return what `a or b` is: the first one that decides, or the last one."""
+        option = ""
+        for part in node.values:
+            known = self.value(where.part(part), depth + 1)
+            if known.value is UNSAID:
+                answer = self.answer(where, depth + 1)
+                is_told = answer.truth is not Truth.OPEN
+                return Known(answer.truth is Truth.YES, answer.option, answer.guard) if is_told else UNTOLD
+            option = known.option or option
+            if bool(known.value) is isinstance(node.op, ast.Or):
+                break
+        return known if known.option else known._replace(option=option)
 
     # --- names ---
 
@@ -460,6 +476,13 @@ class Values(ABC):
                 inner = node.args[0]  # io.open(path), codecs.open(path)
         if inner is None:
             return None
+        if name == "files":  # of importlib.resources
+            package = self.value(where.part(inner), min(depth, _DEPTH)).value
+            own = self._sources.project.module_path(package, where.file.path) if isinstance(package, str) else None
+            return FROM_ROOT + posixpath.dirname(own) if own is not None else None
+        if name == "joinpath" and isinstance(node.func, ast.Attribute):
+            parts = [self._path(where.part(part), depth) for part in (node.func.value, *node.args)]
+            return None if any(part is None for part in parts) else posixpath.join(*map(str, parts))
         if name == "join":
             parts = [self._path(where.part(part), depth) for part in node.args]
             return None if any(part is None for part in parts) else posixpath.join(*map(str, parts))
