@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from weakref import WeakKeyDictionary
 
 from torchferry.core.record import NamedTuple
 from torchferry.rules.guarded import copes, suppresses
@@ -50,8 +51,19 @@ _EXITS = (ast.Return, ast.Continue, ast.Break)
 asks for."""
 
 
+_KEPT: WeakKeyDictionary[PythonFile, dict[ast.AST, Around]] = WeakKeyDictionary()
+"""What stands around places, as long as their file is kept parsed: many ask for the same ones."""
+
+
 def around(file: PythonFile, node: ast.AST) -> Around:
     """Return what stands around a place."""
+    kept = _KEPT.setdefault(file, {})
+    if node not in kept:
+        kept[node] = _around(file, node)
+    return kept[node]
+
+
+def _around(file: PythonFile, node: ast.AST) -> Around:
     tests: list[tuple[ast.expr, bool]] = []
     suppressed, main = False, is_run_when_started(node)
     attempts: list[ast.Try] = []

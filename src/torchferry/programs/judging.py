@@ -26,7 +26,7 @@ from torchferry.programs.live import Leads, Live
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Unread, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.noting import Noted
-from torchferry.programs.program_facts import ProgramFacts
+from torchferry.programs.program_facts import ProgramFacts, SharedFindings
 from torchferry.programs.reach import Reach, supposed
 from torchferry.programs.sources import Sources
 from torchferry.programs.surroundings import Surroundings
@@ -161,6 +161,7 @@ class _Judge:
         self.switchboard = Switchboard(self.sources, switches)
         self.config_files = ConfigFiles(self.modules.settings)
         self.answers = SharedAnswers()
+        self.findings = SharedFindings()
         self.commands = StartingCommands(project.root, self.modules, target)
         calls = {path: noted.start_calls for path, noted in self.noted.items() if noted.start_calls is not None}
         self.started = StartedPrograms(self.sources, self.commands, calls)
@@ -258,7 +259,7 @@ class _Judge:
         return self._settings_files[key]
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
-        facts = ProgramFacts(program, self.sources, closure, self.switchboard, self.config_files)
+        facts = ProgramFacts(program, self.sources, closure, self.switchboard, self.config_files, self.findings)
         conditions = Conditions(facts, self.target, self.answers)
         reach = Reach(program, self.sources, self.modules, closure, conditions, self.surroundings, self.uses)
         blockers: list[Obstacle] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from torchferry.programs.answers import Known
@@ -158,13 +157,11 @@ class Members:
 
     def _stores_of(self, name: str) -> list[_Store] | None:
         """Return where the program stores under a name in objects; None where that is too often."""
-        paths = self._facts.holding(name)
+        paths = self._facts.storing(name)
         if name not in self._stores:
             found = self._stores[name] = []
-            said = re.compile(rf"(?:\.|\[[\"']){re.escape(name)}(?:[\"']\])?[ \t]*(?::[^=\n]*)?[-+*/|&]?=(?!=)")
             for path in paths:
-                if said.search(self._sources.text(path)) is not None:
-                    found += self._stores_in(path, name)
+                found += self._stores_in(path, name)
             if len(found) > _MOST_STORES:
                 self._stores[name] = None
         return self._stores[name]
@@ -193,7 +190,7 @@ class Members:
 
     def _is_set_by_name(self, of: Object, name: str) -> bool:
         """Whether the program may give an object attributes or items by names that it computes."""
-        paths = dict.fromkeys((*self._facts.holding("setattr"), *self._facts.holding("update")))
+        paths = self._facts.naming()
         if not paths or not isinstance(of, (ClassObject, ModuleObject, TableObject)):
             return False
         if self._by_name is None:

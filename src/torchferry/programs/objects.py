@@ -75,18 +75,14 @@ class Objects:
         if not self.facts.goes_on(depth, _DEEPEST):
             return None
         node = where.node
-        if isinstance(node, ast.Name):
-            return self._of_name(where, node, depth + 1)
-        if isinstance(node, ast.Attribute):
-            return self._of_attribute(where, node, depth + 1)
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
+            return self.facts.once(node, lambda: self._of_reference(where, node, depth + 1))
         if isinstance(node, ast.Subscript):
             key = string_value(node.slice)
             if key is not None:
                 return self._inside(self.of(where.part(node.value), depth + 1), key, depth + 1)
             number = node.slice.value if isinstance(node.slice, ast.Constant) else None
             return self._element(where.part(node.value), number, depth + 1) if isinstance(number, int) else None
-        if isinstance(node, ast.Call):
-            return self._of_call(where, node, depth + 1)
         if isinstance(node, ast.Dict):
             return (TableObject(where),)
         if isinstance(node, ast.IfExp):
@@ -98,6 +94,15 @@ class Objects:
         if isinstance(node, ast.NamedExpr):
             return self.of(where.part(node.value), depth + 1)
         return (OtherObject(where.place),)
+
+    def _of_reference(
+        self, where: Expression, node: ast.Name | ast.Attribute | ast.Call, depth: int
+    ) -> tuple[Object, ...] | None:
+        if isinstance(node, ast.Name):
+            return self._of_name(where, node, depth)
+        if isinstance(node, ast.Attribute):
+            return self._of_attribute(where, node, depth)
+        return self._of_call(where, node, depth)
 
     @staticmethod
     def _union(found: Iterable[tuple[Object, ...] | None]) -> tuple[Object, ...] | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import cast
+from typing import TypeVar, cast
 
+from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Fact, Question
 from torchferry.programs.around import FunctionNode, is_under_main
 from torchferry.programs.config_files import ConfigFiles
@@ -18,8 +19,49 @@ from torchferry.programs.switches import Switch, Switchboard, said
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
+T = TypeVar("T")
+
+_MOST_FOUND = 20_000
+"""Expressions of which findings are kept."""
+
+_MOST_KEPT = 6
+"""Different findings of one expression that are kept."""
+
 MOST_STEPS = 3_000
 """Expressions and members that are looked at for one condition."""
+
+
+class Found(NamedTuple):
+    """What was found, what it depends on of the program, and on which parameters it depends."""
+
+    result: object
+    question: Question
+    asked: frozenset[Parameter] = frozenset()
+    consulted: Mapping[Parameter, Given | None] = {}
+
+    @property
+    def depends(self) -> bool:
+        """Whether parameters decide."""
+        return bool(self.asked or self.consulted)
+
+
+class SharedFindings:
+    """What was found where no parameter decides, for all programs that say the same to what was asked of them."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, list[Found]] = {}
+
+    def find(self, key: Hashable, facts: ProgramFacts) -> Found | None:
+        """Return what was found for a program that says what this one does."""
+        return next((each for each in self._found.get(key, ()) if facts.is_same(each.question)), None)
+
+    def keep(self, key: Hashable, found: Found) -> None:
+        """Keep what was found; of a large project, only the latest: it holds files that are parsed."""
+        if len(self._found) > _MOST_FOUND:
+            self._found.clear()
+        kept = self._found.setdefault(key, [])
+        kept.insert(0, found)
+        del kept[_MOST_KEPT:]
 
 
 class ProgramFacts:
@@ -31,10 +73,17 @@ class ProgramFacts:
         paths: The files that the program reaches, its own first.
         board: The options that files declare.
         config: The project's settings files.
+        findings: What was found for other programs.
     """
 
     def __init__(
-        self, program: Program, sources: Sources, paths: Iterable[str], board: Switchboard, config: ConfigFiles
+        self,
+        program: Program,
+        sources: Sources,
+        paths: Iterable[str],
+        board: Switchboard,
+        config: ConfigFiles,
+        findings: SharedFindings,
     ) -> None:
         self.program = program
         self.sources = sources
@@ -42,6 +91,7 @@ class ProgramFacts:
         self.paths = tuple(paths)
         self._order = {path: number for number, path in enumerate(self.paths)}
         self._board = board
+        self._findings = findings
         self._said = said(program.arguments)
         self._known: dict[Fact, object] = {}
         self._questions: list[Question] = [Question()]
@@ -49,7 +99,8 @@ class ProgramFacts:
         self._kinds: Mapping[str, Callable[[str], object]] = {
             "calling": lambda name: self._ordered(words.as_call(name) | words.as_argument(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
-            "holding": lambda name: self._ordered(words.holding(name)),
+            "storing": lambda name: self._ordered(words.storing(name)),
+            "naming": lambda _: self._ordered(words.naming()),
             "options": self._options,
             "said": self._said.get,
             "argument": lambda number: next(iter(program.arguments[int(number) - 1 : int(number)]), None),
@@ -63,6 +114,8 @@ class ProgramFacts:
         self.bound: Mapping[Parameter, Given] = {}
         """What the calls on a way give to parameters."""
         self.consulted: dict[Parameter, Given | None] = {}
+        self.found: dict[Hashable, Found] = {}
+        """What was found for the condition that is asked, with what it depends on."""
         self.asked: set[Parameter] = set()
         """Parameters on which an answer has depended and which the way gives nothing."""
 
@@ -97,13 +150,37 @@ class ProgramFacts:
     @contextmanager
     def apart(self) -> Iterator[Question]:
         """Do the same for what holds for all ways: what the calls on one give does not count."""
-        bound, asked, consulted = self.bound, self.asked, self.consulted
-        self.bound, self.asked, self.consulted = {}, set(), {}
+        bound, asked, consulted, found = self.bound, self.asked, self.consulted, self.found
+        self.bound, self.asked, self.consulted, self.found = {}, set(), {}, {}
         try:
             with self.question() as question:
                 yield question
         finally:
-            self.bound, self.asked, self.consulted = bound, asked, consulted
+            self.bound, self.asked, self.consulted, self.found = bound, asked, consulted, found
+
+    def once(self, key: Hashable, find: Callable[[], T]) -> T:
+        """Return what `find` does, and keep it: for all programs that say the same, where no parameter decides.
+
+        Where one does, or where the search gives up, it is kept for the condition that is asked: else what gives up is
+        searched again on each way to it.
+        """
+        held = self._findings.find(key, self) or self.found.get(key)
+        if held is None:
+            asked, consulted = self.asked, self.consulted
+            self.asked, self.consulted = set(), {}
+            with self.question() as question:
+                result = find()
+            held = Found(result, question, frozenset(self.asked), self.consulted)
+            self.asked, self.consulted = asked, consulted
+            if question.is_whole and not held.depends:
+                self._findings.keep(key, held)
+            else:
+                self.found[key] = held
+        else:
+            self.rests_on(held.question)
+        self.asked |= held.asked
+        self.consulted |= held.consulted
+        return cast("T", held.result)
 
     def rests_on(self, question: Question) -> None:
         """Take down all that a remembered answer depends on."""
@@ -133,9 +210,13 @@ class ProgramFacts:
         """Return the options of a name that the program's files declare."""
         return cast("tuple[Switch, ...]", self.ask("options", name))
 
-    def holding(self, name: str) -> tuple[str, ...]:
-        """Return the files of the program that hold a word."""
-        return cast("tuple[str, ...]", self.ask("holding", name))
+    def storing(self, name: str) -> tuple[str, ...]:
+        """Return the files of the program that may store something in an object under a name."""
+        return cast("tuple[str, ...]", self.ask("storing", name))
+
+    def naming(self) -> tuple[str, ...]:
+        """Return the files of the program that may give objects attributes by names which they compute."""
+        return cast("tuple[str, ...]", self.ask("naming", ""))
 
     def deriving(self, name: str) -> tuple[str, ...]:
         """Return the files of the program that may derive a class from one of a name."""

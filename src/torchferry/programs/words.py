@@ -22,6 +22,9 @@ _ENDS = frozenset("\"'{\\")
 _BROKEN = re.compile(r"\.(?=[\s\\#])")
 """A dot behind which `x.name` may go on on the next line."""
 
+_NAMES_MEMBERS = re.compile(r"\bsetattr[ \t]*\(|\.update[ \t]*\((?![ \t]*(?:\d|\)))")
+"""Where an object may be given members by computed names; `bar.update(1)` gives none."""
+
 _BLANKS = re.compile(r"[\s\\]*")
 
 
@@ -67,6 +70,8 @@ class Words:
         self._arguments: dict[str, frozenset[str]] = {}
         self._derived: dict[str, frozenset[str]] = {}
         self._holding_any: dict[frozenset[str], frozenset[str]] = {}
+        self._storing: dict[str, frozenset[str]] = {}
+        self._naming: frozenset[str] | None = None
         self._beginning: dict[str, list[str]] = {}
         self._sorted: list[bytes] = []
 
@@ -161,6 +166,20 @@ class Words:
                     return True
             at = text.find(said, end)
         return False
+
+    def storing(self, name: str) -> frozenset[str]:
+        """Return the files that may store something in an object under a name, as an attribute or an item."""
+        if name not in self._storing:
+            said = re.compile(rf"(?:\.|\[[\"']){re.escape(name)}(?:[\"']\])?[ \t]*(?::[^=\n]*)?[-+*/|&]?=(?!=)")
+            self._storing[name] = frozenset(path for path in self.holding(name) if said.search(self._text(path)))
+        return self._storing[name]
+
+    def naming(self) -> frozenset[str]:
+        """Return the files that may give objects attributes or items by names that they compute."""
+        if self._naming is None:
+            paths = {*self.holding("setattr"), *self.holding("update")}
+            self._naming = frozenset(path for path in paths if _NAMES_MEMBERS.search(self._text(path)))
+        return self._naming
 
     def classes_in(self, path: str) -> frozenset[str]:
         """Return the names of the classes that a file may define."""
