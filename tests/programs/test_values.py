@@ -74,7 +74,18 @@ NOTHING: list[tuple[str, Files, str]] = [
                                         f"    setattr(Config, key, True)\n{TAKES}f(Config)\n"), "CHOSEN"),
 ]  # fmt: skip
 
+FILES = (
+    "import os\nfrom importlib.resources import files\nimport hydra\nimport torch\n@hydra.main(version_base='1.3', "
+    "config_path={}, config_name='config')\ndef main(cfg):\n    if cfg.fast:\n        import cupy\n"
+    "if __name__ == '__main__':\n    main()\n"
+)
+
 OFF: list[tuple[str, Files, str]] = [
+    ("hydra, a folder of a package", {"src/net/train.py": FILES.format("str(files('net').joinpath('conf'))"),
+                                      "train.py": "import os\nimport torch\nos.system('python src/net/train.py')\n",
+                                      "src/net/conf/config.yaml": "fast: false\n"}, "OPTION fast"),
+    ("hydra, a folder beside the file", {"train.py": FILES.format("os.path.join(os.path.dirname(__file__), 'conf')"),
+                                         "conf/config.yaml": "fast: false\n"}, "OPTION fast"),
     # the object says no, whatever others say
     ("option", one(PARSER + FLAG + "args = parser.parse_args()\n" + USE.format("args")), "OPTION --fast"),
     ("option beside settings", {"train.py": PARSER + FLAG + "args = parser.parse_args()\n" + USE.format("args"),

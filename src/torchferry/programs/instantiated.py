@@ -22,8 +22,11 @@ _NAME = re.compile(
 _DOT = re.compile(r"\.(?<=\w\.)(?=[A-Za-z_])")
 _COMMENT = re.compile(r"#(?:(?<=^#)|(?<=[ \t]#))[^\n]*", re.MULTILINE)
 _FILE = re.compile(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']")
-_HYDRA = re.compile(r"hydra\.main\((?P<arguments>[^()]*)\)")
-_GIVEN = re.compile(r"\b(config_path|config_name)\s*=\s*[\"']([^\"'\n]*)[\"']")
+_HYDRA = "hydra.main("
+_GIVEN = re.compile(r"\b(config_path|config_name)\s*=\s*")
+_TEXT = re.compile(r"[\"']([^\"'\n]*)[\"']")
+_LONGEST = 2_000
+"""Characters of the arguments of `hydra.main`."""
 _DEFAULTS = re.compile(r"^defaults:[ \t]*\r?\n(?P<items>(?:[ \t]*(?:-[^\n]*|#[^\n]*)?\r?(?:\n|\Z))+)", re.MULTILINE)
 _DEFAULT = re.compile(
     r"^[ \t]*-[ \t]+(?:(?:optional|override)[ \t]+)*/?([\w/.@-]+)(?:[ \t]*:[ \t]*([\w/.-]+))?", re.MULTILINE
@@ -107,9 +110,9 @@ class SettingsFiles:
         """
         words = [word for argument in arguments for word in (argument, argument.partition("=")[2]) if word]
         said = [found for word in words for found in [self._existing(word, path)] if found is not None]
-        hydra = _HYDRA.search(text)
+        hydra = _hydra_arguments(text)
         if hydra is not None:
-            said += (inner.path for inner in self._composed(dict(_GIVEN.findall(hydra["arguments"])), path, words))
+            said += (inner.path for inner in self._composed(hydra, path, words))
         if not said:
             said = [
                 found for word in _FILE.findall(text) for found in [self._existing(word, path)] if found is not None
@@ -123,10 +126,10 @@ class SettingsFiles:
             path: The program's file.
             text: Its text.
         """
-        hydra = _HYDRA.search(text)
+        hydra = _hydra_arguments(text)
         if hydra is None:
             return
-        root = _hydra_root(dict(_GIVEN.findall(hydra["arguments"])), path)
+        root = self._hydra_root(hydra, path)
         for file in sorted(self.paths):
             group, slash, value = file.removeprefix(f"{root}/").rpartition("/")
             if slash and (root == "." or file.startswith(f"{root}/")):
@@ -146,9 +149,9 @@ class SettingsFiles:
 
         The arguments are those of `of_program`.
         """
-        hydra = _HYDRA.search(text)
+        hydra = _hydra_arguments(text)
         words = [*arguments]
-        return () if hydra is None else tuple(self._composed(dict(_GIVEN.findall(hydra["arguments"])), path, words))
+        return () if hydra is None else tuple(self._composed(hydra, path, words))
 
     def opened(self, word: str, path: str) -> str | None:
         """Return the settings file that a program opens by a name: from its own folder, or that of the project."""
@@ -161,11 +164,24 @@ class SettingsFiles:
                 return found
         return None
 
+    def _hydra_root(self, given: dict[str, str], path: str) -> str:
+        """Return the folder of hydra's settings: beside the program, or in a package, as `files("pkg")` says it."""
+        expression = given.get("config_path", "")
+        texts = _TEXT.findall(expression)
+        if "files(" in expression and texts:
+            wanted = posixpath.normpath("/".join((texts[0].replace(".", "/"), *texts[1:])))
+            for file in sorted(self.paths):
+                before, found, _ = f"/{file}".partition(f"/{wanted}/")
+                if found:
+                    return f"{before}/{wanted}".lstrip("/")
+        folder = _text_of(expression) or ("/".join(texts) if "__file__" in expression else "")
+        return posixpath.normpath(f"{path.rpartition('/')[0] or '.'}/{folder}")
+
     def _composed(self, given: dict[str, str], path: str, words: list[str]) -> Iterator[ComposedFile]:
         """Yield the files that hydra puts together: the primary one, and for each group the one that is chosen."""
-        root = _hydra_root(given, path)
+        root = self._hydra_root(given, path)
         chosen = dict(word.lstrip("+~").partition("=")[::2] for word in words if "=" in word)
-        name = given.get("config_name", "")
+        name = _text_of(given.get("config_name", ""))
         named = next((word for option, word in pairwise(words) if option in _PRIMARY), name)
         todo = deque([(named, ""), *((f"{group}/{value}", _package(group)) for group, value in chosen.items())])
         seen: set[str] = set()
@@ -218,9 +234,27 @@ def dotted_names(text: str) -> Iterator[str]:
 _PRIMARY = frozenset({"--config-name", "-cn"})
 
 
-def _hydra_root(given: dict[str, str], path: str) -> str:
-    """Return the folder of hydra's settings, as a program names it beside itself."""
-    return posixpath.normpath(f"{path.rpartition('/')[0] or '.'}/{given.get('config_path', '')}")
+def _hydra_arguments(text: str) -> dict[str, str] | None:
+    """Return the expressions that a program gives `hydra.main` for its settings; None where it has no such."""
+    at = text.find(_HYDRA)
+    if at < 0:
+        return None
+    parts, depth, start = [], 1, at + len(_HYDRA)
+    for end in range(start, min(start + _LONGEST, len(text))):
+        depth += (text[end] in "([{") - (text[end] in ")]}")
+        if depth == 0 or (depth == 1 and text[end] == ","):
+            parts.append(text[start:end])
+            start = end + 1
+        if depth == 0:
+            break
+    given = ((_GIVEN.search(part), part) for part in parts)
+    return {found[1]: part[found.end() :].strip() for found, part in given if found is not None}
+
+
+def _text_of(expression: str) -> str:
+    """Return the text that an expression is; empty for any other expression."""
+    found = _TEXT.fullmatch(expression)
+    return found[1] if found is not None else ""
 
 
 def made_in(text: str) -> int:

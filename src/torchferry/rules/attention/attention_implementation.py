@@ -93,6 +93,8 @@ class AttentionImplementation(Rule):
     def _chooses(self, context: PythonContext, node: ast.Constant) -> bool:
         """Whether the string stands where an implementation is chosen."""
         parent = context.file.parents.get(node)
+        if isinstance(parent, ast.Dict) and node in parent.keys:
+            return False  # a table of classes, which somebody asks by another text
         if isinstance(node.value, str) and node.value.startswith("flash_attention"):
             return not isinstance(parent, ast.Compare) and not is_text(context, node)
         return isinstance(parent, ast.Call) and last_name(parent.func) == "set_attention_backend"
