@@ -274,10 +274,10 @@ def test_every_word_of_cuda_is_in_the_account(tmp_path: Path) -> None:
         ("import torch\n", "Ready for Huawei Ascend: nothing has to change."),
         ("import torch\nimport lab\n", "Ready for Huawei Ascend: nothing has to change."),
         ("import torch\nimport lab\nlab.Trainer().fit()\n",
-         "Ready for Huawei Ascend, if lab works there, which nobody has verified."),
+         "Ready for Huawei Ascend, if it can rely on lab there, which nobody has verified."),
         ("import torch\nimport lab\nlab.Net().to('cuda')\ndef f(b):\n    b.cuda.synchronize()\n",
          "Ready for Huawei Ascend after 2 safe fixes, except for one place that could not be resolved, "
-         "if lab works there, which nobody has verified."),
+         "if it can rely on lab there, which nobody has verified."),
         ("import sys\nimport torch\nif len(sys.argv) > 3:\n    import cupy\n",
          "train.py may need cupy, which Huawei Ascend lacks; also one decision."),
     ],
@@ -294,4 +294,4 @@ def test_of_several_programs_some_may_need_something(tmp_path: Path) -> None:
     }
     found = report(tmp_path, files)
     assert found.verdict is ProjectVerdict.MAY_NEED
-    assert "Of 2 programs, 1 may need cupy, which Huawei Ascend lacks; also" in found.verdict_message.render("en")
+    assert "Of 2 programs, 1 is undecided: it may need cupy, which Huawei Ascend lacks; also" in found.verdict_message.render("en")

@@ -393,8 +393,8 @@ def library(path: str) -> str:
     Args:
         path: Its file, also as a wheel names its copy, or the name that a linker takes: `libcudart.so.12`, `cudart`.
     """
-    found = _LIBRARY.match(path.replace("\\", "/").rpartition("/")[2])
-    return found["name"] if found is not None else ""
+    match = _LIBRARY.match(path.replace("\\", "/").rpartition("/")[2])
+    return match["name"] if match is not None else ""
 
 
 @lru_cache(maxsize=1)

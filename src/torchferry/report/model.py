@@ -233,8 +233,8 @@ class Report(NamedTuple):
             )
         else:
             needing = say_plural(
-                "Of {programs} programs, {count} may need {names}, which {target} lacks",
-                "Of {programs} programs, {count} may need {names}, which {target} lacks",
+                "Of {programs} programs, {count} is undecided: it may need {names}, which {target} lacks",
+                "Of {programs} programs, {count} are undecided: they may need {names}, which {target} lacks",
                 programs=len(self.programs),
                 count=len(undecided),
                 names=names,

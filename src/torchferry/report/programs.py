@@ -45,12 +45,7 @@ def _verdict(judged: Judged) -> Message:
 
 def if_they_work(packages: Sequence[str]) -> Message:
     """Return what a verdict rests on, as a phrase: packages that work on the card, which nobody has verified."""
-    return say_plural(
-        "{names} works there, which nobody has verified",
-        "{names} work there, which nobody has verified",
-        count=len(packages),
-        names=names_of(packages),
-    )
+    return say("it can rely on {names} there, which nobody has verified", names=names_of(packages))
 
 
 def unresolved_places(count: int) -> Message:

@@ -117,8 +117,8 @@ class CompiledCode:
             else:
                 self._built.setdefault(library_name(path), BuiltCode(path, any(name in text for name in _HEADERS)))
             for registered in _REGISTERED.finditer(text):
-                known = self._operators.get(registered["name"])
-                if known is None or not known.from_cuda:
+                earlier = self._operators.get(registered["name"])
+                if earlier is None or not earlier.from_cuda:
                     self._operators[registered["name"]] = BuiltCode(path, from_cuda or "cuda" in text.lower())
 
 
