@@ -31,6 +31,11 @@ def one(text: str, **others: str) -> Files:
 
 NOTHING: list[tuple[str, Files, str]] = [
     # nobody knows what is asked: no other object of the project says it
+    ("stored under what nobody knows", one("import torch\nclass Config:\n    fast = False\ncfg = Config()\n"
+                                           "if torch.load('x'):\n    cfg.fast = True\n" + USE.format("cfg")), "CHOSEN"),
+    ("stored in an attempt", one("import torch\nclass Config:\n    fast = False\ncfg = Config()\ntry:\n"
+                                 "    cfg.fast = torch.load('x')\nexcept OSError:\n    pass\n" + USE.format("cfg")),
+     "CHOSEN"),
     ("settings nobody opens", {"train.py": f"import torch\n{TAKES}f(torch.load('x'))\n", "a.yaml": "fast: false\n"},
      "CHOSEN"),
     ("settings of another", {"train.py": LOADED.format("'b.yaml'"), "a.yaml": "fast: false\n", "b.yaml": "slow: 1\n"},
@@ -81,6 +86,13 @@ FILES = (
 )
 
 OFF: list[tuple[str, Files, str]] = [
+    ("stored under an option", one(PARSER + FLAG + "args = parser.parse_args()\nclass Config:\n    fast = False\n"
+                                   "cfg = Config()\nif args.fast:\n    cfg.fast = True\n" + USE.format("cfg")),
+     "OPTION --fast"),
+    ("stored under an option that is asked by its name", one(
+        PARSER + FLAG + "args = parser.parse_args()\ndef given(name):\n    return hasattr(args, name) and "
+        "getattr(args, name)\nclass Config:\n    fast = False\ncfg = Config()\nif given('fast'):\n"
+        "    cfg.fast = True\n" + USE.format("cfg")), "OPTION --fast"),
     ("hydra, a folder of a package", {"src/net/train.py": FILES.format("str(files('net').joinpath('conf'))"),
                                       "train.py": "import os\nimport torch\nos.system('python src/net/train.py')\n",
                                       "src/net/conf/config.yaml": "fast: false\n"}, "OPTION fast"),

@@ -294,4 +294,7 @@ def test_of_several_programs_some_may_need_something(tmp_path: Path) -> None:
     }
     found = report(tmp_path, files)
     assert found.verdict is ProjectVerdict.MAY_NEED
-    assert "Of 2 programs, 1 is undecided: it may need cupy, which Huawei Ascend lacks; also" in found.verdict_message.render("en")
+    assert (
+        "Of 2 programs, 1 is undecided: it may need cupy, which Huawei Ascend lacks; also"
+        in found.verdict_message.render("en")
+    )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from torchferry.programs.answers import Known
-from torchferry.programs.around import around
+from torchferry.programs.answers import Answer, Known, Truth
+from torchferry.programs.around import Around, around
 from torchferry.programs.config_files import ABSENT as NO_KEY
 from torchferry.programs.config_files import GROUP
 from torchferry.programs.object_kinds import (
@@ -46,12 +46,12 @@ _KEPT_AS_IS = frozenset({"object", "ABC", "Protocol", "Generic", "NamedTuple", "
 class _Store:
     """A place where the program gives an object an attribute or item: `x.name = value`."""
 
-    __slots__ = ("base", "is_plain", "keys", "value")
+    __slots__ = ("base", "keys", "stands", "value")
 
-    def __init__(self, base: Expression, value: Expression | None, *, is_plain: bool) -> None:
+    def __init__(self, base: Expression, value: Expression | None, stands: Around) -> None:
         self.base = base
         self.value = value
-        self.is_plain = is_plain
+        self.stands = stands
         self.keys: frozenset[object] | None = None
 
 
@@ -71,6 +71,8 @@ class Members:
         self._stores: dict[str, list[_Store] | None] = {}
         self._by_name: list[tuple[frozenset[object], str]] | None = None
         self._open: set[tuple[object, str]] = set()
+        self.answer: Callable[[Expression, int], Answer] = lambda where, depth: Answer(Truth.OPEN)
+        """Returns what is known of a condition."""
         self.asks: Expression | None = None
         """Where the program asks."""
 
@@ -124,7 +126,7 @@ class Members:
             return own._replace(is_open=True) if not isinstance(of, OptionsObject) or not own.is_there else own
         values = list(own.values)
         is_open = own.is_open or self._is_set_by_name(of, name)
-        found = False
+        found, skipped = False, ""
         for store in stores:
             if self._is_later(store):
                 continue
@@ -136,14 +138,32 @@ class Members:
                 is_open = True
             if of.key in store.keys or (isinstance(of, ClassObject) and of._replace(made=None).key in store.keys):
                 found = True
+                answer = self._runs(store, depth)
+                if answer.truth is Truth.NO:
+                    skipped = answer.option or skipped
+                    continue
                 values += [store.value] if store.value is not None else []
-                is_open = is_open or not store.is_plain or store.value is None
+                is_open = is_open or answer.truth is Truth.OPEN or store.value is None
         if isinstance(of, OtherObject) and not found:
             return UNKNOWN
         if not found:
             return own._replace(is_open=is_open) if own.is_there else own
         option = own.known.option if own.known is not None else own.option
-        return Member(tuple(values), own.known, own.objects, option or name, is_open)
+        return Member(tuple(values), own.known, own.objects, skipped or option or name, is_open)
+
+    def _runs(self, store: _Store, depth: int) -> Answer:
+        """Return whether the program comes to a place that stores: yes where nothing has to hold for it."""
+        stands = store.stands
+        if stands.attempts or stands.suppressed or stands.fallback:
+            return Answer(Truth.OPEN)
+        truth = Truth.YES
+        for test, wanted in stands.tests:
+            answer = self.answer(store.base.part(test), depth)
+            if answer.truth is Truth.OPEN:
+                truth = Truth.OPEN
+            elif (answer.truth is Truth.YES) != wanted:
+                return Answer(Truth.NO, answer.option, answer.guard)
+        return Answer(truth)
 
     def _is_later(self, store: _Store) -> bool:
         """Whether a place that stores is run only behind the place that asks."""
@@ -185,7 +205,7 @@ class Members:
             yield _Store(
                 Expression(file, names, store.value),
                 None if value is None else Expression(file, names, value),
-                is_plain=around(file, store).is_plain,
+                around(file, store),
             )
 
     def _is_set_by_name(self, of: Object, name: str) -> bool:

@@ -61,6 +61,7 @@ class Values(ABC):
         self._objects = Objects(facts)
         self._members = Members(facts, self._objects)
         self._objects.path = self._path
+        self._members.answer = self.answer
         self._parameters: dict[Parameter, tuple[Known, Question | None]] = {}
 
     @abstractmethod
@@ -320,9 +321,11 @@ class Values(ABC):
         qualified = where.names.qualified(node.func)
         if defined is None and qualified is not None:
             defined = self._sources.project.definition(qualified, where.file.path)
-        if defined is None or node.args or node.keywords:
+        if defined is None or node.keywords:
             return UNTOLD
         other, other_names, function = defined
+        if node.args:
+            return self._asked_by_name(node, function)
         if not isinstance(function, ast.FunctionDef):
             return UNTOLD
         returns = [part for statement in function.body for part in ast.walk(statement) if isinstance(part, ast.Return)]
@@ -332,6 +335,21 @@ class Values(ABC):
             return Known(handled.value if isinstance(handled, ast.Constant) else None, guard=True)
         value = returns[0].value if len(returns) == 1 else None
         return self.value(Expression(other, other_names, value), depth + 1) if value is not None else UNTOLD
+
+    def _asked_by_name(self, call: ast.Call, function: ast.stmt) -> Known:
+        """Return the option that a function asks for by the name which it is given: `is_set("fast")`."""
+        key = string_value(call.args[0]) if len(call.args) == 1 else None
+        if key is None or not isinstance(function, ast.FunctionDef) or len(function.args.args) != 1:
+            return UNTOLD
+        asks = any(
+            isinstance(inner, ast.Call)
+            and last_name(inner.func) in ("getattr", "hasattr")
+            and isinstance(inner.args[1] if len(inner.args) > 1 else None, ast.Name)
+            and last_name(inner.args[1]) == function.args.args[0].arg
+            for statement in function.body
+            for inner in ast.walk(statement)
+        )
+        return (agreed(self.facts.options(key), self.facts.program.path) or UNTOLD) if asks else UNTOLD
 
     # --- parameters ---
 
