@@ -59,7 +59,7 @@ def release(version: str) -> tuple[int, ...]:
 
     Those of our tables are plain releases, and every command compares them: to load `packaging` would take far longer.
     """
-    numbers = [int(number) for number in re.findall(r"\d+", version)]
+    numbers = [int(number[:18]) for number in re.findall(r"\d+", version)]
     while numbers and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)

@@ -42,7 +42,7 @@ def jobs() -> int:
     """
     value = os.environ.get("TORCHFERRY_JOBS", "")
     if value:
-        if not (value.isascii() and value.isdigit() and 0 < int(value) <= _MOST_JOBS):
+        if not (value.isascii() and value.isdigit() and len(value) < 10 and 0 < int(value) <= _MOST_JOBS):
             raise _wrong_value("TORCHFERRY_JOBS", value, f"1 - {_MOST_JOBS}")
         return int(value)
     if hasattr(os, "sched_getaffinity"):

@@ -28,6 +28,9 @@ from torchferry.kernels.tokens import SourceTokens, last_word
 _LONGEST = 20_000
 """Characters of a signature that are read."""
 
+_MOST_DIGITS = 20
+"""Digits of a number in C++ that is read."""
+
 _ARGUMENTS = lazy_regex(r"<[^<>(){};]*>\Z")
 """The arguments of a template, behind its name."""
 
@@ -357,7 +360,7 @@ class _Reader:
         return total
 
     def _number(self, text: str) -> int | None:
-        if _INTEGER.match(text):
+        if _INTEGER.match(text) and len(text) <= _MOST_DIGITS:
             return (
                 int(text.rstrip("uUlL"), 0) if not text.startswith("0") or len(text) == 1 or text[1:2] in "xX" else None
             )
@@ -373,7 +376,10 @@ def constants(code: str) -> Iterator[tuple[str, int]]:
     """Yield the names that a file defines as a number or a product of numbers, by `#define` or `const`."""
     for match in _CONSTANT.finditer(code):
         factors = [each.strip(" ()") for each in (match[2] or match[4]).split("*")]
-        sizes = [int(each) if each.isdigit() else _size_of(each.partition("(")[2]) for each in factors]
+        sizes = [
+            int(each) if each.isdecimal() and len(each) <= _MOST_DIGITS else _size_of(each.partition("(")[2])
+            for each in factors
+        ]
         if None not in sizes:
             yield match[1] or match[3], prod(filter(None, sizes))
 

@@ -194,7 +194,7 @@ def _from_poetry(version: str) -> str:
     if version[0] in "^~":
         numbers = version[1:].split(".")
         above = [*numbers[:1]] if version[0] == "^" and numbers[0] != "0" else numbers[:2]
-        if all(part.isdigit() for part in above) and above:
+        if all(part.isdecimal() and len(part) < 19 for part in above) and above:
             return f">={version[1:]},<{'.'.join([*above[:-1], str(int(above[-1]) + 1)])}"
         return f">={version[1:]}"
     return f"=={version}"

@@ -118,11 +118,11 @@ def _rank_of_path(path: Path) -> int:
                 for name in sorted(os.listdir(folder)):
                     match = layout.rank_file.fullmatch(name)
                     if match:
-                        return int(match[1])
+                        return int(match[1][:18])
     for part in (path.name, path.parent.name):
         match = _NAME.search(part.lower())
         if match:
-            return int(match[1])
+            return int(match[1][:18])
     return -1
 
 

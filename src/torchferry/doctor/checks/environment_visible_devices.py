@@ -15,7 +15,7 @@ from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified, warned
 
 _CUDA = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
-_NUMBERS = re.compile(r"\d+(?:,\d+)*")
+_NUMBERS = re.compile(r"\d{1,9}(?:,\d{1,9})*")
 _LAST_NUMBER = re.compile(r"(?<!\d)(\d+)$")
 _NONE = ("void", "none", "")
 """Values with which a container runtime passes no card in."""

@@ -72,4 +72,4 @@ def _oldest(context: Context) -> str:
 
 def _numbers(version: str) -> tuple[int, ...]:
     """Return the major and minor number of a version, as far as they are numbers."""
-    return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:2])
+    return tuple(int(part[:18]) for part in re.findall(r"\d+", version.partition("+")[0])[:2])

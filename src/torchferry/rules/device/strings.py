@@ -23,6 +23,9 @@ _FIRST_ARGUMENT = frozenset({"startswith", "autocast", "GradScaler", "get_autoca
 _TYPE_NAME = lazy_regex(r"(?:\A|_)device_?type\Z", re.IGNORECASE)
 """Names of variables, arguments and settings that hold the type of a device."""
 
+_MOST_DIGITS = 9
+"""Digits of the number of a device; Python reads no number of thousands of digits."""
+
 _DEPTH = 4
 
 
@@ -345,7 +348,7 @@ def _with_index(context: PythonContext, node: ast.Constant) -> tuple[ast.expr, s
         raise ValueError("a list of devices")
     if not index and ":" not in value:
         return whole, ""
-    if index.isdigit():
+    if index.isdecimal() and len(index) <= _MOST_DIGITS:
         return whole, str(int(index))
     parent = context.file.parents.get(whole)
     if index in ("%d", "%s", "%i") and isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mod):
