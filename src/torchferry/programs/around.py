@@ -25,6 +25,7 @@ class Around(NamedTuple):
         fallback: The `try` that must fail for the place to be run; None where there is none.
         main: Whether it stands under `if __name__ == "__main__"`.
         typing: Whether it is only for those who check types.
+        imported: Whether it is run only where its file is imported: beside `if __name__ == "__main__"`.
     """
 
     unit: FunctionNode | None
@@ -34,6 +35,7 @@ class Around(NamedTuple):
     fallback: ast.Try | None
     main: bool
     typing: bool = False
+    imported: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -65,7 +67,7 @@ def around(file: PythonFile, node: ast.AST) -> Around:
 
 def _around(file: PythonFile, node: ast.AST) -> Around:
     tests: list[tuple[ast.expr, bool]] = []
-    suppressed, main = False, is_run_when_started(node)
+    suppressed, main, imported = False, is_run_when_started(node), False
     attempts: list[ast.Try] = []
     fallback: ast.Try | None = None
     unit: FunctionNode | None = None
@@ -83,7 +85,8 @@ def _around(file: PythonFile, node: ast.AST) -> Around:
             suppressed = suppressed or any(suppresses(item.context_expr) for item in parent.items)
         elif isinstance(parent, (ast.If, ast.IfExp, ast.While)) and child is not parent.test:
             if is_main(parent.test):
-                main = True
+                in_body = not isinstance(parent, ast.If) or child in parent.body
+                main, imported = main or in_body, imported or not in_body
             elif not (isinstance(parent, ast.If) and _fails(parent.orelse if child in parent.body else parent.body)):
                 body = parent.body
                 tests.append((parent.test, child in body if isinstance(body, list) else child is body))
@@ -99,7 +102,7 @@ def _around(file: PythonFile, node: ast.AST) -> Around:
             break
         child, parent = parent, file.parents.get(parent)
     typing = any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in tests)
-    return Around(unit, tuple(tests), tuple(attempts), suppressed, fallback, main, typing)
+    return Around(unit, tuple(tests), tuple(attempts), suppressed, fallback, main, typing, imported)
 
 
 def unit_of(file: PythonFile, node: ast.AST) -> FunctionNode | None:

@@ -58,6 +58,12 @@ class ConfigFiles:
         takes_in = not is_composed and _TAKES_IN.search(self.files.text(path)) is not None
         return UNSAID if is_open or takes_in else ABSENT
 
+    def is_last(self, path: str) -> bool:
+        """Whether hydra puts what a file says itself behind all that it takes in: what it says then counts."""
+        _, _, behind = self.files.text(path).partition("- _self_")
+        rest = behind.lstrip(" \t").partition("\n")[2].lstrip()
+        return not rest.startswith("- ")
+
     def _of(self, path: str) -> Mapping[tuple[str, ...], Value] | None:
         if path not in self._said:
             self._said[path] = _read(path, self.files.text(path))

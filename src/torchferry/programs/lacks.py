@@ -256,9 +256,10 @@ class Lacks:
             return
         file, names = loaded
         for load in library_loads(file, names, _LOADERS) if loads else ():
-            if any(self.modules.find(absolute_module(text, path), path) is not None for text in load.texts):
+            is_import = last_name(load.call.func) in ("import_module", "__import__")
+            if is_import and any(self.modules.find(absolute_module(each, path), path) for each in load.texts):
                 continue  # a module of Python, whatever else is called so
-            stems = {library_name(text) for text in load.texts}
+            stems = {library_name(each) for each in ((load.name,) if load.name else load.texts)}
             modules = stems.union(text.rpartition(".")[2] for text in load.texts)
             compiled = next((name for name in sorted(modules) if name in self.compiled), None)
             if compiled is not None:
@@ -267,7 +268,7 @@ class Lacks:
             source = next((self.kernels[stem] for stem in sorted(stems & self.kernels.keys())), None)
             if source is not None:
                 yield self._library_lack(library_name(source), source, file, load.call)
-            elif last_name(load.call.func) in LOADERS and not load.is_told:
+            elif last_name(load.call.func) in LOADERS and not load.name:
                 yield from self._any_library(file, load.call)
         yield from self._operators(file, names)
         yield from self._started_programs(file) if starts else ()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from torchferry.programs.answers import Answer, Known, Truth
+from torchferry.programs.answers import Answer, Known, Question, Truth
 from torchferry.programs.around import Around, around
 from torchferry.programs.config_files import ABSENT as NO_KEY
 from torchferry.programs.config_files import GROUP
@@ -25,15 +26,16 @@ from torchferry.programs.object_kinds import (
     SettingsObject,
     TableObject,
     WordsObject,
+    body_values,
+    default_of_field,
 )
 from torchferry.programs.objects import Objects
 from torchferry.programs.parameters import Expression, function_of
 from torchferry.programs.program_facts import MOST_STEPS, ProgramFacts
-from torchferry.programs.stored import one_parameter, stores_in
+from torchferry.programs.stored import computed_members, is_empty, loops_around, one_parameter, stores_in
 from torchferry.programs.switches import UNSAID, Switch, read_scalar
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import assigned_value
-from torchferry.source.python import PythonFile
 
 _DEEPEST = 24
 _MOST_STORES = 40
@@ -43,16 +45,22 @@ _KEPT_AS_IS = frozenset({"object", "ABC", "Protocol", "Generic", "NamedTuple", "
 """Bases that give an object no attributes that a program reads."""
 
 
+_MAKE = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__"})
+"""Methods that are run where an object is made."""
+
+
 class _Store:
     """A place where the program gives an object an attribute or item: `x.name = value`."""
 
-    __slots__ = ("base", "keys", "stands", "value")
+    __slots__ = ("base", "is_searched", "keys", "question", "stands", "value")
 
     def __init__(self, base: Expression, value: Expression | None, stands: Around) -> None:
         self.base = base
         self.value = value
         self.stands = stands
-        self.keys: frozenset[object] | None = None
+        self.keys: frozenset[object] = frozenset()
+        self.question: Question | None = None
+        self.is_searched = False
 
 
 class Members:
@@ -70,11 +78,10 @@ class Members:
         objects.member = self.of
         self._stores: dict[str, list[_Store] | None] = {}
         self._by_name: list[tuple[frozenset[object], str]] | None = None
+        self._naming = Question()
         self._open: set[tuple[object, str]] = set()
         self.answer: Callable[[Expression, int], Answer] = lambda where, depth: Answer(Truth.OPEN)
         """Returns what is known of a condition."""
-        self.asks: Expression | None = None
-        """Where the program asks."""
 
     def of(self, of: Object, name: str, depth: int = 0) -> Member:
         """Return an attribute or item of an object."""
@@ -119,7 +126,7 @@ class Members:
 
     def _with_stores(self, of: Object, name: str, own: Member, depth: int) -> Member:
         """Return what an object has, with what the program stores in it from outside."""
-        if isinstance(of, (LayersObject, KeywordsObject, ParametersObject, ParserObject)):
+        if isinstance(of, (ParametersObject, ParserObject)):
             return own
         stores = self._stores_of(name)
         if stores is None:
@@ -130,10 +137,7 @@ class Members:
         for store in stores:
             if self._is_later(store):
                 continue
-            if store.keys is None:
-                store.keys = frozenset()  # ends recursion
-                bases = self._objects.of(store.base, depth)
-                store.keys = frozenset({None}) if bases is None else frozenset(each.key for each in bases)
+            self._find_keys(store)
             if None in store.keys and isinstance(of, (ClassObject, TableObject)):
                 is_open = True
             if of.key in store.keys or (isinstance(of, ClassObject) and of._replace(made=None).key in store.keys):
@@ -151,6 +155,32 @@ class Members:
         option = own.known.option if own.known is not None else own.option
         return Member(tuple(values), own.known, own.objects, skipped or option or name, is_open)
 
+    @contextmanager
+    def _by_itself(self) -> Iterator[Question]:
+        """Ask what does not depend on where the search comes from: whoever asks first finds the same."""
+        facts = self._facts
+        left, asks, met = facts.steps, facts.asks, self._open
+        facts.steps, facts.asks, self._open = MOST_STEPS, None, set()
+        try:
+            with facts.apart() as question:
+                yield question
+                question.is_whole = True
+        finally:
+            facts.steps, facts.asks, self._open = left, asks, met
+
+    def _find_keys(self, store: _Store) -> None:
+        """Find out once in what objects a place stores; whoever asks depends on that."""
+        if not store.is_searched:
+            store.is_searched = True  # ends recursion
+            with self._by_itself() as question:
+                bases = self._objects.of(store.base, _DEEPEST // 2)
+            store.keys = frozenset({None}) if bases is None else frozenset(each.key for each in bases)
+            store.question = question
+        if store.question is None:
+            self._facts.give_up()
+        else:
+            self._facts.rests_on(store.question)
+
     def _runs(self, store: _Store, depth: int) -> Answer:
         """Return whether the program comes to a place that stores: yes where nothing has to hold for it."""
         stands = store.stands
@@ -167,13 +197,13 @@ class Members:
 
     def _is_later(self, store: _Store) -> bool:
         """Whether a place that stores is run only behind the place that asks."""
-        asks, stores = self.asks, store.base
+        asks, stores = self._facts.asks, store.base
         if asks is None or asks.file is not stores.file or stores.place[1] <= asks.place[1]:
             return False
         file = asks.file
         if file.scope(asks.node) is not file.scope(stores.node):
             return False
-        return not _loops(file, asks.node) & _loops(file, stores.node)
+        return not loops_around(file, asks.node) & loops_around(file, stores.node)
 
     def _stores_of(self, name: str) -> list[_Store] | None:
         """Return where the program stores under a name in objects; None where that is too often."""
@@ -211,21 +241,22 @@ class Members:
     def _is_set_by_name(self, of: Object, name: str) -> bool:
         """Whether the program may give an object attributes or items by names that it computes."""
         paths = self._facts.naming()
-        if not paths or not isinstance(of, (ClassObject, ModuleObject, TableObject)):
+        if not paths or not isinstance(of, (ClassObject, ModuleObject, TableObject, OptionsObject)):
             return False
         if self._by_name is None:
             self._by_name = []
-            left = self._facts.steps
-            for path in paths:
-                self._by_name += self._computed_in(path)
-            self._facts.steps = left
+            with self._by_itself() as question:
+                for path in paths:
+                    self._by_name += self._computed_in(path)
+            self._naming = question
+        self._facts.rests_on(self._naming)
         return any(of.key in keys or (isinstance(of, ClassObject) and of._replace(made=None).key in keys)
                    for keys, begin in self._by_name if name.startswith(begin))  # fmt: skip
 
     def _computed_in(self, path: str) -> Iterator[tuple[frozenset[object], str]]:
         """Yield the objects that a file gives names which it computes, with what these begin with."""
         loaded = self._sources.file(path)
-        for base, begin in _computed_names(loaded[0]) if loaded is not None else ():
+        for base, begin in computed_members(loaded[0]) if loaded is not None else ():
             assert loaded is not None
             self._facts.steps = MOST_STEPS  # it is worked out once, for all conditions
             bases = self._objects.of(Expression(*loaded, base), _DEEPEST // 2)
@@ -237,20 +268,33 @@ class Members:
     def _of_class(self, of: ClassObject, name: str, depth: int) -> Member:
         if of.by_options and self._facts.said(name) is not None:
             return Member(known=Known(read_scalar(str(self._facts.said(name)))))
+        stored, is_made = self._stored_by_itself(of, name, depth)
         field = self._given_to_field(of, name, depth)
         if field is not None:
-            return field
-        stored = self._stored_by_itself(of, name, depth)
-        if stored is not None:
+            return field if stored is None else field._replace(is_open=True)
+        if stored is not None and is_made:
             return stored
+        declared = self._declared(of, name, depth)
+        if stored is None or not declared.is_there:
+            return declared if stored is None else stored
+        return Member(
+            (*declared.values, *stored.values),
+            declared.known,
+            declared.objects,
+            declared.option or name,
+            declared.is_open or stored.is_open or not (declared.values or declared.known),
+        )
+
+    def _declared(self, of: ClassObject, name: str, depth: int) -> Member:
+        """Return what an object has by the body of its class, its methods and its bases."""
         saved = self._saved_parameters(of, depth) if name == "hparams" else None
         if saved is not None:
             return saved
-        values = [*_in_body(of, name)]
+        values = [*body_values(of, name)]
         if values:
             value = values[0] if len(values) == 1 else None
             option = f"--{name}" if of.by_options else name
-            return UNKNOWN if value is None else Member((_default_of_field(of, value),), option=option)
+            return UNKNOWN if value is None else Member((default_of_field(of, value),), option=option)
         found = self._objects.method(of, name)
         if found is not None:
             inside, function = found
@@ -287,8 +331,12 @@ class Members:
             return Member((of.made.part(keyword.value),), option=name)
         fields = [*self._fields(of)] if call.args else []
         if name in fields and fields.index(name) < len(call.args):
-            value = call.args[fields.index(name)]
-            return UNKNOWN if isinstance(value, ast.Starred) else Member((of.made.part(value),), option=name)
+            before = call.args[: fields.index(name) + 1]
+            if any(isinstance(value, ast.Starred) for value in before):
+                return UNKNOWN
+            return Member((of.made.part(before[-1]),), option=name)
+        if any(isinstance(value, ast.Starred) for value in call.args):
+            return UNKNOWN
         for each in call.keywords:
             if each.arg is None:
                 member = self._unpacked(of.made.part(each.value), name, depth)
@@ -296,11 +344,11 @@ class Members:
                     return member
         return None
 
-    def _fields(self, of: ClassObject) -> Iterator[str]:
+    def _fields(self, of: ClassObject, depth: int = 0) -> Iterator[str]:
         """Yield the fields of a record, those of its bases first."""
         seen: set[str] = set()
-        for base in self._objects.bases(of):
-            for name in self._fields(base):
+        for base in self._objects.bases(of) if depth < _DEEPEST else ():
+            for name in self._fields(base, depth + 1):
                 if name not in seen:
                     seen.add(name)
                     yield name
@@ -308,16 +356,18 @@ class Members:
             if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name) and part.target.id not in seen:
                 yield part.target.id
 
-    def _stored_by_itself(self, of: ClassObject, name: str, depth: int) -> Member | None:
-        """Return what the methods of a class store in an object; None where they store nothing under the name."""
+    def _stored_by_itself(self, of: ClassObject, name: str, depth: int) -> tuple[Member | None, bool]:
+        """Return what the methods of a class store in an object, None where nothing, and whether each object has it."""
         file = of.file
         stores = [each for own in ("self", "cls") for each in stores_in(file, own, name)
                   if file.enclosing_class(each) is of.node]  # fmt: skip
         if not stores:
-            return None
+            return None, False
         values = [assigned_value(file, store) for store in stores]
+        units = {unit.name for store in stores if (unit := around(file, store).unit) is not None}
+        is_made = not units.isdisjoint(_MAKE)
         if any(value is None for value in values):
-            return UNKNOWN
+            return UNKNOWN, is_made
         agreed = len(values) > 1 and one_parameter(of.names, values)
         is_plain = agreed or not any(around(file, store).tests for store in stores)
         found: dict[object, Expression] = {}
@@ -325,8 +375,8 @@ class Members:
             assert value is not None
             where = self._substituted(of, Expression(file, of.names, value), depth)
             found[where.place] = where
-        filled = [_empty(value) for value in values]
-        return Member(tuple(found.values()), option=name, is_open=not is_plain or any(filled))
+        filled = [is_empty(value) for value in values]
+        return Member(tuple(found.values()), option=name, is_open=not is_plain or any(filled)), is_made
 
     def _saved_parameters(self, of: ClassObject, depth: int) -> Member | None:
         """Return what Lightning keeps of the parameters: `self.save_hyperparameters()`; None where it keeps nothing."""
@@ -379,7 +429,7 @@ class Members:
         here = Expression(file, names, ast.copy_location(ast.Name(name, ast.Load()), bindings[0]))
         if all(value is not None and not isinstance(value, (ast.Tuple, ast.List)) for value in values):
             where = tuple(here.part(value) for value in values if value is not None)
-            return Member(where, option=name, is_open=len(where) > 1 or _empty(values[0]))
+            return Member(where, option=name, is_open=len(where) > 1 or is_empty(values[0]))
         found = [self._objects.of_binding(here, binding, depth) for binding in bindings]
         objects = {each.key: each for some in found for each in some or ()}
         is_told = all(each is not None for each in found)
@@ -439,7 +489,7 @@ class Members:
             if any(each.is_there and not each.values for each in inner):
                 return UNKNOWN
             values += (value for each in inner for value in each.values)
-            absent = absent or not any(each.values for each in inner)
+            absent = absent or not any(each.values for each in inner) or any(each.is_open for each in inner)
         if not values:
             return ABSENT
         return Member(tuple(values), option=name, is_open=absent)
@@ -454,7 +504,7 @@ class Members:
         if of.parser is not None:
             family = self._family(of.parser, depth)
             switches = tuple(each for each in switches if self._is_of(each, family, depth))
-        known = agreed(switches, self._facts.program.path)
+        known = agreed(switches, self._facts)
         return ABSENT if known is None else Member(known=known)
 
     def _family(self, parser: ParserObject, depth: int) -> frozenset[object]:
@@ -510,7 +560,7 @@ class Members:
             return ABSENT
         if any(value is GROUP for value in told):
             return Member(objects=(of._replace(keys=keys),), is_open=True)
-        if of.by_hydra and found[0] is not NO_KEY:
+        if of.by_hydra and found[0] is not NO_KEY and self._facts.config.is_last(of.files[0].path):
             told = told[:1]  # the primary file says it over what it takes in
         first = told[0]
         if any(type(value) is not type(first) or value != first for value in told):
@@ -518,82 +568,13 @@ class Members:
         return Member(known=Known(first, ".".join(keys) if of.by_hydra else name))
 
 
-def agreed(switches: tuple[Switch, ...], program: str) -> Known | None:
+def agreed(switches: tuple[Switch, ...], facts: ProgramFacts) -> Known | None:
     """Return what options of one name say by default; None where there is none. Those of the program's file win."""
-    own = [each for each in switches if each.path == program] or switches
+    own = [each for each in switches if facts.is_started(each.path)] or switches
     if not own:
         return None
     known = [Known(each.value, each.flag) for each in own]
     return known[0] if all(each.agrees(known[0]) for each in known) else known[0]._replace(value=UNSAID)
-
-
-def _in_body(of: ClassObject, name: str) -> Iterator[ast.expr | None]:
-    """Yield what the body of a class gives a name; None where it gives it no value that can be told."""
-    todo: list[ast.stmt] = [*of.node.body]
-    while todo:
-        part = todo.pop(0)
-        if isinstance(part, ast.Assign):
-            if any(isinstance(target, ast.Name) and target.id == name for target in part.targets):
-                yield part.value
-        elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name) and part.target.id == name:
-            yield part.value
-        elif isinstance(part, ast.ClassDef) and part.name == name:
-            yield ast.copy_location(ast.Name(name, ast.Load()), part)
-        elif isinstance(part, (ast.If, ast.For, ast.Try, ast.With)):
-            names = [inner for inner in ast.walk(part) if isinstance(inner, ast.Name) and inner.id == name]
-            if any(isinstance(inner.ctx, ast.Store) for inner in names):
-                yield None
-
-
-def _default_of_field(of: ClassObject, value: ast.expr) -> Expression:
-    """Return the default that `field(...)` stands for, else the value itself."""
-    keywords = {each.arg: each.value for each in value.keywords} if isinstance(value, ast.Call) else {}
-    if isinstance(value, ast.Call) and last_name(value.func) in ("field", "Field"):
-        factory = keywords.get("default_factory")
-        if isinstance(factory, ast.Lambda):
-            value = factory.body
-        elif factory is not None:
-            value = ast.copy_location(ast.Call(factory, [], []), value)
-        else:
-            value = keywords.get("default", value.args[0] if value.args else value)
-    return Expression(of.file, of.names, value)
-
-
-def _computed_names(file: PythonFile) -> Iterator[tuple[ast.expr, str]]:
-    """Yield what gets names that are computed, with what these begin with: `setattr(x, f"a{n}", 1)`, `x.update(y)`."""
-    for callee in file.names.get("setattr", ()):
-        call = file.parents.get(callee)
-        if isinstance(call, ast.Call) and len(call.args) > 1 and not isinstance(call.args[1], ast.Constant):
-            written = call.args[1].values[:1] if isinstance(call.args[1], ast.JoinedStr) else []
-            yield call.args[0], (string_value(written[0]) if written else None) or ""
-    for attribute in file.attributes.get("update", ()):
-        call = file.parents.get(attribute)
-        if not isinstance(call, ast.Call) or call.func is not attribute:
-            continue
-        for part in call.args:
-            names = [string_value(key) for key in part.keys] if isinstance(part, ast.Dict) else [None]
-            if not isinstance(part, ast.Constant):
-                yield from ((attribute.value, name or "") for name in names)
-        for keyword in call.keywords:
-            yield attribute.value, keyword.arg or ""
-
-
-def _loops(file: PythonFile, node: ast.AST) -> set[ast.AST]:
-    """Return the loops around a node in its file."""
-    loops: set[ast.AST] = set()
-    parent = file.parents.get(node)
-    while parent is not None:
-        if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
-            loops.add(parent)
-        parent = file.parents.get(parent)
-    return loops
-
-
-def _empty(value: ast.expr | None) -> bool:
-    """Whether a value is a list, table or set to which something is added later."""
-    if isinstance(value, ast.Call):
-        return last_name(value.func) in ("list", "dict", "set", "deque", "defaultdict") and not value.keywords
-    return isinstance(value, (ast.List, ast.Dict)) and not getattr(value, "elts", getattr(value, "keys", None))
 
 
 def _dotted_path(path: str) -> str:

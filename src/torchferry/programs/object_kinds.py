@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Known
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.parameters import Expression
+from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
-
-Place = tuple[str, int, int]
 
 
 class ClassObject(NamedTuple):
@@ -194,3 +194,35 @@ class Member(NamedTuple):
 
 ABSENT = Member(is_there=False)
 UNKNOWN = Member(is_open=True)
+
+
+def body_values(of: ClassObject, name: str) -> Iterator[ast.expr | None]:
+    """Yield what the body of a class gives a name; None where it gives it no value that can be told."""
+    todo: list[ast.stmt] = [*of.node.body]
+    while todo:
+        part = todo.pop(0)
+        if isinstance(part, ast.Assign):
+            if any(isinstance(target, ast.Name) and target.id == name for target in part.targets):
+                yield part.value
+        elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name) and part.target.id == name:
+            yield part.value
+        elif isinstance(part, ast.ClassDef) and part.name == name:
+            yield ast.copy_location(ast.Name(name, ast.Load()), part)
+        elif isinstance(part, (ast.If, ast.For, ast.Try, ast.With)):
+            names = [inner for inner in ast.walk(part) if isinstance(inner, ast.Name) and inner.id == name]
+            if any(isinstance(inner.ctx, ast.Store) for inner in names):
+                yield None
+
+
+def default_of_field(of: ClassObject, value: ast.expr) -> Expression:
+    """Return the default that `field(...)` stands for, else the value itself."""
+    keywords = {each.arg: each.value for each in value.keywords} if isinstance(value, ast.Call) else {}
+    if isinstance(value, ast.Call) and last_name(value.func) in ("field", "Field"):
+        factory = keywords.get("default_factory")
+        if isinstance(factory, ast.Lambda):
+            value = factory.body
+        elif factory is not None:
+            value = ast.copy_location(ast.Call(factory, [], []), value)
+        else:
+            value = keywords.get("default", value.args[0] if value.args else value)
+    return Expression(of.file, of.names, value)

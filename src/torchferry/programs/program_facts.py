@@ -15,6 +15,7 @@ from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.model import Program
 from torchferry.programs.parameters import Expression, Given, Parameter, called_as, handed_on
 from torchferry.programs.sources import Sources
+from torchferry.programs.stored import computed_members
 from torchferry.programs.switches import Switch, Switchboard, said
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
@@ -99,8 +100,9 @@ class ProgramFacts:
         self._kinds: Mapping[str, Callable[[str], object]] = {
             "calling": lambda name: self._ordered(words.as_call(name) | words.as_argument(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
+            "started": lambda path: path == program.path,
             "storing": lambda name: self._ordered(words.storing(name)),
-            "naming": lambda _: self._ordered(words.naming()),
+            "naming": lambda _: tuple(filter(self._computes_members, self._ordered(words.naming()))),
             "options": self._options,
             "said": self._said.get,
             "argument": lambda number: next(iter(program.arguments[int(number) - 1 : int(number)]), None),
@@ -116,6 +118,8 @@ class ProgramFacts:
         self.consulted: dict[Parameter, Given | None] = {}
         self.found: dict[Hashable, Found] = {}
         """What was found for the condition that is asked, with what it depends on."""
+        self.asks: Expression | None = None
+        """Where an object is asked: what is stored later does not count."""
         self.asked: set[Parameter] = set()
         """Parameters on which an answer has depended and which the way gives nothing."""
 
@@ -206,6 +210,10 @@ class ProgramFacts:
         """Return a word of the command: `sys.argv[1]` is the first one behind the program."""
         return cast("str | None", self.ask("argument", str(number))) if number > 0 else None
 
+    def is_started(self, path: str) -> bool:
+        """Whether a file is the one that is started."""
+        return bool(self.ask("started", path))
+
     def options(self, name: str) -> tuple[Switch, ...]:
         """Return the options of a name that the program's files declare."""
         return cast("tuple[Switch, ...]", self.ask("options", name))
@@ -213,6 +221,10 @@ class ProgramFacts:
     def storing(self, name: str) -> tuple[str, ...]:
         """Return the files of the program that may store something in an object under a name."""
         return cast("tuple[str, ...]", self.ask("storing", name))
+
+    def _computes_members(self, path: str) -> bool:
+        loaded = self.sources.file(path)
+        return loaded is not None and bool(computed_members(loaded[0]))
 
     def naming(self) -> tuple[str, ...]:
         """Return the files of the program that may give objects attributes by names which they compute."""
@@ -269,7 +281,7 @@ class ProgramFacts:
                 parent = other.parents.get(callee)
                 direct = isinstance(parent, ast.Call) and parent.func is callee
                 call = parent if isinstance(parent, ast.Call) and direct else handed_on(other, callee, function)
-                if call is None or (path != self.program.path and is_under_main(other, callee)):
+                if call is None or (is_under_main(other, callee) and not self.is_started(path)):
                     continue
                 if self._may_mean(other, names, callee, file, called):
                     yield other, names, call

@@ -302,6 +302,8 @@ class Reach:
             return
         if stands.unit is not None:
             yield from self._callers(file, names, stands.unit, here, search)
+        elif stands.imported and path == self.program.path and self.program.form is not Form.CONSOLE:
+            return
         elif not stands.main or (path == self.program.path and self.program.form is not Form.CONSOLE):
             yield from self._importers(path, here.led_by(self.surroundings.step(path, node)), search)
 

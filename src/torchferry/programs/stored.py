@@ -6,9 +6,10 @@ import ast
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torchferry.rules.guarded import copes
-from torchferry.source.flow.syntax import last_name
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value, bound_name
 from torchferry.source.python import PythonFile
 
@@ -188,3 +189,64 @@ def _holds_import(file: PythonFile, block: list[ast.stmt]) -> bool:
     """Whether something is imported in a block."""
     last = block[-1].end_lineno or block[-1].lineno
     return any(block[0].lineno <= statement.lineno <= last for statement in file.imports)
+
+
+_COMPUTED: WeakKeyDictionary[PythonFile, list[tuple[ast.expr, str]]] = WeakKeyDictionary()
+"""What gets members by computed names in files, as long as these are kept parsed: each program asks."""
+
+
+def computed_members(file: PythonFile) -> list[tuple[ast.expr, str]]:
+    """Return what gets members by computed names in a file, with what the names begin with."""
+    if file not in _COMPUTED:
+        _COMPUTED[file] = [*_computed_members(file)]
+    return _COMPUTED[file]
+
+
+def _computed_members(file: PythonFile) -> Iterator[tuple[ast.expr, str]]:
+    """Yield what gets names that are computed, with what these begin with: `setattr(x, f"a{n}", 1)`, `x.update(y)`."""
+    for callee in file.names.get("setattr", ()):
+        call = file.parents.get(callee)
+        if isinstance(call, ast.Call) and len(call.args) > 1 and not isinstance(call.args[1], ast.Constant):
+            written = call.args[1].values[:1] if isinstance(call.args[1], ast.JoinedStr) else []
+            yield call.args[0], (string_value(written[0]) if written else None) or ""
+    for attribute in file.attributes.get("update", ()):
+        call = file.parents.get(attribute)
+        if not isinstance(call, ast.Call) or call.func is not attribute:
+            continue
+        for part in call.args:
+            names = [string_value(key) for key in part.keys] if isinstance(part, ast.Dict) else [None]
+            if not isinstance(part, ast.Constant):
+                yield from ((attribute.value, name or "") for name in names)
+        for keyword in call.keywords:
+            yield attribute.value, keyword.arg or ""
+    for uses in file.names.values():
+        for name in uses:
+            store = file.parents.get(name)
+            by_name = isinstance(store, ast.Subscript) and store.slice is name and isinstance(store.ctx, ast.Store)
+            if by_name and isinstance(store, ast.Subscript) and _is_of_loop(file, name):
+                yield store.value, ""
+
+
+def _is_of_loop(file: PythonFile, name: ast.Name) -> bool:
+    """Whether a name is what a loop around it takes from something: `for key, value in given: cfg[key] = value`."""
+    loops = (loop for loop in loops_around(file, name) if isinstance(loop, (ast.For, ast.AsyncFor)))
+    targets = (loop.target for loop in loops if last_name(loop.iter) not in ("range", "enumerate"))
+    return any(isinstance(each, ast.Name) and each.id == name.id for target in targets for each in ast.walk(target))
+
+
+def loops_around(file: PythonFile, node: ast.AST) -> set[ast.AST]:
+    """Return the loops around a node in its file."""
+    loops: set[ast.AST] = set()
+    parent = file.parents.get(node)
+    while parent is not None:
+        if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
+            loops.add(parent)
+        parent = file.parents.get(parent)
+    return loops
+
+
+def is_empty(value: ast.expr | None) -> bool:
+    """Whether a value is a list, table or set to which something is added later."""
+    if isinstance(value, ast.Call):
+        return last_name(value.func) in ("list", "dict", "set", "deque", "defaultdict") and not value.keywords
+    return isinstance(value, (ast.List, ast.Dict)) and not getattr(value, "elts", getattr(value, "keys", None))

@@ -11,7 +11,7 @@ from torchferry.programs.answers import Answer, Known, Question, Truth
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.instantiated import FROM_ROOT
 from torchferry.programs.members import Members, agreed
-from torchferry.programs.object_kinds import Member, ModuleObject, OtherObject
+from torchferry.programs.object_kinds import Member, ModuleObject, Object, OtherObject
 from torchferry.programs.objects import Objects
 from torchferry.programs.parameters import MOST_CALLS, Expression, Parameter, default_of, function_of
 from torchferry.programs.program_facts import ProgramFacts
@@ -226,12 +226,17 @@ class Values(ABC):
 
     def _member(self, of: Expression, name: str, depth: int) -> Known | None:
         """Return what an object has under a name; None where it is known to have nothing."""
-        objects = self._objects.of(of)
+        before, self.facts.asks = self.facts.asks, of
+        try:
+            return self._member_of(self._objects.of(of), name, depth)
+        finally:
+            self.facts.asks = before
+
+    def _member_of(self, objects: tuple[Object, ...] | None, name: str, depth: int) -> Known | None:
         if objects is None:
             return self._by_option(name)
         found: list[Known | None] = []
         for each in objects:
-            self._members.asks = of
             member = self._members.of(each, name)
             if isinstance(each, ModuleObject) and member.is_there:
                 found.append(self._of_module_object(each, name, member, depth))
@@ -269,7 +274,7 @@ class Values(ABC):
         said = self.facts.said(name)
         if said is not None:
             return Known(read_scalar(said))
-        return agreed(self.facts.options(name), self.facts.program.path) or UNTOLD
+        return agreed(self.facts.options(name), self.facts) or UNTOLD
 
     # --- calls ---
 
@@ -349,7 +354,7 @@ class Values(ABC):
             for statement in function.body
             for inner in ast.walk(statement)
         )
-        return (agreed(self.facts.options(key), self.facts.program.path) or UNTOLD) if asks else UNTOLD
+        return (agreed(self.facts.options(key), self.facts) or UNTOLD) if asks else UNTOLD
 
     # --- parameters ---
 
@@ -422,7 +427,7 @@ class Values(ABC):
         if not declared:
             return None
         said = self.facts.said(name)
-        return agreed(declared, file.path) if said is None else Known(read_scalar(said))
+        return agreed(declared, self.facts) if said is None else Known(read_scalar(said))
 
     def _from_derived(self, owner: ast.ClassDef) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
         """Yield what classes derived from one hand on to it: `super().__init__(...)`."""
@@ -451,7 +456,7 @@ class Values(ABC):
     def _path(self, where: Expression, depth: int) -> str | None:
         """Return the path that an expression names, or the file at it that is opened; None where it cannot be told."""
         node = where.node
-        if depth > 3 * _DEPTH:
+        if not self.facts.goes_on(depth, 3 * _DEPTH):
             return None
         if isinstance(node, ast.Name):
             if node.id == "__file__" and not where.names.bindings(node):

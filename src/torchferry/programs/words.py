@@ -22,7 +22,11 @@ _ENDS = frozenset("\"'{\\")
 _BROKEN = re.compile(r"\.(?=[\s\\#])")
 """A dot behind which `x.name` may go on on the next line."""
 
-_NAMES_MEMBERS = re.compile(r"\bsetattr[ \t]*\(|\.update[ \t]*\((?![ \t]*(?:\d|\)))")
+_NAMES_MEMBERS = re.compile(
+    r"\bsetattr[ \t]*\(|\.update[ \t]*\((?![ \t]*(?:\d|\)))"
+    r"|\[[A-Za-z_]\w*\][ \t]*=(?!=)[ \t]*[A-Za-z_]\w*[ \t]*(?:#|$)",
+    re.MULTILINE,
+)
 """Where an object may be given members by computed names; `bar.update(1)` gives none."""
 
 _BLANKS = re.compile(r"[\s\\]*")
@@ -177,8 +181,7 @@ class Words:
     def naming(self) -> frozenset[str]:
         """Return the files that may give objects attributes or items by names that they compute."""
         if self._naming is None:
-            paths = {*self.holding("setattr"), *self.holding("update")}
-            self._naming = frozenset(path for path in paths if _NAMES_MEMBERS.search(self._text(path)))
+            self._naming = frozenset(path for path in self.paths if _NAMES_MEMBERS.search(self._text(path)))
         return self._naming
 
     def classes_in(self, path: str) -> frozenset[str]:

@@ -20,12 +20,12 @@ class LibraryLoad(NamedTuple):
     Attributes:
         call: The call.
         texts: The texts of which its arguments are made, also where variables hold them.
-        is_told: Whether the last part of the path is one of these texts.
+        name: The last part of the path; empty where it is made while the program runs.
     """
 
     call: ast.Call
     texts: tuple[str, ...]
-    is_told: bool
+    name: str
 
 
 def library_loads(file: PythonFile, names: Names, loaders: tuple[str, ...] = LOADERS) -> Iterator[LibraryLoad]:
@@ -41,7 +41,7 @@ def library_loads(file: PythonFile, names: Names, loaders: tuple[str, ...] = LOA
             call = file.parents.get(callee)
             if isinstance(call, ast.Call) and call.func is callee:
                 texts = tuple(_texts_of(file, names, call))
-                yield LibraryLoad(call, texts, bool(call.args) and _is_told(file, names, call.args[0], 0))
+                yield LibraryLoad(call, texts, _last_part(file, names, call.args[0], 0) if call.args else "")
 
 
 def _texts_of(file: PythonFile, names: Names, call: ast.Call) -> Iterator[str]:
@@ -64,15 +64,15 @@ def _texts_of(file: PythonFile, names: Names, call: ast.Call) -> Iterator[str]:
 _DEEPEST = 8
 """Variables and calls that are followed to the last part of a path."""
 
-_PATTERNS = ("glob", "iglob", "rglob", "listdir", "iterdir", "find_library")
+_PATTERNS = ("glob", "iglob", "rglob", "listdir", "iterdir")
 
 
-def _is_told(file: PythonFile, names: Names, node: ast.expr, depth: int) -> bool:
-    """Whether the last part of a path is a text of the file: `os.path.join(here, "libfast.so")`, `here / NAME`."""
+def _last_part(file: PythonFile, names: Names, node: ast.expr, depth: int) -> str:
+    """Return the last part of a path that is a text of the file: `os.path.join(here, "libfast.so")`, `here / NAME`."""
     if depth > _DEEPEST:
-        return False
+        return ""
     if isinstance(node, ast.Constant):
-        return True
+        return node.value.replace("\\", "/").rpartition("/")[2] if isinstance(node.value, str) else ""
     last: ast.expr | None = None
     if isinstance(node, ast.Call) and last_name(node.func) not in _PATTERNS:
         method = node.func.value if isinstance(node.func, ast.Attribute) else None
@@ -83,5 +83,6 @@ def _is_told(file: PythonFile, names: Names, node: ast.expr, depth: int) -> bool
         last = node.values[-1]
     elif isinstance(node, ast.Name):
         values = [assigned_value(file, binding) for binding in names.bindings(node)]
-        return bool(values) and all(value is not None and _is_told(file, names, value, depth + 1) for value in values)
-    return last is not None and _is_told(file, names, last, depth + 1)
+        told = {"" if value is None else _last_part(file, names, value, depth + 1) for value in values}
+        return told.pop() if len(told) == 1 else ""
+    return "" if last is None else _last_part(file, names, last, depth + 1)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends import cuda
-from torchferry.core.files import LARGEST_SETTINGS, read_regular
+from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.compiled import NATIVE, CompiledCode
 from torchferry.source.exports import ModuleExports, module_exports, words_passed_on
@@ -68,6 +68,7 @@ class Project:
         self._extensions: frozenset[str] | None = None
         self._operator_namespaces: frozenset[str] | None = None
         self._defined: dict[str, bool] = {}
+        self._settings_texts: list[str] | None = None
 
     def add(self, file: PythonFile, names: Names) -> None:
         """Remember a file that is parsed already."""
@@ -367,7 +368,9 @@ class Project:
         if defined is None:
             spelt = re.escape(word).replace("_", "[-_]")
             pattern = re.compile(rf"(?<![.\w]){spelt}(?!\w)|\.{re.escape(word)}[ \t]*(?::[^=\n]{{0,200}})?=(?!=)")
-            defined = any(pattern.search(text) is not None for text in self._texts_and_settings())
+            begin = word.partition("_")[0] or word
+            texts = (text for text in self._texts_and_settings() if begin in text)
+            defined = any(pattern.search(text) is not None for text in texts)
             self._defined[word] = defined
         return defined
 
@@ -376,9 +379,12 @@ class Project:
             source = self.text(path)
             if source is not None:
                 yield source.text
-        for path in self._settings:
-            with contextlib.suppress(OSError):
-                yield read_regular(self.root / path, LARGEST_SETTINGS).decode("utf-8", "replace")
+        if self._settings_texts is None:
+            self._settings_texts = []
+            for path in self._settings:
+                with contextlib.suppress(OSError):
+                    self._settings_texts.append(read_text(self.root / path, LARGEST_SETTINGS, "replace"))
+        yield from self._settings_texts
 
     @property
     def operator_namespaces(self) -> frozenset[str]:

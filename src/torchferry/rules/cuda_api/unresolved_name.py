@@ -35,6 +35,9 @@ from torchferry.source.names import assigned_value
 
 _TORCH = "torch"
 
+_DEEPEST = 8
+"""Variables that are followed to a text."""
+
 _COMMON_WORDS = frozenset({"device", "Device", "Stream", "Event", "init", "stream", "random", "memory", "streams"})
 """Last names of `torch.cuda` that other libraries and options have too: `args.cuda.device`, `ctx.cuda.Stream()`."""
 
@@ -195,14 +198,14 @@ def _is_unread(context: PythonContext, origin: str) -> bool:
     return context.project is None or context.project.module_path(origin, context.path) is None
 
 
-def _is_open(context: PythonContext, node: ast.expr) -> bool:
+def _is_open(context: PythonContext, node: ast.expr, depth: int = 0) -> bool:
     """Whether nobody can tell what text an expression is: neither a text of the file, nor the type of a device."""
     if string_value(node) is not None or "device" in _last_word(node) or _last_word(node) == "type":
         return False
-    if not isinstance(node, ast.Name):
+    if not isinstance(node, ast.Name) or depth > _DEEPEST:
         return True
     values = [assigned_value(context.file, binding) for binding in context.names.bindings(node)]
-    return not values or any(value is None or _is_open(context, value) for value in values if value is not node)
+    return not values or any(value is None or _is_open(context, value, depth + 1) for value in values)
 
 
 def _uses_of_value(context: PythonContext, value: ast.expr) -> Iterator[ast.Name]:

@@ -95,24 +95,22 @@ class UnreadLibrary(Rule):
         owner = load.call.func.value if isinstance(load.call.func, ast.Attribute) else None
         if last_name(load.call.func) == "load_library" and (owner is None or last_name(owner) not in _OWNERS):
             return None  # what else is called so
-        if any(map(cuda.library, load.texts)):
+        if any(map(cuda.library, (load.name,) if load.name else load.texts)):
             return None  # another rule's
         if not arguments or (isinstance(arguments[0], ast.Constant) and not isinstance(arguments[0].value, str)):
             return None  # `CDLL(None)` is the program itself; other functions are called so too
-        stems = {library_name(text) for text in load.texts}
-        if stems & _SYSTEM:
-            return None
-        if project is not None and any(project.compiled.built(stem) is not None for stem in stems):
+        stem = library_name(load.name)
+        if stem in _SYSTEM or (stem and project is not None and project.compiled.built(stem) is not None):
             return None
         text = context.file.text(arguments[0])
-        if load.is_told:
+        if load.name:
             return say(
                 "`{text}` is compiled and was not read; it must be built for {target}",
                 text=text,
                 target=context.target.title,
             )
         return say(
-            "which library `{text}` is cannot be told; it must be built for {target}",
+            "which library `{text}` names could not be resolved; it must be built for {target}",
             text=text,
             target=context.target.title,
         )

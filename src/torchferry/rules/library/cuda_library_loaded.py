@@ -33,7 +33,8 @@ class CudaLibraryLoaded(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each such load."""
         for load in library_loads(context.file, context.names):
-            library = next(filter(None, map(cuda.library, load.texts)), "")
+            texts = (load.name,) if load.name else load.texts
+            library = next(filter(None, map(cuda.library, texts)), "")
             if not library or exemption_reason(context, load.call) is not None:
                 continue
             guard = guard_of(context.file, load.call)
