@@ -302,9 +302,7 @@ class _Judge:
             if (place := self.started.beyond(path)) is not None
         )
         behind = tuple(self._behind_computed(closure, unfollowed[0].place)) if unfollowed else ()
-        # an import that may be anything matters where the project holds something that the target lacks
-        open_imports = tuple(_location_of(item.place) for item in unfollowed) if behind else ()
-        decisions = (*decisions, *open_imports)
+        open_imports = tuple(_location_of(item.place) for item in unfollowed)
         with_settings = self._settings_of(program)
         for finding in (finding for path in with_settings for finding in self._findings(path)):
             if _asks_a_person(finding):
@@ -335,7 +333,7 @@ class _Judge:
             verdict = Verdict.NOT_JUDGED
         elif _is_undecided(optional):
             verdict = Verdict.MAY_NEED
-        elif decisions:
+        elif decisions:  # an import that may be anything is told beside the verdict
             verdict = Verdict.DECISIONS
         elif optional:
             verdict = Verdict.WITHOUT
@@ -347,7 +345,7 @@ class _Judge:
             tuple(blockers),
             tuple(optional),
             len(fixes),
-            decisions,
+            (*decisions, *open_imports),
             tuple(self.unknown.unverified(reach, running)),
             (*unread, *unfollowed),
             len(running),
@@ -355,7 +353,7 @@ class _Judge:
             tuple(doubts),
             tuple(closure),
             alternatives=tuple(alternatives),
-            unresolved=tuple(place for place in decisions if place in self.unresolved or place in open_imports),
+            unresolved=(*(place for place in decisions if place in self.unresolved), *open_imports),
         )
 
     def _findings(self, path: str) -> Sequence[Finding]:

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from torchferry.backends import cuda
 from torchferry.backends.build_facts import extension_class
 from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.parts import divided
@@ -19,7 +20,7 @@ from torchferry.programs.model import Source, Step
 from torchferry.programs.modules import External, Modules
 from torchferry.programs.sources import Sources, import_at
 from torchferry.rules.extension.extension_build import ExtensionBuild
-from torchferry.rules.library.cuda_package import CudaPackage
+from torchferry.rules.library.cuda_package import CudaPackage, advice
 from torchferry.rules.loaded_libraries import LOADERS, library_loads
 from torchferry.source.compiled import BuiltForm, library_name
 from torchferry.source.exports import absolute_module
@@ -130,6 +131,7 @@ class Lacks:
             found += self._compiled_imports(path)
             found += self._loaded_libraries(path)
             found += self._built_when_run(path)
+            found += self._computed_packages(path)
             found += self._of_packages(path, surely=True)
             self._found[path] = found
         return self._found[path]
@@ -226,6 +228,20 @@ class Lacks:
         """Whether a build script builds the module for the CPU where there is no CUDA."""
         loaded = self.sources.file(script)
         return loaded is not None and "CppExtension" in loaded[0].source.text and builds_without_cuda(loaded[0])
+
+    def _computed_packages(self, path: str) -> Iterator[Lack]:
+        """Yield the packages that a file imports by names which it computes, where the target lacks them."""
+        for external in self.modules.externals.get(path, ()):
+            known = self.target.package_of_module(external.module) if external.computed else None
+            loaded = self.sources.file(path) if known is not None else None
+            node = self.sources.statement(path, external.line) if loaded is not None else None
+            if known is None or loaded is None or node is None:
+                continue
+            package, row = known
+            lacking = row.status == "missing" or bool(row.extra.get("rewrite"))
+            if lacking and package.kind in cuda.NEEDING_KINDS and package.name not in divided():
+                message = advice(self.target.title, package.name, row)
+                yield Lack(package.name, CudaPackage.CODE, loaded[0].location(*loaded[0].span(node)), message)
 
     # --- what packages show as they are installed ---
 

@@ -59,6 +59,7 @@ class External(NamedTuple):
         line: The line of the import.
         indented: Whether it stands inside of something.
         names: The names taken from it.
+        computed: Whether the module's name is computed, so that no statement says it.
     """
 
     importer: str
@@ -66,6 +67,7 @@ class External(NamedTuple):
     line: int
     indented: bool
     names: tuple[str, ...]
+    computed: bool = False
 
 
 class Unfollowed(NamedTuple):
@@ -352,7 +354,7 @@ class Modules:
             if other != path:
                 self._connect(Edge(path, other, computed.line, indented=True, chosen=chosen))
         if not files and not module.startswith("."):
-            external = External(path, module, computed.line, indented=True, names=())
+            external = External(path, module, computed.line, indented=True, names=(), computed=True)
             self.externals.setdefault(path, []).append(external)
         return True
 
@@ -362,7 +364,8 @@ class Modules:
         top = package.partition(".")[0]
         if not top or top in self._folder_names or self.find(top, path) is not None:
             return False
-        self.externals.setdefault(path, []).append(External(path, package, computed.line, indented=True, names=()))
+        external = External(path, package, computed.line, indented=True, names=(), computed=True)
+        self.externals.setdefault(path, []).append(external)
         return True
 
     def _matching(self, module: str, importer: str) -> list[str]:

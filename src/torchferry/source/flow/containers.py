@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 
 from torchferry.core.messages import say
 from torchferry.source.flow.assembled import begun_by
@@ -10,6 +11,7 @@ from torchferry.source.flow.storage import as_parameter, assigned_to, under_key
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.flow.trace import Path, Trace, TraceResult, no, undecided, yes
 from torchferry.source.flow.tracer import Tracer
+from torchferry.source.names import assigned_value
 
 
 def in_container(flow: Tracer, node: ast.AST, container: ast.AST, path: Path) -> Trace:
@@ -84,7 +86,23 @@ def _asked(flow: Tracer, container: ast.expr) -> Trace:
             if isinstance(parent, ast.Subscript) and parent.value is use and string_value(parent.slice) is None:
                 if flow.values.holds(parent.slice):
                     return yes(say("key asked for with `{expression}`", expression=ast.unparse(parent.slice)))
+    if any(flow.values.has_peer_key(display) for display in _displays(flow, container)):
+        return yes(say("key next to other devices"))
     return no(say("the key of a dictionary"))
+
+
+def _displays(flow: Tracer, container: ast.expr) -> Iterator[ast.Dict]:
+    """Yield the dictionaries that are assigned to a variable or an attribute: their keys change with what asks them."""
+    bindings: Iterable[ast.AST] = ()
+    if isinstance(container, ast.Name):
+        bindings = flow.names.bindings(container)
+    elif isinstance(container, ast.Attribute):
+        stores = flow.file.attributes.get(container.attr, ())
+        bindings = (store for store in stores if isinstance(store.ctx, ast.Store))
+    for binding in bindings:
+        value = assigned_value(flow.file, binding)
+        if isinstance(value, ast.Dict):
+            yield value
 
 
 def in_item(flow: Tracer, node: ast.AST, subscript: ast.AST, path: Path) -> Trace:
