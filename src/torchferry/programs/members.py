@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -31,8 +32,15 @@ from torchferry.programs.object_kinds import (
 )
 from torchferry.programs.objects import Objects
 from torchferry.programs.parameters import Expression, function_of
-from torchferry.programs.program_facts import MOST_STEPS, ProgramFacts
-from torchferry.programs.stored import computed_members, is_empty, loops_around, one_parameter, stores_in
+from torchferry.programs.program_facts import MOST_STEPS, ProgramFacts, agreed
+from torchferry.programs.stored import (
+    computed_members,
+    is_empty,
+    loops_around,
+    merged_settings,
+    one_parameter,
+    stores_in,
+)
 from torchferry.programs.switches import UNSAID, Switch, read_scalar
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import assigned_value
@@ -78,6 +86,7 @@ class Members:
         objects.member = self.of
         self._stores: dict[str, list[_Store] | None] = {}
         self._by_name: list[tuple[frozenset[object], str]] | None = None
+        self._merged: set[object] = set()
         self._naming = Question()
         self._open: set[tuple[object, str]] = set()
         self.answer: Callable[[Expression, int], Answer] = lambda where, depth: Answer(Truth.OPEN)
@@ -241,15 +250,19 @@ class Members:
     def _is_set_by_name(self, of: Object, name: str) -> bool:
         """Whether the program may give an object attributes or items by names that it computes."""
         paths = self._facts.naming()
-        if not paths or not isinstance(of, (ClassObject, ModuleObject, TableObject, OptionsObject)):
+        if not paths or not isinstance(of, (ClassObject, ModuleObject, TableObject, OptionsObject, OtherObject)):
             return False
         if self._by_name is None:
             self._by_name = []
             with self._by_itself() as question:
                 for path in paths:
                     self._by_name += self._computed_in(path)
+                    self._merged |= self._merged_in(path)
             self._naming = question
         self._facts.rests_on(self._naming)
+        # what is merged into a node goes to those below it
+        if self._merged and isinstance(of, (TableObject, OtherObject)) and self._may_be_merged(name):
+            return True
         return any(of.key in keys or (isinstance(of, ClassObject) and of._replace(made=None).key in keys)
                    for keys, begin in self._by_name if name.startswith(begin))  # fmt: skip
 
@@ -262,6 +275,22 @@ class Members:
             bases = self._objects.of(Expression(*loaded, base), _DEEPEST // 2)
             if bases is not None:
                 yield frozenset(each.key for each in bases), begin
+
+    def _merged_in(self, path: str) -> set[object]:
+        """Return the objects into which a file takes settings."""
+        loaded = self._sources.file(path)
+        merged: set[object] = set()
+        for base in merged_settings(loaded[0]) if loaded is not None else ():
+            assert loaded is not None
+            self._facts.steps = MOST_STEPS
+            merged |= {each.key for each in self._objects.of(Expression(*loaded, base), _DEEPEST // 2) or ()}
+        return merged
+
+    def _may_be_merged(self, name: str) -> bool:
+        """Whether settings that are taken in may say a name: those of the command, or any where it names none."""
+        paths = self._facts.settings() or sorted(self._facts.config.files.documents)
+        said = re.compile(rf"(?m)^[ \t-]*[\"']?{re.escape(name)}[\"']?[ \t]*:")
+        return any(said.search(self._facts.config.files.text(path)) for path in paths)
 
     # --- classes ---
 
@@ -566,15 +595,6 @@ class Members:
         if any(type(value) is not type(first) or value != first for value in told):
             first = UNSAID
         return Member(known=Known(first, ".".join(keys) if of.by_hydra else name))
-
-
-def agreed(switches: tuple[Switch, ...], facts: ProgramFacts) -> Known | None:
-    """Return what options of one name say by default; None where there is none. Those of the program's file win."""
-    own = [each for each in switches if facts.is_started(each.path)] or switches
-    if not own:
-        return None
-    known = [Known(each.value, each.flag) for each in own]
-    return known[0] if all(each.agrees(known[0]) for each in known) else known[0]._replace(value=UNSAID)
 
 
 def _dotted_path(path: str) -> str:

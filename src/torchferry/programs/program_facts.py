@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from torchferry.core.record import NamedTuple
-from torchferry.programs.answers import Fact, Question
+from torchferry.programs.answers import Fact, Known, Question
 from torchferry.programs.around import FunctionNode, is_under_main
 from torchferry.programs.config_files import ConfigFiles
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.model import Program
 from torchferry.programs.parameters import Expression, Given, Parameter, called_as, handed_on
 from torchferry.programs.sources import Sources
-from torchferry.programs.stored import computed_members
-from torchferry.programs.switches import Switch, Switchboard, said
+from torchferry.programs.stored import computed_members, merged_settings
+from torchferry.programs.switches import UNSAID, Switch, Switchboard, said
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -65,6 +65,12 @@ class SharedFindings:
         del kept[_MOST_KEPT:]
 
 
+def _variable_of(command: str, name: str) -> str | None:
+    """Return what a command sets a variable to, as `NAME=value python train.py` does; None where it does not."""
+    words = command.split()
+    return next((word.partition("=")[2].strip("\"'") for word in words if word.startswith(f"{name}=")), None)
+
+
 class ProgramFacts:
     """Answers what depends on the program, and takes down what was asked.
 
@@ -100,6 +106,9 @@ class ProgramFacts:
         self._kinds: Mapping[str, Callable[[str], object]] = {
             "calling": lambda name: self._ordered(words.as_call(name) | words.as_argument(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
+            "variable": lambda name: _variable_of(program.starts[0].command if program.starts else "", name),
+            "environment": lambda name: bool(self._ordered(words.setting_variable(name))),
+            "settings": lambda _: config.files.of_program(program.path, sources.text(program.path), program.arguments),
             "started": lambda path: path == program.path,
             "storing": lambda name: self._ordered(words.storing(name)),
             "naming": lambda _: tuple(filter(self._computes_members, self._ordered(words.naming()))),
@@ -214,6 +223,18 @@ class ProgramFacts:
         """Whether a file is the one that is started."""
         return bool(self.ask("started", path))
 
+    def variable(self, name: str) -> str | None:
+        """Return what the command that starts the program sets a variable of the environment to, or None."""
+        return cast("str | None", self.ask("variable", name))
+
+    def sets_variable(self, name: str) -> bool:
+        """Whether a file of the program may set a variable of the environment."""
+        return bool(self.ask("environment", name))
+
+    def settings(self) -> tuple[str, ...]:
+        """Return the settings files that the program is started with, or names itself."""
+        return cast("tuple[str, ...]", self.ask("settings", ""))
+
     def options(self, name: str) -> tuple[Switch, ...]:
         """Return the options of a name that the program's files declare."""
         return cast("tuple[Switch, ...]", self.ask("options", name))
@@ -224,7 +245,7 @@ class ProgramFacts:
 
     def _computes_members(self, path: str) -> bool:
         loaded = self.sources.file(path)
-        return loaded is not None and bool(computed_members(loaded[0]))
+        return loaded is not None and bool(computed_members(loaded[0]) or any(merged_settings(loaded[0])))
 
     def naming(self) -> tuple[str, ...]:
         """Return the files of the program that may give objects attributes by names which they compute."""
@@ -300,3 +321,12 @@ class ProgramFacts:
             return True
         text = self.sources.text(path)
         return f"def {called}(" not in text and f"class {called}" not in text
+
+
+def agreed(switches: tuple[Switch, ...], facts: ProgramFacts) -> Known | None:
+    """Return what options of one name say by default; None where there is none. Those of the program's file win."""
+    own = [each for each in switches if facts.is_started(each.path)] or switches
+    if not own:
+        return None
+    known = [Known(each.value, each.flag) for each in own]
+    return known[0] if all(each.agrees(known[0]) for each in known) else known[0]._replace(value=UNSAID)

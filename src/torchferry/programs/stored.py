@@ -109,7 +109,17 @@ def stored_before(file: PythonFile, node: ast.Attribute) -> ast.expr | None:
         if above is None:
             return None  # it stands in a block of its own, which may be passed over
         child = above
-    return statement.value
+    between = (use for use in file.names.get(node.value.id, ()) if statement.lineno < use.lineno < node.lineno)
+    return None if any(_is_handed_on(file, use) for use in between) else statement.value
+
+
+def _is_handed_on(file: PythonFile, use: ast.Name) -> bool:
+    """Whether something else may change an object: a method of it is called, or it is given to a call."""
+    parent = file.parents.get(use)
+    if isinstance(parent, ast.Attribute):
+        call = file.parents.get(parent)
+        return isinstance(call, ast.Call) and call.func is parent
+    return isinstance(parent, (ast.Call, ast.keyword, ast.Starred))
 
 
 def held_for_ever(file: PythonFile, names: Names, test: ast.expr, comes_to: Callable[[ast.AST], bool]) -> bool | None:
@@ -225,6 +235,15 @@ def _computed_members(file: PythonFile) -> Iterator[tuple[ast.expr, str]]:
             by_name = isinstance(store, ast.Subscript) and store.slice is name and isinstance(store.ctx, ast.Store)
             if by_name and isinstance(store, ast.Subscript) and _is_of_loop(file, name):
                 yield store.value, ""
+
+
+def merged_settings(file: PythonFile) -> Iterator[ast.expr]:
+    """Yield the objects into which a file takes settings from elsewhere: `cfg.merge_from_file(path)`."""
+    for method in ("merge_from_file", "merge_from_list", "merge_from_other_cfg"):
+        for attribute in file.attributes.get(method, ()):
+            call = file.parents.get(attribute)
+            if isinstance(call, ast.Call) and call.func is attribute:
+                yield attribute.value
 
 
 def _is_of_loop(file: PythonFile, name: ast.Name) -> bool:

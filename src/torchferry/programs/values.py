@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from torchferry.programs.answers import Answer, Known, Question, Truth
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.instantiated import FROM_ROOT
-from torchferry.programs.members import Members, agreed
+from torchferry.programs.members import Members
 from torchferry.programs.object_kinds import Member, ModuleObject, Object, OtherObject
 from torchferry.programs.objects import Objects
 from torchferry.programs.parameters import MOST_CALLS, Expression, Parameter, default_of, function_of
-from torchferry.programs.program_facts import ProgramFacts
+from torchferry.programs.program_facts import ProgramFacts, agreed
 from torchferry.programs.stored import (
     calls_of_base,
     in_handler,
@@ -309,10 +309,17 @@ class Values(ABC):
             return UNTOLD
         default = where.part(node.args[1] if len(node.args) > 1 else ast.copy_location(ast.Constant(None), node))
         if qualified in ("os.environ.get", "os.getenv"):
-            return UNTOLD if key in _BY_LAUNCHERS else self._default(default, key, depth)
+            return UNTOLD if key in _BY_LAUNCHERS else self._of_environment(default, key, depth)
         of = node.func.value if isinstance(node.func, ast.Attribute) else node.func
         known = self._member(where.part(of), key, depth)
         return self._default(default, key, depth) if known is None else known
+
+    def _of_environment(self, default: Expression, key: str, depth: int) -> Known:
+        """Return the value of a variable: as the command sets it, else the default where no file sets it."""
+        said = self.facts.variable(key)
+        if said is not None:
+            return Known(said, key)
+        return UNTOLD if self.facts.sets_variable(key) else self._default(default, key, depth)
 
     def _default(self, where: Expression, key: str, depth: int) -> Known:
         return self.value(where, depth + 1)._replace(option=key)

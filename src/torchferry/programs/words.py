@@ -24,7 +24,7 @@ _BROKEN = re.compile(r"\.(?=[\s\\#])")
 
 _NAMES_MEMBERS = re.compile(
     r"\bsetattr[ \t]*\(|\.update[ \t]*\((?![ \t]*(?:\d|\)))"
-    r"|\[[A-Za-z_]\w*\][ \t]*=(?!=)[ \t]*[A-Za-z_]\w*[ \t]*(?:#|$)",
+    r"|\[[A-Za-z_]\w*\][ \t]*=(?!=)[ \t]*[A-Za-z_]\w*[ \t]*(?:#|$)|\.merge_from_\w+\(",
     re.MULTILINE,
 )
 """Where an object may be given members by computed names; `bar.update(1)` gives none."""
@@ -76,6 +76,7 @@ class Words:
         self._holding_any: dict[frozenset[str], frozenset[str]] = {}
         self._storing: dict[str, frozenset[str]] = {}
         self._naming: frozenset[str] | None = None
+        self._setting: dict[str, frozenset[str]] = {}
         self._beginning: dict[str, list[str]] = {}
         self._sorted: list[bytes] = []
 
@@ -177,6 +178,18 @@ class Words:
             said = re.compile(rf"(?:\.|\[[\"']){re.escape(name)}(?:[\"']\])?[ \t]*(?::[^=\n]*)?[-+*/|&]?=(?!=)")
             self._storing[name] = frozenset(path for path in self.holding(name) if said.search(self._text(path)))
         return self._storing[name]
+
+    def setting_variable(self, name: str) -> frozenset[str]:
+        """Return the files that may set a variable of the environment."""
+        if name not in self._setting:
+            quoted = rf"[\"']{re.escape(name)}[\"']"
+            said = re.compile(
+                rf"environ[ \t]*\[[ \t]*{quoted}[ \t]*\][ \t]*=(?!=)|environ\.setdefault\([ \t]*{quoted}"
+                rf"|putenv\([ \t]*{quoted}|environ\.update\(|load_dotenv\("
+            )
+            paths = {*self.holding("environ"), *self.holding("putenv"), *self.holding("load_dotenv")}
+            self._setting[name] = frozenset(path for path in paths if said.search(self._text(path)))
+        return self._setting[name]
 
     def naming(self) -> frozenset[str]:
         """Return the files that may give objects attributes or items by names that they compute."""
