@@ -36,6 +36,20 @@ NOTHING: list[tuple[str, Files, str]] = [
     ("stored in an attempt", one("import torch\nclass Config:\n    fast = False\ncfg = Config()\ntry:\n"
                                  "    cfg.fast = torch.load('x')\nexcept OSError:\n    pass\n" + USE.format("cfg")),
      "CHOSEN"),
+    ("a namespace that is given", one(PARSER + FLAG + "args = parser.parse_args(namespace=torch.load('x'))\n"
+                                      + USE.format("args")), "CHOSEN"),
+    ("a variable that a file sets", one("import os\nimport torch\nos.environ['FAST'] = torch.load('x')\n"
+                                        "if os.environ.get('FAST'):\n    import cupy\n"), "CHOSEN"),
+    ("another file stores in a module", {"train.py": "import other\nimport settings\nimport torch\n"
+                                         "if settings.fast:\n    import cupy\n", "settings.py": "fast = False\n",
+                                         "other.py": "import settings\nsettings.fast = True\n"}, "CHOSEN"),
+    ("yacs, a file that says it", {"train.py": "from yacs.config import CfgNode\nimport torch\ncfg = CfgNode()\n"
+                                   "cfg.fast = False\ncfg.merge_from_file('c.yaml')\nif cfg.fast:\n"
+                                   "    import cupy\n", "c.yaml": "fast: true\n"}, "CHOSEN"),
+    ("a key of a loop", one("import torch\ncfg = {'fast': False}\nfor key, value in torch.load('x'):\n"
+                            "    cfg[key] = value\n" + "if cfg['fast']:\n    import cupy\n"), "CHOSEN"),
+    ("a method that is not called", one("import torch\nclass A:\n    fast = True\n    def off(self):\n"
+                                        "        self.fast = False\na = A()\n" + USE.format("a")), "CHOSEN"),
     ("settings nobody opens", {"train.py": f"import torch\n{TAKES}f(torch.load('x'))\n", "a.yaml": "fast: false\n"},
      "CHOSEN"),
     ("settings of another", {"train.py": LOADED.format("'b.yaml'"), "a.yaml": "fast: false\n", "b.yaml": "slow: 1\n"},
@@ -244,6 +258,10 @@ OFF: list[tuple[str, Files, str]] = [
 ]  # fmt: skip
 
 YES: list[tuple[str, Files, str]] = [
+    ("words that the call gives", one(PARSER + FLAG + "args = parser.parse_args(['--fast'])\n" + USE.format("args")),
+     "ALWAYS"),
+    ("a package by its computed name", one("import importlib\nimport torch\nNAME = 'cupy'\n"
+                                           "importlib.import_module(NAME)\n"), "ALWAYS"),
     ("dataclass beside settings", one("import torch\n" + FIELD.format(True) + TAKES + "f(Config())\n",
                                       other_yaml="fast: false\n"), "ALWAYS"),
     ("command of hydra", {"train.py": HYDRA.format(name="config", key="model.fast"),

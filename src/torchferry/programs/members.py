@@ -42,6 +42,7 @@ from torchferry.programs.stored import (
     stores_in,
 )
 from torchferry.programs.switches import UNSAID, Switch, read_scalar
+from torchferry.programs.switches import said as command_options
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import assigned_value
 
@@ -72,12 +73,7 @@ class _Store:
 
 
 class Members:
-    """Looks up attributes and items, for one program.
-
-    Args:
-        facts: What depends on the program.
-        objects: Tells what expressions are.
-    """
+    """Looks up attributes and items, for one program; `objects` tells what expressions are."""
 
     def __init__(self, facts: ProgramFacts, objects: Objects) -> None:
         self._facts = facts
@@ -339,13 +335,12 @@ class Members:
                 return inherited
         own = {base.node.name for base in bases} | _KEPT_AS_IS
         is_known = of.made is not None and all(last_name(base) in own for base in of.node.bases)
-        return ABSENT if is_known and not self._is_filled(of) else UNKNOWN
+        return ABSENT if is_known and not self.is_filled(of) else UNKNOWN
 
     def is_filled(self, of: Object) -> bool:
         """Whether an object takes all that it is given as its attributes, by names that it computes."""
-        return isinstance(of, ClassObject) and self._is_filled(of)
-
-    def _is_filled(self, of: ClassObject) -> bool:
+        if not isinstance(of, ClassObject):
+            return False
         file = of.file
         uses = (*file.names.get("setattr", ()), *file.attributes.get("__dict__", ()))
         return any(file.enclosing_class(use) is of.node for use in uses)
@@ -526,7 +521,7 @@ class Members:
     # --- options and settings ---
 
     def _of_options(self, of: OptionsObject, name: str, depth: int) -> Member:
-        said = self._facts.said(name)
+        said = self._facts.said(name) if of.words is None else command_options(of.words).get(name)
         if said is not None:
             return Member(known=Known(read_scalar(said)))
         switches = self._facts.options(name)

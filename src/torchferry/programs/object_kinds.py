@@ -71,9 +71,10 @@ class ParserObject(NamedTuple):
 
 
 class OptionsObject(NamedTuple):
-    """What a parser has read; with None any parser of the program."""
+    """What a parser has read; with None any parser of the program. `words` where the call says what it reads."""
 
     parser: ParserObject | None
+    words: tuple[str, ...] | None = None
 
     @property
     def key(self) -> object:

@@ -381,7 +381,12 @@ class Objects:
     ) -> tuple[Object, ...] | None:
         """Return what a method of an object gives back."""
         if isinstance(of, ParserObject):
-            return (of,) if name in _GROUPS else self._parsed(of, element or 0, depth) if name in _PARSED else None
+            if name in _GROUPS:
+                return (of,)
+            words = _given_words(where, node) if name.startswith("parse_") else ()
+            if words is None:
+                return (OtherObject(where.place),)
+            return self._parsed(of, words, element or 0, depth) if name in _PARSED else None
         if isinstance(of, ClassObject):
             found = self.method(of, name)
             if found is not None:
@@ -407,13 +412,15 @@ class Objects:
             return tuple(handed[:1]) or (OtherObject(where.place),)
         return (of,) if name in _SAME else None
 
-    def _parsed(self, parser: ParserObject, number: int, depth: int) -> tuple[Object, ...] | None:
+    def _parsed(
+        self, parser: ParserObject, words: tuple[str, ...], number: int, depth: int
+    ) -> tuple[Object, ...] | None:
         """Return what a parser reads: its options, or the object of a class whose fields are options."""
         call = parser.where.node
         assert isinstance(call, ast.Call)
         listed = call.args[0] if call.args and last_name(call.func) != "ArgumentParser" else None
         if listed is None:
-            return (OptionsObject(parser),)
+            return (OptionsObject(parser, words or None),)
         classes = listed.elts if isinstance(listed, (ast.Tuple, ast.List)) else [listed]
         return self._filled(parser.where.part(classes[number]), depth) if number < len(classes) else None
 
@@ -506,3 +513,25 @@ def _dotted(node: ast.expr) -> str:
     elif isinstance(node, ast.Name):
         parts.append(node.id)
     return ".".join(reversed(parts))
+
+
+def _given_words(where: Expression, call: ast.Call) -> tuple[str, ...] | None:
+    """Return the words that a call gives a parser to read; none for those of the command, None where nobody knows."""
+    if any(keyword.arg == "namespace" for keyword in call.keywords):
+        return None
+    given = next((each.value for each in call.keywords if each.arg == "args"), call.args[0] if call.args else None)
+    if given is None or (isinstance(given, ast.Constant) and given.value is None):
+        return ()
+    if isinstance(given, ast.Subscript) and where.names.qualified(given.value) == "sys.argv":
+        return ()
+    if not isinstance(given, (ast.List, ast.Tuple)):
+        return () if isinstance(given, ast.Name) and isinstance(_only(where, given), ast.arg) else None
+    words = [string_value(part) for part in given.elts]
+    told = tuple(word for word in words if word is not None)
+    return told if len(told) == len(words) else None
+
+
+def _only(where: Expression, name: ast.Name) -> ast.AST | None:
+    """Return what binds a name where one thing does: `main(argv=None)` mostly hands on the command's words."""
+    bindings = where.names.bindings(name)
+    return bindings[0] if len(bindings) == 1 else None
