@@ -141,6 +141,9 @@ class Uses:
                     if self._may_be_of(other, other_names, attribute, owner.name, related):
                         called = True
                         yield Use(Place(path, attribute))
+        for call in _asked_by_name(file, owner, name):
+            called = True
+            yield Use(Place(file.path, call), Need.CHOSEN, f"{name} ({file.path}:{call.lineno})")
         if called or (not name.startswith("__") and name not in _IMPLICIT and not self._has_foreign_base(names, owner)):
             return
         yield from self._uses_of_name(file, names, owner, set())
@@ -509,6 +512,25 @@ def _looked_up(file: PythonFile, names: Names, module: str) -> Iterator[ast.AST]
         if isinstance(call, ast.Call) and call.args and last_name(call.args[0]) == module:
             if (names.qualified(call.args[0]) or "").rpartition(".")[2] == module:
                 yield call
+
+
+def _asked_by_name(file: PythonFile, owner: ast.ClassDef, name: str) -> Iterator[ast.Call]:
+    """Yield where a class may ask itself for a method by a computed name: `getattr(self, f"step_{kind}")()`."""
+    for use in file.names.get("getattr", ()):
+        call = file.parents.get(use)
+        if not isinstance(call, ast.Call) or len(call.args) < 2 or last_name(call.args[0]) not in ("self", "cls"):
+            continue
+        asked = call.args[1]
+        if isinstance(asked, ast.JoinedStr):
+            asked = asked.values[0]
+        elif isinstance(asked, ast.BinOp):
+            asked = asked.left
+        begin = (string_value(asked) or "").partition("%")[0].partition("{")[0]
+        parent = file.parents.get(call)
+        is_called = isinstance(parent, ast.Call) and parent.func is call
+        is_told = isinstance(call.args[1], ast.Constant)
+        if not is_told and file.enclosing_class(use) is owner and (name.startswith(begin) if begin else is_called):
+            yield call
 
 
 def _inner_names(decorator: ast.AST) -> bool:
