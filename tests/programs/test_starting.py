@@ -24,6 +24,7 @@ TRAIN = {"train.py": f"import fast_ops\n{MAIN}", "setup.py": "from torch.utils.c
         (START.format("", "subprocess.run([sys.executable, 'train.py', '--steps', '2'])"), "ALWAYS"),
         (START.format("", "subprocess.check_call('torchrun --nproc_per_node 2 train.py', shell=True)"), "ALWAYS"),
         (START.format("", "subprocess.Popen(['python', '-m', 'train'])"), "ALWAYS"),
+        (START.format("", "subprocess.check_call([sys.executable, '-m', 'train', '-n', '3'])"), "ALWAYS"),
         (START.format("def f():\n    os.system('python train.py')", "f()"), "ALWAYS"),
         (START.format("def f():\n    os.system('python train.py')", "pass"), "NEVER"),
         (START.format("import argparse\np = argparse.ArgumentParser()\np.add_argument('--train', action='store_true')\n"

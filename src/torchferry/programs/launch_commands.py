@@ -262,7 +262,8 @@ class StartingCommands:
         index = 0
         while index < len(values):
             value = values[index]
-            starts_modules = starts_modules or _STARTER.match(value.rpartition("/")[2]) is not None
+            is_variable = index == 0 and value.startswith("$")  # `$PYTHON -m work`, `[sys.executable, "-m", "work"]`
+            starts_modules = starts_modules or is_variable or _STARTER.match(value.rpartition("/")[2]) is not None
             module = ""
             if starts_modules and value in ("-m", "--module") and index + 1 < len(values):
                 index += 1
