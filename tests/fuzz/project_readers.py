@@ -260,7 +260,8 @@ def _scan(folder: Path) -> None:
 @reader(
     "programs", "text", "programs/entry_points.py", "source/roles.py", "programs/unknown.py",
     "programs/launch_commands.py", "programs/sources.py", "programs/instantiated.py", "programs/modules.py",
-    "programs/reach.py", "programs/conditions.py", "programs/unlooked.py", more=examples("train.py", most=4),
+    "programs/reach.py", "programs/conditions.py", "programs/values.py", "programs/members.py", "programs/objects.py",
+    "programs/unlooked.py", more=examples("train.py", most=4),
 )  # fmt: skip
 def _programs(folder: Path, data: bytes) -> None:
     """The verdict on a project of few files, one of which is the input."""
@@ -272,10 +273,26 @@ def _programs(folder: Path, data: bytes) -> None:
     _scan(folder)
 
 
-@reader("settings-of-programs", "text", "programs/instantiated.py", more=lambda: [*_seed("yaml"), *_seed("shell")])
+@reader(
+    "settings-of-programs",
+    "text",
+    "programs/instantiated.py",
+    "programs/config_files.py",
+    "programs/program_facts.py",
+    more=lambda: [*_seed("yaml"), *_seed("shell")],
+)
 def _settings_of_programs(folder: Path, data: bytes) -> None:
     written(folder, "train.py", _seed("programs")[0])
     for name in ("c.yaml", "conf/config.yaml", "run.sh", "pyproject.toml", "setup.cfg", "Makefile"):
+        written(folder, name, data)
+    _scan(folder)
+
+
+@reader("compiled-code", "text", "source/compiled.py", more=lambda: [*_seed("cmake"), *_seed("kernel")])
+def _compiled_code(folder: Path, data: bytes) -> None:
+    """What a program loads, where the input says what is built and registered."""
+    written(folder, "train.py", b"import ctypes\nimport torch\nctypes.CDLL('libk.so')\ntorch.ops.k.f(torch.ones(1))\n")
+    for name in ("CMakeLists.txt", "Makefile", "k.cu", "ops.cpp"):
         written(folder, name, data)
     _scan(folder)
 

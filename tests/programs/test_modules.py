@@ -149,8 +149,8 @@ def test_what_cannot_be_followed_is_said(text: str, tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_is_not_the_projects(text: str, expected: tuple[object, ...], tmp_path: Path) -> None:
     _, modules = closure(tmp_path, {"train.py": text}, "train.py")
-    assert modules.externals["train.py"][-1][1:] == expected
-    assert [each for each in modules.externals["train.py"] if each[1:] == expected]
+    assert modules.externals["train.py"][-1][1:5] == expected
+    assert [each for each in modules.externals["train.py"] if each[1:5] == expected]
 
 
 def test_where_the_imports_stand(tmp_path: Path) -> None:

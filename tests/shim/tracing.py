@@ -220,7 +220,7 @@ torch.cuda.init()
 print("begun")
 """,
         "begun",
-        {MUSA: "begun\nwarning at line 3", PTEX: "begun\nwarning at line 3"},
+        {PTEX: "begun\nwarning at line 3"},
     ),
     Program(
         "what is switched off need not be there",

@@ -28,7 +28,7 @@ _NVIDIA_CARD = lazy_regex(r"(?:.*,[ \t]*)?(?:GPU|MIG)-", re.IGNORECASE)
 _MOST_DIGITS = 9
 """Digits of the number of a card."""
 
-_IN_BRACKETS = lazy_regex(r"\[[^\]]*\]")
+_IN_BRACKETS = lazy_regex(r"\[[^\[\]]*\]")
 """A value of one key that has commas of its own: `roundup_power2_divisions:[256:1,512:2]`."""
 
 

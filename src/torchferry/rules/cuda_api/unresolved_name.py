@@ -5,7 +5,7 @@ that is not known (`from lab import torch`), a value that a function returned (`
 parameter, an attribute, a part of torch whose name is made while the program runs (`getattr(torch, name).set_device`):
 where such an expression reads like a name of `torch.cuda`, it is reported, and no verdict says that all is ready before
 somebody has looked. So are names that torch alone has (`DataParallel`, `autocast`) from a module that was not read, and
-an attribute that speaks of CUDA (`engine.cuda_context`) which nothing in the project defines.
+a method whose name speaks of CUDA (`engine.cuda_context()`) which nothing in the project defines.
 
 Import torch by its name in the file, or write what the target has; a comment `# torchferry: ignore[CUD113] reason` says
 that the place is right as it is.
@@ -83,7 +83,7 @@ class UnresolvedName(Rule):
                 yield self.finding(context, context.file.span(node), reason, Grade.MANUAL)
 
     def check_rest(self, context: PythonContext, findings: Sequence[Finding]) -> Iterable[Finding]:
-        """Yield a finding for each attribute that speaks of CUDA, that no other finding covers and nothing defines."""
+        """Yield a finding for each method whose name speaks of CUDA, that no other covers and nothing defines."""
         if context.project is None:
             return
         reported = [context.source.span(finding.location) for finding in findings]
@@ -91,8 +91,8 @@ class UnresolvedName(Rule):
             if not speaks_of_cuda(word.encode()):
                 continue
             for attribute in attributes:
-                if not isinstance(attribute.ctx, ast.Load) or self._is_explained(context, attribute):
-                    continue
+                if not _is_called(context, attribute) or self._is_explained(context, attribute):
+                    continue  # a flag that is read, or a name of a module
                 start, end = context.file.span(attribute)
                 at = end - len(word)
                 if any(first <= at < last for first, last in reported):

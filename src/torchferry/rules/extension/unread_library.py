@@ -10,7 +10,7 @@ the place is right as it is.
 Why: A library that was compiled for CUDA does not load on the target, or its operators fail when they are called.
 
 References:
-- torch 2.13.0: torch/_ops.py, torch/library.py; the namespaces that torch registers itself
+- table api
 """
 
 from __future__ import annotations

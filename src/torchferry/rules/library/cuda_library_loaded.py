@@ -7,7 +7,7 @@ the vendor's own library instead. A load inside `try`/`except OSError` that goes
 Why: The load raises OSError, or finds a library of another card that is in the machine too.
 
 References:
-- CUDA Toolkit 12 documentation: the libraries of the toolkit and of the driver
+- CUDA Toolkit 12 documentation: runtime and driver API, and the API references of its libraries
 """
 
 from __future__ import annotations
