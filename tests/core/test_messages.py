@@ -111,6 +111,7 @@ PLURALS = (
 SEVERAL = re.compile(rf"\{{(\w+)\}} (?:\w+ )?(?:{PLURALS})\b")
 
 ALWAYS_SEVERAL = {
+    "Of {programs} programs, {count} is undecided: it may need {names}, which {target} lacks",
     "larger than {limit} bytes: it was not read",
     "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}.",
     "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}; also {work}.",

@@ -83,6 +83,6 @@ def _last_part(file: PythonFile, names: Names, node: ast.expr, depth: int) -> st
         last = node.values[-1]
     elif isinstance(node, ast.Name):
         values = [assigned_value(file, binding) for binding in names.bindings(node)]
-        told = {"" if value is None else _last_part(file, names, value, depth + 1) for value in values}
-        return told.pop() if len(told) == 1 else ""
+        parts = {"" if value is None else _last_part(file, names, value, depth + 1) for value in values}
+        return parts.pop() if len(parts) == 1 else ""
     return "" if last is None else _last_part(file, names, last, depth + 1)

@@ -197,7 +197,7 @@ def _is_globals(node: ast.expr) -> bool:
 
 
 _IMPORT_LINE = lazy_regex(r"^[^\n#]*?\bimport\b(?:[^\n(\\]|\\\r?\n|\([^)]*\))*", re.MULTILINE)
-_ALIAS_LINE = lazy_regex(r"^(?P<names>[\w, \t]+)(?::[^=\n]*)?=[ \t]*(?:[A-Za-z_(\[]|[^\n=,]*,)", re.MULTILINE)
+_ALIAS_LINE = lazy_regex(r"^(?P<names>[\w, \t]+)(?::[^=\n]*)?=[ \t]*(?:[A-Za-z_(\[]|[^ \t\n=,][^\n=,]*,)", re.MULTILINE)
 _WORD = lazy_regex(r"[\w*]+")
 
 

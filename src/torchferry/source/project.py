@@ -392,10 +392,10 @@ class Project:
         if self._operator_namespaces is None:
             texts = (source.text for source in map(self.text, sorted(self.paths)) if source is not None)
             self._operator_namespaces = frozenset(
-                found[1] or found[2]
+                match[1] or match[2]
                 for text in texts
                 if "::" in text or "Library" in text or "load" in text
-                for found in _OPERATORS.finditer(text)
+                for match in _OPERATORS.finditer(text)
             )
         return self._operator_namespaces
 

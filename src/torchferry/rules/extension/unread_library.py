@@ -67,15 +67,15 @@ class UnreadLibrary(Rule):
             message = self._of_load(context, load)
             if message is not None and self._is_open(context, load.call):
                 yield self.finding(context, context.file.span(load.call), message, Grade.MANUAL)
-        told: set[str] = set()
+        reported: set[str] = set()
         for reference in context.names.references("torch"):
             parts = reference.name.split(".")
-            if len(parts) < 3 or parts[1] != "ops" or parts[2] in _OF_OPS or parts[2] in told:
+            if len(parts) < 3 or parts[1] != "ops" or parts[2] in _OF_OPS or parts[2] in reported:
                 continue
             if reference.is_import or not self._is_unknown(context, parts[2]):
                 continue
             if self._is_open(context, reference.node):
-                told.add(parts[2])
+                reported.add(parts[2])
                 message = say(
                     "no source of the project registers the operators of `torch.ops.{namespace}`; whether {target} has "
                     "them is not known",
