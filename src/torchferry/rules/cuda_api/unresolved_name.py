@@ -193,8 +193,11 @@ class UnresolvedName(Rule):
 
 def _is_unread(context: PythonContext, origin: str) -> bool:
     """Whether a name is taken from a module, and is neither a module itself nor of a package that is known."""
-    if "." not in origin.lstrip(".") or cuda.package_of_module(origin.partition(".")[0]) is not None:
+    top, backend = origin.partition(".")[0], context.target.backend
+    if "." not in origin.lstrip(".") or cuda.package_of_module(top) is not None:
         return False
+    if top in (backend.PLUGIN, backend.IMPORT_NAMESPACE.partition(".")[0]):
+        return False  # what a migration wrote
     return context.project is None or context.project.module_path(origin, context.path) is None
 
 
