@@ -372,7 +372,10 @@ def _loaded(path: Path) -> dict[str, NDArray[Any]]:
         if path.suffix == ".npz":
             _refuse_large(path)
             with numpy.load(path, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
+                arrays = {name: archive[name] for name in archive.files}
+            if not all(isinstance(array, numpy.ndarray) for array in arrays.values()):
+                raise ValueError("it holds something that is no array")
+            return arrays
         # mapped: the memory that its header asks for is not taken before the file is known to have it
         return {"": numpy.load(path, allow_pickle=False, mmap_mode="r")}
 

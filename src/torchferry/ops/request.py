@@ -199,7 +199,7 @@ def _of_rehearsal(document: dict[str, Any], path: Path, known: OperatorList) -> 
                 places.setdefault(key, {})[f"{event['file']}:{event['line']}"] = None
         command = " ".join(masked_command([str(word) for word in document["command"]]))
         torch = str(document.get("torch", "")).partition("+")[0]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise TorchferryError(
             say("{path} is damaged: {error}", path=path, error=f"{type(error).__name__}: {error}"[:200])
         ) from None
