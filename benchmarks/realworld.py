@@ -108,7 +108,7 @@ def check(source: Path, name: str, folder: Path) -> str:
             undo(tree, journal)
     assert digest(root) == before, "undo did not give back every byte"
     left = [finding.grade for finding in planned.remaining]
-    kept = sum(len(item.words.kept) for item in analysis.examined)
+    kept = sum(len(item.words.staying) for item in analysis.examined)
     return ROW.format(
         source.name[:28],
         name,

@@ -171,7 +171,7 @@ def command(
     else:
         write_report(report, output_format, lang, output_file)
     if (list_mentions or verbose) and not plan:
-        for word in report.words.kept:
+        for word in report.words.staying:
             reason = say(word.kind.value).render(lang)
             print_text(f"{word.location!s} {shortened(word.word)}  [{reason}]")
     if report.failures:

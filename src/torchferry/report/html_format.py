@@ -344,9 +344,9 @@ def _patch(shown: list[DiffRow], lang: str) -> Iterator[str]:
 
 
 def _mentions(report: Report, lang: str) -> Iterator[str]:
-    if not report.words.kept:
+    if not report.words.staying:
         return
-    title = _say("CUDA words that stay as they are: {count}", lang, count=len(report.words.kept))
+    title = _say("CUDA words that stay as they are: {count}", lang, count=len(report.words.staying))
     yield f'<section aria-labelledby="kept"><h2 id="kept">{title}</h2><ul class="kept">'
     for kind, count in report.mentions_by_kind.items():
         yield f"<li><b>{count}</b> {_say(kind.value, lang)}</li>"

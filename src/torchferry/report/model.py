@@ -418,7 +418,7 @@ class Report(NamedTuple):
     @property
     def mentions_by_kind(self) -> dict[MentionKind, int]:
         """How many words of CUDA stay without a finding, by what they are part of."""
-        counts = Counter(mention.kind for mention in self.words.kept)
+        counts = Counter(mention.kind for mention in self.words.staying)
         return {kind: counts[kind] for kind in MentionKind if counts[kind]}
 
     @property
@@ -455,7 +455,7 @@ def _words_of(analysis: Analysis) -> WordAccount:
         sum(account.rewritten for account in accounts),
         sum(account.reported for account in accounts),
         sum(account.unresolved for account in accounts),
-        tuple(mention for account in accounts for mention in account.kept),
+        tuple(mention for account in accounts for mention in account.staying),
     )
 
 

@@ -87,7 +87,7 @@ def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool =
     yield from package_lines(report, lang, paint)
     yield from unlooked_lines(report, lang, paint)
     yield from by_file(report.findings, lang, paint, verbose)
-    if report.words.kept:
+    if report.words.staying:
         yield ""
         yield from mention_lines(report, lang)
     yield from failure_lines(report, lang)
@@ -100,7 +100,7 @@ def account_message(words: WordAccount) -> Message:
         total=words.total,
         rewritten=words.rewritten,
         reported=words.reported - words.unresolved,
-        kept=len(words.kept),
+        kept=len(words.staying),
         open=words.unresolved,
     )
 
@@ -185,7 +185,7 @@ def failure_lines(report: Report, lang: str) -> Iterator[str]:
 
 def mention_lines(report: Report, lang: str) -> Iterator[str]:
     """Yield how many words of CUDA stay without a finding, and why."""
-    yield say("CUDA words that stay as they are: {count}", count=len(report.words.kept)).render(lang)
+    yield say("CUDA words that stay as they are: {count}", count=len(report.words.staying)).render(lang)
     for kind, count in report.mentions_by_kind.items():
         yield f"{count:>10}  {say(kind.value).render(lang)}"
 

@@ -156,8 +156,8 @@ class Engine:
         examined = examined._replace(findings=findings, remaining=findings)
         if self.account:
             words = account_of(context, reported, lambda code: rule_facts(code).unresolved)
-            mentions = (mention._replace(location=document.placed(mention.location)) for mention in words.kept)
-            examined = examined._replace(words=words._replace(kept=tuple(mentions)))
+            mentions = (mention._replace(location=document.placed(mention.location)) for mention in words.staying)
+            examined = examined._replace(words=words._replace(staying=tuple(mentions)))
         if self.afterwards is not None:
             examined = examined._replace(noted=self.afterwards.note(data, names, document, context))
         if isinstance(context, PythonContext):

@@ -61,26 +61,26 @@ class WordAccount(NamedTuple):
         rewritten: How many words a fix changes.
         reported: How many others findings speak of: decisions and notes.
         unresolved: How many of those nobody could resolve.
-        kept: The words that stay as they are.
+        staying: The words that stay as they are.
     """
 
     rewritten: int = 0
     reported: int = 0
     unresolved: int = 0
-    kept: tuple[CudaMention, ...] = ()
+    staying: tuple[CudaMention, ...] = ()
 
     def __add__(self, other: WordAccount) -> WordAccount:  # type: ignore[override]
         return WordAccount(
             self.rewritten + other.rewritten,
             self.reported + other.reported,
             self.unresolved + other.unresolved,
-            self.kept + other.kept,
+            self.staying + other.staying,
         )
 
     @property
     def total(self) -> int:
         """How many words there are."""
-        return self.rewritten + self.reported + len(self.kept)
+        return self.rewritten + self.reported + len(self.staying)
 
 
 def account_of(context: Context, findings: Sequence[Finding], unresolved: Callable[[str], bool]) -> WordAccount:
@@ -96,7 +96,7 @@ def account_of(context: Context, findings: Sequence[Finding], unresolved: Callab
     open_ones = _Spans(_finding_spans(context, (finding for finding in findings if unresolved(finding.code))))
     covered = _Spans(_finding_spans(context, findings))
     counts: Counter[str] = Counter()
-    kept: list[CudaMention] = []
+    staying: list[CudaMention] = []
     parts: _PythonParts | _NativeParts | None = None
     if isinstance(context, PythonContext):
         parts = _PythonParts(context)
@@ -116,8 +116,8 @@ def account_of(context: Context, findings: Sequence[Finding], unresolved: Callab
             counts["unresolved"] += open_ones.holds(at)
         else:
             kind = MentionKind.OTHER if parts is None else parts.kind(at)
-            kept.append(CudaMention(context.location(start, end), text[start:end], kind))
-    return WordAccount(counts["rewritten"], counts["reported"], counts["unresolved"], tuple(kept))
+            staying.append(CudaMention(context.location(start, end), text[start:end], kind))
+    return WordAccount(counts["rewritten"], counts["reported"], counts["unresolved"], tuple(staying))
 
 
 def speaks_of_cuda(data: bytes) -> bool:

@@ -44,8 +44,8 @@ def with_written_files(
         findings += _placed(file, inner.findings, known_as)
         fixed += _placed(file, inner.fixed, known_as)
         remaining += _placed(file, inner.remaining, known_as)
-        kept = (mention._replace(location=_at(file, mention.location)) for mention in inner.words.kept)
-        words += inner.words._replace(kept=tuple(kept))
+        mentions = (mention._replace(location=_at(file, mention.location)) for mention in inner.words.staying)
+        words += inner.words._replace(staying=tuple(mentions))
     examined = examined._replace(
         findings=_in_order(findings), fixed=tuple(fixed), remaining=_in_order(remaining), words=words
     )
