@@ -71,6 +71,11 @@ def test_a_program_comes_to_what_the_project_compiles(files: Files, verdict: Ver
     assert judged(tmp_path, files)["train.py"].verdict is verdict
 
 
+def test_a_source_that_is_too_large_to_be_searched_explains_nothing(tmp_path: Path) -> None:
+    files = {"k.cpp": "int f();\n" * 200_000, "train.py": "import ctypes\nimport torch\nctypes.CDLL('./libk.so')\n"}
+    assert judged(tmp_path, files)["train.py"].verdict is Verdict.DECISIONS
+
+
 def test_what_a_search_may_find_is_named_with_the_search(tmp_path: Path) -> None:
     found = judged(tmp_path, OPEN[0][1])["train.py"]
     assert [obstacle.what for obstacle in found.undecided] == ["k"]

@@ -22,6 +22,8 @@ HYDRA = (
 )
 LOADED = "import yaml\nimport torch\ncfg = yaml.safe_load(open({}))\nif cfg['fast']:\n    import cupy\n"
 OMEGA = "from omegaconf import OmegaConf\nimport torch\n"
+ENVIRONMENT = "import os\nimport torch\nif os.environ.get('FAST', '') == '1':\n    import cupy\n"
+SHELL = "```bash\n{}python train.py\n```\n"
 TAKES = "def f(cfg):\n    if cfg.fast:\n        import cupy\n"
 
 
@@ -38,6 +40,11 @@ NOTHING: list[tuple[str, Files, str]] = [
      "CHOSEN"),
     ("a namespace that is given", one(PARSER + FLAG + "args = parser.parse_args(namespace=torch.load('x'))\n"
                                       + USE.format("args")), "CHOSEN"),
+    ("a variable that a shell fills", {"train.py": ENVIRONMENT, "README.md": SHELL.format("FAST=$FAST ")}, "CHOSEN"),
+    ("settings are merged into what nobody knows",
+     {"train.py": "from yacs.config import CfgNode\nimport torch\nHOOKS = []\ndef hook(c):\n"
+      "    c.merge_from_file('c.yaml')\nHOOKS.append(hook)\ncfg = CfgNode({'fast': False})\nHOOKS[0](cfg)\n"
+      "if cfg.fast:\n    import cupy\n", "c.yaml": "fast: true\n"}, "CHOSEN"),
     ("a variable that a file sets", one("import os\nimport torch\nos.environ['FAST'] = torch.load('x')\n"
                                         "if os.environ.get('FAST'):\n    import cupy\n"), "CHOSEN"),
     ("another file stores in a module", {"train.py": "import other\nimport settings\nimport torch\n"
@@ -100,6 +107,8 @@ FILES = (
 )
 
 OFF: list[tuple[str, Files, str]] = [
+    ("another variable in front of the command", {"train.py": ENVIRONMENT, "README.md": SHELL.format("SLOW=1 ")},
+     "OPTION FAST=1"),
     ("stored under an option", one(PARSER + FLAG + "args = parser.parse_args()\nclass Config:\n    fast = False\n"
                                    "cfg = Config()\nif args.fast:\n    cfg.fast = True\n" + USE.format("cfg")),
      "OPTION --fast"),
@@ -260,6 +269,7 @@ OFF: list[tuple[str, Files, str]] = [
 YES: list[tuple[str, Files, str]] = [
     ("words that the call gives", one(PARSER + FLAG + "args = parser.parse_args(['--fast'])\n" + USE.format("args")),
      "ALWAYS"),
+    ("a variable in front of the command", {"train.py": ENVIRONMENT, "README.md": SHELL.format("FAST=1 ")}, "ALWAYS"),
     ("a package by its computed name", one("import importlib\nimport torch\nNAME = 'cupy'\n"
                                            "importlib.import_module(NAME)\n"), "ALWAYS"),
     ("dataclass beside settings", one("import torch\n" + FIELD.format(True) + TAKES + "f(Config())\n",

@@ -59,11 +59,11 @@ Fact = tuple[str, str]
 """What was asked of a program: the kind of the question, and the name that it was about."""
 
 
-class Question:
+class Dependencies:
     """All that was asked of a program for one answer.
 
     Attributes:
-        facts: What the program says to each question.
+        facts: What was asked, each with what the program says.
         is_whole: Whether nothing else decided: the search did not give up, and did not meet itself.
     """
 
@@ -73,7 +73,7 @@ class Question:
         self.facts: dict[Fact, object] = {}
         self.is_whole = True
 
-    def add(self, other: Question) -> None:
+    def add(self, other: Dependencies) -> None:
         """Add what another answer depends on, which this one rests on."""
         self.facts |= other.facts
         self.is_whole = self.is_whole and other.is_whole
@@ -119,14 +119,14 @@ class SharedAnswers:
     """The answers that were given to the programs of a project, each with what it depends on."""
 
     def __init__(self) -> None:
-        self._answers: dict[ast.expr, list[tuple[Question, Told]]] = {}
+        self._answers: dict[ast.expr, list[tuple[Dependencies, Told]]] = {}
 
-    def of(self, test: ast.expr) -> Iterator[tuple[Question, Told]]:
+    def of(self, test: ast.expr) -> Iterator[tuple[Dependencies, Told]]:
         """Yield what is kept for a condition."""
         yield from self._answers.get(test, ())
 
-    def keep(self, test: ast.expr, question: Question, told: Told) -> None:
+    def keep(self, test: ast.expr, dependencies: Dependencies, told: Told) -> None:
         """Keep an answer for the programs to come."""
         kept = self._answers.setdefault(test, [])
-        if question.is_whole and len(kept) < _MOST_KEPT:
-            kept.append((question, told))
+        if dependencies.is_whole and len(kept) < _MOST_KEPT:
+            kept.append((dependencies, told))

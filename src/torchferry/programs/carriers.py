@@ -59,8 +59,7 @@ def _methods_of(file: PythonFile, names: Names, call: ast.Call) -> Iterator[str]
     for target in parent.targets if isinstance(parent, ast.Assign) else ():
         uses: list[ast.expr] = []
         if isinstance(target, ast.Name):
-            scope = names.variable_scope(target.id, file.scope(target))
-            uses += names.uses(target.id, scope) if scope is not None else ()
+            uses += names.uses_of(target)
         elif isinstance(target, ast.Attribute):
             uses += [use for use in file.attributes.get(target.attr, ()) if isinstance(use.ctx, ast.Load)]
         for use in uses:

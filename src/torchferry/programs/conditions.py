@@ -60,16 +60,16 @@ class Conditions(Values):
         if known is not None:
             return known.answer, known.asked
         facts = self.facts
-        for question, known in self._shared.of(test):
-            if all(bound.get(each) == given for each, given in known.consulted.items()) and facts.is_same(question):
+        for dependencies, known in self._shared.of(test):
+            if all(bound.get(each) == given for each, given in known.consulted.items()) and facts.is_same(dependencies):
                 answers.keep(known)
                 return known.answer, known.asked
-        with facts.apart() as question:
+        with facts.apart() as dependencies:
             facts.bound, facts.steps = bound, MOST_STEPS
             answer = self.answer(Expression(file, names, test))
             told = Told(answer, frozenset(facts.asked), facts.consulted)
         answers.keep(told)
-        self._shared.keep(test, question, told)
+        self._shared.keep(test, dependencies, told)
         return told.answer, told.asked
 
     def answer(self, where: Expression, depth: int = 0) -> Answer:

@@ -15,7 +15,7 @@ from torchferry.source.yamltext import yaml_settings
 _MOST_SCALARS = 100_000
 """Values of one file; a larger one is data."""
 
-ABSENT = object()
+NO_KEY = object()
 """Stands for a key that a file does not have."""
 
 GROUP = object()
@@ -42,7 +42,7 @@ class ConfigFiles:
     def value(self, path: str, keys: tuple[str, ...], *, is_composed: bool = False) -> Value:
         """Return what a file has under some keys.
 
-        `GROUP` where there are keys below, `ABSENT` where there is nothing, `UNSAID` where it cannot be told.
+        `GROUP` where there are keys below, `NO_KEY` where there is nothing, `UNSAID` where it cannot be told.
 
         Args:
             path: The file.
@@ -56,7 +56,7 @@ class ConfigFiles:
             return said[keys]
         is_open = any(said.get(keys[:end]) is UNSAID for end in range(len(keys)))
         takes_in = not is_composed and _TAKES_IN.search(self.files.text(path)) is not None
-        return UNSAID if is_open or takes_in else ABSENT
+        return UNSAID if is_open or takes_in else NO_KEY
 
     def is_last(self, path: str) -> bool:
         """Whether hydra puts what a file says itself behind all that it takes in: what it says then counts."""

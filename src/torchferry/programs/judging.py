@@ -26,7 +26,7 @@ from torchferry.programs.live import Leads, Live
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Unread, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.noting import Noted
-from torchferry.programs.program_facts import ProgramFacts, SharedFindings
+from torchferry.programs.program_facts import ProgramFacts, SharedResults
 from torchferry.programs.reach import Reach, supposed
 from torchferry.programs.sources import Sources
 from torchferry.programs.surroundings import Surroundings
@@ -161,7 +161,7 @@ class _Judge:
         self.switchboard = Switchboard(self.sources, switches)
         self.config_files = ConfigFiles(self.modules.settings)
         self.answers = SharedAnswers()
-        self.findings = SharedFindings()
+        self.results = SharedResults()
         self.commands = StartingCommands(project.root, self.modules, target)
         calls = {path: noted.start_calls for path, noted in self.noted.items() if noted.start_calls is not None}
         self.started = StartedPrograms(self.sources, self.commands, calls)
@@ -259,7 +259,7 @@ class _Judge:
         return self._settings_files[key]
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
-        facts = ProgramFacts(program, self.sources, closure, self.switchboard, self.config_files, self.findings)
+        facts = ProgramFacts(program, self.sources, closure, self.switchboard, self.config_files, self.results)
         conditions = Conditions(facts, self.target, self.answers)
         reach = Reach(program, self.sources, self.modules, closure, conditions, self.surroundings, self.uses)
         blockers: list[Obstacle] = []
@@ -302,6 +302,7 @@ class _Judge:
             if (place := self.started.beyond(path)) is not None
         )
         behind = tuple(self._behind_computed(closure, unfollowed[0].place)) if unfollowed else ()
+        # what may be imported there is no decision of a person: it is told beside whichever verdict there is
         open_imports = tuple(_location_of(item.place) for item in unfollowed)
         with_settings = self._settings_of(program)
         for finding in (finding for path in with_settings for finding in self._findings(path)):
@@ -333,7 +334,7 @@ class _Judge:
             verdict = Verdict.NOT_JUDGED
         elif _is_undecided(optional):
             verdict = Verdict.MAY_NEED
-        elif decisions:  # an import that may be anything is told beside the verdict
+        elif decisions:
             verdict = Verdict.DECISIONS
         elif optional:
             verdict = Verdict.WITHOUT

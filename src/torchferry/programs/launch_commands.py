@@ -247,7 +247,9 @@ class StartingCommands:
                 if found is not None:
                     path, arguments = found
                     text = " ".join(word.value for word in command.words)[:160]
-                    yield Started(path, Start(text, place, arguments), item.kind is Kind.MARKDOWN)
+                    assignments = tuple(word.value for word in command.assignments)
+                    start = Start(text, place, arguments, assignments)
+                    yield Started(path, start, item.kind is Kind.MARKDOWN)
 
     def file_of(self, command: Command, path: str) -> tuple[str, tuple[str, ...]] | None:
         """Return the file that a command of a file starts, and what stands behind it; None where it starts none."""

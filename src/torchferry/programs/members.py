@@ -7,10 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from torchferry.programs.answers import Answer, Known, Question, Truth
+from torchferry.programs.answers import Answer, Dependencies, Known, Truth
 from torchferry.programs.around import Around, around
-from torchferry.programs.config_files import ABSENT as NO_KEY
-from torchferry.programs.config_files import GROUP
+from torchferry.programs.config_files import GROUP, NO_KEY
 from torchferry.programs.object_kinds import (
     ABSENT,
     UNKNOWN,
@@ -37,14 +36,15 @@ from torchferry.programs.stored import (
     computed_members,
     is_empty,
     loops_around,
-    merged_settings,
+    merges_settings,
     one_parameter,
     stores_in,
 )
 from torchferry.programs.switches import UNSAID, Switch, read_scalar
 from torchferry.programs.switches import said as command_options
 from torchferry.source.flow.syntax import last_name, string_value
-from torchferry.source.names import assigned_value
+from torchferry.source.names import Names, assigned_value
+from torchferry.source.python import PythonFile
 
 _DEEPEST = 24
 _MOST_STORES = 40
@@ -53,7 +53,6 @@ _MOST_STORES = 40
 _KEPT_AS_IS = frozenset({"object", "ABC", "Protocol", "Generic", "NamedTuple", "Enum"})
 """Bases that give an object no attributes that a program reads."""
 
-
 _MAKE = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__"})
 """Methods that are run where an object is made."""
 
@@ -61,14 +60,14 @@ _MAKE = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__"})
 class _Store:
     """A place where the program gives an object an attribute or item: `x.name = value`."""
 
-    __slots__ = ("base", "is_searched", "keys", "question", "stands", "value")
+    __slots__ = ("base", "dependencies", "is_searched", "keys", "stands", "value")
 
     def __init__(self, base: Expression, value: Expression | None, stands: Around) -> None:
         self.base = base
         self.value = value
         self.stands = stands
         self.keys: frozenset[object] = frozenset()
-        self.question: Question | None = None
+        self.dependencies: Dependencies | None = None
         self.is_searched = False
 
 
@@ -82,8 +81,8 @@ class Members:
         objects.member = self.of
         self._stores: dict[str, list[_Store] | None] = {}
         self._by_name: list[tuple[frozenset[object], str]] | None = None
-        self._merged: set[object] = set()
-        self._naming = Question()
+        self._merges = False
+        self._naming = Dependencies()
         self._open: set[tuple[object, str]] = set()
         self.answer: Callable[[Expression, int], Answer] = lambda where, depth: Answer(Truth.OPEN)
         """Returns what is known of a condition."""
@@ -161,15 +160,15 @@ class Members:
         return Member(tuple(values), own.known, own.objects, skipped or option or name, is_open)
 
     @contextmanager
-    def _by_itself(self) -> Iterator[Question]:
+    def _by_itself(self) -> Iterator[Dependencies]:
         """Ask what does not depend on where the search comes from: whoever asks first finds the same."""
         facts = self._facts
         left, asks, met = facts.steps, facts.asks, self._open
         facts.steps, facts.asks, self._open = MOST_STEPS, None, set()
         try:
-            with facts.apart() as question:
-                yield question
-                question.is_whole = True
+            with facts.apart() as dependencies:
+                yield dependencies
+                dependencies.is_whole = True
         finally:
             facts.steps, facts.asks, self._open = left, asks, met
 
@@ -177,14 +176,14 @@ class Members:
         """Find out once in what objects a place stores; whoever asks depends on that."""
         if not store.is_searched:
             store.is_searched = True  # ends recursion
-            with self._by_itself() as question:
+            with self._by_itself() as dependencies:
                 bases = self._objects.of(store.base, _DEEPEST // 2)
             store.keys = frozenset({None}) if bases is None else frozenset(each.key for each in bases)
-            store.question = question
-        if store.question is None:
+            store.dependencies = dependencies
+        if store.dependencies is None:
             self._facts.give_up()
         else:
-            self._facts.rests_on(store.question)
+            self._facts.rests_on(store.dependencies)
 
     def _runs(self, store: _Store, depth: int) -> Answer:
         """Return whether the program comes to a place that stores: yes where nothing has to hold for it."""
@@ -250,37 +249,27 @@ class Members:
             return False
         if self._by_name is None:
             self._by_name = []
-            with self._by_itself() as question:
+            with self._by_itself() as dependencies:
                 for path in paths:
-                    self._by_name += self._computed_in(path)
-                    self._merged |= self._merged_in(path)
-            self._naming = question
+                    loaded = self._sources.file(path)
+                    if loaded is not None:
+                        self._by_name += self._computed_in(*loaded)
+                        self._merges = self._merges or merges_settings(loaded[0])
+            self._naming = dependencies
         self._facts.rests_on(self._naming)
-        # what is merged into a node goes to those below it
-        if self._merged and isinstance(of, (TableObject, OtherObject)) and self._may_be_merged(name):
+        # what is merged into a node goes to those below it, and into which one a file merges cannot always be told
+        if isinstance(of, (TableObject, OtherObject)) and self._merges and self._may_be_merged(name):
             return True
         return any(of.key in keys or (isinstance(of, ClassObject) and of._replace(made=None).key in keys)
                    for keys, begin in self._by_name if name.startswith(begin))  # fmt: skip
 
-    def _computed_in(self, path: str) -> Iterator[tuple[frozenset[object], str]]:
+    def _computed_in(self, file: PythonFile, names: Names) -> Iterator[tuple[frozenset[object], str]]:
         """Yield the objects that a file gives names which it computes, with what these begin with."""
-        loaded = self._sources.file(path)
-        for base, begin in computed_members(loaded[0]) if loaded is not None else ():
-            assert loaded is not None
+        for base, begin in computed_members(file):
             self._facts.steps = MOST_STEPS  # it is worked out once, for all conditions
-            bases = self._objects.of(Expression(*loaded, base), _DEEPEST // 2)
+            bases = self._objects.of(Expression(file, names, base), _DEEPEST // 2)
             if bases is not None:
                 yield frozenset(each.key for each in bases), begin
-
-    def _merged_in(self, path: str) -> set[object]:
-        """Return the objects into which a file takes settings."""
-        loaded = self._sources.file(path)
-        merged: set[object] = set()
-        for base in merged_settings(loaded[0]) if loaded is not None else ():
-            assert loaded is not None
-            self._facts.steps = MOST_STEPS
-            merged |= {each.key for each in self._objects.of(Expression(*loaded, base), _DEEPEST // 2) or ()}
-        return merged
 
     def _may_be_merged(self, name: str) -> bool:
         """Whether settings that are taken in may say a name: those of the command, or any where it names none."""

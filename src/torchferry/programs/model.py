@@ -42,11 +42,13 @@ class Start(NamedTuple):
         command: The command, or the name of the script that an installation makes.
         place: Where it is written, as `file:line`.
         arguments: What stands behind the program in the command.
+        assignments: What stands before it and is set for it alone, each as `NAME=value`.
     """
 
     command: str
     place: str
     arguments: tuple[str, ...] = ()
+    assignments: tuple[str, ...] = ()
 
 
 class Form(str, Enum):

@@ -10,7 +10,6 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator
 
-from torchferry.programs.answers import Question
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.object_kinds import (
@@ -28,7 +27,7 @@ from torchferry.programs.object_kinds import (
     WordsObject,
 )
 from torchferry.programs.parameters import MOST_CALLS, Expression, Parameter, default_of, function_of, given_by
-from torchferry.programs.program_facts import ProgramFacts
+from torchferry.programs.program_facts import OncePerProgram, ProgramFacts
 from torchferry.programs.switches import RECORDS
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
@@ -64,7 +63,7 @@ class Objects:
         self.facts = facts
         self._sources = facts.sources
         self._returns: dict[FunctionNode, tuple[ast.expr, ...]] = {}
-        self._given: dict[Parameter, tuple[tuple[Object, ...] | None, Question | None]] = {}
+        self._parameters: OncePerProgram[Parameter, tuple[Object, ...] | None] = OncePerProgram(facts, None)
         self.member: Callable[[Object, str, int], Member] = lambda of, name, depth: Member(is_open=True)
         """Returns an attribute or item of an object."""
         self.path: Callable[[Expression, int], str | None] = lambda where, depth: None
@@ -209,25 +208,16 @@ class Objects:
         if argument is function.args.vararg:
             return None
         key = Parameter(file.path, function.lineno, argument.arg)
-        if key in where.given:
-            return self.of(where.given[key], depth)
+        given = where.given.get(key)
+        if given is not None:
+            return self.of(given, depth)
         owner = file.parents.get(function)
         if isinstance(owner, ast.ClassDef) and argument.arg in ("self", "cls"):
             return (ClassObject(file, names, owner),)
         given = self.facts.given(key)
         if given is not None:
             return self.of(given, depth)
-        if key not in self._given:
-            self._given[key] = (None, None)  # ends recursion
-            with self.facts.apart() as question:
-                found = self._from_calls(file, names, function, argument, depth)
-            self._given[key] = (found, question)
-        objects, made = self._given[key]
-        if made is None:
-            self.facts.give_up()
-        else:
-            self.facts.rests_on(made)
-        return objects
+        return self._parameters.of(key, lambda: self._from_calls(file, names, function, argument, depth))
 
     def _from_calls(
         self, file: PythonFile, names: Names, function: FunctionNode, argument: ast.arg, depth: int

@@ -3,40 +3,41 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from torchferry.core.record import NamedTuple
-from torchferry.programs.answers import Fact, Known, Question
+from torchferry.programs.answers import Dependencies, Fact, Known
 from torchferry.programs.around import FunctionNode, is_under_main
 from torchferry.programs.config_files import ConfigFiles
 from torchferry.programs.instantiated import ComposedFile
-from torchferry.programs.model import Program
+from torchferry.programs.model import Program, Start
 from torchferry.programs.parameters import Expression, Given, Parameter, called_as, handed_on
 from torchferry.programs.sources import Sources
-from torchferry.programs.stored import computed_members, merged_settings
+from torchferry.programs.stored import computed_members, merges_settings
 from torchferry.programs.switches import UNSAID, Switch, Switchboard, said
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
-_MOST_FOUND = 20_000
-"""Expressions of which findings are kept."""
+_MOST_EXPRESSIONS = 20_000
+"""Expressions of which results are kept."""
 
 _MOST_KEPT = 6
-"""Different findings of one expression that are kept."""
+"""Different results of one expression that are kept."""
 
 MOST_STEPS = 3_000
 """Expressions and members that are looked at for one condition."""
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """What was found, what it depends on of the program, and on which parameters it depends."""
 
     result: object
-    question: Question
+    dependencies: Dependencies
     asked: frozenset[Parameter] = frozenset()
     consulted: Mapping[Parameter, Given | None] = {}
 
@@ -46,28 +47,56 @@ class Found(NamedTuple):
         return bool(self.asked or self.consulted)
 
 
-class SharedFindings:
+class SharedResults:
     """What was found where no parameter decides, for all programs that say the same to what was asked of them."""
 
     def __init__(self) -> None:
-        self._found: dict[Hashable, list[Found]] = {}
+        self._found: dict[Hashable, list[SearchResult]] = {}
 
-    def find(self, key: Hashable, facts: ProgramFacts) -> Found | None:
+    def find(self, key: Hashable, facts: ProgramFacts) -> SearchResult | None:
         """Return what was found for a program that says what this one does."""
-        return next((each for each in self._found.get(key, ()) if facts.is_same(each.question)), None)
+        return next((each for each in self._found.get(key, ()) if facts.is_same(each.dependencies)), None)
 
-    def keep(self, key: Hashable, found: Found) -> None:
+    def keep(self, key: Hashable, found: SearchResult) -> None:
         """Keep what was found; of a large project, only the latest: it holds files that are parsed."""
-        if len(self._found) > _MOST_FOUND:
+        if len(self._found) > _MOST_EXPRESSIONS:
             self._found.clear()
         kept = self._found.setdefault(key, [])
         kept.insert(0, found)
         del kept[_MOST_KEPT:]
 
 
-def _variable_of(command: str, name: str) -> str | None:
+class OncePerProgram(Generic[K, T]):
+    """Keeps what is worked out once for a program, whatever the calls on a way give.
+
+    Args:
+        facts: What depends on the program.
+        unknown: The result for who asks while it is being worked out; what rests on it has given up.
+    """
+
+    def __init__(self, facts: ProgramFacts, unknown: T) -> None:
+        self._facts = facts
+        self._unknown = unknown
+        self._kept: dict[K, tuple[T, Dependencies | None]] = {}
+
+    def of(self, key: K, find: Callable[[], T]) -> T:
+        """Return what is kept, or what `find` returns."""
+        if key not in self._kept:
+            self._kept[key] = (self._unknown, None)  # ends recursion
+            with self._facts.apart() as dependencies:
+                result = find()
+            self._kept[key] = (result, dependencies)
+        result, known = self._kept[key]
+        if known is None:
+            self._facts.give_up()
+        else:
+            self._facts.rests_on(known)
+        return result
+
+
+def _variable_of(starts: Sequence[Start], name: str) -> str | None:
     """Return what a command sets a variable to, as `NAME=value python train.py` does; None where it does not."""
-    words = command.split()
+    words = [*starts[0].assignments, *starts[0].command.split()] if starts else []
     return next((word.partition("=")[2].strip("\"'") for word in words if word.startswith(f"{name}=")), None)
 
 
@@ -80,7 +109,7 @@ class ProgramFacts:
         paths: The files that the program reaches, its own first.
         board: The options that files declare.
         config: The project's settings files.
-        findings: What was found for other programs.
+        results: What was found for other programs.
     """
 
     def __init__(
@@ -90,7 +119,7 @@ class ProgramFacts:
         paths: Iterable[str],
         board: Switchboard,
         config: ConfigFiles,
-        findings: SharedFindings,
+        results: SharedResults,
     ) -> None:
         self.program = program
         self.sources = sources
@@ -98,15 +127,15 @@ class ProgramFacts:
         self.paths = tuple(paths)
         self._order = {path: number for number, path in enumerate(self.paths)}
         self._board = board
-        self._findings = findings
+        self._results = results
         self._said = said(program.arguments)
         self._known: dict[Fact, object] = {}
-        self._questions: list[Question] = [Question()]
+        self._dependencies: list[Dependencies] = [Dependencies()]
         words = sources.words
         self._kinds: Mapping[str, Callable[[str], object]] = {
             "calling": lambda name: self._ordered(words.as_call(name) | words.as_argument(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
-            "variable": lambda name: _variable_of(program.starts[0].command if program.starts else "", name),
+            "variable": lambda name: _variable_of(program.starts, name),
             "environment": lambda name: bool(self._ordered(words.setting_variable(name))),
             "settings": lambda _: config.files.of_program(program.path, sources.text(program.path), program.arguments),
             "started": lambda path: path == program.path,
@@ -125,7 +154,7 @@ class ProgramFacts:
         self.bound: Mapping[Parameter, Given] = {}
         """What the calls on a way give to parameters."""
         self.consulted: dict[Parameter, Given | None] = {}
-        self.found: dict[Hashable, Found] = {}
+        self.found: dict[Hashable, SearchResult] = {}
         """What was found for the condition that is asked, with what it depends on."""
         self.asks: Expression | None = None
         """Where an object is asked: what is stored later does not count."""
@@ -139,35 +168,35 @@ class ProgramFacts:
         fact = (kind, name)
         if fact not in self._known:
             self._known[fact] = self._kinds[kind](name)
-        known = self._questions[-1].facts[fact] = self._known[fact]
+        known = self._dependencies[-1].facts[fact] = self._known[fact]
         return known
 
-    def is_same(self, question: Question) -> bool:
+    def is_same(self, dependencies: Dependencies) -> bool:
         """Whether the program says to all that was asked of another one what that one has said."""
-        for kind, name in question.facts:
+        for kind, name in dependencies.facts:
             if (kind, name) not in self._known:
                 self._known[kind, name] = self._kinds[kind](name)
-        return all(self._known[fact] == said for fact, said in question.facts.items())
+        return all(self._known[fact] == said for fact, said in dependencies.facts.items())
 
     @contextmanager
-    def question(self) -> Iterator[Question]:
-        """Take down what is asked from here on; the question around it has asked for that too."""
-        question = Question()
-        self._questions.append(question)
+    def dependencies(self) -> Iterator[Dependencies]:
+        """Take down what is asked from here on; what is being answered around it depends on that too."""
+        dependencies = Dependencies()
+        self._dependencies.append(dependencies)
         try:
-            yield question
+            yield dependencies
         finally:
-            self._questions.pop()
-            self._questions[-1].add(question)
+            self._dependencies.pop()
+            self._dependencies[-1].add(dependencies)
 
     @contextmanager
-    def apart(self) -> Iterator[Question]:
+    def apart(self) -> Iterator[Dependencies]:
         """Do the same for what holds for all ways: what the calls on one give does not count."""
         bound, asked, consulted, found = self.bound, self.asked, self.consulted, self.found
         self.bound, self.asked, self.consulted, self.found = {}, set(), {}, {}
         try:
-            with self.question() as question:
-                yield question
+            with self.dependencies() as dependencies:
+                yield dependencies
         finally:
             self.bound, self.asked, self.consulted, self.found = bound, asked, consulted, found
 
@@ -177,31 +206,31 @@ class ProgramFacts:
         Where one does, or where the search gives up, it is kept for the condition that is asked: else what gives up is
         searched again on each way to it.
         """
-        held = self._findings.find(key, self) or self.found.get(key)
+        held = self._results.find(key, self) or self.found.get(key)
         if held is None:
             asked, consulted = self.asked, self.consulted
             self.asked, self.consulted = set(), {}
-            with self.question() as question:
+            with self.dependencies() as dependencies:
                 result = find()
-            held = Found(result, question, frozenset(self.asked), self.consulted)
+            held = SearchResult(result, dependencies, frozenset(self.asked), self.consulted)
             self.asked, self.consulted = asked, consulted
-            if question.is_whole and not held.depends:
-                self._findings.keep(key, held)
+            if dependencies.is_whole and not held.depends:
+                self._results.keep(key, held)
             else:
                 self.found[key] = held
         else:
-            self.rests_on(held.question)
+            self.rests_on(held.dependencies)
         self.asked |= held.asked
         self.consulted |= held.consulted
         return cast("T", held.result)
 
-    def rests_on(self, question: Question) -> None:
+    def rests_on(self, dependencies: Dependencies) -> None:
         """Take down all that a remembered answer depends on."""
-        self._questions[-1].add(question)
+        self._dependencies[-1].add(dependencies)
 
     def give_up(self) -> None:
         """Note that the answer depends on where the search came from."""
-        self._questions[-1].is_whole = False
+        self._dependencies[-1].is_whole = False
 
     def goes_on(self, depth: int, deepest: int) -> bool:
         """Whether one more expression is looked at."""
@@ -245,7 +274,7 @@ class ProgramFacts:
 
     def _computes_members(self, path: str) -> bool:
         loaded = self.sources.file(path)
-        return loaded is not None and bool(computed_members(loaded[0]) or any(merged_settings(loaded[0])))
+        return loaded is not None and bool(computed_members(loaded[0]) or merges_settings(loaded[0]))
 
     def naming(self) -> tuple[str, ...]:
         """Return the files of the program that may give objects attributes by names which they compute."""

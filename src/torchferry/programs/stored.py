@@ -237,13 +237,11 @@ def _computed_members(file: PythonFile) -> Iterator[tuple[ast.expr, str]]:
                 yield store.value, ""
 
 
-def merged_settings(file: PythonFile) -> Iterator[ast.expr]:
-    """Yield the objects into which a file takes settings from elsewhere: `cfg.merge_from_file(path)`."""
-    for method in ("merge_from_file", "merge_from_list", "merge_from_other_cfg"):
-        for attribute in file.attributes.get(method, ()):
-            call = file.parents.get(attribute)
-            if isinstance(call, ast.Call) and call.func is attribute:
-                yield attribute.value
+def merges_settings(file: PythonFile) -> bool:
+    """Whether a file takes settings from elsewhere into an object: `cfg.merge_from_file(path)`."""
+    attributes = (attribute for method in ("merge_from_file", "merge_from_list", "merge_from_other_cfg")
+                  for attribute in file.attributes.get(method, ()))  # fmt: skip
+    return any(isinstance(call := file.parents.get(each), ast.Call) and call.func is each for each in attributes)
 
 
 def _is_of_loop(file: PythonFile, name: ast.Name) -> bool:

@@ -7,14 +7,15 @@ import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-from torchferry.programs.answers import Answer, Known, Question, Truth
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.programs.answers import Answer, Known, Truth
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.instantiated import FROM_ROOT
 from torchferry.programs.members import Members
 from torchferry.programs.object_kinds import Member, ModuleObject, Object, OtherObject
 from torchferry.programs.objects import Objects
 from torchferry.programs.parameters import MOST_CALLS, Expression, Parameter, default_of, function_of
-from torchferry.programs.program_facts import ProgramFacts, agreed
+from torchferry.programs.program_facts import OncePerProgram, ProgramFacts, agreed
 from torchferry.programs.stored import (
     calls_of_base,
     in_handler,
@@ -42,6 +43,9 @@ _BY_LAUNCHERS = frozenset({"WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE
                           "SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"})  # fmt: skip
 """Variables of the environment that `torchrun` and its like set: a default beside them says nothing."""
 
+_OF_SHELL = lazy_regex(r"[$`]")
+"""What a shell puts something in for."""
+
 _CONVERTS = frozenset({"bool", "str", "int", "float", "lower", "upper", "strip", "strtobool"})
 _PATHS = frozenset({"Path", "str", "abspath", "realpath", "expanduser", "normpath", "resolve", "absolute", "as_posix",
                     "fspath", "open", "read_text", "read", "to_absolute_path", "PurePath", "read_bytes"})  # fmt: skip
@@ -62,7 +66,7 @@ class Values(ABC):
         self._members = Members(facts, self._objects)
         self._objects.path = self._path
         self._members.answer = self.answer
-        self._parameters: dict[Parameter, tuple[Known, Question | None]] = {}
+        self._parameters: OncePerProgram[Parameter, Known] = OncePerProgram(facts, UNTOLD)
 
     @abstractmethod
     def answer(self, where: Expression, depth: int = 0) -> Answer:
@@ -320,7 +324,7 @@ class Values(ABC):
         """Return the value of a variable: as the command sets it, else the default where no file sets it."""
         said = self.facts.variable(key)
         if said is not None:
-            return Known(said, key)
+            return UNTOLD if _OF_SHELL.search(said) else Known(said, key)
         return UNTOLD if self.facts.sets_variable(key) else self._default(default, key, depth)
 
     def _default(self, where: Expression, key: str, depth: int) -> Known:
@@ -372,22 +376,10 @@ class Values(ABC):
         if function is None:
             return UNTOLD
         key = Parameter(where.file.path, function.lineno, argument.arg)
-        given = where.given.get(key)
-        if given is None:
-            given = self.facts.given(key)
+        given = where.given.get(key) or self.facts.given(key)
         if given is not None:
             return self.value(given, depth + 1)
-        if key not in self._parameters:
-            self._parameters[key] = (UNTOLD, None)  # ends recursion
-            with self.facts.apart() as question:
-                known = self._passed(where.file, where.names, function, argument, depth)
-            self._parameters[key] = (known, question)
-        known, made = self._parameters[key]
-        if made is None:
-            self.facts.give_up()
-        else:
-            self.facts.rests_on(made)
-        return known
+        return self._parameters.of(key, lambda: self._passed(where.file, where.names, function, argument, depth))
 
     def _passed(self, file: PythonFile, names: Names, function: FunctionNode, argument: ast.arg, depth: int) -> Known:
         arguments = function.args

@@ -449,16 +449,6 @@ def decoded(data: bytes, kind: Kind) -> str:
         return data.decode("utf-8", "replace")
 
 
-def _words_of(analysis: Analysis) -> WordAccount:
-    accounts = [item.words for item in analysis.examined]
-    return WordAccount(
-        sum(account.rewritten for account in accounts),
-        sum(account.reported for account in accounts),
-        sum(account.unresolved for account in accounts),
-        tuple(mention for account in accounts for mention in account.staying),
-    )
-
-
 def report_of(
     analysis: Analysis,
     target: Target,
@@ -478,7 +468,7 @@ def report_of(
         failures=tuple(analysis.failures),
         entry_points=analysis.entry_points,
         remarks=remarks,
-        words=_words_of(analysis),
+        words=WordAccount.together([item.words for item in analysis.examined]),
         diffs=tuple(diffs_of(analysis)),
         ignored=analysis.ignored,
         programs=programs,

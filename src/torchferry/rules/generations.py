@@ -112,8 +112,7 @@ def _parts(context: PythonContext, value: ast.expr) -> Iterator[ast.expr]:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Tuple, ast.List)):
             for name in statement.targets[0].elts:
                 if isinstance(name, ast.Name):
-                    scope = context.names.variable_scope(name.id, context.file.scope(name))
-                    yield from context.names.uses(name.id, scope) if scope is not None else ()
+                    yield from context.names.uses_of(name)
 
 
 def _made_of(context: PythonContext, value: ast.expr) -> Iterator[ast.expr]:

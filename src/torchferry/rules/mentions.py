@@ -69,12 +69,14 @@ class WordAccount(NamedTuple):
     unresolved: int = 0
     staying: tuple[CudaMention, ...] = ()
 
-    def __add__(self, other: WordAccount) -> WordAccount:  # type: ignore[override]
-        return WordAccount(
-            self.rewritten + other.rewritten,
-            self.reported + other.reported,
-            self.unresolved + other.unresolved,
-            self.staying + other.staying,
+    @classmethod
+    def together(cls, accounts: Sequence[WordAccount]) -> WordAccount:
+        """Return one account of several files."""
+        return cls(
+            sum(account.rewritten for account in accounts),
+            sum(account.reported for account in accounts),
+            sum(account.unresolved for account in accounts),
+            tuple(mention for account in accounts for mention in account.staying),
         )
 
     @property

@@ -13,6 +13,7 @@ from difflib import SequenceMatcher
 
 from torchferry.core.finding import Edit, Finding, Location
 from torchferry.rules.file_result import FileResult
+from torchferry.rules.mentions import WordAccount
 from torchferry.source.document import Document
 from torchferry.source.kinds import Kind, kind_of
 from torchferry.source.notebook import WrittenFile
@@ -36,7 +37,7 @@ def with_written_files(
             data = file.text.encode("utf-8", "surrogatepass")
             results.append((file, examine(examined.path, kind, data)))
     findings, fixed, remaining = list(examined.findings), list(examined.fixed), list(examined.remaining)
-    words = examined.words
+    words = [examined.words]
     written: Counter[str] = Counter()
     for file, inner in results:
         written[file.name] += 1
@@ -45,9 +46,12 @@ def with_written_files(
         fixed += _placed(file, inner.fixed, known_as)
         remaining += _placed(file, inner.remaining, known_as)
         mentions = (mention._replace(location=_at(file, mention.location)) for mention in inner.words.staying)
-        words += inner.words._replace(staying=tuple(mentions))
+        words.append(inner.words._replace(staying=tuple(mentions)))
     examined = examined._replace(
-        findings=_in_order(findings), fixed=tuple(fixed), remaining=_in_order(remaining), words=words
+        findings=_in_order(findings),
+        fixed=tuple(fixed),
+        remaining=_in_order(remaining),
+        words=WordAccount.together(words),
     )
     return _written(examined, document, {file.cell: inner.after for file, inner in results if inner.after is not None})
 

@@ -103,7 +103,9 @@ class CompiledCode:
         try:
             text = read_regular(self._root / path, _LARGEST).decode("utf-8", "replace")
         except OSError:
-            text = ""  # the scan reports what it cannot read
+            if kind is not Kind.KERNEL:
+                return  # nobody knows what it builds: what loads that stays unexplained
+            text = ""
         if kind is Kind.CMAKE:
             self._look_at_cmake(path, text)
         elif kind is Kind.MAKEFILE:

@@ -204,6 +204,11 @@ class Names:
             self._uses[identifier, scope] = uses
         return uses
 
+    def uses_of(self, name: ast.Name) -> list[ast.Name]:
+        """Return the loads of the variable that a name is, wherever the name stands; none where nothing binds it."""
+        scope = self.variable_scope(name.id, self.file.scope(name))
+        return [] if scope is None else self.uses(name.id, scope)
+
     def _scopes(self, identifier: str) -> dict[ast.AST, list[ast.AST]]:
         """Return the nodes that bind `identifier`, by the scope that they bind it in."""
         scopes = self._binding.get(identifier)

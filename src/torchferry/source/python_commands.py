@@ -145,8 +145,7 @@ class _CommandReader:
 
     def _added(self, name: ast.Name) -> Iterator[ast.expr]:
         """Yield the lists that `name.extend([...])` adds."""
-        scope = self.names.variable_scope(name.id, self.file.scope(name))
-        for use in self.names.uses(name.id, scope) if scope is not None else ():
+        for use in self.names.uses_of(name):
             method = self.file.parents.get(use)
             if not isinstance(method, ast.Attribute) or method.attr != "extend":
                 continue

@@ -41,7 +41,6 @@ _DEEPEST = 8
 _COMMON_WORDS = frozenset({"device", "Device", "Stream", "Event", "init", "stream", "random", "memory", "streams"})
 """Last names of `torch.cuda` that other libraries and options have too: `args.cuda.device`, `ctx.cuda.Stream()`."""
 
-
 _OF_TORCH = {
     "CUDAExtension": "torch.utils.cpp_extension.CUDAExtension",
     "CUDAGraph": "torch.cuda.CUDAGraph",
@@ -137,8 +136,9 @@ class UnresolvedName(Rule):
                 continue
             for used in (call, *_uses_of_value(context, call)):
                 asked = context.file.parents.get(used)
-                if isinstance(asked, ast.Attribute) and _is_of_cuda_alone(asked.attr):
-                    yield asked, self._unresolved(context.file.text(asked), f"{cuda.NAMESPACE}.{asked.attr}")
+                name = f"{cuda.NAMESPACE}.{asked.attr}" if isinstance(asked, ast.Attribute) else cuda.NAMESPACE
+                if isinstance(asked, ast.Attribute) and _is_of_cuda_alone(name):
+                    yield asked, self._unresolved(context.file.text(asked), name)
 
     def _why(self, context: PythonContext, part: ast.Name | ast.Attribute) -> Message | None:
         """Return what is not known of an expression that holds `cuda`; None where it is known to be something else."""
@@ -150,8 +150,8 @@ class UnresolvedName(Rule):
             return None  # a method of that name is another rule's
         shown = parent if isinstance(parent, ast.Attribute) else part
         name = f"{cuda.NAMESPACE}.{parent.attr}" if isinstance(parent, ast.Attribute) else cuda.NAMESPACE
-        is_name = cuda.api_group(name) not in ("unlisted", "namespace")
-        is_call = is_name and _is_called(context, shown) and name.rpartition(".")[2] not in _COMMON_WORDS
+        is_name = _is_listed(name)
+        is_call = _is_called(context, shown) and _is_of_cuda_alone(name)
         if not says_torch and not (is_name if before is None else is_call):
             return None
         text = context.file.text(shown)
@@ -216,14 +216,17 @@ def _uses_of_value(context: PythonContext, value: ast.expr) -> Iterator[ast.Name
     parent = context.file.parents.get(value)
     for target in parent.targets if isinstance(parent, ast.Assign) else ():
         if isinstance(target, ast.Name):
-            scope = context.names.variable_scope(target.id, context.file.scope(target))
-            yield from context.names.uses(target.id, scope) if scope is not None else ()
+            yield from context.names.uses_of(target)
+
+
+def _is_listed(name: str) -> bool:
+    """Whether `torch.cuda` is known to have a name, which is written with all its parts."""
+    return cuda.api_group(name) not in ("unlisted", "namespace")
 
 
 def _is_of_cuda_alone(name: str) -> bool:
-    """Whether `torch.cuda` has a name, and other parts of torch do not."""
-    listed = cuda.api_group(f"{cuda.NAMESPACE}.{name}") not in ("unlisted", "namespace")
-    return listed and name not in _COMMON_WORDS
+    """Whether `torch.cuda` is known to have a name, and other parts of torch and other libraries have none like it."""
+    return _is_listed(name) and name.rpartition(".")[2] not in _COMMON_WORDS
 
 
 def _inwards(node: ast.expr) -> list[ast.expr]:

@@ -95,7 +95,5 @@ def _is_called(context: PythonContext, value: ast.expr) -> bool:
         return parent.func is value or last_name(parent.func) in ("map", "apply")
     if not isinstance(parent, ast.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ast.Name):
         return False
-    name = parent.targets[0]
-    scope = context.names.variable_scope(name.id, context.file.scope(name))
-    uses = context.names.uses(name.id, scope) if scope is not None else ()
+    uses = context.names.uses_of(parent.targets[0])
     return any(isinstance(call := context.file.parents.get(use), ast.Call) and call.func is use for use in uses)

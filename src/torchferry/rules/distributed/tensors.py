@@ -166,8 +166,7 @@ def _parts(context: PythonContext, sequence: ast.expr) -> list[ast.expr]:
             parts.append(value.elt)
     if not isinstance(sequence, ast.Name):
         return parts
-    scope = context.names.variable_scope(sequence.id, context.file.scope(sequence))
-    for use in context.names.uses(sequence.id, scope) if scope is not None else ():
+    for use in context.names.uses_of(sequence):
         attribute = context.file.parents.get(use)
         call = context.file.parents.get(attribute) if isinstance(attribute, ast.Attribute) else None
         if isinstance(call, ast.Call) and last_name(call.func) == "append":
@@ -200,9 +199,7 @@ def moved_to_card(context: PythonContext, module: ast.expr) -> bool:
         return True
     if not isinstance(module, ast.Name):
         return False
-    scope = context.names.variable_scope(module.id, context.file.scope(module))
-    uses: Iterable[ast.Name] = () if scope is None else context.names.uses(module.id, scope)
-    for use in uses:
+    for use in context.names.uses_of(module):
         attribute = context.file.parents.get(use)
         call = context.file.parents.get(attribute) if isinstance(attribute, ast.Attribute) else None
         if isinstance(call, ast.Call) and last_name(call.func) in ("to", "cuda", context.target.backend.DEVICE_TYPE):

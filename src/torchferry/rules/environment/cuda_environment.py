@@ -152,9 +152,7 @@ def _given(context: PythonContext, node: ast.expr) -> ast.expr | None:
     if isinstance(parent, ast.Tuple) and len(parent.elts) == 2 and parent.elts[0] is node:
         return parent.elts[1]
     if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
-        name = parent.targets[0]
-        scope = context.names.variable_scope(name.id, context.file.scope(name))
-        uses = context.names.uses(name.id, scope) if scope is not None else []
+        uses = context.names.uses_of(parent.targets[0])
         values = (_given(context, use) for use in uses if not isinstance(context.file.parents.get(use), ast.Assign))
         return next((value for value in values if value is not None), None)
     return None

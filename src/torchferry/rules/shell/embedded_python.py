@@ -159,10 +159,7 @@ def _is_taken_as_code(context: PythonContext, node: ast.Constant) -> bool:
     ):
         child, parent = parent, context.file.parents.get(parent)
     if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
-        name = parent.targets[0]
-        scope = context.names.variable_scope(name.id, context.file.scope(name))
-        uses = context.names.uses(name.id, scope) if scope is not None else ()
-        return any(_is_code_argument(context, use) for use in uses)
+        return any(_is_code_argument(context, use) for use in context.names.uses_of(parent.targets[0]))
     return _is_code_argument(context, child)
 
 

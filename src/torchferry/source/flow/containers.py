@@ -80,8 +80,7 @@ def as_key(flow: Tracer, container: ast.expr) -> Trace:
 def _asked(flow: Tracer, container: ast.expr) -> Trace:
     """Whether the file asks the dictionary in a variable with a value of the kind: `streams[device.type]`."""
     if isinstance(container, ast.Name):
-        scope = flow.names.variable_scope(container.id, flow.file.scope(container))
-        for use in flow.names.uses(container.id, scope) if scope is not None else ():
+        for use in flow.names.uses_of(container):
             parent = flow.file.parents.get(use)
             if isinstance(parent, ast.Subscript) and parent.value is use and string_value(parent.slice) is None:
                 if flow.values.holds(parent.slice):
