@@ -96,6 +96,7 @@ def _keep_at_home(folder: Path) -> None:
     """Let what a reader keeps for its user, such as a key or a cache, lie in the folder too."""
     for variable in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
         os.environ[variable] = str(folder / "home")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "home" / "inductor")  # which the import of torch._dynamo makes
 
 
 def _unspeakable(reader: Reader, error: TorchferryError, data: bytes) -> Fault | None:

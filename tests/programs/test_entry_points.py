@@ -288,8 +288,8 @@ TREE = {"train.py": DEFINES, "tools/train_net.py": DEFINES, "tool/__init__.py": 
 )
 def test_commands_of_a_shell_script(command: str, path: str | None, tmp_path: Path) -> None:
     found = small(tmp_path, {**TREE, "run.sh": f"#!/bin/bash\n{command}\n"}).programs()
-    started = {each.path: [start.place for start in each.starts] for each in found if each.starts}
-    assert started == ({path: ["run.sh:2"]} if path is not None else {})
+    started = {each.path: {start.place for start in each.starts} for each in found if each.starts}
+    assert started == ({path: {"run.sh:2"}} if path is not None else {})
 
 
 CELL = (

@@ -301,6 +301,41 @@ YES: list[tuple[str, Files, str]] = [
 ]  # fmt: skip
 
 
+OPTION = PARSER + FLAG + "args = parser.parse_args()\n" + USE.format("args")
+
+COMMANDS: list[tuple[str, Files, str]] = [
+    # a command means what stands for its variables; a variable that nobody sets says nothing
+    ("in a variable", {"train.py": OPTION, "run.sh": "ARGS='--fast'\npython train.py $ARGS\n"}, "ALWAYS"),
+    ("in an array", {"train.py": OPTION, "run.sh": 'ARGS=(\n  --fast\n)\npython train.py "${ARGS[@]}"\n'}, "ALWAYS"),
+    ("in a branch", {"train.py": OPTION, "run.sh": "if [ $1 ]; then A=--fast; fi\npython train.py $A\n"}, "CHOSEN"),
+    ("in a loop", {"train.py": OPTION, "run.sh": "for a in '' --fast; do python train.py $a; done\n"}, "CHOSEN"),
+    ("out of a file", {"train.py": OPTION, "run.sh": "python train.py $(cat args.txt)\n"}, "CHOSEN"),
+    ("the value of another option", {"train.py": OPTION, "run.sh": "python train.py --lr $(cat x)\n"},
+     "OPTION --fast"),
+    ("of who starts it", {"train.py": OPTION, "run.sh": 'python train.py $EXTRA $1 "$@"\n'}, "OPTION --fast"),
+    ("of make", {"train.py": OPTION, "Makefile": "A = --fast\nall:\n\tpython train.py $(A)\n"}, "ALWAYS"),
+    ("another command", {"train.py": OPTION, "run.sh": "python train.py\npython train.py --fast\n"}, "OPTION --fast"),
+    ("exported", {"train.py": ENVIRONMENT, "run.sh": "export FAST=1\npython train.py\n"}, "ALWAYS"),
+    ("not exported", {"train.py": ENVIRONMENT, "run.sh": "FAST=1\npython train.py\n"}, "OPTION FAST=1"),
+    ("exported otherwise", {"train.py": ENVIRONMENT, "run.sh": "export FAST=0\npython train.py\n"}, "OPTION FAST=1"),
+    ("exported in this example", {"train.py": ENVIRONMENT, "README.md": SHELL.format("export FAST=1\n")}, "ALWAYS"),
+    ("exported in another example",
+     {"train.py": ENVIRONMENT, "README.md": "```\nexport FAST=1\n```\n" + SHELL.format("")}, "CHOSEN"),
+    ("of an image", {"train.py": ENVIRONMENT, "Dockerfile": "FROM x\nENV A=2 FAST=1\nCMD [\"python\", \"train.py\"]\n"},
+     "ALWAYS"),
+    ("of an image, in the old form", {"train.py": ENVIRONMENT, "Dockerfile": "ENV FAST 1\nCMD python train.py\n"},
+     "ALWAYS"),
+    ("while an image is built", {"train.py": ENVIRONMENT, "Dockerfile": "ARG FAST=1\nCMD python train.py\n"},
+     "OPTION FAST=1"),
+    ("of compose", {"train.py": ENVIRONMENT, "compose.yaml": "services:\n  a:\n    environment:\n      FAST: '1'\n"
+                    "    command: python train.py\n"}, "ALWAYS"),
+    ("of another service", {"train.py": ENVIRONMENT, "compose.yaml": "services:\n  a:\n    environment:\n"
+                            "      - FAST=1\n  b:\n    command: python train.py\n"}, "OPTION FAST=1"),
+    ("of a pod", {"train.py": ENVIRONMENT, "pod.yaml": "containers:\n  - env:\n      - name: FAST\n        value: '1'\n"
+                  "    command: [python, train.py]\n"}, "ALWAYS"),
+]  # fmt: skip
+
+
 FAST = "import torch\ndef fast():\n    import cupy\n"
 
 SPOKEN_OF: list[tuple[str, Files, str]] = [
@@ -325,7 +360,7 @@ SPOKEN_OF: list[tuple[str, Files, str]] = [
 
 @pytest.mark.parametrize(
     ("files", "expected"),
-    [pytest.param(files, expected, id=name) for name, files, expected in (*NOTHING, *OFF, *YES, *SPOKEN_OF)],
+    [pytest.param(files, expected, id=name) for name, files, expected in (*NOTHING, *OFF, *YES, *SPOKEN_OF, *COMMANDS)],
 )
 def test_an_object_says_what_it_holds(files: Files, expected: str, tmp_path: Path) -> None:
     assert " ".join(need(judged(tmp_path, files)["train.py"])).strip() == expected

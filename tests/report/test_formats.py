@@ -19,7 +19,7 @@ import pytest
 from tests.report.reports import HOSTILE, hostile, real
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import say
-from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
+from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Verdict, Way
 from torchferry.report import (
     csv_format,
     github_format,
@@ -205,4 +205,9 @@ def test_what_stands_behind_one_option_is_told_once_and_a_way_that_was_not_found
     assert [line.render("en") for line in lines_of(judged)] == [
         "apex, perhaps: there are too many ways to follow them all: net.py:9",
         "torch.compile, only with `--fast` (places: 3): net.py:3",
+    ]
+    starts = (Start("python train.py", "a.sh:1"), Start("python train.py --fast", "a.sh:2", ("--fast",)))
+    started = judged._replace(program=program._replace(starts=starts))
+    assert [line.render("en") for line in lines_of(started)][1:] == [
+        "torch.compile, only with `--fast`, as a.sh:2 starts it (places: 3): net.py:3",
     ]

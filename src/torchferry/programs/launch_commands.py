@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -23,13 +24,17 @@ from torchferry.rules.base import Context, Options
 from torchferry.rules.commands import JOB_KINDS, commands_of
 from torchferry.rules.file_result import FileResult
 from torchferry.rules.library.cuda_package import CudaPackage, advice
+from torchferry.source.dockerfile import docker_variables
 from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
 from torchferry.source.markdown import command_view
 from torchferry.source.notebook import Notebook
+from torchferry.source.settings import settings
 from torchferry.source.shell import Command
+from torchferry.source.shell_variables import ShellVariables
 from torchferry.source.text import SourceText, UndecodableError
+from torchferry.source.yaml_commands import yaml_variables
 
 READ_FOR_COMMANDS = frozenset({*JOB_KINDS, Kind.MARKDOWN, Kind.NOTEBOOK})
 _NOT_STARTED = frozenset(
@@ -103,6 +108,8 @@ _PROGRAM = re.compile(r"\.py\b|[ \t]-m[ \t]")
 _INDENT = re.compile(r"[ ]{4,}|\t")
 _RUN_MAGIC = re.compile(r"^%run[ \t]+", re.MULTILINE)
 
+_FENCE = re.compile(r"^[ \t>]*(?:```|~~~)", re.MULTILINE)
+
 _COMMENT_LINE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
 
 LARGEST_DOCUMENT = 1_000_000
@@ -162,9 +169,7 @@ def written_in(document: Document, context: Context) -> tuple[Written, ...]:
         shown = SourceText(_of_document(document.source.text))
         context = Context(path, Kind.SHELL, shown, context.target, context.options)
     found = []
-    for command in commands_of(context):
-        if not _may_be_followed(command):
-            continue
+    for command in _expanded(context, document):
         offset = command.words[0].start
         if notebook is None:
             place = f"{path}:{context.source.position(offset)[0]}"
@@ -173,6 +178,34 @@ def written_in(document: Document, context: Context) -> tuple[Written, ...]:
             place = f"{path}:cell {cell.cell}:{cell.line}"
         found.append(Written(command, place))
     return tuple(found)
+
+
+def _expanded(context: Context, document: Document) -> Iterator[Command]:
+    """Yield the commands of a file that may be followed, with what stands for their variables."""
+    variables = ShellVariables(context.text, context.kind is Kind.MAKEFILE)
+    is_yaml = context.kind in (Kind.YAML, Kind.COMPOSE, Kind.JSON)
+    of_image = deque(docker_variables(context.text) if context.kind is Kind.DOCKERFILE else ())
+    read = tuple(settings(context.kind, context.text)) if is_yaml and "env" in context.text.lower() else ()
+    set_beside = tuple(yaml_variables(read))
+    end = 0
+    for command in sorted(commands_of(context), key=lambda each: (*each.assignments, *each.words)[0].start):
+        start = (*command.assignments, *command.words)[0].start
+        if document.kind is Kind.MARKDOWN and _FENCE.search(document.source.text, end, start) is not None:
+            variables.begin_example()
+        end = start
+        while of_image and of_image[0][0] < start:
+            _, name, value, is_seen = of_image.popleft()
+            variables.set(name, value, exports=is_seen)
+        own = next((setting.path for setting in read if setting.start <= start < setting.end), None)
+        for each in set_beside:
+            variables.unset(each.name)
+        for each in set_beside:
+            if own is None or own[: len(each.path)] == each.path:
+                variables.set(each.name, each.value, exports=True)
+        variables.read(command)
+        for one in variables.expanded(command) if command.words else ():
+            if _may_be_followed(one):
+                yield one
 
 
 def _may_be_followed(command: Command) -> bool:

@@ -123,7 +123,7 @@ class Members:
             return self._of_parameters(of, name)
         if isinstance(of, WordsObject):
             said = self._facts.said(".".join((*of.keys, name)))
-            return ABSENT if said is None else Member(known=Known(read_scalar(said)))
+            return ABSENT if said is None else Member(known=said)
         return ABSENT if isinstance(of, OtherObject) else UNKNOWN
 
     # --- what is stored in an object ---
@@ -280,8 +280,9 @@ class Members:
     # --- classes ---
 
     def _of_class(self, of: ClassObject, name: str, depth: int) -> Member:
-        if of.by_options and self._facts.said(name) is not None:
-            return Member(known=Known(read_scalar(str(self._facts.said(name)))))
+        said = self._facts.said(name) if of.by_options else None
+        if said is not None:
+            return Member(known=said)
         stored, is_made = self._stored_by_itself(of, name, depth)
         field = self._given_to_field(of, name, depth)
         if field is not None:
@@ -510,9 +511,13 @@ class Members:
     # --- options and settings ---
 
     def _of_options(self, of: OptionsObject, name: str, depth: int) -> Member:
-        said = self._facts.said(name) if of.words is None else command_options(of.words).get(name)
+        if of.words is None:
+            said = self._facts.said(name)
+        else:
+            text = command_options(of.words).get(name)
+            said = None if text is None else Known(read_scalar(text))
         if said is not None:
-            return Member(known=Known(read_scalar(said)))
+            return Member(known=said)
         switches = self._facts.options(name)
         if of.parser is not None:
             family = self._family(of.parser, depth)
@@ -566,7 +571,7 @@ class Members:
         told = [value for value in found if value is not NO_KEY]
         said = self._facts.said(".".join(keys)) if of.by_hydra and GROUP not in told else None
         if said is not None:
-            return Member(known=Known(read_scalar(said)))
+            return Member(known=said)
         if not of.files:
             return UNKNOWN
         if not told:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum, IntEnum
 
 from torchferry.core.finding import Location
@@ -88,6 +89,16 @@ class Program(NamedTuple):
     def arguments(self) -> tuple[str, ...]:
         """What stands behind it in the first command that starts it."""
         return self.starts[0].arguments if self.starts else ()
+
+    def start_with(self, options: Iterable[str]) -> Start | None:
+        """Return the first of the other commands that says one of some options."""
+        asked = {option.lstrip("-").replace("-", "_") for option in options}
+        for start in self.starts:
+            for word in (*start.arguments, *start.assignments):
+                said = word.lstrip("-+~").replace("-", "_")
+                if start.place != self.starts[0].place and (said in asked or said.partition("=")[0] in asked):
+                    return start
+        return None
 
 
 class Need(IntEnum):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from typing import Generic, TypeVar, cast
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Dependencies, Fact, Known
 from torchferry.programs.around import FunctionNode, is_under_main
@@ -16,7 +17,7 @@ from torchferry.programs.model import Program, Start
 from torchferry.programs.parameters import Expression, Given, Parameter, called_as, handed_on
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import computed_members, merges_settings
-from torchferry.programs.switches import UNSAID, Switch, Switchboard, said
+from torchferry.programs.switches import UNSAID, Switch, Switchboard, adds_unread_words, read_scalar, said
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -94,9 +95,45 @@ class OncePerProgram(Generic[K, T]):
         return result
 
 
-def _variable_of(starts: Sequence[Start], name: str) -> str | None:
+_OF_SHELL = lazy_regex(r"[$`]")
+"""What a shell puts something in for."""
+
+
+class _Commands:
+    """What the first command of a program says, with the others that the same line may stand for.
+
+    Args:
+        starts: The commands that start the program.
+    """
+
+    def __init__(self, starts: Sequence[Start]) -> None:
+        self._starts = [start for start in starts if start.place == starts[0].place]
+        self._options = [said(start.arguments) for start in self._starts]
+        self._says_more = any(adds_unread_words(start.arguments) for start in self._starts)
+
+    def option(self, name: str) -> Known | None:
+        """Return what is said of an option or a key: None for nothing, `UNSAID` where nobody can tell."""
+        texts = [options.get(name) for options in self._options]
+        known = _one_of(texts)
+        return Known(UNSAID) if known is None and self._says_more else known
+
+    def variable(self, name: str) -> Known | None:
+        """Return what a variable of the environment is set to before the program starts."""
+        return _one_of([_variable_of(start, name) for start in self._starts])
+
+
+def _one_of(texts: Sequence[str | None]) -> Known | None:
+    if not texts or all(text is None for text in texts):
+        return None
+    first = texts[0]
+    if first is None or any(text != first for text in texts) or _OF_SHELL.search(first):
+        return Known(UNSAID)
+    return Known(first)
+
+
+def _variable_of(start: Start, name: str) -> str | None:
     """Return what a command sets a variable to, as `NAME=value python train.py` does; None where it does not."""
-    words = [*starts[0].assignments, *starts[0].command.split()] if starts else []
+    words = (*reversed(start.assignments), *start.command.split())
     return next((word.partition("=")[2].strip("\"'") for word in words if word.startswith(f"{name}=")), None)
 
 
@@ -128,21 +165,21 @@ class ProgramFacts:
         self._order = {path: number for number, path in enumerate(self.paths)}
         self._board = board
         self._results = results
-        self._said = said(program.arguments)
+        commands = _Commands(program.starts)
         self._known: dict[Fact, object] = {}
         self._dependencies: list[Dependencies] = [Dependencies()]
         words = sources.words
         self._kinds: Mapping[str, Callable[[str], object]] = {
             "calling": lambda name: self._ordered(words.as_call(name) | words.as_argument(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
-            "variable": lambda name: _variable_of(program.starts, name),
+            "variable": commands.variable,
             "environment": lambda name: bool(self._ordered(words.setting_variable(name))),
             "settings": lambda _: config.files.of_program(program.path, sources.text(program.path), program.arguments),
             "started": lambda path: path == program.path,
             "storing": lambda name: self._ordered(words.storing(name)),
             "naming": lambda _: tuple(filter(self._computes_members, self._ordered(words.naming()))),
             "options": self._options,
-            "said": self._said.get,
+            "said": commands.option,
             "argument": lambda number: next(iter(program.arguments[int(number) - 1 : int(number)]), None),
             "file": lambda word: config.files.opened(word, program.path),
             "composed": lambda path: (
@@ -240,9 +277,10 @@ class ProgramFacts:
         self.give_up()
         return False
 
-    def said(self, name: str) -> str | None:
-        """Return what the command says of an option or a key, or None."""
-        return cast("str | None", self.ask("said", name))
+    def said(self, name: str) -> Known | None:
+        """Return what the command says of an option or a key: None for nothing, `UNSAID` where nobody can tell."""
+        known = cast("Known | None", self.ask("said", name))
+        return Known(read_scalar(known.value)) if known is not None and isinstance(known.value, str) else known
 
     def argument(self, number: int) -> str | None:
         """Return a word of the command: `sys.argv[1]` is the first one behind the program."""
@@ -252,9 +290,9 @@ class ProgramFacts:
         """Whether a file is the one that is started."""
         return bool(self.ask("started", path))
 
-    def variable(self, name: str) -> str | None:
-        """Return what the command that starts the program sets a variable of the environment to, or None."""
-        return cast("str | None", self.ask("variable", name))
+    def variable(self, name: str) -> Known | None:
+        """Return what a variable of the environment is set to before the program starts, as `said` does."""
+        return cast("Known | None", self.ask("variable", name))
 
     def sets_variable(self, name: str) -> bool:
         """Whether a file of the program may set a variable of the environment."""

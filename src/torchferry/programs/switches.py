@@ -222,3 +222,13 @@ def said(arguments: Iterable[str]) -> dict[str, str]:
             found.update(dict.fromkeys(names, word))
             names = ()
     return found
+
+
+def adds_unread_words(arguments: Iterable[str]) -> bool:
+    """Whether a command has words that nobody can read where options may stand: `$(cat options.txt)`."""
+    before = ""
+    for word in arguments:
+        if word.startswith(("$(", "`")) and not (before.startswith("-") and "=" not in before):
+            return True
+        before = word
+    return False

@@ -7,7 +7,6 @@ import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-from torchferry.core.lazy_regex import lazy_regex
 from torchferry.programs.answers import Answer, Known, Truth
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.instantiated import FROM_ROOT
@@ -24,7 +23,7 @@ from torchferry.programs.stored import (
     is_kind_of_device,
     stored_before,
 )
-from torchferry.programs.switches import UNSAID, read_scalar
+from torchferry.programs.switches import UNSAID
 from torchferry.rules.guarded import asks_availability
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
@@ -42,9 +41,6 @@ _HOST = {"sys.platform": "linux", "os.name": "posix"}
 _BY_LAUNCHERS = frozenset({"WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_NTASKS",
                           "SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"})  # fmt: skip
 """Variables of the environment that `torchrun` and its like set: a default beside them says nothing."""
-
-_OF_SHELL = lazy_regex(r"[$`]")
-"""What a shell puts something in for."""
 
 _CONVERTS = frozenset({"bool", "str", "int", "float", "lower", "upper", "strip", "strtobool"})
 _PATHS = frozenset({"Path", "str", "abspath", "realpath", "expanduser", "normpath", "resolve", "absolute", "as_posix",
@@ -225,7 +221,7 @@ class Values(ABC):
         number = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if isinstance(number, int) and where.names.qualified(node.value) == "sys.argv":
             word = self.facts.argument(number)
-            return UNTOLD if word is None else Known(word)
+            return UNTOLD if word is None or "$" in word else Known(word)
         return UNTOLD
 
     def _member(self, of: Expression, name: str, depth: int) -> Known | None:
@@ -277,10 +273,7 @@ class Values(ABC):
 
     def _by_option(self, name: str) -> Known:
         """Return what the options of the program say of a name, where nobody can tell whose it is."""
-        said = self.facts.said(name)
-        if said is not None:
-            return Known(read_scalar(said))
-        return agreed(self.facts.options(name), self.facts) or UNTOLD
+        return self.facts.said(name) or agreed(self.facts.options(name), self.facts) or UNTOLD
 
     # --- calls ---
 
@@ -324,7 +317,7 @@ class Values(ABC):
         """Return the value of a variable: as the command sets it, else the default where no file sets it."""
         said = self.facts.variable(key)
         if said is not None:
-            return UNTOLD if _OF_SHELL.search(said) else Known(said, key)
+            return said._replace(option=key)
         return UNTOLD if self.facts.sets_variable(key) else self._default(default, key, depth)
 
     def _default(self, where: Expression, key: str, depth: int) -> Known:
@@ -414,7 +407,7 @@ class Values(ABC):
         if isinstance(node, ast.Call) and last_name(node.func) in ("Option", "Argument"):
             said = self.facts.said(name)
             if said is not None:
-                return Known(read_scalar(said))
+                return said
             flag = next((text for part in node.args[1:] for text in [string_value(part)] if text), f"--{name}")
             default = node.args[0] if node.args else None
             known = self.value(where.part(default), depth + 1) if default is not None else UNTOLD
@@ -427,8 +420,7 @@ class Values(ABC):
         declared = tuple(each for each in self.facts.options(name) if each.path == file.path and each.line in lines)
         if not declared:
             return None
-        said = self.facts.said(name)
-        return agreed(declared, self.facts) if said is None else Known(read_scalar(said))
+        return self.facts.said(name) or agreed(declared, self.facts)
 
     def _from_derived(self, owner: ast.ClassDef) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
         """Yield what classes derived from one hand on to it: `super().__init__(...)`."""

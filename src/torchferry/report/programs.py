@@ -161,6 +161,9 @@ def lines_of(judged: Judged) -> Iterator[Message]:
         alike.setdefault((obstacle.what, obstacle.way._replace(steps=())), []).append(obstacle)
     for first, *others in alike.values():
         circumstance = circumstance_of(first)
+        start = judged.program.start_with(first.way.options)
+        if start is not None:
+            circumstance = say("{circumstance}, as {place} starts it", circumstance=circumstance, place=start.place)
         if others:
             circumstance = say("{circumstance} (places: {count})", circumstance=circumstance, count=len(others) + 1)
         yield say("{what}, {circumstance}: {chain}", what=first.what, circumstance=circumstance, chain=chain_of(first))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
-from torchferry.source.shell import Command, Heredoc, Word, parts
+from torchferry.source.shell import Command, Heredoc, Word, assigned_name, commands, parts
 
 _KEYWORD = lazy_regex(r"[ \t]*(?P<keyword>[A-Za-z]+)(?:[ \t]+|(?=\\))")
 _CONTINUED = lazy_regex(r"\\[ \t]*\r?\Z")
@@ -82,3 +82,19 @@ def docker_parts(text: str) -> Iterator[Command | Heredoc]:
                 yield Command((), words)
         else:
             yield from parts(text, start, end)
+
+
+def docker_variables(text: str) -> Iterator[tuple[int, str, str, bool]]:
+    """Yield what `ENV` and `ARG` set: the offset, the name, the value, and whether programs see it."""
+    for instruction in instructions(text):
+        if instruction.keyword not in ("ENV", "ARG"):
+            continue
+        for command in commands(text, instruction.start, instruction.end):
+            words = (*command.assignments, *command.words)
+            is_env = instruction.keyword == "ENV"
+            if is_env and len(words) > 1 and not assigned_name(words[0]):  # ENV NAME the value
+                yield instruction.start, words[0].value, " ".join(word.value for word in words[1:]), True
+                continue
+            for word in words:
+                if assigned_name(word):
+                    yield instruction.start, assigned_name(word), word.text.partition("=")[2], is_env

@@ -7,11 +7,13 @@ is a command line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
 from torchferry.source.kinds import Kind
+from torchferry.source.setting import Setting
 from torchferry.source.settings import settings
 from torchferry.source.shell import Command, Heredoc, Word, parts
 
@@ -19,6 +21,9 @@ COMMAND_KEYS = frozenset(
     {"command", "commands", "cmd", "entrypoint", "args", "run", "script", "before_script", "setup", "test"}
 )
 """Keys whose values are command lines in compose files, job descriptions and continuous integration."""
+
+_ENVIRONMENT = frozenset({"env", "envs", "environment", "env_vars"})
+"""Keys of what is set for the commands beside them."""
 
 _MAY_COMMAND = lazy_regex(rf"\b(?:{'|'.join(sorted(COMMAND_KEYS))})\s*(?:[\"']\s*)?:")
 """A text without it has no such key, and is not read."""
@@ -58,3 +63,36 @@ def _block_end(text: str, at: int, indent: int) -> int:
             break
         at = match.end()
     return at
+
+
+class YamlVariable(NamedTuple):
+    """A variable of the environment that a file sets for commands.
+
+    Attributes:
+        name: Its name.
+        value: What it is set to.
+        path: The keys of what it is set for, outermost first.
+    """
+
+    name: str
+    value: str
+    path: tuple[str, ...]
+
+
+def yaml_variables(read: Iterable[Setting]) -> Iterator[YamlVariable]:
+    """Yield the variables that settings set: `env: {A: 1}`, `environment: [A=1]`, `env: [{name: A, value: 1}]`."""
+    name = ""
+    for setting in read:
+        path = setting.path
+        if len(path) > 0 and path[-1] in _ENVIRONMENT:
+            before, equals, value = setting.value.partition("=")
+            if equals:
+                yield YamlVariable(before, value, path[:-1])
+        elif len(path) > 1 and path[-2] in _ENVIRONMENT:
+            if path[-1] == "name":
+                name = setting.value
+            elif path[-1] == "value" and name:
+                yield YamlVariable(name, setting.value, path[:-2])
+                name = ""
+            else:
+                yield YamlVariable(path[-1], setting.value, path[:-2])
