@@ -130,17 +130,17 @@ class ShellVariables:
         if count > MOST_ALTERNATIVES:
             parts = [(word, each if len(each) == 1 else [(f"$({word.value.strip('$')})",)]) for word, each in parts]
             before = [(word, each if len(each) == 1 else [(f"{word.text}=$(.)",)]) for word, each in before]
-        found: dict[tuple[str, ...], Command] = {}
+        meanings: dict[tuple[str, ...], Command] = {}
         for chosen in product(*(each for _, each in (*before, *parts))):
             words = [
                 [Word(text, word.start, word.end) for text in texts]
                 for (word, _), texts in zip((*before, *parts), chosen, strict=True)
             ]
             set_before = [word for each in words[: len(before)] for word in each]
-            told = [word for each in words[len(before) :] for word in each]
-            one = Command((*set_before, *command.assignments), tuple(told))
-            found.setdefault(tuple(word.text for word in (*set_before, *told)), one)
-        return list(found.values())
+            arguments = [word for each in words[len(before) :] for word in each]
+            meaning = Command((*set_before, *command.assignments), tuple(arguments))
+            meanings.setdefault(tuple(word.text for word in (*set_before, *arguments)), meaning)
+        return list(meanings.values())
 
     # --- what is set ---
 
