@@ -18,7 +18,7 @@ NAMES = registry.names()
 
 def test_every_part_is_of_a_package_and_its_names_are_of_that_packages_modules() -> None:
     for part in parts().values():
-        package = cuda.packages()[part.package]
+        package = (cuda.hosts() | cuda.packages())[part.package]
         assert re.fullmatch(r"[a-z0-9-]+\.[a-z0-9]+", part.name), part.name
         assert part.names, part.name
         for name in part.names:

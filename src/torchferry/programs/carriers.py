@@ -1,4 +1,4 @@
-"""Packages that a program computes with: its models, trainers and pipelines are theirs.
+"""What a program computes with and nobody has read here: packages of others, and code that is loaded with a model.
 
 A package that nobody has verified on the target matters little where it draws curves or reads files. Where the
 program's model is made by it, whatever is said of the program's own code is only half of the answer.
@@ -10,7 +10,8 @@ import ast
 from collections.abc import Iterator
 
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.source.flow.syntax import last_name
+from torchferry.core.record import NamedTuple
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -26,6 +27,50 @@ _MAKES = lazy_regex(
     r"|infer|optimi[sz]er|diffusion|transformer|attention|encoder\Z|decoder\Z|(?:\A|_)(?:fit|generate|finetune)(?:_|\Z)"
 )
 """Names of functions and classes that make or run a model."""
+
+
+_NO_MODEL = lazy_regex(r"(?i)tokenizer|config|dataset|processor|extractor")
+"""Names of what is loaded beside a model: their code touches no device."""
+
+
+class LoadedCode(NamedTuple):
+    """Code that a program loads with a model while it runs.
+
+    Attributes:
+        name: The repository that it comes from, else the expression that says so.
+        call: The call that loads it.
+    """
+
+    name: str
+    call: ast.Call
+
+
+def loaded_code(file: PythonFile, names: Names) -> Iterator[LoadedCode]:
+    """Yield where a file has code loaded: `torch.hub.load("owner/name")`, `from_pretrained(trust_remote_code=True)`.
+
+    What is loaded from the tree itself, with `source="local"`, is none of these.
+    """
+    if "hub.load" in file.source.text:
+        for reference in names.references("torch"):
+            call = file.parents.get(reference.node)
+            if reference.name == "torch.hub.load" and isinstance(call, ast.Call) and call.func is reference.node:
+                if not any(part.arg == "source" and string_value(part.value) == "local" for part in call.keywords):
+                    yield LoadedCode(_origin(call, "torch.hub.load"), call)
+    if "trust_remote_code" in file.source.text:
+        for call in (node for node in ast.walk(file.tree) if isinstance(node, ast.Call)):
+            value = next((part.value for part in call.keywords if part.arg == "trust_remote_code"), None)
+            if (
+                isinstance(value, ast.Constant)
+                and value.value is True
+                and _NO_MODEL.search(ast.unparse(call.func)) is None
+            ):
+                yield LoadedCode(_origin(call, "trust_remote_code=True"), call)
+
+
+def _origin(call: ast.Call, otherwise: str) -> str:
+    """Return the repository that a call names, as far as it is written there."""
+    named = (part.value for part in call.keywords if part.arg in ("repo_or_dir", "pretrained_model_name_or_path"))
+    return string_value(next(iter((*call.args, *named)), None)) or otherwise
 
 
 def computes_with(file: PythonFile, names: Names, top: str) -> bool:

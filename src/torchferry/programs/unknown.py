@@ -13,7 +13,7 @@ from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.programs.absent import Absent, Submodule
-from torchferry.programs.carriers import computes_with
+from torchferry.programs.carriers import computes_with, loaded_code
 from torchferry.programs.lacks import Lacks
 from torchferry.programs.model import Need, Unread, Unverified
 from torchferry.programs.modules import External, Modules
@@ -298,6 +298,19 @@ class UnreadParts:
                     self._computes_with(path, top) and self._surely_imports(reach, path, top) for path in importing[top]
                 )
                 yield Unverified(package.name, package.place, carries)
+        yield from self._loaded_code(reach, running)
+
+    def _loaded_code(self, reach: Reach, running: Iterable[str]) -> Iterator[Unverified]:
+        """Yield the code that a program loads with a model, which nobody has read here."""
+        seen: set[str] = set()
+        for path in running:
+            text = self._sources.text(path)
+            loaded = self._sources.file(path) if "hub.load" in text or "trust_remote_code" in text else None
+            for code in loaded_code(*loaded) if loaded is not None else ():
+                way = reach.way(path, code.call)
+                if way is not None and way.may_be_taken and code.name not in seen:
+                    seen.add(code.name)
+                    yield Unverified(code.name, f"{path}:{code.call.lineno}", way.need is Need.ALWAYS)
 
     def _surely_imports(self, reach: Reach, path: str, top: str) -> bool:
         """Whether a program comes to an import of a package as it is started, whatever the code cannot tell."""

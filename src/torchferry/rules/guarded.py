@@ -94,10 +94,13 @@ def _is_for_types(test: ast.expr) -> bool:
     return last_name(test) == "TYPE_CHECKING"
 
 
+_OF_AVAILABILITY = ("available", "installed", "cudaenableddevicecount")
+
+
 def asks_availability(test: ast.expr) -> bool:
     """Whether a test asks if a module or feature is there: `is_xformers_available()`, `HAS_APEX`."""
     for node in ast.walk(test):
         name = last_name(node).lower() if isinstance(node, (ast.Name, ast.Attribute)) else ""
-        if "available" in name or "installed" in name or name.startswith(("has_", "have_", "use_", "find_spec")):
+        if any(word in name for word in _OF_AVAILABILITY) or name.startswith(("has_", "have_", "use_", "find_spec")):
             return True
     return False

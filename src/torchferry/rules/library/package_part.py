@@ -215,7 +215,7 @@ def _decorated(context: PythonContext, node: ast.AST) -> ast.stmt | None:
 
 def _asks(context: PythonContext, node: ast.AST) -> bool:
     """Whether a name is only asked about, or spoken of in an annotation."""
-    if last_name(node) in ("is_available", "is_initialized"):
+    if last_name(node) in ("is_available", "is_initialized", "getCudaEnabledDeviceCount"):
         return True
     child, parent = node, context.file.parents.get(node)
     while parent is not None and not isinstance(parent, ast.stmt):
