@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ TRAIN = {"train.py": f"import fast_ops\n{MAIN}", "setup.py": "from torch.utils.c
         (START.format("def f():\n    os.system('python train.py')", "pass"), "NEVER"),
         (START.format("import argparse\np = argparse.ArgumentParser()\np.add_argument('--train', action='store_true')\n"
                       "args = p.parse_args()\nif args.train:\n    os.system('python train.py')", "pass"), "OPTION"),
+        (START.format("", "os.execvp('python', ['python', 'train.py', '--steps', '2'])"), "ALWAYS"),
+        (START.format("", "os.execl(sys.executable, 'python', 'train.py')"), "ALWAYS"),
+        (START.format("", "os.spawnv(os.P_WAIT, sys.executable, ['python', 'train.py'])"), "ALWAYS"),
+        (START.format("", "os.spawnlp(os.P_WAIT, 'python', 'python', 'train.py')"), "ALWAYS"),
+        (START.format("", "exec(open('train.py').read())"), "ALWAYS"),
+        (START.format("", "exec(compile(open('train.py').read(), 'train.py', 'exec'), globals())"), "ALWAYS"),
+        (START.format("import runpy", "runpy.run_path('train.py', run_name='__main__')"), "ALWAYS"),
+        (START.format("import runpy", "runpy.run_module('train')"), "ALWAYS"),
+        (START.format("def exec(x):\n    pass", "exec(open('train.py').read())"), "NEVER"),
+        (START.format("", "print(open('train.py').read())"), "NEVER"),
         (START.format("", "os.system('cp train.py /tmp')"), "NEVER"),
         (START.format("", "print('python train.py')"), "NEVER"),
         (START.format("", "os.system('python other.py')"), "NEVER"),
@@ -36,6 +47,25 @@ TRAIN = {"train.py": f"import fast_ops\n{MAIN}", "setup.py": "from torch.utils.c
 )  # fmt: skip
 def test_what_a_started_program_needs(text: str, need: str, tmp_path: Path) -> None:
     assert needs(judged(tmp_path, {**TRAIN, "all.py": text})["all.py"]) == need
+
+
+@pytest.mark.parametrize(
+    ("cell", "need"),
+    [
+        ("%run train.py --steps 2", "ALWAYS"),
+        ("!python train.py", "ALWAYS"),
+        ("!cat train.py", "NEVER"),
+        ("!python setup.py install", "NEVER"),
+        ("# !python train.py", "NEVER"),
+    ],
+)
+def test_what_a_notebook_starts(cell: str, need: str, tmp_path: Path) -> None:
+    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": [f"import torch\n{cell}\n"]}]
+    notebook = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    program = judged(tmp_path, {**TRAIN, "all.ipynb": notebook})["all.ipynb"]
+    assert needs(program) == need
+    if need == "ALWAYS":
+        assert chain(program) == "all.ipynb:cell 1:2 -> train.py:1"
 
 
 def test_the_chain_goes_through_both_programs(tmp_path: Path) -> None:

@@ -303,6 +303,16 @@ YES: list[tuple[str, Files, str]] = [
 
 OPTION = PARSER + FLAG + "args = parser.parse_args()\n" + USE.format("args")
 
+FIRE = (
+    "import fire\nimport torch\nclass Trainer:\n    def train(self):\n        torch.ones(1)\n    def export(self):\n"
+    "        import cupy\nfire.Fire(Trainer)\n"
+)
+FIRE_OPTION = (
+    "import fire\nimport torch\nclass Trainer:\n    def __init__(self, fast=False):\n        self.fast = fast\n"
+    "    def train(self):\n        if self.fast:\n            import cupy\nfire.Fire(Trainer)\n"
+)
+EXECUTES = "import torch\nfast = False\nexec(open('configurator.py').read())\nif fast:\n    import cupy\n"
+
 COMMANDS: list[tuple[str, Files, str]] = [
     # a command means what stands for its variables; a variable that nobody sets says nothing
     ("in a variable", {"train.py": OPTION, "run.sh": "ARGS='--fast'\npython train.py $ARGS\n"}, "ALWAYS"),
@@ -331,6 +341,35 @@ COMMANDS: list[tuple[str, Files, str]] = [
                     "    command: python train.py\n"}, "ALWAYS"),
     ("of another service", {"train.py": ENVIRONMENT, "compose.yaml": "services:\n  a:\n    environment:\n"
                             "      - FAST=1\n  b:\n    command: python train.py\n"}, "OPTION FAST=1"),
+    ("a method by fire", {"train.py": FIRE, "run.sh": "python train.py train\n"}, "OPTION export"),
+    ("the method that is started", {"train.py": FIRE, "run.sh": "python train.py export\n"}, "ALWAYS"),
+    ("an object for fire", one(FIRE.replace("Fire(Trainer)", "Fire(Trainer())")), "OPTION export"),
+    ("a table of classes for fire", one(FIRE.replace("Fire(Trainer)", "Fire({'a': Trainer})")), "OPTION export"),
+    ("another class for fire", one(FIRE.replace("Fire(Trainer)", "Fire(Other)") + "class Other:\n    pass\n"), "NEVER"),
+    ("a method for itself", one(FIRE.replace("export", "_export")), "NEVER"),
+    ("what fire makes an object with", {"train.py": FIRE_OPTION, "run.sh": "python train.py train --fast\n"}, "ALWAYS"),
+    ("what fire may make an object with", one(FIRE_OPTION), "OPTION --fast train"),
+    ("defaults out of a table", one(PARSER + FLAG + "parser.set_defaults(**{'fast': True})\n"
+                                    "args = parser.parse_args()\n" + USE.format("args")), "ALWAYS"),
+    ("defaults out of settings", {"train.py": PARSER + FLAG + "import yaml\nparser.set_defaults(**yaml.safe_load("
+                                  "open('a.yaml')))\nargs = parser.parse_args()\n" + USE.format("args"),
+                                  "a.yaml": "fast: true\n"}, "ALWAYS"),
+    ("defaults that nobody knows", one(PARSER + FLAG + "parser.set_defaults(**torch.load('x'))\n"
+                                       "args = parser.parse_args()\n" + USE.format("args")), "CHOSEN"),
+    ("defaults that an option takes in", one(
+        PARSER + FLAG + "parser.add_argument('--config', default='')\nargs = parser.parse_args()\nif args.config:\n"
+        "    parser.set_defaults(**torch.load(args.config))\nargs = parser.parse_args()\n" + USE.format("args")),
+     "OPTION --fast"),
+    ("defaults of another parser", one(PARSER + FLAG + "other = argparse.ArgumentParser()\nother.set_defaults("
+                                       "**torch.load('x'))\nargs = parser.parse_args()\n" + USE.format("args")),
+     "OPTION --fast"),
+    ("a constant that the command sets", {"train.py": EXECUTES, "run.sh": "python train.py --fast=True\n"}, "ALWAYS"),
+    ("settings that the command names", {"train.py": EXECUTES, "config/a.py": "fast = True\n",
+                                          "run.sh": "python train.py config/a.py\n"}, "ALWAYS"),
+    ("settings that leave it", {"train.py": EXECUTES, "config/a.py": "slow = True\n",
+                                 "run.sh": "python train.py config/a.py\n"}, "OPTION --fast"),
+    ("settings that are executed", {"train.py": EXECUTES.replace("configurator", "settings"),
+                                    "settings.py": "fast = True\n"}, "ALWAYS"),
     ("of a pod", {"train.py": ENVIRONMENT, "pod.yaml": "containers:\n  - env:\n      - name: FAST\n        value: '1'\n"
                   "    command: [python, train.py]\n"}, "ALWAYS"),
 ]  # fmt: skip

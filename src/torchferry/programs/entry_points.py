@@ -22,7 +22,7 @@ from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 from torchferry.source.python_commands import STARTERS, started_commands
 from torchferry.source.roles import ASIDE, Role, Roles, is_build_script, is_set_aside
-from torchferry.source.shell import Command
+from torchferry.source.shell import Command, Word
 
 _MOST_STARTS = 8
 """Commands of one program that are kept."""
@@ -253,6 +253,8 @@ def may_call_starter(text: str, names: bytes | None = None) -> bool:
         text: The text.
         names: Its names in ASCII, each once, where they are known.
     """
+    if "runpy" in text or ("exec(" in text and ".py" in text):
+        return True
     said = text.encode("utf-8", "surrogatepass").translate(BETWEEN_NAMES) if names is None else names
     if _CALLED.isdisjoint(said.split()) or not any(module in text for module in STARTERS):
         return False
@@ -267,7 +269,23 @@ def start_calls(file: PythonFile, names: Names) -> tuple[StartCommands, ...]:
         commands = tuple(command for command in started.commands if names_program(command))
         if commands:
             calls.append(StartCommands(_location(file, started.call), commands))
-    return tuple(calls)
+    return (*calls, *_run_inside(file, names))
+
+
+def _run_inside(file: PythonFile, names: Names) -> Iterator[StartCommands]:
+    """Yield the calls that run a file of the project in the same process: `runpy.run_path("a.py")`, `exec(...)`."""
+    executed = [callee for callee in file.names.get("exec", ()) if not names.bindings(callee)]
+    run = [each for each in names.references("runpy") if each.name in ("runpy.run_path", "runpy.run_module")]
+    for callee in (*executed, *(each.node for each in run)):
+        call = file.parents.get(callee)
+        if not isinstance(call, ast.Call) or call.func is not callee:
+            continue
+        texts = [text for part in ast.walk(call) if isinstance(part, ast.expr) for text in [string_value(part)] if text]
+        words = ["-m", *texts[:1]] if last_name(callee) == "run_module" else [t for t in texts if t.endswith(".py")][:1]
+        if words:
+            yield StartCommands(
+                _location(file, call), (Command((), tuple(Word(word, 0, 0) for word in ("python", *words))),)
+            )
 
 
 def _location(file: PythonFile, call: ast.Call) -> Location:
@@ -297,6 +315,30 @@ class StartedPrograms:
         self._noted = noted or {}
         self._by_path: dict[str, tuple[Starting, ...]] = {}
         self._beyond: dict[str, Location] = {}
+        self._of_cells: dict[str, list[Program]] = {}
+
+    def take_cells(self, commands: Iterable[Started]) -> None:
+        """Take in the commands of notebooks: `!python train.py`, `%run train.py`."""
+        self._of_cells = {}
+        for each in commands:
+            notebook, in_cell, _ = each.start.place.rpartition(":cell ")
+            if in_cell and each.path != notebook and not is_build_script(each.path):
+                self._of_cells.setdefault(notebook, []).append(Program(each.path, starts=(each.start,)))
+
+    def of_cells(self, notebook: str) -> tuple[Program, ...]:
+        """Return what the cells of a notebook start by commands."""
+        return tuple(self._of_cells.get(notebook, ()))
+
+    def begun_by(self, paths: Iterable[str]) -> set[str]:
+        """Return the files that some files start, with those that these start."""
+        begun: set[str] = set()
+        todo = [*paths]
+        while todo:
+            path = todo.pop()
+            inner = {each.program.path for each in self.of(path)} | {each.path for each in self.of_cells(path)}
+            todo += inner - begun
+            begun |= inner
+        return begun
 
     def beyond(self, path: str) -> Location | None:
         """Return the first call of a file that is not looked at; None where it starts no more than are."""

@@ -202,7 +202,9 @@ class _Judge:
             programs = [_started(program, starts) for program in programs]
             programs.sort(key=lambda program: starts.keys().isdisjoint((program.path, program.name)))
         closures = {program: self._attempted(program) for program in programs[:MOST_PROGRAMS]}
-        self.uses.reached = frozenset(path for closure in closures.values() for path in closure or ())
+        reached = {path for closure in closures.values() for path in closure or ()}
+        begun = (Program(path) for path in self.started.begun_by(reached) - reached)
+        self.uses.reached = frozenset(reached.union(*(self._attempted(program) or () for program in begun)))
         judged = tuple(self._judged(program, closure) for program, closure in closures.items())
         return Judgement(judged, max(len(programs) - MOST_PROGRAMS, 0))
 
@@ -213,7 +215,8 @@ class _Judge:
 
     def _programs(self, named: Iterable[str]) -> list[Program]:
         written = {path: noted.commands for path, noted in self.noted.items() if noted.commands is not None}
-        commands = self.commands.started(self.examined, written)
+        commands = tuple(self.commands.started(self.examined, written))
+        self.started.take_cells(commands)
         return programs_of(self.sources, self.modules, self.examined, self.roles, commands, named)
 
     def _attempted(self, program: Program) -> dict[str, Edge | None] | None:
@@ -397,15 +400,22 @@ class _Judge:
             for starting in self.started.of(path):
                 call = self.sources.node(starting.place)
                 way = reach.way(path, call) if call is not None else None
-                key = (starting.program.path, starting.program.arguments)
-                if way is None:
-                    continue
-                if key not in self._inner:
-                    self._inner[key] = None  # a program that is started again by what it starts
-                    self._inner[key] = self._judge(starting.program, self._closure(starting.program))
-                judged = self._inner[key]
-                if judged is not None:
+                judged = self._judged_inside(starting.program) if way is not None else None
+                if way is not None and judged is not None:
                     yield way, judged
+        for program in self.started.of_cells(running[0]) if running else ():  # they run from the first to the last
+            judged = self._judged_inside(program)
+            if judged is not None:
+                cell, _, line = program.starts[0].place.rpartition(":")
+                yield Way(Need.ALWAYS, (Step(cell, int(line)),)), judged
+
+    def _judged_inside(self, program: Program) -> Judged | None:
+        """Return the verdict of a program that another one starts; None where that is this one again."""
+        key = (program.path, program.arguments)
+        if key not in self._inner:
+            self._inner[key] = None
+            self._inner[key] = self._judge(program, self._closure(program))
+        return self._inner[key]
 
     # --- what the target does not have ---
 

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from torchferry.programs.answers import Answer, Dependencies, Known, Truth
+from torchferry.programs.answers import Answer, Dependencies, Truth
 from torchferry.programs.around import Around, around
-from torchferry.programs.config_files import GROUP, NO_KEY
 from torchferry.programs.object_kinds import (
     ABSENT,
     UNKNOWN,
@@ -30,8 +29,9 @@ from torchferry.programs.object_kinds import (
     default_of_field,
 )
 from torchferry.programs.objects import Objects
+from torchferry.programs.option_members import OptionMembers
 from torchferry.programs.parameters import Expression, function_of
-from torchferry.programs.program_facts import MOST_STEPS, ProgramFacts, agreed
+from torchferry.programs.program_facts import MOST_STEPS, ProgramFacts
 from torchferry.programs.stored import (
     computed_members,
     is_empty,
@@ -40,8 +40,6 @@ from torchferry.programs.stored import (
     one_parameter,
     stores_in,
 )
-from torchferry.programs.switches import UNSAID, Switch, read_scalar
-from torchferry.programs.switches import said as command_options
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -78,6 +76,7 @@ class Members:
         self._facts = facts
         self._sources = facts.sources
         self._objects = objects
+        self._options = OptionMembers(facts, objects, self)
         objects.member = self.of
         self._stores: dict[str, list[_Store] | None] = {}
         self._by_name: list[tuple[frozenset[object], str]] | None = None
@@ -108,9 +107,9 @@ class Members:
         if isinstance(of, TableObject):
             return self._of_table(of.where, name, depth)
         if isinstance(of, OptionsObject):
-            return self._of_options(of, name, depth)
+            return self._options.of_options(of, name, depth)
         if isinstance(of, SettingsObject):
-            return self._of_settings(of, name)
+            return self._options.of_settings(of, name)
         if isinstance(of, LayersObject):
             for layer in reversed(of.layers):
                 found = self.of(layer, name, depth)
@@ -139,14 +138,14 @@ class Members:
         is_open = own.is_open or self._is_set_by_name(of, name)
         found, skipped = False, ""
         for store in stores:
-            if self._is_later(store):
+            if self.is_later(store.base):
                 continue
             self._find_keys(store)
             if None in store.keys and isinstance(of, (ClassObject, TableObject)):
                 is_open = True
             if of.key in store.keys or (isinstance(of, ClassObject) and of._replace(made=None).key in store.keys):
                 found = True
-                answer = self._runs(store, depth)
+                answer = self.runs(store.base, store.stands, depth)
                 if answer.truth is Truth.NO:
                     skipped = answer.option or skipped
                     continue
@@ -185,23 +184,22 @@ class Members:
         else:
             self._facts.rests_on(store.dependencies)
 
-    def _runs(self, store: _Store, depth: int) -> Answer:
-        """Return whether the program comes to a place that stores: yes where nothing has to hold for it."""
-        stands = store.stands
+    def runs(self, where: Expression, stands: Around, depth: int) -> Answer:
+        """Return whether the program comes to a place: yes where nothing has to hold for it."""
         if stands.attempts or stands.suppressed or stands.fallback:
             return Answer(Truth.OPEN)
         truth = Truth.YES
         for test, wanted in stands.tests:
-            answer = self.answer(store.base.part(test), depth)
+            answer = self.answer(where.part(test), depth)
             if answer.truth is Truth.OPEN:
                 truth = Truth.OPEN
             elif (answer.truth is Truth.YES) != wanted:
                 return Answer(Truth.NO, answer.option, answer.guard)
         return Answer(truth)
 
-    def _is_later(self, store: _Store) -> bool:
+    def is_later(self, stores: Expression) -> bool:
         """Whether a place that stores is run only behind the place that asks."""
-        asks, stores = self._facts.asks, store.base
+        asks = self._facts.asks
         if asks is None or asks.file is not stores.file or stores.place[1] <= asks.place[1]:
             return False
         file = asks.file
@@ -353,7 +351,7 @@ class Members:
             return UNKNOWN
         for each in call.keywords:
             if each.arg is None:
-                member = self._unpacked(of.made.part(each.value), name, depth)
+                member = self.unpacked(of.made.part(each.value), name, depth)
                 if member.is_there:
                     return member
         return None
@@ -474,21 +472,17 @@ class Members:
                     return Member((where.part(value),), option=name, is_open=not is_told)
                 is_told = is_told and isinstance(key, ast.Constant)
                 continue
-            inner = self._unpacked(where.part(value), name, depth)
+            inner = self.unpacked(where.part(value), name, depth)
             if inner.is_there:
                 return inner if is_told else inner._replace(is_open=True)
         return ABSENT if is_told else UNKNOWN
 
-    def _unpacked(self, where: Expression, name: str, depth: int) -> Member:
+    def unpacked(self, where: Expression, name: str, depth: int) -> Member:
         """Return an item of a table that is unpacked: `f(**table)`."""
         objects = self._objects.of(where, depth)
         if objects is None or len(objects) != 1:
             return UNKNOWN
         return self.of(objects[0], name, depth)
-
-    def keyword(self, where: Expression, name: str) -> Member:
-        """Return what a table that is unpacked into a call gives a parameter."""
-        return self._unpacked(where, name, 1)
 
     def _of_keywords(self, of: KeywordsObject, name: str, depth: int) -> Member:
         values: list[Expression] = []
@@ -498,7 +492,7 @@ class Members:
             if keyword is not None:
                 values.append(Expression(file, names, keyword))
                 continue
-            inner = [self._unpacked(Expression(file, names, each.value), name, depth)
+            inner = [self.unpacked(Expression(file, names, each.value), name, depth)
                      for each in call.keywords if each.arg is None]  # fmt: skip
             if any(each.is_there and not each.values for each in inner):
                 return UNKNOWN
@@ -507,83 +501,6 @@ class Members:
         if not values:
             return ABSENT
         return Member(tuple(values), option=name, is_open=absent)
-
-    # --- options and settings ---
-
-    def _of_options(self, of: OptionsObject, name: str, depth: int) -> Member:
-        if of.words is None:
-            said = self._facts.said(name)
-        else:
-            text = command_options(of.words).get(name)
-            said = None if text is None else Known(read_scalar(text))
-        if said is not None:
-            return Member(known=said)
-        switches = self._facts.options(name)
-        if of.parser is not None:
-            family = self._family(of.parser, depth)
-            switches = tuple(each for each in switches if self._is_of(each, family, depth))
-        known = agreed(switches, self._facts)
-        return ABSENT if known is None else Member(known=known)
-
-    def _family(self, parser: ParserObject, depth: int) -> frozenset[object]:
-        """Return a parser with its parents."""
-        family: dict[object, ParserObject] = {}
-        todo = [parser]
-        while todo:
-            one = todo.pop()
-            if one.key in family:
-                continue
-            family[one.key] = one
-            call = one.where.node
-            assert isinstance(call, ast.Call)
-            parents = next((each.value for each in call.keywords if each.arg == "parents"), None)
-            for part in parents.elts if isinstance(parents, (ast.List, ast.Tuple)) else ():
-                found = self._objects.of(one.where.part(part), depth) or ()
-                todo += (each for each in found if isinstance(each, ParserObject))
-        return frozenset(family)
-
-    def _is_of(self, switch: Switch, family: frozenset[object], depth: int) -> bool:
-        """Whether an option is one of a parser, or may be."""
-        loaded = self._sources.file(switch.path)
-        if loaded is None:
-            return True
-        file, names = loaded
-        for callee in file.attributes.get("add_argument", ()):
-            call = file.parents.get(callee)
-            if isinstance(call, ast.Call) and call.func is callee and call.lineno == switch.line:
-                parsers = self._objects.of(Expression(file, names, callee.value), depth)
-                if parsers is None:
-                    return True
-                keys = {each.key for each in parsers}
-                return not keys.isdisjoint(family) or not any(isinstance(each, ParserObject) for each in parsers)
-        return False
-
-    def _of_settings(self, of: SettingsObject, name: str) -> Member:
-        keys = (*of.keys, name)
-        found = []
-        for file in of.files:
-            package = tuple(part for part in file.package.split(".") if part)
-            if keys[: len(package)] == package:
-                value = self._facts.config.value(file.path, keys[len(package) :], is_composed=of.by_hydra)
-                found.append(value)
-            elif package[: len(keys)] == keys:
-                found.append(GROUP)
-        told = [value for value in found if value is not NO_KEY]
-        said = self._facts.said(".".join(keys)) if of.by_hydra and GROUP not in told else None
-        if said is not None:
-            return Member(known=said)
-        if not of.files:
-            return UNKNOWN
-        if not told:
-            return ABSENT
-        if any(value is GROUP for value in told):
-            return Member(objects=(of._replace(keys=keys),), is_open=True)
-        if of.by_hydra and found[0] is not NO_KEY and self._facts.config.is_last(of.files[0].path):
-            told = told[:1]  # the primary file says it over what it takes in
-        first = told[0]
-        if any(type(value) is not type(first) or value != first for value in told):
-            first = UNSAID
-        return Member(known=Known(first, ".".join(keys) if of.by_hydra else name))
 
 
 def _dotted_path(path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeVar, cast
@@ -180,6 +181,9 @@ class ProgramFacts:
             "naming": lambda _: tuple(filter(self._computes_members, self._ordered(words.naming()))),
             "options": self._options,
             "said": commands.option,
+            "started with": lambda _: tuple(
+                path for path in map(posixpath.normpath, program.arguments) if path in sources.project.paths
+            ),
             "argument": lambda number: next(iter(program.arguments[int(number) - 1 : int(number)]), None),
             "file": lambda word: config.files.opened(word, program.path),
             "composed": lambda path: (
@@ -282,6 +286,10 @@ class ProgramFacts:
         known = cast("Known | None", self.ask("said", name))
         return Known(read_scalar(known.value)) if known is not None and isinstance(known.value, str) else known
 
+    def started_with(self) -> tuple[str, ...]:
+        """Return the Python files of the project that the command names behind the program."""
+        return cast("tuple[str, ...]", self.ask("started with", ""))
+
     def argument(self, number: int) -> str | None:
         """Return a word of the command: `sys.argv[1]` is the first one behind the program."""
         return cast("str | None", self.ask("argument", str(number))) if number > 0 else None
@@ -305,6 +313,10 @@ class ProgramFacts:
     def options(self, name: str) -> tuple[Switch, ...]:
         """Return the options of a name that the program's files declare."""
         return cast("tuple[Switch, ...]", self.ask("options", name))
+
+    def calling(self, name: str) -> tuple[str, ...]:
+        """Return the files of the program that may call a function or method of a name, or hand it on."""
+        return cast("tuple[str, ...]", self.ask("calling", name))
 
     def storing(self, name: str) -> tuple[str, ...]:
         """Return the files of the program that may store something in an object under a name."""
@@ -358,7 +370,7 @@ class ProgramFacts:
     def calls_of(self, file: PythonFile, function: FunctionNode) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
         """Yield the calls of a function in the files of the program, also those of what it is handed to."""
         called = called_as(file, function)
-        for path in cast("tuple[str, ...]", self.ask("calling", called)):
+        for path in self.calling(called):
             loaded = self.sources.file(path)
             if loaded is None:
                 continue

@@ -24,6 +24,7 @@ from torchferry.programs.parameters import Given, Parameter
 from torchferry.programs.sources import Sources, current
 from torchferry.programs.stored import bound_by_handler, is_only_asked, is_stub
 from torchferry.programs.surroundings import Surroundings
+from torchferry.programs.switches import is_word_said
 from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, assigned_value, bound_name
@@ -207,9 +208,7 @@ class Reach:
 
     def way_to_file(self, path: str) -> Way | None:
         """Return the surest way to the import of a file, or None when the program does not come there."""
-        if path not in self.closure:
-            return None
-        way, is_whole = self._from_file(path)
+        way, is_whole = self._from_file(path) if path in self.closure else (None, True)
         return way if is_whole else Way(Need.CHOSEN, ())
 
     def _surest(self, begin: _Arrival, worst: Need) -> Way | None:
@@ -541,7 +540,8 @@ class Reach:
         for place, use_need, choice, option, asked in self.uses.of(file, names, unit):
             if place.path not in closure:
                 continue
-            need = max(least, use_need)
+            is_said = bool(option) and is_word_said(option, program.arguments)
+            need = least if is_said else max(least, use_need)
             carried = tests if asked is None else (*tests, _Test(place.path, asked, True))
             key = (*unit_key, least, carried, place.node) if carried else (place, need)
             if not search.is_nearer(key, length):  # most places are met again and again
@@ -550,7 +550,7 @@ class Reach:
                 place,
                 need,
                 steps,
-                _with(options, option) if option else options,
+                options if is_said or not option else _with(options, option),
                 _with(choices, choice) if choice else choices,
                 carried,
                 (*given, *self._given(file, unit, place)) if carried else given,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.around import is_under_main
 from torchferry.programs.sources import Sources
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
 
 _OPTION_CALLS = frozenset({"add_argument", "option", "DEFINE_bool", "DEFINE_boolean", "DEFINE_string", "DEFINE_enum",
@@ -232,3 +233,28 @@ def adds_unread_words(arguments: Iterable[str]) -> bool:
             return True
         before = word
     return False
+
+
+def commands_of_class(file: PythonFile, names: Names, owner: str) -> Iterator[ast.Call]:
+    """Yield the calls that make commands of the methods of a class: `fire.Fire(Trainer)`, `fire.Fire(Trainer())`.
+
+    Args:
+        file: The file.
+        names: Its names.
+        owner: The name of the class; empty for the file itself, of which `fire.Fire()` takes the functions.
+    """
+    for callee in (*file.names.get("Fire", ()), *file.attributes.get("Fire", ())):
+        call = file.parents.get(callee)
+        if not isinstance(call, ast.Call) or call.func is not callee:
+            continue
+        given = [part for argument in call.args[:1] for part in ast.walk(argument) if isinstance(part, ast.Name)]
+        values = [assigned_value(file, binding) for name in given for binding in names.bindings(name)]
+        made = {last_name(value.func) for value in values if isinstance(value, ast.Call)}
+        if owner in made.union(name.id for name in given) or not (owner or call.args):
+            yield call
+
+
+def is_word_said(option: str, arguments: Sequence[str]) -> bool:
+    """Whether a command says a word, such as the name of a subcommand, or an option with its value: `--net fast`."""
+    flag, _, value = option.rpartition(" ")
+    return said(arguments).get(_as_name(flag)) == value if flag else value in arguments

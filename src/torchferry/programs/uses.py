@@ -12,7 +12,8 @@ from torchferry.programs.around import FunctionNode
 from torchferry.programs.model import Need
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
-from torchferry.programs.tables import key_of, lists_keys, lookups
+from torchferry.programs.switches import commands_of_class
+from torchferry.programs.tables import asks_for_name, key_of, lists_keys, looked_up, lookups
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -33,9 +34,6 @@ _COMMANDS = frozenset(
 
 _LOOKS_UP = frozenset({"__dict__", "getattr"})
 """What a file says that looks for something by a computed name."""
-
-_COMMA = re.compile(r"(?:[\s)\\]|#[^\n]*)*,")
-"""A comma, behind nothing but what may stand between it and the end of what is given to a call."""
 
 _NOT_A_USE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete)
 
@@ -144,6 +142,11 @@ class Uses:
         for call in _asked_by_name(file, owner, name):
             called = True
             yield Use(Place(file.path, call), Need.CHOSEN, f"{name} ({file.path}:{call.lineno})")
+        for path in self.sources.words.holding("Fire") if not name.startswith("_") else ():
+            loaded = self.sources.file(path)
+            for call in commands_of_class(*loaded, owner.name) if loaded is not None else ():
+                called = True
+                yield Use(Place(path, call), Need.OPTION, option=name)
         if called or (not name.startswith("__") and name not in _IMPLICIT and not self._has_foreign_base(names, owner)):
             return
         yield from self._uses_of_name(file, names, owner, set())
@@ -196,7 +199,7 @@ class Uses:
             self._looking[stem] = frozenset(
                 path
                 for path in words.holding_any(_LOOKS_UP).intersection(words.holding(stem))
-                if path in own or _asks_for(text(path), stem)
+                if path in own or asks_for_name(text(path), stem)
             )
         return self._looking[stem]
 
@@ -320,6 +323,8 @@ class Uses:
             last_name(node) == "command" and not self._groups(file) for node in unit.decorator_list
         ):
             yield Use(Place(file.path, unit), Need.CHOSEN, f"{name} ({file.path}:{unit.lineno})")
+        for call in commands_of_class(file, names, "") if parent is file.tree and "Fire(" in file.source.text else ():
+            yield Use(Place(file.path, call), Need.OPTION, option=name)
         registered = any("register" in last_name(node).lower() or _inner_names(node) for node in unit.decorator_list)
         top = parent is file.tree or not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         paths = self._speaking_of(name, file.path) if top else [file.path]
@@ -472,24 +477,13 @@ class Uses:
         if other.path != file.path and self._looks_up(other.path, file.path):
             loaded = self.sources.file(other.path)
             assert loaded is not None
-            for node in _looked_up(other, loaded[1], _stem(file.path)):
+            for node in looked_up(other, loaded[1], _stem(file.path)):
                 yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{getattr(node, 'lineno', 0)})")
         if other.path == file.path and "globals()" in text:
             for node in other.names.get("globals", ()):
                 if isinstance(other.parents.get(other.parents.get(node, node)), ast.Compare):
                     continue  # `"name" in globals()` only asks for that name
                 yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{node.lineno})")
-
-
-def _asks_for(text: str, module: str) -> bool:
-    """Whether a module stands before a comma in a text: `getattr(module, name)`."""
-    at = text.find(module)
-    while at >= 0:
-        end = at + len(module)
-        if _COMMA.match(text, end) is not None and not (text[at - 1 : at].isalnum() or text[at - 1 : at] == "_"):
-            return True
-        at = text.find(module, at + 1)
-    return False
 
 
 def _stem(path: str) -> str:
@@ -500,18 +494,6 @@ def _same(binding: ast.AST, unit: ast.AST) -> bool:
     return binding is unit or (
         isinstance(binding, type(unit)) and getattr(binding, "lineno", 0) == getattr(unit, "lineno", 1)
     )
-
-
-def _looked_up(file: PythonFile, names: Names, module: str) -> Iterator[ast.AST]:
-    """Yield where something is looked up in a module by a computed name."""
-    for attribute in file.attributes.get("__dict__", ()):
-        if last_name(attribute.value) == module:
-            yield attribute
-    for use in file.names.get("getattr", ()):
-        call = file.parents.get(use)
-        if isinstance(call, ast.Call) and call.args and last_name(call.args[0]) == module:
-            if (names.qualified(call.args[0]) or "").rpartition(".")[2] == module:
-                yield call
 
 
 def _asked_by_name(file: PythonFile, owner: ast.ClassDef, name: str) -> Iterator[ast.Call]:

@@ -150,14 +150,34 @@ class Values(ABC):
                 return self._several(where, value, binding, depth)
             if isinstance(value, (ast.List, ast.Dict, ast.Set)):
                 return UNTOLD  # something is added to it: a queue, a table
+            is_global = file.scope(binding) is file.tree
+            executed = self._executed_over(file, node.id, depth) if value is not None and is_global else None
+            if executed is not None:
+                return executed
             if value is not None:
                 known = self.value(where.part(value), depth + 1)
-                if known.value is not UNSAID and not known.option and names.file.scope(binding) is file.tree:
-                    return known._replace(option=_command_line(file, node.id))
+                if known.value is not UNSAID and not known.option and is_global:
+                    return known._replace(option=f"--{node.id}" if _executes(file) else node.id)
                 return known
         if bindings and all(isinstance(binding, ast.alias) for binding in bindings):
             return self._imported(where, node, depth)
         return UNTOLD
+
+    def _executed_over(self, file: PythonFile, name: str, depth: int) -> Known | None:
+        """Return what the command, or a file that is executed, sets a constant of a module to; None where none does.
+
+        `exec(open("configurator.py").read())` takes `--compile=False` and `config/train.py` from the command line.
+        """
+        if not _executes(file):
+            return None
+        said = self.facts.said(name)
+        if said is not None:
+            return said._replace(option=f"--{name}")
+        for path in (*self.facts.started_with(), *_executed_files(file)):
+            loaded = self._sources.file(path) if path in self._sources.project.paths else None
+            if loaded is not None and loaded[1].module_bindings(name):
+                return self._of_module(path, name, depth + 1)._replace(option=f"--{name}")
+        return None
 
     def _several(self, where: Expression, value: ast.Tuple | ast.List, binding: ast.AST, depth: int) -> Known:
         """Return a tuple that is written down and whose name is bound once."""
@@ -395,10 +415,11 @@ class Values(ABC):
                 return UNTOLD
             values.append(self._given(Expression(other, other_names, call), call, argument.arg, index, default, depth))
         if not values:
-            is_fixed = default_node is None or default.value is UNSAID or default.option
-            if is_fixed or file.path not in self._sources.words.holding_any(_CLI):
+            if file.path not in self._sources.words.holding_any(_CLI):
                 return default
-            return default._replace(option="--" + argument.arg.replace("_", "-"))
+            said = self.facts.said(argument.arg)
+            is_fixed = default_node is None or default.value is UNSAID or default.option
+            return said or (default if is_fixed else default._replace(option="--" + argument.arg.replace("_", "-")))
         return _alike(values)
 
     def _declared(self, where: Expression, name: str, depth: int) -> Known:
@@ -439,7 +460,7 @@ class Values(ABC):
             return UNTOLD
         for keyword in call.keywords:
             if keyword.arg is None:
-                member = self._members.keyword(where.part(keyword.value), name)
+                member = self._members.unpacked(where.part(keyword.value), name, 1)
                 if member.is_there:
                     return self._of_member(member, name, depth)
         return default
@@ -528,6 +549,16 @@ def _alike(told: list[Known]) -> Known:
     return UNTOLD
 
 
-def _command_line(file: PythonFile, name: str) -> str:
-    """Return how a constant of a module is said, where the file takes constants from the command line."""
-    return f"--{name}" if "globals()" in file.source.text or "exec(open(" in file.source.text else name
+def _executes(file: PythonFile) -> bool:
+    """Whether a file takes its constants from the command line, or from files that it executes."""
+    return "globals()" in file.source.text or "exec(open(" in file.source.text
+
+
+def _executed_files(file: PythonFile) -> Iterator[str]:
+    """Yield the files that a file executes by their written names: `exec(open("settings.py").read())`."""
+    for callee in file.names.get("exec", ()):
+        call = file.parents.get(callee)
+        for part in ast.walk(call) if isinstance(call, ast.Call) and call.func is callee else ():
+            path = string_value(part) if isinstance(part, ast.expr) else None
+            if path is not None and path.endswith(".py"):
+                yield posixpath.normpath(posixpath.join(posixpath.dirname(file.path), path))

@@ -21,15 +21,26 @@ from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
 from torchferry.source.shell import Command, Word, parts
 
+_WORDS_AT = {"execv": 1, "execve": 1, "execvp": 1, "execvpe": 1, "posix_spawn": 1, "posix_spawnp": 1, "spawnv": 2,
+             "spawnve": 2, "spawnvp": 2, "spawnvpe": 2}  # fmt: skip
+"""Functions of `os` that are given the words of a command as a list, and where that stands among their arguments."""
+
+_WORDS_FROM = {"execl": 1, "execle": 1, "execlp": 1, "execlpe": 1, "spawnl": 2, "spawnle": 2, "spawnlp": 2,
+               "spawnlpe": 2}  # fmt: skip
+"""Functions of `os` whose arguments are the words of a command, from one of them on."""
+
 STARTERS = {
-    "os": frozenset({"os.system", "os.popen"}),
+    "os": frozenset(
+        {"os.system", "os.popen"}
+        | {f"os.{name}" for name in (*_WORDS_AT, *_WORDS_FROM) if not name.startswith("create")}
+    ),
     "subprocess": frozenset(
         f"subprocess.{name}"
         for name in ("run", "call", "check_call", "check_output", "Popen", "getoutput", "getstatusoutput")
     ),
     "asyncio": frozenset({"asyncio.create_subprocess_shell", "asyncio.create_subprocess_exec"}),
 }
-"""Functions that start a program, by module: their first argument is a command line, or a list of its words."""
+"""Functions that start a program, by module: they are given a command line, or its words."""
 
 _SHELL_METHODS = ("system", "getoutput")
 """Methods of IPython's shell that do the same: `get_ipython().system("...")`, as which notebooks keep `!...`."""
@@ -99,15 +110,17 @@ class _CommandReader:
 
     def lines(self, call: ast.Call) -> Iterator[Command | tuple[int, int]]:
         """Yield what a call starts, each once in the file: a command that was a list, or the span of a text."""
-        argument: ast.expr | None = call.args[0] if call.args else None
+        name = last_name(call.func)
+        argument = next(iter(call.args[_WORDS_AT.get(name, 0) :]), None)
         if argument is None:
             argument = next((keyword.value for keyword in call.keywords if keyword.arg in _KEYWORDS), None)
         if argument is None:
             return
         if self.view is None:
             self.view = _MaskedText(self.file.source.text)
-        exec_words = last_name(call.func) == "create_subprocess_exec"
-        for expression in [ast.List(call.args, ast.Load())] if exec_words else self._values(argument, 0):
+        first = 0 if name == "create_subprocess_exec" else _WORDS_FROM.get(name)
+        words = None if first is None else [ast.List(call.args[first:], ast.Load())]
+        for expression in self._values(argument, 0) if words is None else words:
             if expression in self._read:
                 continue
             self._read.add(expression)

@@ -49,7 +49,7 @@ def _json(text: str) -> Iterator[Setting]:
         members.clear()
         _read(_LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, text)), members)
     for value in members:
-        if value.is_string and text[value.start + 1 : value.end - 1] == value.value:
+        if value.is_string and text[value.start + 1 : value.end - 1] == value.value and "\n" not in value.value:
             path = tuple(part for part in value.path if isinstance(part, str))
             yield Setting(path, value.value, value.start + 1, value.end - 1)
 
