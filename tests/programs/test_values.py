@@ -311,6 +311,11 @@ FIRE_OPTION = (
     "import fire\nimport torch\nclass Trainer:\n    def __init__(self, fast=False):\n        self.fast = fast\n"
     "    def train(self):\n        if self.fast:\n            import cupy\nfire.Fire(Trainer)\n"
 )
+BRANCHES = (
+    PARSER
+    + "parser.add_argument('--size', type=int, default=1)\nargs = parser.parse_args()\nif {}:\n    fast = True\n{}\n"
+    "if fast:\n    import cupy\n"
+)
 EXECUTES = "import torch\nfast = False\nexec(open('configurator.py').read())\nif fast:\n    import cupy\n"
 
 COMMANDS: list[tuple[str, Files, str]] = [
@@ -341,6 +346,27 @@ COMMANDS: list[tuple[str, Files, str]] = [
                     "    command: python train.py\n"}, "ALWAYS"),
     ("of another service", {"train.py": ENVIRONMENT, "compose.yaml": "services:\n  a:\n    environment:\n"
                             "      - FAST=1\n  b:\n    command: python train.py\n"}, "OPTION FAST=1"),
+    ("the branch that is taken", one(BRANCHES.format("args.size > 3", "else:\n    fast = False")), "OPTION --size"),
+    ("the branch by default", one(BRANCHES.format("args.size < 3", "else:\n    fast = False")), "ALWAYS"),
+    ("a branch that nobody knows", one(BRANCHES.format("torch.load('x')", "else:\n    fast = False")), "CHOSEN"),
+    ("set before", one(BRANCHES.format("args.size > 3", "").replace("if args.s", "fast = False\nif args.s")),
+     "OPTION --size"),
+    ("set behind", one(BRANCHES.format("args.size < 3", "fast = False")), "OPTION fast"),
+    ("set in a loop", one(BRANCHES.format("args.size > 3", "else:\n    fast = False\nfor x in torch.load('x'):\n"
+                                                           "    fast = True")), "CHOSEN"),
+    ("set in an attempt", one(BRANCHES.format("args.size > 3", "else:\n    fast = False\ntry:\n"
+                                                               "    fast = torch.load('x')\nexcept OSError:\n"
+                                                               "    pass")), "CHOSEN"),
+    ("set in a case", one(BRANCHES.format("args.size > 3", "else:\n    fast = False\nmatch torch.load('x'):\n"
+                                                           "    case [a]:\n        fast = True")), "CHOSEN"),
+    ("a parameter that is filled", one(
+        "import torch\ndef f(fast=None):\n    if fast is None:\n        fast = False\n    if fast:\n"
+        "        import cupy\nf()\n"), "OPTION fast (train.py:5)"),
+    ("a parameter that is given", one(
+        "import torch\ndef f(fast=None):\n    if fast is None:\n        fast = False\n    if fast:\n"
+        "        import cupy\nf(True)\n"), "ALWAYS"),
+    ("the device there is", one("import torch\nif torch.cuda.is_available():\n    device = 'cuda'\nelse:\n"
+                                "    device = 'cpu'\nif device == 'cuda':\n    import cupy\n"), "ALWAYS"),
     ("a method by fire", {"train.py": FIRE, "run.sh": "python train.py train\n"}, "OPTION export"),
     ("the method that is started", {"train.py": FIRE, "run.sh": "python train.py export\n"}, "ALWAYS"),
     ("an object for fire", one(FIRE.replace("Fire(Trainer)", "Fire(Trainer())")), "OPTION export"),

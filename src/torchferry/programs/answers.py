@@ -8,7 +8,7 @@ for are taken down with the answer, and where they are the same for another prog
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from enum import Enum
 
 from torchferry.core.record import NamedTuple
@@ -55,8 +55,8 @@ class Known(NamedTuple):
         return type(self.value) is type(other.value) and self.value == other.value
 
 
-Fact = tuple[str, str]
-"""What was asked of a program: the kind of the question, and the name that it was about."""
+Fact = tuple[str, Hashable]
+"""What was asked of a program: the kind of the question, and what it was about, such as a name."""
 
 
 class Dependencies:
@@ -126,7 +126,9 @@ class SharedAnswers:
         yield from self._answers.get(test, ())
 
     def keep(self, test: ast.expr, dependencies: Dependencies, told: Told) -> None:
-        """Keep an answer for the programs to come."""
+        """Keep an answer for the programs to come: each condition is searched from its own beginning, also where it
+        gives up.
+        """
         kept = self._answers.setdefault(test, [])
-        if dependencies.is_whole and len(kept) < _MOST_KEPT:
+        if len(kept) < _MOST_KEPT:
             kept.append((dependencies, told))

@@ -50,20 +50,16 @@ def loaded_code(file: PythonFile, names: Names) -> Iterator[LoadedCode]:
 
     What is loaded from the tree itself, with `source="local"`, is none of these.
     """
-    if "hub.load" in file.source.text:
-        for reference in names.references("torch"):
-            call = file.parents.get(reference.node)
-            if reference.name == "torch.hub.load" and isinstance(call, ast.Call) and call.func is reference.node:
+    for attribute in file.attributes.get("load", ()):
+        call = file.parents.get(attribute)
+        if isinstance(call, ast.Call) and call.func is attribute and last_name(attribute.value) == "hub":
+            if names.qualified(attribute) == "torch.hub.load":
                 if not any(part.arg == "source" and string_value(part.value) == "local" for part in call.keywords):
                     yield LoadedCode(_origin(call, "torch.hub.load"), call)
-    if "trust_remote_code" in file.source.text:
-        for call in (node for node in ast.walk(file.tree) if isinstance(node, ast.Call)):
-            value = next((part.value for part in call.keywords if part.arg == "trust_remote_code"), None)
-            if (
-                isinstance(value, ast.Constant)
-                and value.value is True
-                and _NO_MODEL.search(ast.unparse(call.func)) is None
-            ):
+    for keyword in file.keywords.get("trust_remote_code", ()):
+        call = file.parents.get(keyword)
+        if isinstance(call, ast.Call) and isinstance(keyword.value, ast.Constant) and keyword.value.value is True:
+            if _NO_MODEL.search(ast.unparse(call.func)) is None:
                 yield LoadedCode(_origin(call, "trust_remote_code=True"), call)
 
 

@@ -11,7 +11,7 @@ from torchferry.backends.target import Target
 from torchferry.programs.answers import Answer, Answers, Known, SharedAnswers, Told, Truth
 from torchferry.programs.asked import is_on_target, is_there
 from torchferry.programs.parameters import Expression, Given, Parameter
-from torchferry.programs.program_facts import MOST_STEPS, ProgramFacts
+from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.stored import COMPARED, is_guarded, is_namespace
 from torchferry.programs.switches import UNSAID
 from torchferry.programs.values import Values
@@ -64,8 +64,8 @@ class Conditions(Values):
             if all(bound.get(each) == given for each, given in known.consulted.items()) and facts.is_same(dependencies):
                 answers.keep(known)
                 return known.answer, known.asked
-        with facts.apart() as dependencies:
-            facts.bound, facts.steps = bound, MOST_STEPS
+        with facts.by_itself() as dependencies:
+            facts.bound = bound
             answer = self.answer(Expression(file, names, test))
             told = Told(answer, frozenset(facts.asked), facts.consulted)
         answers.keep(told)

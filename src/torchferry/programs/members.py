@@ -6,8 +6,9 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import cast
 
-from torchferry.programs.answers import Answer, Dependencies, Truth
+from torchferry.programs.answers import Answer, Truth
 from torchferry.programs.around import Around, around
 from torchferry.programs.object_kinds import (
     ABSENT,
@@ -58,15 +59,15 @@ _MAKE = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__"})
 class _Store:
     """A place where the program gives an object an attribute or item: `x.name = value`."""
 
-    __slots__ = ("base", "dependencies", "is_searched", "keys", "stands", "value")
+    __slots__ = ("base", "is_searched", "is_under_way", "keys", "stands", "value")
 
     def __init__(self, base: Expression, value: Expression | None, stands: Around) -> None:
         self.base = base
         self.value = value
         self.stands = stands
         self.keys: frozenset[object] = frozenset()
-        self.dependencies: Dependencies | None = None
         self.is_searched = False
+        self.is_under_way = False
 
 
 class Members:
@@ -79,9 +80,10 @@ class Members:
         self._options = OptionMembers(facts, objects, self)
         objects.member = self.of
         self._stores: dict[str, list[_Store] | None] = {}
-        self._by_name: list[tuple[frozenset[object], str]] | None = None
-        self._merges = False
-        self._naming = Dependencies()
+        self._begins: dict[object, set[str]] | None = None
+        self._merges = self._is_building = False
+        facts.answers("stores", self._places_of_stores)
+        facts.answers("set by name", self._sets_by_name)
         self._open: set[tuple[object, str]] = set()
         self.answer: Callable[[Expression, int], Answer] = lambda where, depth: Answer(Truth.OPEN)
         """Returns what is known of a condition."""
@@ -131,7 +133,8 @@ class Members:
         """Return what an object has, with what the program stores in it from outside."""
         if isinstance(of, (ParametersObject, ParserObject)):
             return own
-        stores = self._stores_of(name)
+        keys = _keys_of(of)
+        stores = self._stores_into(keys, name)
         if stores is None:
             return own._replace(is_open=True) if not isinstance(of, OptionsObject) or not own.is_there else own
         values = list(own.values)
@@ -140,10 +143,9 @@ class Members:
         for store in stores:
             if self.is_later(store.base):
                 continue
-            self._find_keys(store)
             if None in store.keys and isinstance(of, (ClassObject, TableObject)):
                 is_open = True
-            if of.key in store.keys or (isinstance(of, ClassObject) and of._replace(made=None).key in store.keys):
+            if not store.keys.isdisjoint(keys):
                 found = True
                 answer = self.runs(store.base, store.stands, depth)
                 if answer.truth is Truth.NO:
@@ -159,36 +161,46 @@ class Members:
         return Member(tuple(values), own.known, own.objects, skipped or option or name, is_open)
 
     @contextmanager
-    def _by_itself(self) -> Iterator[Dependencies]:
+    def _by_itself(self) -> Iterator[None]:
         """Ask what does not depend on where the search comes from: whoever asks first finds the same."""
-        facts = self._facts
-        left, asks, met = facts.steps, facts.asks, self._open
-        facts.steps, facts.asks, self._open = MOST_STEPS, None, set()
+        met, self._open = self._open, set()
         try:
-            with facts.apart() as dependencies:
-                yield dependencies
-                dependencies.is_whole = True
+            with self._facts.by_itself():
+                yield
         finally:
-            facts.steps, facts.asks, self._open = left, asks, met
+            self._open = met
+
+    def _stores_into(self, keys: tuple[object, ...], name: str) -> list[_Store] | None:
+        """Return where the program stores under a name in an object; None where it stores so too often."""
+        stores = self._stores_of(name)
+        if any(store.is_under_way for store in stores or ()):
+            self._facts.give_up()
+            return stores and [store for store in stores if not store.keys.isdisjoint((*keys, None))]
+        places = cast("frozenset[object] | None", self._facts.ask("stores", (keys, name)))
+        return None if places is None or stores is None else [each for each in stores if each.base.place in places]
+
+    def _places_of_stores(self, question: tuple[tuple[object, ...], str]) -> frozenset[object] | None:
+        """Return where the program stores, or may store, under a name in an object, told by its keys."""
+        keys, name = question
+        stores = self._stores_of(name)
+        if stores is None:
+            return None
+        for store in stores:
+            self._find_keys(store)
+        return frozenset(each.base.place for each in stores if not each.keys.isdisjoint((*keys, None)))
 
     def _find_keys(self, store: _Store) -> None:
-        """Find out once in what objects a place stores; whoever asks depends on that."""
+        """Find out once in what objects a place stores."""
         if not store.is_searched:
-            store.is_searched = True  # ends recursion
-            with self._by_itself() as dependencies:
+            store.is_searched = store.is_under_way = True
+            with self._by_itself():
                 bases = self._objects.of(store.base, _DEEPEST // 2)
             store.keys = frozenset({None}) if bases is None else frozenset(each.key for each in bases)
-            store.dependencies = dependencies
-        if store.dependencies is None:
-            self._facts.give_up()
-        else:
-            self._facts.rests_on(store.dependencies)
+            store.is_under_way = False
 
     def runs(self, where: Expression, stands: Around, depth: int) -> Answer:
         """Return whether the program comes to a place: yes where nothing has to hold for it."""
-        if stands.attempts or stands.suppressed or stands.fallback:
-            return Answer(Truth.OPEN)
-        truth = Truth.YES
+        truth = Truth.OPEN if stands.attempts or stands.suppressed or stands.fallback else Truth.YES
         for test, wanted in stands.tests:
             answer = self.answer(where.part(test), depth)
             if answer.truth is Truth.OPEN:
@@ -209,10 +221,9 @@ class Members:
 
     def _stores_of(self, name: str) -> list[_Store] | None:
         """Return where the program stores under a name in objects; None where that is too often."""
-        paths = self._facts.storing(name)
         if name not in self._stores:
             found = self._stores[name] = []
-            for path in paths:
+            for path in self._facts.storing(name):
                 found += self._stores_in(path, name)
             if len(found) > _MOST_STORES:
                 self._stores[name] = None
@@ -242,24 +253,30 @@ class Members:
 
     def _is_set_by_name(self, of: Object, name: str) -> bool:
         """Whether the program may give an object attributes or items by names that it computes."""
-        paths = self._facts.naming()
-        if not paths or not isinstance(of, (ClassObject, ModuleObject, TableObject, OptionsObject, OtherObject)):
+        if not isinstance(of, (ClassObject, ModuleObject, TableObject, OptionsObject, OtherObject)):
             return False
-        if self._by_name is None:
-            self._by_name = []
-            with self._by_itself() as dependencies:
-                for path in paths:
+        question = (_keys_of(of), name, isinstance(of, (TableObject, OtherObject)))
+        if self._is_building:
+            self._facts.give_up()
+            return self._sets_by_name(question)
+        return bool(self._facts.ask("set by name", question))
+
+    def _sets_by_name(self, question: tuple[tuple[object, ...], str, bool]) -> bool:
+        """Return the same for the keys of an object; what is merged into others may come to those that take it in."""
+        keys, name, takes_in = question
+        if self._begins is None:
+            self._begins, self._is_building = {}, True
+            with self._by_itself():
+                for path in self._facts.naming():
                     loaded = self._sources.file(path)
-                    if loaded is not None:
-                        self._by_name += self._computed_in(*loaded)
-                        self._merges = self._merges or merges_settings(loaded[0])
-            self._naming = dependencies
-        self._facts.rests_on(self._naming)
-        # what is merged into a node goes to those below it, and into which one a file merges cannot always be told
-        if isinstance(of, (TableObject, OtherObject)) and self._merges and self._may_be_merged(name):
-            return True
-        return any(of.key in keys or (isinstance(of, ClassObject) and of._replace(made=None).key in keys)
-                   for keys, begin in self._by_name if name.startswith(begin))  # fmt: skip
+                    for found, begin in self._computed_in(*loaded) if loaded is not None else ():
+                        for key in found:
+                            self._begins.setdefault(key, set()).add(begin)
+                    self._merges = self._merges or (loaded is not None and merges_settings(loaded[0]))
+            self._is_building = False
+        if takes_in and self._merges and self._may_be_merged(name):
+            return True  # it goes to the nodes below too, and into which one a file merges cannot always be told
+        return any(name.startswith(begin) for key in keys for begin in self._begins.get(key, ()))
 
     def _computed_in(self, file: PythonFile, names: Names) -> Iterator[tuple[frozenset[object], str]]:
         """Yield the objects that a file gives names which it computes, with what these begin with."""
@@ -501,6 +518,11 @@ class Members:
         if not values:
             return ABSENT
         return Member(tuple(values), option=name, is_open=absent)
+
+
+def _keys_of(of: Object) -> tuple[object, ...]:
+    """Return what an object is known by: an object of a class has also what is stored in the class."""
+    return (of.key, of._replace(made=None).key) if isinstance(of, ClassObject) else (of.key,)
 
 
 def _dotted_path(path: str) -> str:

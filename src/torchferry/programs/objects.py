@@ -26,7 +26,15 @@ from torchferry.programs.object_kinds import (
     TableObject,
     WordsObject,
 )
-from torchferry.programs.parameters import MOST_CALLS, Expression, Parameter, default_of, function_of, given_by
+from torchferry.programs.parameters import (
+    MOST_CALLS,
+    Expression,
+    Parameter,
+    argument_of,
+    default_of,
+    function_of,
+    given_by,
+)
 from torchferry.programs.program_facts import OncePerProgram, ProgramFacts
 from torchferry.programs.switches import RECORDS
 from torchferry.source.flow.syntax import last_name, string_value
@@ -63,7 +71,7 @@ class Objects:
         self.facts = facts
         self._sources = facts.sources
         self._returns: dict[FunctionNode, tuple[ast.expr, ...]] = {}
-        self._parameters: OncePerProgram[Parameter, tuple[Object, ...] | None] = OncePerProgram(facts, None)
+        self._parameters = OncePerProgram(facts, "object", self._from_calls, None)
         self.member: Callable[[Object, str, int], Member] = lambda of, name, depth: Member(is_open=True)
         """Returns an attribute or item of an object."""
         self.path: Callable[[Expression, int], str | None] = lambda where, depth: None
@@ -217,16 +225,19 @@ class Objects:
         given = self.facts.given(key)
         if given is not None:
             return self.of(given, depth)
-        return self._parameters.of(key, lambda: self._from_calls(file, names, function, argument, depth))
+        return self._parameters.of(key)
 
-    def _from_calls(
-        self, file: PythonFile, names: Names, function: FunctionNode, argument: ast.arg, depth: int
-    ) -> tuple[Object, ...] | None:
+    def _from_calls(self, key: Parameter) -> tuple[Object, ...] | None:
         """Return what all calls of a function give to a parameter."""
+        loaded = self._sources.file(key.path)
+        argument = argument_of(loaded[0], key) if loaded is not None else None
+        function = function_of(loaded[0], argument) if loaded is not None and argument is not None else None
+        if loaded is None or argument is None or function is None:
+            return None
+        (file, names), depth = loaded, 0
         if any(names.qualified(each.func if isinstance(each, ast.Call) else each) == "hydra.main"
                for each in function.decorator_list):  # fmt: skip
             return (SettingsObject(self.facts.composed(file.path), by_hydra=True),)
-        key = Parameter(file.path, function.lineno, argument.arg)
         bound = isinstance(file.parents.get(function), ast.ClassDef)
         found: list[tuple[Object, ...] | None] = []
         for number, (other, other_names, call) in enumerate(self.facts.calls_of(file, function)):

@@ -103,6 +103,15 @@ def function_of(file: PythonFile, argument: ast.arg) -> FunctionNode | None:
     return function if isinstance(function, FunctionNode) else None
 
 
+def argument_of(file: PythonFile, parameter: Parameter) -> ast.arg | None:
+    """Return a parameter of a file by its place and name."""
+    for argument in file.arguments.get(parameter.name, ()):
+        function = function_of(file, argument)
+        if function is not None and function.lineno == parameter.line:
+            return argument
+    return None
+
+
 def called_as(file: PythonFile, function: FunctionNode) -> str:
     """Return the name by which a function is called: that of the class for its `__init__`."""
     owner = file.parents.get(function)

@@ -6,7 +6,9 @@ import ast
 import posixpath
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Generic, TypeVar, cast
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, Generic, TypeVar, cast
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
@@ -15,7 +17,7 @@ from torchferry.programs.around import FunctionNode, is_under_main
 from torchferry.programs.config_files import ConfigFiles
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.model import Program, Start
-from torchferry.programs.parameters import Expression, Given, Parameter, called_as, handed_on
+from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as, handed_on
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import computed_members, merges_settings
 from torchferry.programs.switches import UNSAID, Switch, Switchboard, adds_unread_words, read_scalar, said
@@ -31,8 +33,15 @@ _MOST_EXPRESSIONS = 20_000
 _MOST_KEPT = 6
 """Different results of one expression that are kept."""
 
+_MOST_NESTED = 12
+"""Parameters behind parameters that are followed."""
+
 MOST_STEPS = 3_000
 """Expressions and members that are looked at for one condition."""
+
+
+_CallPlace = tuple[str, Any, int]
+"""Where a name is called: the file, the line and the column; of a function its file, name and line."""
 
 
 class SearchResult(NamedTuple):
@@ -69,30 +78,47 @@ class SharedResults:
 
 
 class OncePerProgram(Generic[K, T]):
-    """Keeps what is worked out once for a program, whatever the calls on a way give.
+    """Works out something once for a program, whatever the calls on a way give: other answers depend on its result.
 
     Args:
         facts: What depends on the program.
+        kind: What is asked, a name of its own.
+        find: Works it out.
         unknown: The result for who asks while it is being worked out; what rests on it has given up.
     """
 
-    def __init__(self, facts: ProgramFacts, unknown: T) -> None:
+    def __init__(self, facts: ProgramFacts, kind: str, find: Callable[[K], T], unknown: T) -> None:
         self._facts = facts
+        self._kind = kind
+        self._find = find
         self._unknown = unknown
-        self._kept: dict[K, tuple[T, Dependencies | None]] = {}
+        self._kept: dict[K, T] = {}
+        self._partial: set[K] = set()
+        self._under_way: set[K] = set()
+        facts.answers(kind, self._result, is_kept=False)
 
-    def of(self, key: K, find: Callable[[], T]) -> T:
-        """Return what is kept, or what `find` returns."""
-        if key not in self._kept:
-            self._kept[key] = (self._unknown, None)  # ends recursion
-            with self._facts.apart() as dependencies:
-                result = find()
-            self._kept[key] = (result, dependencies)
-        result, known = self._kept[key]
-        if known is None:
+    def of(self, key: K) -> T:
+        """Return what is kept, or what is worked out now."""
+        if key in self._under_way or len(self._under_way) > _MOST_NESTED:
             self._facts.give_up()
-        else:
-            self._facts.rests_on(known)
+            return self._unknown
+        result = cast("T", self._facts.ask(self._kind, key))
+        if key in self._partial:
+            self._facts.give_up()
+        return result
+
+    def _result(self, key: K) -> T:
+        if key in self._kept:
+            return self._kept[key]
+        if key in self._under_way:
+            return self._unknown
+        self._under_way.add(key)
+        with self._facts.by_itself() as dependencies:
+            result = self._find(key)
+        self._under_way.discard(key)
+        self._kept[key] = result
+        if self._under_way and not dependencies.is_whole:
+            self._partial.add(key)  # it may have met what is under way
         return result
 
 
@@ -168,9 +194,11 @@ class ProgramFacts:
         self._results = results
         commands = _Commands(program.starts)
         self._known: dict[Fact, object] = {}
+        self._not_kept: set[str] = set()
         self._dependencies: list[Dependencies] = [Dependencies()]
         words = sources.words
-        self._kinds: Mapping[str, Callable[[str], object]] = {
+        self._kinds: dict[str, Callable[[Any], object]] = {
+            "calls": lambda key: tuple(islice(self._calls(key), MOST_CALLS + 1)),
             "calling": lambda name: self._ordered(words.as_call(name) | words.as_argument(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
             "variable": commands.variable,
@@ -204,42 +232,66 @@ class ProgramFacts:
 
     # --- what depends on the program ---
 
-    def ask(self, kind: str, name: str) -> object:
+    def answers(self, kind: str, answer: Callable[[Any], object], *, is_kept: bool = True) -> None:
+        """Let something else of the program answer a kind of question, which may keep the answers itself."""
+        self._kinds[kind] = answer
+        if not is_kept:
+            self._not_kept.add(kind)
+
+    def ask(self, kind: str, name: Hashable) -> object:
         """Return what the program says to a question, and take it down."""
         fact = (kind, name)
+        answer = self._dependencies[-1].facts[fact] = self._of_fact(fact)
+        return answer
+
+    def _of_fact(self, fact: Fact) -> object:
+        """Return what the program says to a question; what is asked to find that out is a part of it."""
+        kind, name = fact
+        if kind in self._not_kept:
+            return self._kinds[kind](name)
         if fact not in self._known:
-            self._known[fact] = self._kinds[kind](name)
-        known = self._dependencies[-1].facts[fact] = self._known[fact]
-        return known
+            with self._taken_down():
+                answer = self._kinds[kind](name)
+            self._known[fact] = answer
+        return self._known[fact]
 
     def is_same(self, dependencies: Dependencies) -> bool:
         """Whether the program says to all that was asked of another one what that one has said."""
-        for kind, name in dependencies.facts:
-            if (kind, name) not in self._known:
-                self._known[kind, name] = self._kinds[kind](name)
-        return all(self._known[fact] == said for fact, said in dependencies.facts.items())
+        return all(self._of_fact(fact) == said for fact, said in dependencies.facts.items())
 
     @contextmanager
-    def dependencies(self) -> Iterator[Dependencies]:
-        """Take down what is asked from here on; what is being answered around it depends on that too."""
+    def _taken_down(self) -> Iterator[Dependencies]:
+        """Take down what is asked from here on."""
         dependencies = Dependencies()
         self._dependencies.append(dependencies)
         try:
             yield dependencies
         finally:
             self._dependencies.pop()
+
+    @contextmanager
+    def dependencies(self) -> Iterator[Dependencies]:
+        """Do the same; what is being answered around it depends on that too."""
+        try:
+            with self._taken_down() as dependencies:
+                yield dependencies
+        finally:
             self._dependencies[-1].add(dependencies)
 
     @contextmanager
-    def apart(self) -> Iterator[Dependencies]:
-        """Do the same for what holds for all ways: what the calls on one give does not count."""
-        bound, asked, consulted, found = self.bound, self.asked, self.consulted, self.found
-        self.bound, self.asked, self.consulted, self.found = {}, set(), {}, {}
+    def by_itself(self) -> Iterator[Dependencies]:
+        """Take down what is asked for something that holds for all ways, and wherever the search comes from.
+
+        What the calls on one way give does not count, nor where an object is asked; there are as many steps as for a
+        condition.
+        """
+        before = self.bound, self.asked, self.consulted, self.found, self.steps, self.asks
+        self.bound, self.asked, self.consulted, self.found, self.steps, self.asks = {}, set(), {}, {}, MOST_STEPS, None
         try:
-            with self.dependencies() as dependencies:
+            with self._taken_down() as dependencies:
                 yield dependencies
         finally:
-            self.bound, self.asked, self.consulted, self.found = bound, asked, consulted, found
+            self.bound, self.asked, self.consulted, self.found, self.steps, self.asks = before
 
     def once(self, key: Hashable, find: Callable[[], T]) -> T:
         """Return what `find` does, and keep it: for all programs that say the same, where no parameter decides.
@@ -370,36 +422,61 @@ class ProgramFacts:
     def calls_of(self, file: PythonFile, function: FunctionNode) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
         """Yield the calls of a function in the files of the program, also those of what it is handed to."""
         called = called_as(file, function)
-        for path in self.calling(called):
+        places = cast("tuple[_CallPlace, ...]", self.ask("calls", (file.path, called, function.lineno)))
+        for path, group in groupby(places, key=itemgetter(0)):
             loaded = self.sources.file(path)
-            if loaded is None:
-                continue
-            other, names = loaded
-            for callee in (*other.names.get(called, ()), *other.attributes.get(called, ())):
-                if not isinstance(callee.ctx, ast.Load):
-                    continue
-                parent = other.parents.get(callee)
-                direct = isinstance(parent, ast.Call) and parent.func is callee
-                call = parent if isinstance(parent, ast.Call) and direct else handed_on(other, callee, function)
-                if call is None or (is_under_main(other, callee) and not self.is_started(path)):
-                    continue
-                if self._may_mean(other, names, callee, file, called):
-                    yield other, names, call
+            if loaded is not None:
+                counted = set(group)
+                for callee in _callees(loaded[0], called):
+                    call = _call_of(loaded[0], callee, function)
+                    if call is not None and (path, callee.lineno, callee.col_offset) in counted:
+                        yield *loaded, call
 
-    def _may_mean(self, other: PythonFile, names: Names, callee: ast.expr, file: PythonFile, called: str) -> bool:
+    def _calls(self, key: _CallPlace) -> Iterator[_CallPlace]:
+        """Yield where a function of a file is called, by its name and line."""
+        defined_in, called, line = key
+        defining = self.sources.file(defined_in)
+        function = next((each for each in defining[0].functions if each.lineno == line), None) if defining else None
+        if function is None:
+            return
+        for path in self._ordered(self.sources.words.as_call(called) | self.sources.words.as_argument(called)):
+            loaded = self.sources.file(path)
+            for callee in _callees(loaded[0], called) if loaded is not None else ():
+                assert loaded is not None
+                if _call_of(loaded[0], callee, function) is None:
+                    continue
+                if path != self.program.path and is_under_main(loaded[0], callee):
+                    continue
+                if self._may_mean(*loaded, callee, defined_in, called):
+                    yield path, callee.lineno, callee.col_offset
+
+    def _may_mean(self, other: PythonFile, names: Names, callee: ast.expr, defined_in: str, called: str) -> bool:
         """Whether a name that is called may be that of a file: no other file is known to define it."""
         if isinstance(callee, ast.Name):
             bindings = names.bindings(callee)
             own = [each for each in bindings if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
             if own and len(own) == len(bindings):
-                return other.path == file.path
+                return other.path == defined_in
         qualified = names.qualified(callee)
         module = qualified.rpartition(".")[0] if qualified is not None else ""
         path = self.sources.project.module_path(module, other.path) if module.strip(".") else None
-        if path is None or path == file.path:
+        if path is None or path == defined_in:
             return True
         text = self.sources.text(path)
         return f"def {called}(" not in text and f"class {called}" not in text
+
+
+def _callees(file: PythonFile, name: str) -> Iterator[ast.Name | ast.Attribute]:
+    """Yield where a file reads a name, or a member of that name."""
+    for callee in (*file.names.get(name, ()), *file.attributes.get(name, ())):
+        if isinstance(callee.ctx, ast.Load):
+            yield callee
+
+
+def _call_of(file: PythonFile, callee: ast.Name | ast.Attribute, function: FunctionNode) -> ast.Call | None:
+    """Return the call of a name, or the one that it is handed on to; None where it is neither."""
+    parent = file.parents.get(callee)
+    return parent if isinstance(parent, ast.Call) and parent.func is callee else handed_on(file, callee, function)
 
 
 def agreed(switches: tuple[Switch, ...], facts: ProgramFacts) -> Known | None:

@@ -8,12 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from torchferry.programs.answers import Answer, Known, Truth
-from torchferry.programs.around import FunctionNode
-from torchferry.programs.instantiated import FROM_ROOT
+from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.members import Members
 from torchferry.programs.object_kinds import Member, ModuleObject, Object, OtherObject
 from torchferry.programs.objects import Objects
-from torchferry.programs.parameters import MOST_CALLS, Expression, Parameter, default_of, function_of
+from torchferry.programs.parameters import MOST_CALLS, Expression, Parameter, argument_of, default_of, function_of
+from torchferry.programs.path_values import PathValues
 from torchferry.programs.program_facts import OncePerProgram, ProgramFacts, agreed
 from torchferry.programs.stored import (
     calls_of_base,
@@ -21,6 +21,7 @@ from torchferry.programs.stored import (
     in_handler_of,
     is_guarded,
     is_kind_of_device,
+    loops_around,
     stored_before,
 )
 from torchferry.programs.switches import UNSAID
@@ -31,6 +32,9 @@ from torchferry.source.python import PythonFile
 
 _DEPTH = 8
 """Variables, parameters and attributes that are followed to a value before giving up."""
+
+_MOST_BRANCHES = 8
+"""Places that set one variable; where there are more, nobody can tell what it holds."""
 
 UNTOLD = Known(UNSAID)
 
@@ -43,9 +47,6 @@ _BY_LAUNCHERS = frozenset({"WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE
 """Variables of the environment that `torchrun` and its like set: a default beside them says nothing."""
 
 _CONVERTS = frozenset({"bool", "str", "int", "float", "lower", "upper", "strip", "strtobool"})
-_PATHS = frozenset({"Path", "str", "abspath", "realpath", "expanduser", "normpath", "resolve", "absolute", "as_posix",
-                    "fspath", "open", "read_text", "read", "to_absolute_path", "PurePath", "read_bytes"})  # fmt: skip
-"""Functions and methods that give back a file, or the path of it, that they are given."""
 
 
 class Values(ABC):
@@ -60,9 +61,9 @@ class Values(ABC):
         self._sources = facts.sources
         self._objects = Objects(facts)
         self._members = Members(facts, self._objects)
-        self._objects.path = self._path
+        self._objects.path = PathValues(facts, self.value).of
         self._members.answer = self.answer
-        self._parameters: OncePerProgram[Parameter, Known] = OncePerProgram(facts, UNTOLD)
+        self._parameters = OncePerProgram(facts, "parameter", self._passed, UNTOLD)
 
     @abstractmethod
     def answer(self, where: Expression, depth: int = 0) -> Answer:
@@ -161,7 +162,40 @@ class Values(ABC):
                 return known
         if bindings and all(isinstance(binding, ast.alias) for binding in bindings):
             return self._imported(where, node, depth)
-        return UNTOLD
+        if len(bindings) < 2:
+            return UNTOLD
+        if where.given:
+            return self._of_branches(where, node, bindings, depth)
+        return self.facts.once(("branches", where.place), lambda: self._of_branches(where, node, bindings, depth))
+
+    def _of_branches(self, where: Expression, node: ast.Name, bindings: list[ast.AST], depth: int) -> Known:
+        """Return the value of a variable that several branches set, where the program takes one of them."""
+        file = where.file
+        if len(bindings) > _MOST_BRANCHES or len({file.scope(binding) for binding in bindings}) > 1:
+            return UNTOLD
+        shared = {test for test, _ in around(file, node).tests}
+        held: list[Known] = []
+        option = ""
+        for binding in sorted(bindings, key=lambda each: (getattr(each, "lineno", 0), getattr(each, "col_offset", 0))):
+            if isinstance(binding, ast.arg):
+                held = [self._parameter(where, binding, depth)]
+                continue
+            if _stands_behind(file, binding, node):
+                continue
+            value = assigned_value(file, binding)
+            if value is None or isinstance(value, (ast.List, ast.Dict, ast.Set, ast.Tuple)):
+                return UNTOLD
+            stands = around(file, binding)
+            outer = stands._replace(tests=tuple(test for test in stands.tests if test[0] not in shared))
+            answer = self._members.runs(where, outer, depth + 1)
+            option = option or answer.option
+            if answer.truth is Truth.NO:
+                continue
+            known = self.value(where.part(value), depth + 1)
+            is_certain = answer.truth is Truth.YES and not _may_be_passed_over(file, binding, node)
+            held = [known] if is_certain else [*held, known]
+        known = _alike(held) if held else UNTOLD
+        return known if known.value is UNSAID else known._replace(option=known.option or option)
 
     def _executed_over(self, file: PythonFile, name: str, depth: int) -> Known | None:
         """Return what the command, or a file that is executed, sets a constant of a module to; None where none does.
@@ -392,10 +426,16 @@ class Values(ABC):
         given = where.given.get(key) or self.facts.given(key)
         if given is not None:
             return self.value(given, depth + 1)
-        return self._parameters.of(key, lambda: self._passed(where.file, where.names, function, argument, depth))
+        return self._parameters.of(key)
 
-    def _passed(self, file: PythonFile, names: Names, function: FunctionNode, argument: ast.arg, depth: int) -> Known:
-        arguments = function.args
+    def _passed(self, parameter: Parameter) -> Known:
+        """Return what the calls in the program give to a parameter, else its default."""
+        loaded = self._sources.file(parameter.path)
+        argument = argument_of(loaded[0], parameter) if loaded is not None else None
+        function = function_of(loaded[0], argument) if loaded is not None and argument is not None else None
+        if loaded is None or argument is None or function is None:
+            return UNTOLD
+        (file, names), depth, arguments = loaded, 0, function.args
         default_node = default_of(arguments, argument)
         default = UNTOLD
         if default_node is not None:
@@ -465,80 +505,24 @@ class Values(ABC):
                     return self._of_member(member, name, depth)
         return default
 
-    # --- paths ---
 
-    def _path(self, where: Expression, depth: int) -> str | None:
-        """Return the path that an expression names, or the file at it that is opened; None where it cannot be told."""
-        node = where.node
-        if not self.facts.goes_on(depth, 3 * _DEPTH):
-            return None
-        if isinstance(node, ast.Name):
-            if node.id == "__file__" and not where.names.bindings(node):
-                return FROM_ROOT + where.file.path
-            bindings = where.names.reaching_bindings(node)
-            parent = where.file.parents.get(bindings[0]) if len(bindings) == 1 else None
-            if isinstance(parent, ast.withitem):
-                return self._path(where.part(parent.context_expr), depth + 1)
-            value = assigned_value(where.file, bindings[0]) if len(bindings) == 1 else None
-            if value is not None:
-                return self._path(where.part(value), depth + 1)
-            if len(bindings) == 1 and isinstance(bindings[0], ast.arg):
-                function = function_of(where.file, bindings[0])
-                key = Parameter(where.file.path, function.lineno if function is not None else 0, node.id)
-                if key in where.given:
-                    return self._path(where.given[key], depth + 1)
-        if isinstance(node, ast.Call):
-            return self._path_of_call(where, node, depth + 1)
-        if isinstance(node, ast.Attribute) and node.attr == "parent":
-            inner = self._path(where.part(node.value), depth + 1)
-            return None if inner is None else _folder(inner)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.Add)):
-            left, right = (self._path(where.part(part), depth + 1) for part in (node.left, node.right))
-            if left is None or right is None:
-                return None
-            return posixpath.join(left, right) if isinstance(node.op, ast.Div) else left + right
-        if isinstance(node, ast.JoinedStr):
-            parts = [self._path(where.part(part.value if isinstance(part, ast.FormattedValue) else part), depth + 1)
-                     for part in node.values]  # fmt: skip
-            return None if any(part is None for part in parts) else "".join(map(str, parts))
-        known = self.value(where, min(depth, _DEPTH))
-        return known.value if isinstance(known.value, str) else None
-
-    def _path_of_call(self, where: Expression, node: ast.Call, depth: int) -> str | None:
-        name = last_name(node.func)
-        inner = node.args[0] if node.args else None
-        if inner is None or (name in ("read", "open", "read_text") and isinstance(node.func, ast.Attribute)):
-            inner = node.func.value if isinstance(node.func, ast.Attribute) else None
-            if name == "open" and node.args and not isinstance(node.args[0], ast.Constant):
-                inner = node.args[0]  # io.open(path), codecs.open(path)
-        if inner is None:
-            return None
-        if name == "files":  # of importlib.resources
-            package = self.value(where.part(inner), min(depth, _DEPTH)).value
-            own = self._sources.project.module_path(package, where.file.path) if isinstance(package, str) else None
-            return FROM_ROOT + posixpath.dirname(own) if own is not None else None
-        if name == "joinpath" and isinstance(node.func, ast.Attribute):
-            parts = [self._path(where.part(part), depth) for part in (node.func.value, *node.args)]
-            return None if any(part is None for part in parts) else posixpath.join(*map(str, parts))
-        if name == "join":
-            parts = [self._path(where.part(part), depth) for part in node.args]
-            return None if any(part is None for part in parts) else posixpath.join(*map(str, parts))
-        if name == "dirname":
-            found = self._path(where.part(inner), depth)
-            return None if found is None else _folder(found)
-        if name in _PATHS:
-            found = self._path(where.part(inner), depth)
-            more = node.args[1:] if name in ("Path", "PurePath") else []
-            parts = [found, *(self._path(where.part(part), depth) for part in more)]
-            return None if any(part is None for part in parts) else posixpath.join(*map(str, parts))
-        known = self.value(where, min(depth, _DEPTH))
-        return known.value if isinstance(known.value, str) else None
+def _stands_behind(file: PythonFile, binding: ast.AST, use: ast.AST) -> bool:
+    """Whether a variable is bound behind a use, and no loop comes back from there."""
+    if file.scope(binding) is not file.scope(use) or getattr(binding, "lineno", 0) <= getattr(use, "lineno", 0):
+        return False
+    return not loops_around(file, binding) & loops_around(file, use)
 
 
-def _folder(path: str) -> str:
-    if path.startswith(FROM_ROOT):
-        return FROM_ROOT + posixpath.dirname(path.removeprefix(FROM_ROOT))
-    return posixpath.dirname(path)
+def _may_be_passed_over(file: PythonFile, binding: ast.AST, use: ast.AST) -> bool:
+    """Whether a place that binds a variable may not be run before a use: in a loop, in a case, or behind the use."""
+    if getattr(binding, "lineno", 0) > getattr(use, "lineno", 0) and file.scope(binding) is file.scope(use):
+        return True
+    parent = file.parents.get(binding)
+    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
+        if isinstance(parent, ast.match_case):
+            return True
+        parent = file.parents.get(parent)
+    return bool(loops_around(file, binding) - loops_around(file, use))
 
 
 def _alike(told: list[Known]) -> Known:
