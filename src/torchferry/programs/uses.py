@@ -134,7 +134,7 @@ class Uses:
                     continue
                 other, other_names = loaded
                 for attribute in other.attributes.get(name, ()):
-                    if not isinstance(attribute.ctx, ast.Load) or _is_inside(other, attribute, unit):
+                    if not isinstance(attribute.ctx, ast.Load) or _is_inside(other, attribute, file, unit):
                         continue
                     if self._may_be_of(other, other_names, attribute, owner.name, related):
                         called = True
@@ -394,7 +394,7 @@ class Uses:
         renamed, stars = self._imported_names(other)
         for identifier in (name, *renamed.get(name, ())):
             for use in other.names.get(identifier, ()):
-                if not isinstance(use.ctx, ast.Load) or _is_inside(other, use, unit) or not _is_use(other, use):
+                if not isinstance(use.ctx, ast.Load) or _is_inside(other, use, file, unit) or not _is_use(other, use):
                     continue
                 bindings = names.bindings(use)
                 if other.path == file.path:
@@ -542,8 +542,10 @@ def _applied_as(file: PythonFile, use: ast.AST) -> ast.Name | None:
     return target if len(statement.targets) == 1 and isinstance(target, ast.Name) else None
 
 
-def _is_inside(file: PythonFile, node: ast.AST, unit: ast.AST) -> bool:
+def _is_inside(file: PythonFile, node: ast.AST, defining: PythonFile, unit: ast.AST) -> bool:
     """Whether a node stands in a function or class itself."""
+    if file.path != defining.path:
+        return False
     parent = file.parents.get(node)
     while parent is not None:
         if _same(parent, unit) and type(parent) is type(unit):

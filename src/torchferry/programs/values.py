@@ -180,8 +180,6 @@ class Values(ABC):
             if isinstance(binding, ast.arg):
                 held = [self._parameter(where, binding, depth)]
                 continue
-            if _stands_behind(file, binding, node):
-                continue
             value = assigned_value(file, binding)
             if value is None or isinstance(value, (ast.List, ast.Dict, ast.Set, ast.Tuple)):
                 return UNTOLD
@@ -504,13 +502,6 @@ class Values(ABC):
                 if member.is_there:
                     return self._of_member(member, name, depth)
         return default
-
-
-def _stands_behind(file: PythonFile, binding: ast.AST, use: ast.AST) -> bool:
-    """Whether a variable is bound behind a use, and no loop comes back from there."""
-    if file.scope(binding) is not file.scope(use) or getattr(binding, "lineno", 0) <= getattr(use, "lineno", 0):
-        return False
-    return not loops_around(file, binding) & loops_around(file, use)
 
 
 def _may_be_passed_over(file: PythonFile, binding: ast.AST, use: ast.AST) -> bool:

@@ -352,11 +352,25 @@ def calls_by(context: PythonContext, references: Iterable[Reference]) -> Iterato
             yield reference.name, call
 
 
-def told_once(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings of a file that do not say again what an earlier one says: they are one decision."""
-    reported: set[tuple[Message, Grade, bool]] = set()
-    for finding in findings:
-        key = finding.message, finding.grade, finding.blocker
-        if key not in reported:
-            reported.add(key)
+class OncePerBlock:
+    """Leaves out findings that say again what one in the same block of statements says: they are one decision.
+
+    A program may come to any block, so that what another one says is a finding of its own.
+    """
+
+    def __init__(self, file: PythonFile) -> None:
+        self._file = file
+        self._reported: set[tuple[ast.AST | None, str, Message, Grade, bool]] = set()
+
+    def first(self, node: ast.AST, finding: Finding) -> Iterator[Finding]:
+        """Yield the finding at a node, unless its block has one that says the same."""
+        statement = self._file.statement(node)
+        parent = self._file.parents.get(statement)
+        lists = ((name, part) for name, part in ast.iter_fields(parent) if isinstance(part, list)) if parent else ()
+        block = next((name for name, part in lists if statement in part), "")
+        if finding.grade is Grade.NOTE and not finding.lacks:  # nobody has to do anything about it
+            parent, block = None, ""
+        key = parent, block, finding.message, finding.grade, finding.blocker
+        if key not in self._reported:
+            self._reported.add(key)
             yield finding

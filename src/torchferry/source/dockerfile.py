@@ -87,11 +87,11 @@ def docker_parts(text: str) -> Iterator[Command | Heredoc]:
 def docker_variables(text: str) -> Iterator[tuple[int, str, str, bool]]:
     """Yield what `ENV` and `ARG` set: the offset, the name, the value, and whether programs see it."""
     for instruction in instructions(text):
-        if instruction.keyword not in ("ENV", "ARG"):
+        if instruction.keyword.lower() not in ("env", "arg"):
             continue
         for command in commands(text, instruction.start, instruction.end):
             words = (*command.assignments, *command.words)
-            is_env = instruction.keyword == "ENV"
+            is_env = instruction.keyword.lower() == "env"
             if is_env and len(words) > 1 and not assigned_name(words[0]):  # ENV NAME the value
                 yield instruction.start, words[0].value, " ".join(word.value for word in words[1:]), True
                 continue

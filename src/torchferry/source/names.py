@@ -131,7 +131,13 @@ class Names:
             and self._block(statement) in blocks
         ]
         if not ending:
-            return bindings
+            around = self._loops(use)
+            before = [
+                binding
+                for binding in bindings
+                if _place(statement := self.file.statement(binding)) <= _place(use) or self._loops(statement) & around
+            ]
+            return before or bindings
         latest = max(ending, key=_place)
         again = self._loops(use) - self._loops(latest)
         return [

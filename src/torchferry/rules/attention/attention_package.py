@@ -18,13 +18,13 @@ References:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from torchferry.backends.performance import performance_facts, times_the_speed
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding
 from torchferry.core.messages import Message, noted, say
-from torchferry.rules.base import PythonContext, Rule, told_once
+from torchferry.rules.base import OncePerBlock, PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import Guard, guard_of, without
 
@@ -62,10 +62,8 @@ class AttentionPackage(Rule):
     MODULES = tuple(_PACKAGES)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Yield a finding for each package, at its first import; another one where an import is guarded."""
-        yield from told_once(self._imports(context))
-
-    def _imports(self, context: PythonContext) -> Iterator[Finding]:
+        """Yield a finding for each package in each block that imports it: a program may come to any of them."""
+        once = OncePerBlock(context.file)
         for module, package in _PACKAGES.items():
             for reference in context.names.references(module):
                 if not isinstance(reference.node, ast.alias):
@@ -90,4 +88,5 @@ class AttentionPackage(Rule):
                 grade, effect = without(guard, self.EFFECT)
                 blocker = guard is Guard.NONE
                 span = context.file.span(statement)
-                yield self.finding(context, span, message, grade, effect=effect, blocker=blocker, lacks=package)
+                found = self.finding(context, span, message, grade, effect=effect, blocker=blocker, lacks=package)
+                yield from once.first(statement, found)

@@ -12,12 +12,12 @@ References:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, told_once
+from torchferry.rules.base import OncePerBlock, PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import Guard, guard_of, without
 
@@ -30,10 +30,8 @@ class TritonKernel(Rule):
     MODULES = ("triton",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Yield a finding for the first import; another one where an import is guarded."""
-        yield from told_once(self._imports(context))
-
-    def _imports(self, context: PythonContext) -> Iterator[Finding]:
+        """Yield a finding for each block that imports it: a program may come to any of them."""
+        once = OncePerBlock(context.file)
         triton = context.target.backend.TRITON
         note = context.target.row("packages", "triton").remark
         for reference in context.names.references("triton"):
@@ -50,12 +48,12 @@ class TritonKernel(Rule):
                     package=triton,
                     note=note or say("check each kernel"),
                 )
-                yield self.finding(
+                reported = self.finding(
                     context, span, message, Grade.NOTE, effect=Effect.UNKNOWN
-                )  # it depends on the kernel
+                )  # each kernel decides
             elif triton is UNKNOWN:
                 message = say("whether Triton supports {target} is UNKNOWN", target=context.target.title)
-                yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
+                reported = self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
             else:
                 guard = guard_of(context.file, statement)
                 message = say(
@@ -65,4 +63,5 @@ class TritonKernel(Rule):
                 )
                 grade, effect = without(guard, self.EFFECT)
                 blocker = guard is Guard.NONE
-                yield self.finding(context, span, message, grade, effect=effect, blocker=blocker, lacks="triton")
+                reported = self.finding(context, span, message, grade, effect=effect, blocker=blocker, lacks="triton")
+            yield from once.first(statement, reported)

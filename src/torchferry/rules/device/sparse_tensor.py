@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from torchferry.backends.unknown import Unknown
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of, told_once
+from torchferry.rules.base import OncePerBlock, PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.conditions import stored_uses
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
@@ -86,9 +86,11 @@ class SparseTensor(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that makes one, unless it names the CPU."""
-        return told_once(sorted(self._all(context), key=lambda finding: finding.location.order))
+        once = OncePerBlock(context.file)
+        found = sorted(self._all(context), key=lambda each: each[1].location.order)
+        return [finding for node, each in found for finding in once.first(node, each)]
 
-    def _all(self, context: PythonContext) -> Iterator[Finding]:
+    def _all(self, context: PythonContext) -> Iterator[tuple[ast.AST, Finding]]:
         making = list(_calls(context))
         using = [(call, name) for name, call in calls_to(context) if name in _OPERATORS]
         if not making and not using:
@@ -110,18 +112,18 @@ class SparseTensor(Rule):
                 message = say(
                     "whether {target} has sparse tensors is UNKNOWN; try it on the card", target=context.target.title
                 )
-                yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
+                yield call, self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
                 continue
             message = say(
                 "{target} has no sparse tensors: `{name}` raises there; keep it on the CPU, or make it dense",
                 target=context.target.title,
                 name=name,
             )
-            yield self.finding(context, span, message, Grade.MANUAL)
+            yield call, self.finding(context, span, message, Grade.MANUAL)
 
     def _optimizer(
         self, context: PythonContext, table: OperatorTable, registered: frozenset[str], call: ast.Call
-    ) -> Iterator[Finding]:
+    ) -> Iterator[tuple[ast.AST, Finding]]:
         """Yield a finding for an optimizer of sparse gradients that raises in its first step."""
         lacks = [name for name in _OF_OPTIMIZER if name not in registered]
         if not (lacks or table.sparse_products) or exemption_reason(context, call) is not None:
@@ -141,7 +143,7 @@ class SparseTensor(Rule):
                 target=context.target.title,
             )
         message = say("{message}: use dense gradients (`sparse=False`) and another optimizer", message=message)
-        yield self.finding(context, context.file.span(call.func), message, Grade.MANUAL)
+        yield call, self.finding(context, context.file.span(call.func), message, Grade.MANUAL)
 
     def _operators(
         self,
@@ -149,7 +151,7 @@ class SparseTensor(Rule):
         table: OperatorTable,
         using: list[tuple[ast.Call, str]],
         making: list[tuple[ast.Call, str, str]],
-    ) -> Iterator[Finding]:
+    ) -> Iterator[tuple[ast.AST, Finding]]:
         """Yield a finding for each function on sparse tensors whose operator has no kernel for them."""
         layout = "sparse_compressed" if "csr" in context.text or "csc" in context.text else "sparse"
         registered = table.layouts[layout]
@@ -166,7 +168,7 @@ class SparseTensor(Rule):
                     "whether {target} has sparse tensors is UNKNOWN; try it on the card",
                     target=context.target.title,
                 )
-                yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
+                yield call, self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
                 continue
             message = say(
                 "`{name}` calls `aten::{operator}`, which {target} lacks for sparse tensors: keep "
@@ -177,7 +179,7 @@ class SparseTensor(Rule):
             )
             if operator == "addmm" and "mm" in registered:
                 message = say("{message}; `torch.mm` of a sparse matrix exists", message=message)
-            yield self.finding(context, span, message, Grade.MANUAL)
+            yield call, self.finding(context, span, message, Grade.MANUAL)
 
 
 def _products(context: PythonContext, making: list[tuple[ast.Call, str, str]]) -> Iterator[tuple[str, str, ast.expr]]:

@@ -23,7 +23,7 @@ from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade, Stays
 from torchferry.core.messages import Bilingual, Message, noted, say, say_in
-from torchferry.rules.base import PythonContext, Rule, told_once
+from torchferry.rules.base import OncePerBlock, PythonContext, Rule
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.guarded import Guard, guard_of
 
@@ -58,8 +58,9 @@ class CudaPackage(Rule):
         )
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Yield one finding for each such package, at its first import; another one where an import is guarded."""
+        """Yield a finding for each package in each block that imports it: a program may come to any of them."""
         by_top = _packages_by_top()
+        once = OncePerBlock(context.file)
         for top in sorted(context.names.imported_packages() & by_top.keys()):
             if context.project is not None and context.project.module_path(top, context.path) is not None:
                 continue  # a module of the project that has the same name
@@ -67,7 +68,8 @@ class CudaPackage(Rule):
                 row = context.target.row("packages", package.name)
                 if row.status != "same":
                     places = (p for p in self._places(context, package, top) if self._is_reported(context, p))
-                    yield from told_once(self._report(context, place, package, row) for place in places)
+                    for place in places:
+                        yield from once.first(place, self._report(context, place, package, row))
 
     def _is_reported(self, context: PythonContext, place: ast.AST) -> bool:
         """Whether a place is reported: not where another branch is the target's, nor in a build script.
