@@ -77,7 +77,7 @@ def chain(program: Judged, what: str = "fast_ops") -> str:
                                    "parser.add_argument('--net', default='plain')\nargs = parser.parse_args()",
                                    "NETS[args.net]()"),
           "nets.py": "NETS = {}\ndef register(f):\n    NETS[f.__name__] = f\n    return f\n@register\ndef plain():\n    pass\n"  # noqa: E501
-          "@register\ndef fast():\n    import fast_ops\n"}, "NEVER"),
+          "@register\ndef fast():\n    import fast_ops\n"}, "OPTION"),
         ({"train.py": START.format("import argparse\nfrom nets import NETS\nparser = argparse.ArgumentParser()\n"
                                    "parser.add_argument('--net', default='plain', choices=['plain', 'fast'])\n"
                                    "args = parser.parse_args()", "NETS[args.net]()"),

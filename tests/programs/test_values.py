@@ -311,6 +311,14 @@ FIRE_OPTION = (
     "import fire\nimport torch\nclass Trainer:\n    def __init__(self, fast=False):\n        self.fast = fast\n"
     "    def train(self):\n        if self.fast:\n            import cupy\nfire.Fire(Trainer)\n"
 )
+BASE = (
+    "import torch\nclass Base:\n    fast = False\n    def run(self):\n        if self.fast:\n            import cupy\n"
+)
+GIVES = (
+    "import torch\ndef wrapper(function):\n    def inner(*given, **more):\n        if True:\n            pass\n{}"
+    "        return function({})\n    return inner\n@wrapper\ndef f(x, fast=False):\n    if fast:\n"
+    "        import cupy\nf(1)\n"
+)
 BRANCHES = (
     PARSER
     + "parser.add_argument('--size', type=int, default=1)\nargs = parser.parse_args()\nif {}:\n    fast = True\n{}\n"
@@ -346,6 +354,29 @@ COMMANDS: list[tuple[str, Files, str]] = [
                     "    command: python train.py\n"}, "ALWAYS"),
     ("of another service", {"train.py": ENVIRONMENT, "compose.yaml": "services:\n  a:\n    environment:\n"
                             "      - FAST=1\n  b:\n    command: python train.py\n"}, "OPTION FAST=1"),
+    # `self` is an object of the class that is made
+    ("a derived class says it", one(BASE + "class Fast(Base):\n    fast = True\nFast().run()\n"), "ALWAYS"),
+    ("a derived class says it where it is made", one(
+        BASE + "class Fast(Base):\n    def __init__(self):\n        super().__init__()\n        self.fast = True\n"
+        "Fast().run()\n"), "ALWAYS"),
+    ("a class between them", one(BASE + "class Between(Base):\n    fast = True\nclass Fast(Between):\n    pass\n"
+                                        "Fast().run()\n"), "ALWAYS"),
+    ("a derived class that nobody makes", one(BASE + "class Fast(Base):\n    fast = True\nBase().run()\n"),
+     "OPTION fast"),
+    ("both are made", one(BASE + "class Fast(Base):\n    fast = True\nFast()\nBase().run()\n"), "CHOSEN"),
+    ("a derived class out of a table", one(BASE + "class Fast(Base):\n    fast = True\n"
+                                           "{'fast': Fast}['fast']().run()\n"), "ALWAYS"),
+    ("a class makes itself", one("import torch\nclass Net:\n    def __init__(self, fast=False):\n"
+                                 "        self.fast = fast\n    @classmethod\n    def quick(cls):\n"
+                                 "        return cls(fast=True)\n    def run(self):\n        if self.fast:\n"
+                                 "            import cupy\nNet.quick().run()\n"), "ALWAYS"),
+    ("stored by its name", one("import torch\nclass Config:\n    fast = False\ncfg = Config()\n"
+                               "setattr(cfg, 'fast', True)\n" + USE.format("cfg")), "CHOSEN"),
+    ("a decorator gives it", one(GIVES.format("            more['fast'] = True\n", "*given, **more")), "CHOSEN"),
+    ("a decorator gives nothing", one(GIVES.format("", "*given, **more")), "OPTION fast (train.py:10)"),
+    ("a decorator gives other arguments", one(GIVES.format("", "**torch.load('x')")), "CHOSEN"),
+    ("a default behind or", one("import torch\nNAME = 'fast'\ndef f(name=None):\n    name = name or NAME\n"
+                                "    if name == 'fast':\n        import cupy\nf()\n"), "ALWAYS"),
     ("the branch that is taken", one(BRANCHES.format("args.size > 3", "else:\n    fast = False")), "OPTION --size"),
     ("the branch by default", one(BRANCHES.format("args.size < 3", "else:\n    fast = False")), "ALWAYS"),
     ("a branch that nobody knows", one(BRANCHES.format("torch.load('x')", "else:\n    fast = False")), "CHOSEN"),
@@ -403,7 +434,48 @@ COMMANDS: list[tuple[str, Files, str]] = [
 
 FAST = "import torch\ndef fast():\n    import cupy\n"
 
+REGISTERED = (
+    "import torch\nNETS = {{}}\ndef register(name):\n    def keep(net):\n        NETS[name] = net\n        return net\n"
+    "    return keep\n@register('fast')\ndef fast():\n    import cupy\n@register('plain')\ndef plain():\n    pass\n{}"
+)
+HOOKED = (
+    "import torch\nHOOKS = []\ndef hook(function):\n    HOOKS.append(function)\n    return function\n@hook\n"
+    "def fast():\n    import cupy\n{}"
+)
+ASKED = (
+    "import torch\nclass Net:\n    def run_fast(self):\n        import cupy\n    def run_plain(self):\n        pass\n{}"
+)
+
 SPOKEN_OF: list[tuple[str, Files, str]] = [
+    # what the project's own decorators keep
+    ("kept under a key", one(REGISTERED.format("NETS['fast']()\n")), "ALWAYS"),
+    ("another key", one(REGISTERED.format("NETS['plain']()\n")), "NEVER"),
+    ("a key in a variable", one(REGISTERED.format("name = 'fast'\nNETS.get(name)()\n")), "ALWAYS"),
+    ("a key that nobody knows", one(REGISTERED.format("NETS[torch.load('x')]()\n")), "CHOSEN"),
+    ("all that is kept", one(REGISTERED.format("for net in NETS.values():\n    net()\n")), "ALWAYS"),
+    ("the keys alone", one(REGISTERED.format("print(sorted(NETS), len(NETS), 'fast' in NETS)\n")), "NEVER"),
+    ("kept in another file", {"train.py": "import torch\nimport nets\nfrom keep import NETS\nNETS['fast']()\n",
+                              "keep.py": "NETS = {}\ndef keep(net):\n    NETS[net.__name__] = net\n    return net\n",
+                              "nets.py": "import keep\n@keep.keep\ndef fast():\n    import cupy\n"}, "ALWAYS"),
+    ("hooks that are run", one(HOOKED.format("for each in HOOKS:\n    each()\n")), "ALWAYS"),
+    ("hooks that are not run", one(HOOKED.format("print(len(HOOKS))\n")), "NEVER"),
+    ("a decorator that keeps nothing", one("import torch\ndef timed(function):\n    return function\n@timed\n"
+                                           "def fast():\n    import cupy\ntorch.ones(1)\n"), "NEVER"),
+    # methods that are asked for by their names
+    ("a method by its name", one(ASKED.format("getattr(Net(), 'run_fast')()\n")), "ALWAYS"),
+    ("another method", one(ASKED.format("getattr(Net(), 'run_plain')()\n")), "NEVER"),
+    ("a method by a name that is put together", one(
+        ASKED.format("kind = 'fast'\nnet = Net()\ncall = getattr(net, f'run_{kind}')\ncall()\n")), "ALWAYS"),
+    ("another one put together", one(ASKED.format("kind = 'plain'\ngetattr(Net(), 'run_' + kind)()\n")),
+     "OPTION kind=run_fast"),
+    ("a name that nobody knows", one(ASKED.format("getattr(Net(), torch.load('x'))()\n")), "CHOSEN"),
+    ("a name of another object", one(ASKED.format("getattr(torch, 'run_' + torch.load('x'))()\n")), "NEVER"),
+    # the same line in two files
+    ("two functions on the same line", {"train.py": "import torch\nfrom nets import fast\ndef main():\n    fast()\n"
+                                        "main()\n",
+                                        "nets.py": "import torch\n\ndef fast():\n    import cupy\n"}, "ALWAYS"),
+    ("the second import in a file", {"train.py": "from nets import fast\nfast()\n", "nets.py": "import torch\n"
+                                     "def other():\n    import cupy\n" + FAST.partition("\n")[2]}, "ALWAYS"),
     # a name that is spoken of is not called
     ("keys of a table", one(FAST + "NETS = {'fast': fast}\nprint(sorted(NETS), 'fast' in NETS)\n"), "NEVER"),
     ("a table that is asked", one(FAST + "NETS = {'fast': fast}\nprint(sorted(NETS), NETS['fast'])\n"), "ALWAYS"),

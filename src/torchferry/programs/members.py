@@ -241,6 +241,11 @@ class Members:
             parent = file.parents.get(constant)
             if constant.value == name and isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
                 found.append(parent)
+        for callee in file.names.get("setattr", ()):
+            call = file.parents.get(callee)
+            if isinstance(call, ast.Call) and len(call.args) == 3 and string_value(call.args[1]) == name:
+                of, given = (Expression(file, names, part) for part in (call.args[0], call.args[2]))
+                yield _Store(of, given, around(file, call))
         for store in found:
             if isinstance(store.value, ast.Name) and store.value.id in ("self", "cls"):
                 continue  # these are looked for in the class

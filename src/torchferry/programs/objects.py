@@ -60,6 +60,11 @@ _FILLING = frozenset({"cli", "parse", "entrypoint", "wrap"})
 """Functions of tyro, simple_parsing, pyrallis and draccus that fill the fields of a class from the command line."""
 
 
+_MOST_DERIVED = 12
+_DEEPEST_CLASS = 6
+"""Classes that are derived from one, and how far; where there are more, nobody can tell what an object is."""
+
+
 class Objects:
     """Tells what expressions are, for one program.
 
@@ -221,11 +226,43 @@ class Objects:
             return self.of(given, depth)
         owner = file.parents.get(function)
         if isinstance(owner, ast.ClassDef) and argument.arg in ("self", "cls"):
-            return (ClassObject(file, names, owner),)
+            return self._itself(ClassObject(file, names, owner))
         given = self.facts.given(key)
         if given is not None:
             return self.of(given, depth)
         return self._parameters.of(key)
+
+    def _itself(self, of: ClassObject) -> tuple[Object, ...] | None:
+        """Return what `self` may be: an object of a class, or of one that is derived from it and made somewhere."""
+        derived = tuple(self._derived(of, 0))
+        made = [each for each in derived if self._is_named(each.node.name)]
+        if not made or len(made) > _MOST_DERIVED:
+            return (of,) if not made else None
+        return (of, *made) if self._is_named(of.node.name) else tuple(made)
+
+    def _is_named(self, name: str) -> bool:
+        """Whether a class is spoken of other than as the base of another: somebody may make an object of it."""
+        for path in self.facts.mentioning(name):
+            loaded = self._sources.file(path)
+            file = loaded[0] if loaded is not None else None
+            for use in (*file.names.get(name, ()), *file.attributes.get(name, ())) if file is not None else ():
+                parent = file.parents.get(use) if file is not None else None
+                is_read = isinstance(use.ctx, ast.Load) and not isinstance(parent, (ast.arg, ast.AnnAssign))
+                if is_read and not (isinstance(parent, ast.ClassDef) and use in parent.bases):
+                    if not (isinstance(parent, ast.Call) and last_name(parent.func) in ("isinstance", "super")):
+                        return True
+        return False
+
+    def _derived(self, of: ClassObject, depth: int) -> Iterator[ClassObject]:
+        """Yield the classes of the program that are derived from one, by their names."""
+        for path in self.facts.deriving(of.node.name) if depth < _DEEPEST_CLASS else ():
+            loaded = self._sources.file(path)
+            for node in loaded[0].classes if loaded is not None else ():
+                assert loaded is not None
+                if node is not of.node and of.node.name in map(last_name, node.bases):
+                    one = ClassObject(*loaded, node)
+                    yield one
+                    yield from self._derived(one, depth + 1)
 
     def _from_calls(self, key: Parameter) -> tuple[Object, ...] | None:
         """Return what all calls of a function give to a parameter."""

@@ -200,6 +200,7 @@ class ProgramFacts:
         self._kinds: dict[str, Callable[[Any], object]] = {
             "calls": lambda key: tuple(islice(self._calls(key), MOST_CALLS + 1)),
             "calling": lambda name: self._ordered(words.as_call(name) | words.as_argument(name)),
+            "mentioning": lambda name: self._ordered(words.holding(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
             "variable": commands.variable,
             "environment": lambda name: bool(self._ordered(words.setting_variable(name))),
@@ -382,6 +383,10 @@ class ProgramFacts:
         """Return the files of the program that may give objects attributes by names which they compute."""
         return cast("tuple[str, ...]", self.ask("naming", ""))
 
+    def mentioning(self, name: str) -> tuple[str, ...]:
+        """Return the files of the program that hold a name."""
+        return cast("tuple[str, ...]", self.ask("mentioning", name))
+
     def deriving(self, name: str) -> tuple[str, ...]:
         """Return the files of the program that may derive a class from one of a name."""
         return cast("tuple[str, ...]", self.ask("deriving", name))
@@ -439,7 +444,8 @@ class ProgramFacts:
         function = next((each for each in defining[0].functions if each.lineno == line), None) if defining else None
         if function is None:
             return
-        for path in self._ordered(self.sources.words.as_call(called) | self.sources.words.as_argument(called)):
+        words = self.sources.words
+        for path in self._ordered(words.as_call(called) | words.as_argument(called) | {defined_in}):
             loaded = self.sources.file(path)
             for callee in _callees(loaded[0], called) if loaded is not None else ():
                 assert loaded is not None
@@ -467,9 +473,13 @@ class ProgramFacts:
 
 
 def _callees(file: PythonFile, name: str) -> Iterator[ast.Name | ast.Attribute]:
-    """Yield where a file reads a name, or a member of that name."""
+    """Yield where a file reads a name, or a member of that name; of a class also where it calls itself `cls`."""
     for callee in (*file.names.get(name, ()), *file.attributes.get(name, ())):
         if isinstance(callee.ctx, ast.Load):
+            yield callee
+    for callee in file.names.get("cls", ()):
+        around = file.enclosing_class(callee)
+        if around is not None and around.name == name:
             yield callee
 
 

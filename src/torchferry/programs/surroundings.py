@@ -9,6 +9,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 
 from torchferry.programs.around import Around, FunctionNode, around
+from torchferry.programs.decorators import changes_arguments
 from torchferry.programs.model import Step
 from torchferry.programs.modules import Modules
 from torchferry.programs.parameters import Given, Parameter, given_by
@@ -54,10 +55,16 @@ class Surroundings:
     def given(
         self, path: str, function: FunctionNode, call: ast.Call, caller: str, *, bound: bool
     ) -> tuple[tuple[Parameter, Given], ...]:
-        """Return what a call gives to the parameters of a function; the arguments are those of `given_by`."""
+        """Return what a call gives to the parameters of a function; the arguments are those of `given_by`.
+
+        Nothing where a decorator of the project may give it something else.
+        """
         key = (call, function)
         if key not in self._given:
-            self._given[key] = tuple(given_by(path, function, call, caller, bound=bound).items())
+            loaded = self._sources.file(path) if function.decorator_list else None
+            is_changed = loaded is not None and changes_arguments(self._sources.project, *loaded, function)
+            given = {} if is_changed else given_by(path, function, call, caller, bound=bound)
+            self._given[key] = tuple(given.items())
         return self._given[key]
 
     # --- how places read ---

@@ -6,8 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchferry.source.flow.syntax import last_name
-from torchferry.source.names import Names
+from torchferry.core.record import NamedTuple
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
 
 _COMMA = re.compile(r"(?:[\s)\\]|#[^\n]*)*,")
@@ -87,3 +88,69 @@ def looked_up(file: PythonFile, names: Names, module: str) -> Iterator[ast.AST]:
         if isinstance(call, ast.Call) and call.args and last_name(call.args[0]) == module:
             if (names.qualified(call.args[0]) or "").rpartition(".")[2] == module:
                 yield call
+
+
+class AskedMethod(NamedTuple):
+    """A call that asks an object for a method by a name.
+
+    Attributes:
+        call: The call: `getattr(net, f"run_{mode}")`.
+        test: What must hold for the name to be that of the method; None where it is written down.
+    """
+
+    call: ast.Call
+    test: ast.Compare | None
+
+
+def asked_by_name(file: PythonFile, names: Names, owner: str, method: str) -> Iterator[AskedMethod]:
+    """Yield where a file may ask an object of a class for a method by its name.
+
+    Of an object that nobody knows only a name that is written down, or begins with what is, counts.
+    """
+    for use in file.names.get("getattr", ()):
+        call = file.parents.get(use)
+        if not isinstance(call, ast.Call) or call.func is not use or len(call.args) < 2:
+            continue
+        of, asked = call.args[0], call.args[1]
+        text = string_value(asked)
+        if isinstance(asked, ast.Constant):
+            if text == method and (_may_be_of(file, names, of, owner) is not False):
+                yield AskedMethod(call, None)
+            continue
+        begin = _begin(asked)
+        is_called = isinstance(file.parents.get(call), (ast.Call, ast.Assign))
+        is_of = _may_be_of(file, names, of, owner)
+        if method.startswith(begin) and (is_of or (is_of is None and begin != "")) and (begin or is_called):
+            yield AskedMethod(call, is_equal(asked, method))
+
+
+def is_equal(asked: ast.expr, text: str) -> ast.Compare:
+    """Return the comparison of an expression with a text that stands in no file."""
+    return ast.copy_location(ast.Compare(asked, [ast.Eq()], [ast.Constant(text)]), asked)
+
+
+def _begin(asked: ast.expr) -> str:
+    """Return what a computed name begins with."""
+    if isinstance(asked, ast.JoinedStr):
+        asked = asked.values[0]
+    elif isinstance(asked, ast.BinOp):
+        asked = asked.left
+    return (string_value(asked) or "").partition("%")[0].partition("{")[0]
+
+
+def _may_be_of(file: PythonFile, names: Names, of: ast.expr, owner: str) -> bool | None:
+    """Whether an expression is an object of a class, or the class; None where nobody can tell."""
+    if isinstance(of, ast.Name) and of.id in ("self", "cls"):
+        around = file.enclosing_class(of)
+        return around is not None and around.name == owner
+    if isinstance(of, ast.Call):
+        return True if last_name(of.func) == owner else None
+    if not isinstance(of, ast.Name):
+        return None
+    if of.id == owner:
+        return True
+    values = [assigned_value(file, binding) for binding in names.reaching_bindings(of)]
+    if any(isinstance(value, ast.Call) and last_name(value.func) == owner for value in values):
+        return True
+    is_module = any(isinstance(binding, ast.alias) for binding in names.bindings(of))
+    return False if is_module else None

@@ -9,11 +9,12 @@ from weakref import WeakKeyDictionary
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode
+from torchferry.programs.decorators import lookup, registrations
 from torchferry.programs.model import Need
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
 from torchferry.programs.switches import commands_of_class
-from torchferry.programs.tables import asks_for_name, key_of, lists_keys, looked_up, lookups
+from torchferry.programs.tables import asked_by_name, asks_for_name, is_equal, key_of, lists_keys, looked_up, lookups
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -139,9 +140,11 @@ class Uses:
                     if self._may_be_of(other, other_names, attribute, owner.name, related):
                         called = True
                         yield Use(Place(path, attribute))
-        for call in _asked_by_name(file, owner, name):
-            called = True
-            yield Use(Place(file.path, call), Need.CHOSEN, f"{name} ({file.path}:{call.lineno})")
+        for path in self._asking_by_name(file, owner, name):
+            loaded = self.sources.file(path)
+            for asked in asked_by_name(*loaded, owner.name, name) if loaded is not None else ():
+                called = True
+                yield Use(Place(path, asked.call), test=asked.test)
         for path in self.sources.words.holding("Fire") if not name.startswith("_") else ():
             loaded = self.sources.file(path)
             for call in commands_of_class(*loaded, owner.name) if loaded is not None else ():
@@ -150,6 +153,13 @@ class Uses:
         if called or (not name.startswith("__") and name not in _IMPLICIT and not self._has_foreign_base(names, owner)):
             return
         yield from self._uses_of_name(file, names, owner, set())
+
+    def _asking_by_name(self, file: PythonFile, owner: ast.ClassDef, method: str) -> list[str]:
+        """Return the files that may ask an object of a class for a method by its name: `getattr(net, "fast")()`."""
+        words = self.sources.words
+        naming = {file.path, *words.holding(owner.name)}
+        naming.update(path for name in self._related(owner) for path in words.holding(name))
+        return [path for path in words.holding("getattr") if path in naming or f'"{method}"' in self.sources.text(path)]
 
     def _may_ask(self, path: str, name: str, related: set[str]) -> bool:
         """Whether a file may use a method of one of some related classes, judged by its text."""
@@ -325,8 +335,10 @@ class Uses:
             yield Use(Place(file.path, unit), Need.CHOSEN, f"{name} ({file.path}:{unit.lineno})")
         for call in commands_of_class(file, names, "") if parent is file.tree and "Fire(" in file.source.text else ():
             yield Use(Place(file.path, call), Need.OPTION, option=name)
-        registered = any("register" in last_name(node).lower() or _inner_names(node) for node in unit.decorator_list)
         top = parent is file.tree or not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        if top:
+            yield from self._uses_of_registered(file, names, unit)
+        registered = any("register" in last_name(node).lower() or _inner_names(node) for node in unit.decorator_list)
         paths = self._speaking_of(name, file.path) if top else [file.path]
         for path in paths:
             loaded = self.sources.file(path) if self._may_use(path, name, file) else None
@@ -351,6 +363,30 @@ class Uses:
                 else:
                     yield Use(use)
             yield from self._string_uses(other, name, registered, file)
+
+    def _uses_of_registered(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> Iterator[Use]:
+        """Yield where what the project's own decorators keep a function or class in is asked for it."""
+        for kept in registrations(self.sources.project, file, names, unit):
+            if kept.container is None:
+                yield Use(Place(file.path, unit), Need.CHOSEN, f"{unit.name} ({file.path}:{unit.lineno})")
+                continue
+            for use in self.of_binding(kept.file, kept.container):
+                loaded = self.sources.file(use.place.path)
+                node = use.place.node
+                if loaded is None or not isinstance(node, (ast.Name, ast.Attribute)):
+                    continue
+                asked = lookup(loaded[0], node, is_keyed=kept.key is not None)
+                if asked is None:
+                    continue
+                place = Place(use.place.path, asked.node, use.place.through)
+                if kept.key is not None and asked.asked is not None:
+                    written = string_value(asked.asked)
+                    if written is None or written == kept.key:
+                        yield Use(place, test=None if written is not None else is_equal(asked.asked, kept.key))
+                elif asked.takes_all:
+                    yield Use(place)
+                else:
+                    yield Use(place, Need.CHOSEN, f"{unit.name} ({place.path}:{asked.node.lineno})")
 
     def _is_only_listed(self, file: PythonFile, value: ast.AST) -> bool:
         """Whether the table of a module that holds a value is asked for nothing but its keys."""
@@ -494,25 +530,6 @@ def _same(binding: ast.AST, unit: ast.AST) -> bool:
     return binding is unit or (
         isinstance(binding, type(unit)) and getattr(binding, "lineno", 0) == getattr(unit, "lineno", 1)
     )
-
-
-def _asked_by_name(file: PythonFile, owner: ast.ClassDef, name: str) -> Iterator[ast.Call]:
-    """Yield where a class may ask itself for a method by a computed name: `getattr(self, f"step_{kind}")()`."""
-    for use in file.names.get("getattr", ()):
-        call = file.parents.get(use)
-        if not isinstance(call, ast.Call) or len(call.args) < 2 or last_name(call.args[0]) not in ("self", "cls"):
-            continue
-        asked = call.args[1]
-        if isinstance(asked, ast.JoinedStr):
-            asked = asked.values[0]
-        elif isinstance(asked, ast.BinOp):
-            asked = asked.left
-        begin = (string_value(asked) or "").partition("%")[0].partition("{")[0]
-        parent = file.parents.get(call)
-        is_called = isinstance(parent, ast.Call) and parent.func is call
-        is_told = isinstance(call.args[1], ast.Constant)
-        if not is_told and file.enclosing_class(use) is owner and (name.startswith(begin) if begin else is_called):
-            yield call
 
 
 def _inner_names(decorator: ast.AST) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from torchferry.programs.answers import Answer, Known, Truth
 from torchferry.programs.around import FunctionNode, around
+from torchferry.programs.decorators import changes_arguments
 from torchferry.programs.members import Members
 from torchferry.programs.object_kinds import Member, ModuleObject, Object, OtherObject
 from torchferry.programs.objects import Objects
@@ -95,6 +96,8 @@ class Values(ABC):
             return self._called(where, node, depth)
         if isinstance(node, ast.IfExp):
             return self._chosen(where, node, depth)
+        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)):
+            return self._joined(where, node, depth)
         if isinstance(node, ast.BoolOp):
             return self._either(where, node, depth)
         if isinstance(node, (ast.UnaryOp, ast.Compare)):
@@ -115,17 +118,37 @@ class Values(ABC):
             return known
         return known._replace(option=known.option or answer.option, guard=known.guard or answer.guard)
 
+    def _joined(self, where: Expression, node: ast.JoinedStr | ast.BinOp, depth: int) -> Known:
+        """Return the text that texts are put together to: `"run_" + mode`, `f"run_{mode}"`."""
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node.left, node.right]
+        option, texts = "", []
+        for part in parts:
+            if isinstance(part, ast.FormattedValue) and (part.format_spec is not None or part.conversion > 0):
+                return UNTOLD
+            inner = part.value if isinstance(part, ast.FormattedValue) else part
+            known = self.value(where.part(inner), depth + 1)
+            if not isinstance(known.value, str):
+                return UNTOLD
+            option = option or known.option
+            texts.append(known.value)
+        return Known("".join(texts), option)
+
     def _either(self, where: Expression, node: ast.BoolOp, depth: int) -> Known:
         """Return what `a or b` is: the first one that decides, or the last one."""
         option = ""
         for part in node.values:
             known = self.value(where.part(part), depth + 1)
             if known.value is UNSAID:
-                answer = self.answer(where, depth + 1)
-                is_told = answer.truth is not Truth.OPEN
-                return Known(answer.truth is Truth.YES, answer.option, answer.guard) if is_told else UNTOLD
+                answer = self.answer(where.part(part), depth + 1)
+                if answer.truth is Truth.OPEN:
+                    is_false = self.answer(where, depth + 1).truth is Truth.NO
+                    return Known(False) if is_false else UNTOLD
+                if answer.truth is Truth.NO or _is_boolean(part):
+                    known = Known(answer.truth is Truth.YES, answer.option, answer.guard)
+                elif isinstance(node.op, ast.Or) or part is node.values[-1]:
+                    return UNTOLD  # it is true, and nobody can tell what it is
             option = known.option or option
-            if bool(known.value) is isinstance(node.op, ast.Or):
+            if known.value is not UNSAID and bool(known.value) is isinstance(node.op, ast.Or):
                 break
         return known if known.option else known._replace(option=option)
 
@@ -441,6 +464,8 @@ class Values(ABC):
         by_decorator = self._by_decorator(file, function, argument.arg)
         if by_decorator is not None:
             return by_decorator
+        if function.decorator_list and changes_arguments(self._sources.project, file, names, function):
+            return UNTOLD
         owner = file.parents.get(function)
         positions = [*arguments.posonlyargs, *arguments.args]
         index = positions.index(argument) - isinstance(owner, ast.ClassDef) if argument in positions else -1
@@ -514,6 +539,12 @@ def _may_be_passed_over(file: PythonFile, binding: ast.AST, use: ast.AST) -> boo
             return True
         parent = file.parents.get(parent)
     return bool(loops_around(file, binding) - loops_around(file, use))
+
+
+def _is_boolean(node: ast.expr) -> bool:
+    """Whether an expression is true or false and nothing else: a comparison, a question whether something is there."""
+    is_not = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    return is_not or isinstance(node, ast.Compare) or (isinstance(node, ast.Call) and asks_availability(node.func))
 
 
 def _alike(told: list[Known]) -> Known:

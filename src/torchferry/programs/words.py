@@ -175,7 +175,11 @@ class Words:
     def storing(self, name: str) -> frozenset[str]:
         """Return the files that may store something in an object under a name, as an attribute or an item."""
         if name not in self._storing:
-            said = re.compile(rf"(?:\.|\[[\"']){re.escape(name)}(?:[\"']\])?[ \t]*(?::[^=\n]*)?[-+*/|&]?=(?!=)")
+            word = re.escape(name)
+            said = re.compile(
+                rf"(?:\.|\[[\"']){word}(?:[\"']\])?[ \t]*(?::[^=\n]*)?[-+*/|&]?=(?!=)"
+                rf"|setattr\([^\n,]{{1,200}},\s*[\"']{word}[\"']"
+            )
             self._storing[name] = frozenset(path for path in self.holding(name) if said.search(self._text(path)))
         return self._storing[name]
 

@@ -135,7 +135,9 @@ class Names:
             before = [
                 binding
                 for binding in bindings
-                if _place(statement := self.file.statement(binding)) <= _place(use) or self._loops(statement) & around
+                if _place(statement := self.file.statement(binding)) < _place(use)
+                or (statement is use and isinstance(self.file.parents[binding], (ast.NamedExpr, ast.arguments)))
+                or self._loops(statement) & around
             ]
             return before or bindings
         latest = max(ending, key=_place)

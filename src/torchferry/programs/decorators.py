@@ -1,0 +1,168 @@
+"""What a project's own decorators do: keep a function, as `@register("fast")` for `NETS["fast"]()`, or give it more."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchferry.core.record import NamedTuple
+from torchferry.programs.around import FunctionNode
+from torchferry.programs.tables import lists_keys
+from torchferry.source.flow.syntax import last_name
+from torchferry.source.names import Names
+from torchferry.source.project import Project
+from torchferry.source.python import PythonFile
+
+_ADDS = frozenset({"append", "add", "insert", "appendleft"})
+_READS_ALL = frozenset({"values", "items", "copy"})
+_READS_NOTHING = frozenset({"keys", "append", "add", "clear", "update", "insert", "remove", "discard", "appendleft"})
+
+
+class Registration(NamedTuple):
+    """Where a decorator keeps what it decorates.
+
+    Attributes:
+        file: The file of the variable that holds it.
+        container: A binding of that variable; None where something else keeps it, such as an object.
+        key: The key under which it is kept; None for a list, or where the key cannot be told.
+    """
+
+    file: PythonFile
+    container: ast.Name | None = None
+    key: str | None = None
+
+
+class Lookup(NamedTuple):
+    """Where a container is asked for what it holds.
+
+    Attributes:
+        node: The place.
+        asked: The key that is asked for; None where all that it holds is taken, or nobody can tell.
+        takes_all: Whether all of it is taken, as in a loop.
+    """
+
+    node: ast.expr
+    asked: ast.expr | None
+    takes_all: bool = False
+
+
+def registrations(
+    project: Project, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef
+) -> Iterator[Registration]:
+    """Yield where the decorators of a function or class keep it."""
+    for decorator in unit.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        defined = _definition(project, file, names, called)
+        if defined is not None:
+            yield from _kept_by(*defined, decorator, unit)
+
+
+def changes_arguments(project: Project, file: PythonFile, names: Names, unit: FunctionNode) -> bool:
+    """Whether a decorator of the project calls a function with other arguments than it is called with itself."""
+    for decorator in unit.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        defined = _definition(project, file, names, called)
+        if defined is not None and _gives_others(defined[2]):
+            return True
+    return False
+
+
+def _gives_others(function: ast.FunctionDef) -> bool:
+    parts = [*ast.walk(function)]
+    functions = [part for part in parts if isinstance(part, ast.FunctionDef)]
+    decorated = {argument.arg for each in functions for argument in each.args.args}
+    stars = {star.arg for each in functions for star in (each.args.vararg, each.args.kwarg) if star is not None}
+    for node in parts:
+        if isinstance(node, ast.Call) and _is_one_of(node.func, decorated):
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            unpacked = (part.value if isinstance(part, ast.Starred) else part for part in given)
+            if not all(isinstance(part, ast.Name) and part.id in stars | decorated for part in unpacked):
+                return True
+        stored = node.value if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) else None
+        if isinstance(node, ast.Attribute) and node.attr in ("update", "setdefault"):
+            stored = node.value
+        if stored is not None and _is_one_of(stored, stars):
+            return True
+    return False
+
+
+def _definition(
+    project: Project, file: PythonFile, names: Names, called: ast.expr
+) -> tuple[PythonFile, Names, ast.FunctionDef] | None:
+    """Return the project's function that is called, or None."""
+    if isinstance(called, ast.Name):
+        own = [each for each in names.bindings(called) if isinstance(each, ast.FunctionDef)]
+        if len(own) == 1:
+            return file, names, own[0]
+    qualified = names.qualified(called)
+    found = project.definition(qualified, file.path) if qualified is not None else None
+    return (found[0], found[1], found[2]) if found is not None and isinstance(found[2], ast.FunctionDef) else None
+
+
+def _kept_by(
+    file: PythonFile, names: Names, function: ast.FunctionDef, decorator: ast.expr, unit: FunctionNode | ast.ClassDef
+) -> Iterator[Registration]:
+    """Yield where a decorator function keeps what it is given."""
+    functions = [function, *(part for part in ast.walk(function) if isinstance(part, ast.FunctionDef))]
+    parameters = {argument.arg for each in functions for argument in each.args.args}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and _is_one_of(node.value, parameters):
+            for target in node.targets:
+                if isinstance(target, ast.Subscript):
+                    key = _key(target.slice, function, decorator, unit)
+                    yield Registration(file, _module_variable(file, names, target.value), key)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDS:
+            if any(_is_one_of(argument, parameters) for argument in node.args):
+                yield Registration(file, _module_variable(file, names, node.func.value))
+
+
+def _is_one_of(value: ast.expr, names: set[str]) -> bool:
+    return isinstance(value, ast.Name) and value.id in names
+
+
+def _module_variable(file: PythonFile, names: Names, container: ast.expr) -> ast.Name | None:
+    """Return the binding of a variable of a module; None for anything else."""
+    bindings = names.bindings(container) if isinstance(container, ast.Name) else []
+    own = [each for each in bindings if isinstance(each, ast.Name) and file.scope(each) is file.tree]
+    return own[0] if own and len(own) == len(bindings) else None
+
+
+def _key(
+    key: ast.expr, function: ast.FunctionDef, decorator: ast.expr, unit: FunctionNode | ast.ClassDef
+) -> str | None:
+    """Return the key under which a decorator keeps what it decorates, as far as it is written down."""
+    if isinstance(key, ast.Attribute) and key.attr in ("__name__", "__qualname__"):
+        return unit.name
+    if isinstance(key, ast.Name) and isinstance(decorator, ast.Call):
+        names = [argument.arg for argument in function.args.args]
+        given = {keyword.arg: keyword.value for keyword in decorator.keywords}
+        given |= dict(zip(names, decorator.args, strict=False))
+        key = given.get(key.id, key)
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+
+
+def lookup(file: PythonFile, use: ast.Name | ast.Attribute, *, is_keyed: bool) -> Lookup | None:
+    """Return how a use of a container asks for what it holds; None where it does not.
+
+    Args:
+        file: The file of the use.
+        use: Where the container is named.
+        is_keyed: Whether the container holds it by a key, so that a loop goes over the keys.
+    """
+    parent = file.parents.get(use)
+    if isinstance(parent, ast.Subscript) and parent.value is use:
+        return Lookup(parent, parent.slice) if isinstance(parent.ctx, ast.Load) else None
+    if isinstance(parent, ast.Attribute):
+        call = file.parents.get(parent)
+        if parent.attr in _READS_NOTHING or not isinstance(call, ast.Call):
+            return None
+        if parent.attr in ("get", "pop") and call.args:
+            return Lookup(call, call.args[0])
+        return Lookup(call, None, parent.attr in _READS_ALL)
+    if is_keyed and lists_keys(file, use):
+        return None
+    if isinstance(parent, (ast.For, ast.comprehension)):
+        return Lookup(use, None, takes_all=True)
+    if isinstance(parent, ast.Call) and last_name(parent.func) in ("len", "print", "isinstance"):
+        return None
+    return Lookup(use, None)
