@@ -55,7 +55,49 @@ _UNVERIFIED = (
 )  # fmt: skip
 """Probes of names that nobody has verified on a plugin that is not public."""
 
+_PTEX = {
+    "the plugin has no types of tensors, and no method in place of `cuda`: a person writes dtype and device": (
+        ("migrated", "told*", ("probe_type_*", "probe_map_over_tensors", "probe_method_in_*", "probe_getattr")),
+    ),
+    "the fix is unsafe, and not asked for": (
+        ("migrated", "told*", ("probe_saved_and_loaded", "probe_loaded_by_a_function")),
+    ),
+    "the plugin has its own torch.distributed, for which portable code has no name": (
+        ("portable", "told*", ("probe_barrier",)),
+    ),
+    "portable code tries the dtype, and says 0 of a figure that is not told; the plugin has no such function": (
+        ("portable", "true", ("probe_bf16", "probe_bf16_emulated")),
+        ("portable", "[[]false, false]", ("probe_memory",)),
+        ("portable", "[[]true, false]", ("probe_memory_stats",)),
+    ),
+    "the plugin has its own mixed precision, and torch's is one for a person": (
+        ("migrated", "told*", ("probe_autocast_questions",)),
+    ),
+    "torch 1.10, which the plugin is for, takes a number for CUDA's device; a later one asks which card it knows": (
+        ("run", "raises: RuntimeError: Cannot access accelerator*", ("probe_device_from_number",)),
+    ),
+    "torch 1.10, which the plugin is for, asks for CUDA alone; a later one asks for `torch.xla`": (
+        ("*", "raises: AttributeError: module 'torch' has no attribute 'xla'", ("probe_checkpoint",)),
+    ),
+    "the plugin raises no error of torch's own class, so `except` catches nothing": (
+        ("run", "raises: RuntimeError: [[]enforce fail*", ("probe_out_of_memory",)),
+    ),
+    "torch leaves the device out, and its own error names the argument or the device": (
+        ("run", "raises: BufferError: Cannot pack tensors on xla*", ("probe_dlpack",)),
+        ("run", "raises: RuntimeError: `fused=True` requires*", ("probe_fused_optimizer",)),
+        ("run", "raises: RuntimeError: pin_memory=True requires*", ("probe_made_pinned",)),
+        ("run", "raises: NotImplementedError: Could not run*PyTorch itself makes no such*", ("probe_sparse",)),
+    ),
+}  # fmt: skip
+"""Why a way does otherwise on a plugin for an old torch with device type `xla`: way, outcome, and the probes."""
+
 EXPECTED = (
+    *(
+        Expected(probe, "ptex", way, outcome, reason)
+        for reason, rows in _PTEX.items()
+        for way, outcome, probes in rows
+        for probe in probes
+    ),
     *(Expected(probe, "*", "portable", "told*", reason) for reason, probes in _PORTABLE.items() for probe in probes),
     *(
         Expected(probe, "sdaa", way, "told*", "the fix is unsafe, and not asked for; the redirect tries the name")
@@ -72,7 +114,10 @@ EXPECTED = (
             Expected("probe_custom_operator", "*", way, "told*", "a kernel registered for CUDA is the program's own"),
         )
     ),
-    Expected("probe_nvtx", "musa", "migrated", "told*", "the redirect makes marks, and code makes none"),
+    *(
+        Expected("probe_nvtx", target, "migrated", "told*", "the redirect makes marks, and code makes none")
+        for target in ("musa", "ptex")
+    ),
     Expected("probe_memory", "gcu", "migrated", "told*", "the redirect leaves ipc_collect out; code is for a person"),
     Expected("probe_get_device_capability*", "npu*", "run", "told*", "the plugin answers None, which none expects"),
     Expected(

@@ -38,8 +38,8 @@ WAYS = ("migrated", "portable", "run")
 TOLD, RAISES = "told", "raises"
 NOTED = " (told)"
 """Ends what passes where a report says that something is left: it may be another result than it is meant to be."""
-OWN_ERRORS = ("torchferry: ", "not rehearsed", "[rehearsal]", "is not known")
-"""What stands in each error that is torchferry's own: the redirect's, and the simulated plugin's."""
+OWN_ERRORS = ("torchferry: ", "not rehearsed", "[rehearsal]", "is not known", "NotOnThisDeviceError: ")
+"""What stands in each error that is torchferry's own: the redirect's, the simulated plugin's, the device manager's."""
 
 
 class Setting(NamedTuple):

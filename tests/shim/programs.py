@@ -53,6 +53,52 @@ print(torch.empty(3, device="meta").device, torch.ones(2, device="meta").to("met
         "meta False",
     ),
     Program(
+        "the name of a group's backend",
+        """
+import tempfile, torch, torch.distributed as dist
+def start(backend, **more):
+    dist.init_process_group(backend, init_method="file://" + tempfile.mktemp(), rank=0, world_size=1, **more)
+for backend in ("nccl", dist.Backend.NCCL, dist.Backend("NCCL")):
+    torch.cuda.set_device(0)
+    start(backend)
+    print(dist.get_backend(), dist.get_backend() == dist.Backend.NCCL)
+    dist.destroy_process_group()
+""",
+        "nccl True\nnccl True\nnccl True",
+    ),
+    Program(
+        "a group over two backends",
+        """
+import tempfile, torch, torch.distributed as dist
+torch.cuda.set_device(0)
+for backend in ("cpu:gloo,cuda:nccl", None):
+    try:
+        dist.init_process_group(backend, init_method="file://" + tempfile.mktemp(), rank=0, world_size=1)
+        dist.destroy_process_group()
+        print("made")
+    except NotImplementedError as error:
+        print(error)
+""",
+        "made\nmade",
+        {
+            PTEX: "\n".join(
+                2 * ["torchferry: Enflame T20 does not support one backend for each device type; use only `nccl`"]
+            )
+        },
+    ),
+    Program(
+        "an argument that a plugin's own function lacks",
+        """
+import tempfile, torch, torch.distributed as dist
+place = "file://" + tempfile.mktemp()
+dist.init_process_group("gloo", init_method=place, rank=0, world_size=1, device_id=None)
+print("made")
+dist.destroy_process_group()
+""",
+        "made",
+        {PTEX: "...torchferry: "},
+    ),
+    Program(
         "a dictionary's key",
         """
 print({"cuda": 1}["cuda"], "cuda".upper())
@@ -76,7 +122,7 @@ print(dist.get_backend(), dist.is_backend_available("gloo"))
 dist.destroy_process_group()
 """,
         "gloo True",
-        {PTEX: "...eccl"},
+        {PTEX: "...NotImplementedError: torchferry: Enflame T20 has no process groups over `gloo`; use only `nccl`"},
     ),
     Program(
         "what torch was built for is said as it is",
@@ -278,7 +324,7 @@ s = torch.ones(2, device="cuda").untyped_storage()
 print(s.device, s.is_cuda, torch.ones(2).untyped_storage().cuda().device)
 """,
         "cuda:0 True cuda:0",
-        {PTEX: "...XLA device module is not loaded"},
+        {PTEX: "...torchferry: torch has no storages on Enflame T20: move the tensor instead"},
     ),
     Program(
         "pinning",
@@ -288,7 +334,7 @@ x = torch.ones(4).pin_memory()
 print(x.is_pinned(), x.to("cuda", non_blocking=True).sum().item())
 """,
         "True 4.0",
-        {PTEX: "...RuntimeError: Cannot access accelerator device"},
+        {PTEX: "...NotImplementedError: torchferry: torch pins no memory for Enflame T20"},
     ),
     Program(
         "a loader that pins",
@@ -711,6 +757,26 @@ with FakeTensorMode():
 
 FILES = [
     Program(
+        "a file of CUDA, and places that are told",
+        """
+import io, torch, warnings
+warnings.simplefilter("always")
+b = io.BytesIO(); torch.save({"w": torch.ones(2)}, b)
+def load(**options):
+    b.seek(0)
+    with warnings.catch_warnings(record=True) as said:
+        return torch.load(b, **options)["w"].device, ["stays on the CPU" in str(each.message) for each in said]
+print(load(map_location="cuda"), load(map_location={"cpu": "cuda:1"}), load())
+print(load(map_location=lambda storage, location: storage.cuda(1)))
+""",
+        "(device(type='cuda', index=0), []) (device(type='cuda', index=1), []) (device(type='cpu'), [])\n"
+        "(device(type='cuda', index=1), [])",
+        {
+            PTEX: "(device(type='cpu'), [True]) (device(type='cpu'), [True]) (device(type='cpu'), [])\n"
+            "(device(type='cpu'), [True])"
+        },
+    ),
+    Program(
         "map_location",
         """
 import io, torch
@@ -723,7 +789,7 @@ print(load(map_location={"cuda:0": "cuda:1"}), load(map_location=lambda storage,
 print(load(map_location=lambda storage, location: storage.cuda(1)))
 """,
         "cuda:0 cpu cuda:0 cuda:1\ncuda:1 cpu\ncuda:1",
-        {PTEX: "...don't know how to restore data location"},
+        {PTEX: "...Callable map_location not supported"},
     ),
     Program(
         "state dicts",
@@ -736,7 +802,7 @@ other.load_state_dict(torch.load(b, map_location="cuda", weights_only=True))
 print(torch.equal(model.weight, other.weight))
 """,
         "True",
-        {PTEX: "...don't know how to restore data location"},
+        {PTEX: "True\nwarning at line 6"},
     ),
 ]
 

@@ -35,7 +35,8 @@ def probe_group_by_class():
 
 def probe_group_by_keyword():
     torch.cuda.set_device(0)
-    _group(backend="nccl", device_id=torch.device("cuda", 0))
+    place = f"file://{tempfile.mktemp()}"
+    dist.init_process_group("nccl", place, rank=0, world_size=1, device_id=torch.device("cuda", 0))
     x = torch.ones(2).cuda()
     dist.all_gather([torch.empty_like(x)], x)
     return x
@@ -52,7 +53,7 @@ def probe_group_of_both():
 
 def probe_group_without_name():
     torch.cuda.set_device(0)
-    _group(None)
+    dist.init_process_group(None, f"file://{tempfile.mktemp()}", rank=0, world_size=1)
     card = torch.ones(2).cuda()
     dist.all_reduce(card)
     return card

@@ -201,6 +201,9 @@ class Backend(DataOwner):
     LOADS_TO_DEVICE: ClassVar[bool | Unknown] = UNKNOWN
     """Whether `torch.load` puts tensors onto the device (`map_location`)."""
 
+    LEFT_OUT_BY_TORCH: ClassVar[tuple[str, ...]] = ()
+    """What torch does for a list of devices in which this one is not: `pin_memory`, `dlpack`, `fused` (optimizers)."""
+
     SHARES_TENSORS_SINCE: ClassVar[str | None | Unknown] = UNKNOWN
     """First plugin version that sends device tensors to other processes (`torch.multiprocessing`) as shared memory;
     None for never."""
@@ -222,6 +225,9 @@ class Backend(DataOwner):
 
     COMPOSITE_COLLECTIVE: ClassVar[bool | Unknown] = UNKNOWN
     """Whether `"cpu:gloo,<device>:<collective>"` is accepted."""
+
+    GLOO_GROUPS: ClassVar[bool | Unknown] = UNKNOWN
+    """Whether the plugin's `torch.distributed` makes groups over gloo, for tensors on the CPU."""
 
     GLOO_BESIDE_BOUND_GROUP: ClassVar[bool | Unknown] = UNKNOWN
     """Whether a group over gloo can be made after `init_process_group(device_id=...)`."""

@@ -147,13 +147,19 @@ class PortableTarget(Target):
         decided = decide(self.vendor, row)
         if decided.decision is not Decision.WRITE or decided.use == name or _is_builder(name):
             return row
-        if not name.startswith(cuda.NAMESPACE):
+        if not name.startswith(cuda.NAMESPACE) and not self._is_own_distributed(name):
             return row._replace(status="same", use=name, note="", note_zh="", extra={})
         return without_name(
             row,
             f"on {self.name} it is `{row.use}`: call each behind a test of its device",
             f"在 {self.name} 上为 `{row.use}`：请按设备类型分别调用",
         )
+
+    def _is_own_distributed(self, name: str) -> bool:
+        """Whether a name works on process groups, of which the vendor has its own: torch's know nothing of them."""
+        if self.vendor.backend.DISTRIBUTED == Backend.DISTRIBUTED:
+            return False
+        return name.startswith(f"{Backend.DISTRIBUTED}.") or cuda.api_group(name) == "distributed"
 
 
 def _is_builder(name: str) -> bool:

@@ -1,7 +1,8 @@
 """Process groups: the collective backend's name, in every place that takes or tells one.
 
 `nccl` is the card's library and nothing else: where the plugin has no such group, starting one raises, and no
-program ends up on gloo.
+program ends up on gloo. A plugin with its own copy of `torch.distributed` makes groups over its own library alone, and
+is asked for the name of a group's; the class of names, `Backend`, stays torch's, as the program knows it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ from typing import Any
 import torch.distributed as dist
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
+from torchferry.backends import cuda
+from torchferry.backends.tables import REWRITTEN
+from torchferry.backends.target import Target
+from torchferry.core.messages import say
 from torchferry.shim.caller_policy import CallerPolicy
 from torchferry.shim.devices import Parameters
 from torchferry.shim.patches import Patches
+from torchferry.shim.resolve import Resolver
 
 _FUNCTIONS = (
     "init_process_group",
@@ -30,9 +36,16 @@ _FUNCTIONS = (
 _TOLD = ("get_backend", "get_default_backend_for_device")
 """Functions that return a collective backend's name."""
 
+_BACKEND = {"init_process_group": 0, "new_group": 2}
+"""Functions that make a group, with the place of the parameter `backend`."""
 
-def patch(patches: Patches, parameters: Parameters, policy: CallerPolicy) -> None:
+OWN_FAMILY = frozenset(f"torch.distributed.{name}" for name in ("Backend", *_BACKEND, *_TOLD))
+"""Names that are patched here where a plugin has its own of them."""
+
+
+def patch(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
     """Redirect `torch.distributed`; nothing where torch was built without it."""
+    parameters = resolver.parameters
     _initialiser(patches, parameters, DataParallel)
     _initialiser(patches, parameters, DistributedDataParallel)
     for name in ("device", "device_type"):
@@ -47,6 +60,7 @@ def patch(patches: Patches, parameters: Parameters, policy: CallerPolicy) -> Non
             patched = _with_program_name(parameters.translated(original), parameters, policy)
             for module in (dist.distributed_c10d, dist):
                 patches.set(module, name, patched)
+    _own_functions(patches, resolver, policy)
 
     def meshes(module: ModuleType) -> None:
         _function(patches, parameters, (module, dist), "init_device_mesh")
@@ -58,6 +72,48 @@ def patch(patches: Patches, parameters: Parameters, policy: CallerPolicy) -> Non
         "torch.distributed.fsdp.fully_sharded_data_parallel",
         lambda module: _initialiser(patches, parameters, module.FullyShardedDataParallel),
     )
+
+
+def _own_functions(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
+    """Give the program those of a plugin with its own copy of the module."""
+    for name in (*_BACKEND, *_TOLD):
+        path, original = f"{dist.__name__}.{name}", getattr(dist, name, None)
+        row = resolver.target.api(path)
+        if original is None or row.status not in REWRITTEN or row.use in ("", path):
+            continue
+        own = resolver.counterpart(path, original)
+        if name in _BACKEND:
+            own = _refusing(own, name, resolver.target)
+        else:
+            own = _with_program_name(own, resolver.parameters, policy)
+        patches.set_view(dist, name, own, policy)
+
+
+def _refusing(function: Callable[..., Any], name: str, target: Target) -> Callable[..., Any]:
+    """Return a function that makes a group, and says which ones the plugin cannot make."""
+    position = _BACKEND[name]
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        backend = args[position] if position < len(args) else kwargs.get("backend")
+        names = [] if backend is None else str(backend).lower().split(",")
+        if target.backend.COMPOSITE_COLLECTIVE is False and (
+            any(":" in part for part in names) or (not names and position == 0)
+        ):
+            text = say(
+                "{target} does not support one backend for each device type; use only `{use}`",
+                target=target.title,
+                use=cuda.COLLECTIVE,
+            )
+            raise NotImplementedError(f"torchferry: {text}")
+        if target.backend.GLOO_GROUPS is False and names == ["gloo"]:
+            text = say(
+                "{target} has no process groups over `gloo`; use only `{use}`", target=target.title, use=cuda.COLLECTIVE
+            )
+            raise NotImplementedError(f"torchferry: {text}")
+        return function(*args, **kwargs)
+
+    return call
 
 
 def _function(patches: Patches, parameters: Parameters, modules: tuple[ModuleType, ...], name: str) -> None:

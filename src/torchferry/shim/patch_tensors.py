@@ -1,7 +1,8 @@
 """What has a device: tensors and what holds them, files, and classes that are made with a device.
 
 `torch.load` translates `map_location` alone: the path of a file is nobody's device. What was saved on CUDA is restored
-on the card. `torch.set_default_tensor_type` is the older way to say a default device and dtype.
+on the card. Where torch has no storages for the card, a storage that is moved there raises, and what is loaded stays on
+the CPU, which is said. `torch.set_default_tensor_type` is the older way to say a default device and dtype.
 
 For `torch.Generator`, `torch.Stream` and `torch.Event`, which cannot be changed, a class stands in their place that
 makes the objects on the card and shows their device to the program; what torch or the plugin makes is an instance of it
@@ -23,6 +24,7 @@ from torch.storage import TypedStorage, UntypedStorage
 from torch.utils.data import DataLoader
 
 from torchferry.backends import cuda
+from torchferry.backends.target import Target
 from torchferry.core.messages import say
 from torchferry.shim import torch_versions
 from torchferry.shim.caller_policy import CallerPolicy, warn_user
@@ -33,8 +35,12 @@ from torchferry.shim.resolve import NotThereError, Resolver, find
 _LEGACY = f"{cuda.NAMESPACE}."
 
 
-def patch_tensor_methods(patches: Patches, devices: Devices, policy: CallerPolicy) -> None:
+_PIN = "pin_memory"
+
+
+def patch_tensor_methods(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
     """Redirect the methods of `torch.Tensor` that name a device."""
+    devices = resolver.devices
     tensor = torch.Tensor
     to = _to(tensor.to, devices)
     patches.set(tensor, "to", to)
@@ -51,6 +57,8 @@ def patch_tensor_methods(patches: Patches, devices: Devices, policy: CallerPolic
     patches.set(lazy, "_allowed_methods", [*lazy._allowed_methods, tensor.to, tensor.cuda])
     for name in ("pin_memory", "is_pinned"):
         patches.set(tensor, name, _first_is_device(getattr(tensor, name), devices))
+    if _PIN in resolver.target.backend.LEFT_OUT_BY_TORCH:
+        patches.set(tensor, _PIN, _not_pinned(getattr(tensor, _PIN), resolver.target))
 
 
 def _to(original: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
@@ -200,39 +208,76 @@ def _first_is_device(original: Callable[..., Any], devices: Devices) -> Callable
     return call
 
 
-def patch_storages(patches: Patches, devices: Devices, policy: CallerPolicy) -> None:
+class StorageStaysError(NotImplementedError):
+    """A storage is to be moved to a card for which torch has none."""
+
+
+def _not_pinned(original: Callable[..., Any], target: Target) -> Callable[..., Any]:
+    """Return `original`, whose error, which speaks of another device, is followed by the reason."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except RuntimeError as error:
+            text = say("torch pins no memory for {target}: omit it, it only affects speed", target=target.title)
+            raise NotImplementedError(f"torchferry: {text}") from error
+
+    return call
+
+
+def patch_storages(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
     """Redirect both kinds of storage."""
+    devices = resolver.devices
     for kind in (UntypedStorage, TypedStorage):
         original = kind.device
         get = original.fget if isinstance(original, property) else original.__get__
         patches.set(kind, "device", property(shown_device(get, devices, policy)))
         patches.set(kind, "is_cuda", property(shown_is_cuda(get, devices, policy)))
-        patches.set(kind, "cuda", _storage_cuda(kind.cuda, devices))
+        patches.set(kind, "cuda", _storage_cuda(kind.cuda, resolver))
         if hasattr(kind, "to"):  # since torch 2.2
-            patches.set(kind, "to", _storage_to(kind.to, devices))
+            patches.set(kind, "to", _storage_to(kind.to, resolver))
     patches.set(UntypedStorage, "__new__", staticmethod(with_device(UntypedStorage.__new__, devices)))
     patches.set(TypedStorage, "__init__", with_device(TypedStorage.__init__, devices))
 
 
-def _storage_cuda(original: Any, devices: Devices) -> Any:
+def _storage_cuda(original: Any, resolver: Resolver) -> Any:
+    devices = resolver.devices
+
     def cuda_(self: Any, device: Any = None, non_blocking: bool = False) -> Any:
         if not devices.to_card:
             return original(self, device, non_blocking)
-        return move_storage(self, torch.device(devices.place(device)), non_blocking)
+        return _move_storage(self, torch.device(devices.place(device)), resolver, non_blocking)
 
     return cuda_
 
 
-def move_storage(storage: Any, place: torch.device, non_blocking: bool = False) -> Any:
+def _move_storage(storage: Any, place: torch.device, resolver: Resolver, non_blocking: bool = False) -> Any:
     """Return a storage on a device of the card; torch 2.1 has the method alone that the plugin adds."""
+    _refuse_storage(place, resolver)
     if hasattr(storage, "to"):
         return storage.to(device=place, non_blocking=non_blocking)
     return getattr(storage, place.type)(place.index, non_blocking)
 
 
-def _storage_to(original: Any, devices: Devices) -> Any:
+def _refuse_storage(place: torch.device, resolver: Resolver) -> None:
+    if place.type == resolver.devices.card and _stays_on_host(resolver):
+        text = say("torch has no storages on {target}: move the tensor instead", target=resolver.target.title)
+        raise StorageStaysError(f"torchferry: {text}")
+
+
+def _stays_on_host(resolver: Resolver) -> bool:
+    """Whether torch puts no storage onto the card: it is what a checkpoint is loaded by."""
+    return resolver.target.backend.LOADS_TO_DEVICE is False
+
+
+def _storage_to(original: Any, resolver: Resolver) -> Any:
+    devices = resolver.devices
+
     def to(self: Any, *, device: Any, non_blocking: bool = False) -> Any:
-        return original(self, device=torch.device(devices.of(device)), non_blocking=non_blocking)
+        place = torch.device(devices.of(device))
+        _refuse_storage(place, resolver)
+        return original(self, device=place, non_blocking=non_blocking)
 
     return to
 
@@ -241,46 +286,73 @@ _PRIORITY = 15
 """Between torch's own CPU (10) and CUDA (20): storages saved on CUDA go to the card."""
 
 
-def patch_load(patches: Patches, devices: Devices) -> None:
+def patch_load(patches: Patches, resolver: Resolver) -> None:
     """Redirect `torch.load`, `torch.jit.load` and the places that storages are restored to."""
-    load = _load(torch.load, devices, position=1)
+    load = _load(torch.load, resolver, position=1)
     for module in (torch, torch.serialization):
         patches.set(module, "load", load)
-    patches.set(torch.jit, "load", _load(torch.jit.load, devices, position=1))
+    patches.set(torch.jit, "load", _load(torch.jit.load, resolver, position=1))
     registry = torch.serialization._package_registry
-    entry = (_PRIORITY, _no_tag, _restore(devices))
+    entry = (_PRIORITY, _no_tag, _restore(resolver))
     registry.append(entry)
     registry.sort(key=lambda restorer: restorer[0])
     patches.at_end(lambda: registry.remove(entry))
 
 
-def _load(original: Callable[..., Any], devices: Devices, position: int) -> Callable[..., Any]:
+def _load(original: Callable[..., Any], resolver: Resolver, position: int) -> Callable[..., Any]:
     @functools.wraps(original)
     def load(*args: Any, **kwargs: Any) -> Any:
         if len(args) > position:
-            args = (*args[:position], _map_location(args[position], devices), *args[position + 1 :])
+            args = (*args[:position], _map_location(args[position], resolver), *args[position + 1 :])
         elif "map_location" in kwargs:
-            kwargs["map_location"] = _map_location(kwargs["map_location"], devices)
+            kwargs["map_location"] = _map_location(kwargs["map_location"], resolver)
         return original(*args, **kwargs)
 
     return load
 
 
-def _map_location(location: Any, devices: Devices) -> Any:
+def _map_location(location: Any, resolver: Resolver) -> Any:
     """Return `map_location` for the card: a device, or a table that serves files of CUDA and of the card."""
+    devices = resolver.devices
     if isinstance(location, dict):
-        locations = {key: str(devices.of(value)) for key, value in location.items()}
+        locations = {key: str(_loadable(value, resolver)) for key, value in location.items()}
         return {**{str(devices.of(key)): value for key, value in locations.items()}, **locations}
-    return _with_cuda_location(location, devices) if callable(location) else devices.of(location)
+    return _with_cuda_location(location, resolver) if callable(location) else _loadable(location, resolver)
 
 
-def _with_cuda_location(function: Callable[[Any, str], Any], devices: Devices) -> Callable[[Any, str], Any]:
+def _loadable(location: Any, resolver: Resolver) -> Any:
+    """Return the card's device for one of CUDA, and the CPU where torch loads nothing onto the card."""
+    place = resolver.devices.of(location)
+    if place is location or not _stays_on_host(resolver):
+        return place
+    _say_loaded_to_host(resolver)
+    return _HOST
+
+
+_HOST = torch.device("cpu")
+
+
+def _say_loaded_to_host(resolver: Resolver) -> None:
+    warn_user(
+        say(
+            "torch loads nothing onto {target}: what is loaded stays on the CPU; move what is used otherwise than by "
+            "`load_state_dict`",
+            target=resolver.target.title,
+        )
+    )
+
+
+def _with_cuda_location(function: Callable[[Any, str], Any], resolver: Resolver) -> Callable[[Any, str], Any]:
     """Return the program's function, which asks for places on CUDA, for files that were written on the card."""
 
     @functools.wraps(function)
     def call(storage: Any, location: str) -> Any:
-        cuda_names = {str(card): str(cuda_) for card, cuda_ in devices.to_cuda.items()}
-        return function(storage, cuda_names.get(location, location))
+        cuda_names = {str(card): str(cuda_) for card, cuda_ in resolver.devices.to_cuda.items()}
+        try:
+            return function(storage, cuda_names.get(location, location))
+        except StorageStaysError:
+            _say_loaded_to_host(resolver)
+            return storage
 
     return call
 
@@ -289,12 +361,17 @@ def _no_tag(storage: Any) -> None:
     return None
 
 
-def _restore(devices: Devices) -> Callable[[Any, str], Any]:
+def _restore(resolver: Resolver) -> Callable[[Any, str], Any]:
     def restore(storage: Any, location: str) -> Any:
         if not location.startswith(cuda.DEVICE_TYPE):
             return None
-        place = devices.to_card.get(location)
-        return None if place is None else move_storage(storage, place)
+        place = resolver.devices.to_card.get(location)
+        if place is None:
+            return None
+        if _stays_on_host(resolver):
+            _say_loaded_to_host(resolver)
+            return storage
+        return _move_storage(storage, place, resolver)
 
     return restore
 

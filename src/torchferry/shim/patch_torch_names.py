@@ -18,6 +18,7 @@ from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.core.messages import say
+from torchferry.shim import patch_distributed
 from torchferry.shim.caller_policy import CallerPolicy
 from torchferry.shim.devices import parameter_names
 from torchferry.shim.failures import porting
@@ -124,7 +125,9 @@ def patch_listed_names(patches: Patches, resolver: Resolver, policy: CallerPolic
     """Redirect the names that the backend's table has rows for; in modules not loaded yet, once they are."""
     rows: dict[str, list[Row]] = {}
     for row in resolver.target.backend.table("api"):
-        if row.name.startswith((cuda.NAMESPACE, *_OWN_FAMILY)) or not row.holds_for(resolver.target.version):
+        if row.name.startswith((cuda.NAMESPACE, *_OWN_FAMILY)) or row.name in patch_distributed.OWN_FAMILY:
+            continue
+        if not row.holds_for(resolver.target.version):
             continue
         if row.status in REWRITTEN and (not row.use or row.use == row.name):
             continue

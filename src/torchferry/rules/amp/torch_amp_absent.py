@@ -11,6 +11,7 @@ References:
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 
 from torchferry.backends.portable import MIXED_PRECISION
@@ -20,6 +21,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.references import ReferenceRule
+from torchferry.source.names import Reference
 
 _OWN = {"autocast": "torch.cuda.amp.autocast", "GradScaler": "torch.cuda.amp.GradScaler"}
 _MODULES = ("torch.", "torch.amp.", "torch.amp.autocast_mode.", "torch.amp.grad_scaler.")
@@ -49,6 +51,12 @@ class TorchAmpAbsent(ReferenceRule):
             module, _, name = reference.name.rpartition(".")
             if f"{module}." not in _MODULES or (name not in _OWN and name not in _STATE):
                 continue
+            if (
+                name in _STATE
+                and context.target.api(reference.name).status == "same"
+                and not _names_device(context, reference)
+            ):
+                continue  # the plugin's own sets this very state
             if reference.is_import or exemption_reason(context, reference.node) is not None:
                 continue
             use = context.target.api(_OWN[name]).use if name in _OWN else ""
@@ -61,3 +69,9 @@ class TorchAmpAbsent(ReferenceRule):
                     use=use,
                 )
             yield self.finding(context, context.file.span(reference.node), message, Grade.MANUAL)
+
+
+def _names_device(context: PythonContext, reference: Reference) -> bool:
+    """Whether a use is the call of a function of torch 2.4 and later, which asks for a device type."""
+    call = context.file.parents.get(reference.node)
+    return isinstance(call, ast.Call) and call.func is reference.node and bool(call.args or call.keywords)

@@ -21,9 +21,11 @@ from torchferry.backends import cuda
 from torchferry.backends.counterpart import Decision, decide
 from torchferry.backends.portable import INSTALLED
 from torchferry.core.finding import Effect, Finding, Grade
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 from torchferry.core.vendored import FIRST
-from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.distributed.composite_backend import one_backend_alone
+from torchferry.source.names import Reference
 
 _COPY = "device_utils"
 
@@ -42,6 +44,9 @@ class PortableNameMissing(Rule):
             for reference in context.names.references(package):
                 name = _below_cuda(reference.name, modules)
                 owner = context.file.parents.get(reference.node)
+                advice = _own_function_raises(context, reference, modules)
+                if advice is not None:
+                    yield self._raises(context, reference, advice)
                 if not name:
                     continue
                 if isinstance(owner, ast.Attribute) and _below_cuda(f"{reference.name}.{owner.attr}", modules):
@@ -49,13 +54,30 @@ class PortableNameMissing(Rule):
                 row = context.target.of_vendor(f"{cuda.NAMESPACE}.{name}")
                 if decide(context.target, row).decision is not Decision.LACK:
                     continue
-                message = say(
-                    "`{found}` raises on {target}: {advice}",
-                    found=reference.name,
-                    target=context.target.title,
-                    advice=row.remark or say("it has no counterpart"),
-                )
-                yield self.finding(context, context.file.span(reference.node), message, Grade.MANUAL)
+                yield self._raises(context, reference, row.remark or say("it has no counterpart"))
+
+    def _raises(self, context: PythonContext, reference: Reference, advice: object) -> Finding:
+        message = say(
+            "`{found}` raises on {target}: {advice}",
+            found=reference.name,
+            target=context.target.title,
+            advice=advice,
+        )
+        return self.finding(context, context.file.span(reference.node), message, Grade.MANUAL)
+
+
+def _own_function_raises(context: PythonContext, reference: Reference, modules: Iterable[str]) -> Message | None:
+    """Return what does instead of a function of the module that raises on the target; None where it does not."""
+    backend, target = context.target.backend, context.target
+    module, _, name = reference.name.rpartition(".")
+    call = context.file.parents.get(reference.node)
+    if module not in modules or not isinstance(call, ast.Call) or call.func is not reference.node:
+        return None
+    if name == "create_generator" and backend.DEVICE_GENERATOR is False and keyword_of(call, "on_cpu") is None:
+        return say("{target} has no device generator: generate on the CPU and move the result", target=target.title)
+    if name == "composite_backend" and backend.COMPOSITE_COLLECTIVE is False:
+        return one_backend_alone(target)
+    return None
 
 
 def _copies(context: PythonContext) -> Iterator[str]:

@@ -8,6 +8,8 @@ the target's devices.
 The method as a value is one too: `map(torch.Tensor.cuda, xs)`, `getattr(x, "cuda")()`, `methodcaller("cuda")`. Where
 the target adds no method, a person writes what moves to its device.
 
+A storage that `.to(device=...)` moves is one for a person where torch has no storages on the target.
+
 Not touched: `.cuda` of another package (`numba.cuda`), an attribute that is not called (`args.cuda`), and a method
 `cuda` that the project defines itself, when the object is known to be of such a class. Where the project has such
 a class and the object is not known, `DEV109` gives the class the new name as well.
@@ -21,16 +23,23 @@ References:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import Message, say
-from torchferry.rules.base import PythonContext, Rule, calls_of, keyword_of
+from torchferry.rules.base import Options, PythonContext, Rule, calls_of, keyword_of
 from torchferry.rules.device.expressions import device_expression, indexed_device, portable_imports, quoted_for
 from torchferry.rules.device.load_onto_device import ON_CPU, grade_of_function, refused
 from torchferry.rules.device.method_values import MethodValue, method_values
 from torchferry.rules.device.own_methods import class_defines, is_library_name, receiver_owns
-from torchferry.rules.device.receivers import is_packed_sequence, is_storage, is_surely_device, makes_lazy_modules
+from torchferry.rules.device.receivers import (
+    is_packed_sequence,
+    is_storage,
+    is_surely_device,
+    makes_lazy_modules,
+    names_card,
+)
 from torchferry.rules.device.strings import is_load_location, word_edits
 from torchferry.rules.device.torchscript import is_scripted
 from torchferry.rules.exemptions import exemption_for
@@ -46,6 +55,10 @@ class CudaMethod(Rule):
     BINDS = True
     WORDS = (".cuda", '"cuda', "'cuda")
 
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """Storages as well, where torch has none of the target's device."""
+        return (*self.WORDS, "storage") if target.backend.LOADS_TO_DEVICE is False else self.WORDS
+
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call."""
         calls = list(calls_of(context, "cuda"))
@@ -58,6 +71,18 @@ class CudaMethod(Rule):
             yield self._report(context, call, call.func, lazy)
         for value in method_values(context):
             yield self._taken(context, value)
+        if context.target.backend.LOADS_TO_DEVICE is False:
+            yield from self._storages(context)
+
+    def _storages(self, context: PythonContext) -> Iterator[Finding]:
+        """Yield the storages that `.to()` would move to a device for which torch has none."""
+        for call in calls_of(context, "to"):
+            keyword = keyword_of(call, "device")
+            if not isinstance(call.func, ast.Attribute) or not is_storage(context, call.func.value):
+                continue
+            if keyword is not None and names_card(context, keyword.value) and exemption_for(context, call) is None:
+                message = say("torch has no storages on {target}: move the tensor instead", target=context.target.title)
+                yield self.finding(context, context.file.span(call), message, Grade.MANUAL)
 
     def _taken(self, context: PythonContext, value: MethodValue) -> Finding:
         """Report the method where it is taken as a value; it is renamed where the target has one of its own."""

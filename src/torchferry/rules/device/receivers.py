@@ -7,7 +7,7 @@ import re
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import PythonContext
-from torchferry.source.flow.syntax import last_name
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 
 _DEPTH = 4
@@ -99,6 +99,21 @@ def makes_lazy_modules(context: PythonContext) -> bool:
             if source is not None and _LAZY.search(source.text):
                 return True
     return False
+
+
+_DEVICES_OF_MODULE = frozenset({"device_string", "this_device"})
+"""Functions of portable code that return the device."""
+
+
+def names_card(context: PythonContext, device: ast.expr) -> bool:
+    """Whether CUDA, or the target's device in its place, is named in what stands for a device."""
+    types = ("cuda", context.target.backend.DEVICE_TYPE)
+    return any(
+        (string_value(part) or "").partition(":")[0] in types
+        or (isinstance(part, ast.Call) and last_name(part.func) in _DEVICES_OF_MODULE)
+        for part in ast.walk(device)
+        if isinstance(part, ast.expr)
+    )
 
 
 def is_surely_device(context: PythonContext, value: ast.expr, depth: int = 0) -> bool:

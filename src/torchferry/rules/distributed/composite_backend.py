@@ -1,6 +1,7 @@
 """A backend for each device type: `"cpu:gloo,cuda:nccl"`.
 
-The part for CUDA changes as a whole, device and library; the other parts stay.
+The part for CUDA changes as a whole, device and library; the other parts stay. A process group that is started without
+a name has a backend for each device type too, which not every target takes.
 
 Why: The process group has no backend for tensors on the card, so the first collective raises.
 
@@ -18,14 +19,18 @@ from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import Message, say
-from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
+from torchferry.rules.distributed.own_calls import calls_of_groups
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import Portability, UnderRedirect
 from torchferry.source.lexicon import COMPOSITE_SPELLING
 
 _WHOLE = frozenset({"cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo"})
 """The spellings that a portable name means; another one has parts of its own."""
+
+
+_START = "init_process_group"
 
 
 class CompositeBackend(Rule):
@@ -37,9 +42,18 @@ class CompositeBackend(Rule):
     PORTABILITY = Portability.IN_PYTHON
     WORDS = ("cuda:nccl",)
 
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """Starts of a process group as well, where the target takes one backend alone."""
+        return (*self.WORDS, _START) if target.backend.COMPOSITE_COLLECTIVE is False else self.WORDS
+
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
         backend = context.target.backend
+        if backend.COMPOSITE_COLLECTIVE is False:
+            for name, call in calls_of_groups(context):
+                if name == _START and _is_unnamed(call) and exemption_reason(context, call) is None:
+                    message = one_backend_alone(context.target)
+                    yield self.finding(context, context.file.span(call), message, Grade.MANUAL)
         for node in context.file.strings:
             if not isinstance(node.value, str) or not COMPOSITE_SPELLING.match(node.value):
                 continue
@@ -68,6 +82,15 @@ class CompositeBackend(Rule):
         if node.value not in _WHOLE:
             return self.finding(context, literal_span(context, node), message, Grade.MANUAL)
         return asked_when_run(self, context, node, use, message)
+
+
+def _is_unnamed(call: ast.Call) -> bool:
+    """Whether a call that starts the process group evidently names no backend."""
+    keyword = keyword_of(call, "backend")
+    given = keyword.value if keyword is not None else call.args[0] if call.args else None
+    if given is None:
+        return not any(each.arg is None for each in call.keywords)
+    return isinstance(given, ast.Constant) and given.value is None
 
 
 def one_backend_alone(target: Target) -> Message:

@@ -23,7 +23,9 @@ from torchferry.rules.conditions import stored_uses
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Reference
 
-_NAMES = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel"})
+NAMES = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel"})
+"""The wrapper and its function."""
+
 _PARTS = frozenset(
     f"torch.nn.parallel.{name}"
     for name in (
@@ -48,8 +50,8 @@ class DataParallel(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use, by what the target's table says of it."""
-        for reference in (*context.references.get("distributed", ()), *context.renamed_references(_NAMES)):
-            if reference.is_import or reference.name not in _NAMES or _registers(context, reference.node):
+        for reference in (*context.references.get("distributed", ()), *context.renamed_references(NAMES)):
+            if reference.is_import or reference.name not in NAMES or _registers(context, reference.node):
                 continue
             if not _names_a_type(context, reference.node):
                 yield from self._report(context, reference, context.target.api(reference.name))

@@ -4,7 +4,8 @@ On CUDA gloo takes tensors on the card too, and copies them through the host. Of
 ends with "No backend type associated with device type ...", in the first collective or when
 `DistributedDataParallel` wraps the model. Name the target's own backend; where tensors on the CPU are sent as well,
 name one for each device type, as `cpu:gloo,cuda:nccl` does for CUDA. A group that is only for the CPU stays as it is.
-Some plugins make none over gloo once `init_process_group(device_id=...)` has bound the default group to a card.
+Some plugins make none over gloo once `init_process_group(device_id=...)` has bound the default group to a card, and
+some with their own `torch.distributed` make none at all.
 
 Why: The first collective, or the wrapper of the model, raises.
 
@@ -24,6 +25,7 @@ from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
+from torchferry.rules.distributed.own_calls import calls_of_groups
 from torchferry.rules.distributed.tensors import CARD, moved_to_card, place_of, values
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import last_name
@@ -37,6 +39,9 @@ _COLLECTIVES = frozenset(
 )  # fmt: skip
 """Functions of `torch.distributed` whose first arguments are tensors, or lists of them."""
 
+_MAKING = {"init_process_group": 0, "new_group": 2}
+"""Functions that make a process group, with the place of the parameter `backend`."""
+
 _TELLS = lazy_regex(r"cuda|cpu|gpu|device|gloo|nccl|backend|accelerator", re.IGNORECASE)
 """Words of a condition that chooses between backends."""
 
@@ -49,17 +54,34 @@ class GlooOnCard(Rule):
     WORDS = (_GLOO, _GLOO.upper())
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
-        """Nothing on a target with its own copy of `torch.distributed`."""
-        return self.WORDS if target.backend.DISTRIBUTED == Backend.DISTRIBUTED else ()
+        """Nothing on a target with its own copy of `torch.distributed` of which nobody knows what it makes."""
+        backend = target.backend
+        return self.WORDS if backend.DISTRIBUTED == Backend.DISTRIBUTED or backend.GLOO_GROUPS is False else ()
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each group over gloo."""
         calls = list(_calls_of_torch(context))
+        if context.target.backend.GLOO_GROUPS is False:
+            yield from self._no_group(context)
+            return
         yield from self._default_group(context, calls)
         yield from self._beside_bound_group(context, calls)
         for name, call in calls:
             if name in _COLLECTIVES and _over_gloo(context, call) and _sends_from_card(context, call):
                 yield self._report(context, call, _where(context, call), Grade.MANUAL)
+
+    def _no_group(self, context: PythonContext) -> Iterator[Finding]:
+        """Yield a finding for each group that is evidently over gloo, where the target makes none."""
+        for name, call in calls_of_groups(context):
+            if name not in _MAKING or exemption_reason(context, call) is not None or _is_chosen(context, call):
+                continue
+            if _backends(context, call, _MAKING[name]) == [(_GLOO, True)]:
+                message = say(
+                    "{target} has no process groups over `gloo`; use only `{use}`",
+                    target=context.target.title,
+                    use=context.target.backend.COLLECTIVE,
+                )
+                yield self.finding(context, context.file.span(call), message, Grade.MANUAL)
 
     def _default_group(self, context: PythonContext, calls: list[tuple[str, ast.Call]]) -> Iterator[Finding]:
         """Yield a finding for each start of the default group; none in a file that starts it over another one too."""
@@ -127,13 +149,13 @@ def _calls_of_torch(context: PythonContext) -> Iterator[tuple[str, ast.Call]]:
             yield name, call
 
 
-def _backends(context: PythonContext, call: ast.Call) -> list[tuple[str, bool]]:
+def _backends(context: PythonContext, call: ast.Call, place: int = 0) -> list[tuple[str, bool]]:
     """Return the backends that a group may be made with, and whether each is written there; empty for another one.
 
     A default of a function or of an option of the command line is not: another one may be given.
     """
     keyword = keyword_of(call, "backend")
-    given = keyword.value if keyword is not None else call.args[0] if call.args else None
+    given = keyword.value if keyword is not None else call.args[place] if len(call.args) > place else None
     if given is None:
         return [("", True)]
     return [
@@ -147,7 +169,8 @@ def _backends(context: PythonContext, call: ast.Call) -> list[tuple[str, bool]]:
 def _backends_of_value(context: PythonContext, value: ast.expr) -> list[tuple[str, bool]]:
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
         return [(value.value.lower(), True)]
-    if context.names.qualified(value) == "torch.distributed.Backend.GLOO":
+    modules = (Backend.DISTRIBUTED, context.target.backend.DISTRIBUTED)
+    if context.names.qualified(value) in [f"{module}.Backend.GLOO" for module in modules]:
         return [(_GLOO, True)]
     if isinstance(value, (ast.Name, ast.Attribute)) and lexicon("collective").names(last_name(value)):
         defaults = [

@@ -2,6 +2,8 @@
 
 Some plugins carry their own copy of `torch.distributed`, of `DistributedDataParallel` or of the sampler, and the
 stock ones fail with theirs (`Invalid backend`, parameters said to be on the CPU). The name changes to the plugin's.
+Code for every device (`migrate --style portable`) has no name for both: there a person calls each behind a test of its
+device.
 
 Why: torch's own function fails with the plugin's tensors or process groups.
 
@@ -15,10 +17,12 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends import cuda
+from torchferry.backends.base import Backend
 from torchferry.backends.portable import MIXED_PRECISION
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding
 from torchferry.rules.base import Options, PythonContext
+from torchferry.rules.distributed.data_parallel import NAMES
 from torchferry.rules.distributed.nccl_availability import is_of_nccl
 from torchferry.rules.distributed.nccl_backend_string import CONSTANTS
 from torchferry.rules.family import Portability
@@ -51,9 +55,16 @@ class OwnDistributed(ReferenceRule):
                 continue
             if not isinstance(getattr(node, "ctx", None), ast.Load):
                 continue
-            lost = reference.name.startswith("torch.distributed") and row_is_missing(context, reference.name)
+            lost = _is_of_groups(context, reference.name) and row_is_missing(context, reference.name)
             if lost or concerned(context, reference.name):
                 yield from self.check_reference(context, reference)
+
+
+def _is_of_groups(context: PythonContext, name: str) -> bool:
+    """Whether a name is torch's own for process groups; in portable code also one that works on them."""
+    if name.startswith(Backend.DISTRIBUTED):
+        return True
+    return bool(context.target.module) and cuda.api_group(name) == "distributed" and name not in NAMES
 
 
 def row_is_missing(context: PythonContext, name: str) -> bool:
