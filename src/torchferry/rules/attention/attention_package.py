@@ -88,5 +88,5 @@ class AttentionPackage(Rule):
                 grade, effect = without(guard, self.EFFECT)
                 blocker = guard is Guard.NONE
                 span = context.file.span(statement)
-                found = self.finding(context, span, message, grade, effect=effect, blocker=blocker, lacks=package)
-                yield from once.first(statement, found)
+                reported = self.finding(context, span, message, grade, effect=effect, blocker=blocker, lacks=package)
+                yield from once.first(statement, reported)

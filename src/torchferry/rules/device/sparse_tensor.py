@@ -87,8 +87,8 @@ class SparseTensor(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that makes one, unless it names the CPU."""
         once = OncePerBlock(context.file)
-        found = sorted(self._all(context), key=lambda each: each[1].location.order)
-        return [finding for node, each in found for finding in once.first(node, each)]
+        reported = sorted(self._all(context), key=lambda each: each[1].location.order)
+        return [finding for node, each in reported for finding in once.first(node, each)]
 
     def _all(self, context: PythonContext) -> Iterator[tuple[ast.AST, Finding]]:
         making = list(_calls(context))
