@@ -123,7 +123,8 @@ class Absent:
             elif own is not None and own.endswith("/__init__.py"):
                 for name in imported.names:
                     if name != "*" and modules.find(f"{module}.{name}", path) is None:
-                        yield External(path, f"{module}.{name}", imported.line, imported.indented, (_NAME,))
+                        names = (_NAME,) if modules.may_bind(own, name) else ()
+                        yield External(path, f"{module}.{name}", imported.line, imported.indented, names)
 
     def why(self, external: External) -> Message | None:
         """Return why what an import leads to was not read; None where nothing of the project is meant."""

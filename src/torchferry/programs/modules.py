@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.programs.computed import HOLE, ROOT, Computed, ComputedNames
 from torchferry.programs.instantiated import (
@@ -26,6 +27,11 @@ from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
 from torchferry.source.outline import Import, Outline
 from torchferry.source.project import Project
+
+_BINDS_ANY = lazy_regex(
+    r"import\s*\(?\s*\*|__getattr__|globals\(\)|locals\(\)|setattr\(|\bexec\(|sys\.modules|__path__|vars\("
+)
+"""What the text of a package's file says that may bind names which are not written there."""
 
 
 class Edge(NamedTuple):
@@ -198,6 +204,11 @@ class Modules:
         text = self._text(path)
         return all(re.search(rf"^(?:def|class)\s+{re.escape(name)}\b|^{re.escape(name)}\s*[=:]", text, re.M)
                    for name in names)  # fmt: skip
+
+    def may_bind(self, path: str, name: str) -> bool:
+        """Whether a package's file may bind a name, judged by its text: another name is that of a module."""
+        text = self._text(path)
+        return _BINDS_ANY.search(text) is not None or re.search(rf"\b{re.escape(name)}\b", text) is not None
 
     def _find_elsewhere(self, module: str) -> tuple[str | None, str | None]:
         """Return the only file of the tree that a module can be: a package in a folder that is put on Python's path.
