@@ -23,9 +23,10 @@ UNCHANGED = [
 
 def _started(script: str, is_makefile: bool = False) -> list[str]:
     """Return what the commands of a script that start Python may be."""
-    variables = ShellVariables(script, is_makefile)
+    written = sorted(commands(script), key=lambda each: (*each.assignments, *each.words)[0].start)
+    variables = ShellVariables(script, is_makefile, written)
     found = []
-    for command in sorted(commands(script), key=lambda each: (*each.assignments, *each.words)[0].start):
+    for command in written:
         variables.read(command)
         if any(word.value.endswith(".py") or word.value == "$SCRIPT" for word in command.words):
             found += [" ".join(w.text for w in (*one.assignments, *one.words)) for one in variables.expanded(command)]
@@ -76,6 +77,13 @@ def test_what_no_line_sets_stays(script: str) -> None:
         ("case $1 in\na) A=--a;;\nb) A=--b;;\nesac\npython t.py $A",
          ["python t.py", "python t.py --a", "python t.py --b"]),
         ("if [ $1 ]; then export F=1; fi\npython t.py", ["F= python t.py", "F=1 python t.py"]),
+        # what is given to a function, or set for the script
+        ('f() {\npython t.py "$@"\n}\nf --a 1', ["python t.py --a 1"]),
+        ("function f {\npython t.py $2 ${@:2} x$1y\n}\nf 1 2 3", ["python t.py 2 2 3 x1y"]),
+        ("f() {\npython t.py $1\n}\nf 1\nf 2", ["python t.py 1", "python t.py 2"]),
+        ("f() {\npython t.py $@\n}", ["python t.py $@"]),
+        ("set -- --a --b\npython t.py $@", ["python t.py --a --b"]),
+        ("eval python t.py", ["python t.py"]),
     ],
 )  # fmt: skip
 def test_what_stands_for_a_variable(script: str, expected: list[str]) -> None:
@@ -100,14 +108,16 @@ def test_variables_of_make(script: str, expected: list[str]) -> None:
 
 _PIECES = st.sampled_from(
     ["A=1", "A=$A$A", "A+=x", "export A", "B=($A $A)", "if x; then", "else", "fi", "for A in $A $B; do", "done", "case",
-     "esac", "python t.py $A ${B[@]}", "python t.py $A$A $B", "&&", "unset A", "read A", "\n", "\n", "\n", "\n"]
+     "esac", "python t.py $A ${B[@]}", "python t.py $A$A $B", "&&", "unset A", "read A",
+     "A() {", "}", "A $A", "set -- $A", "$@ ${@:2} $1", "\n", "\n", "\n", "\n"]
 )  # fmt: skip
 
 
 @given(st.lists(_PIECES, max_size=60).map(" ".join))
 def test_a_script_of_any_form_ends_in_few_short_commands(script: str) -> None:
-    variables = ShellVariables(script)
-    for command in commands(script):
+    written = [*commands(script)]
+    variables = ShellVariables(script, commands=written)
+    for command in written:
         variables.read(command)
         found = variables.expanded(command)
         assert 1 <= len(found) <= MOST_ALTERNATIVES

@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from torchferry.backends.target import Target
@@ -24,7 +24,7 @@ from torchferry.rules.base import Context, Options
 from torchferry.rules.commands import JOB_KINDS, commands_of
 from torchferry.rules.file_result import FileResult
 from torchferry.rules.library.cuda_package import CudaPackage, advice
-from torchferry.source.dockerfile import docker_variables
+from torchferry.source.dockerfile import docker_variables, instructions
 from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
@@ -32,7 +32,7 @@ from torchferry.source.markdown import command_view
 from torchferry.source.notebook import Notebook
 from torchferry.source.settings import settings
 from torchferry.source.shell import Command
-from torchferry.source.shell_variables import ShellVariables
+from torchferry.source.shell_variables import MOST_ALTERNATIVES, ShellVariables, with_arguments
 from torchferry.source.text import SourceText, UndecodableError
 from torchferry.source.yaml_commands import yaml_variables
 
@@ -118,6 +118,9 @@ LARGEST_DOCUMENT = 1_000_000
 INSTALLERS = ("pyproject.toml", "setup.cfg", "setup.py")
 """Files that say which commands an installation makes."""
 
+_TAKES = re.compile(r"\$(?:[@*\d]|\{[@*\d])")
+"""What a script puts in of what it is given."""
+
 _ENTER = ("cd", "pushd")
 _LEAVE = "popd"
 _HOME = re.compile(r"[\"']?(?:/|~|\$|`)")
@@ -152,7 +155,7 @@ def may_start(kind: Kind, data: bytes) -> bool:
 
 
 def _may_name_program(data: bytes) -> bool:
-    return b".py" in data or b" -m " in data or b"--module" in data
+    return any(word in data for word in (b".py", b" -m ", b"--module", b".sh"))
 
 
 def written_in(document: Document, context: Context) -> tuple[Written, ...]:
@@ -182,13 +185,14 @@ def written_in(document: Document, context: Context) -> tuple[Written, ...]:
 
 def _expanded(context: Context, document: Document) -> Iterator[Command]:
     """Yield the commands of a file that may be followed, with what stands for their variables."""
-    variables = ShellVariables(context.text, context.kind is Kind.MAKEFILE)
+    written = sorted(commands_of(context), key=lambda each: (*each.assignments, *each.words)[0].start)
+    variables = ShellVariables(context.text, context.kind is Kind.MAKEFILE, written)
     is_yaml = context.kind in (Kind.YAML, Kind.COMPOSE, Kind.JSON)
     of_image = deque(docker_variables(context.text) if context.kind is Kind.DOCKERFILE else ())
     read = tuple(settings(context.kind, context.text)) if is_yaml and "env" in context.text.lower() else ()
     set_beside = tuple(yaml_variables(read))
     end = 0
-    for command in sorted(commands_of(context), key=lambda each: (*each.assignments, *each.words)[0].start):
+    for command in _joined_entries(context, written) if context.kind is Kind.DOCKERFILE else written:
         start = (*command.assignments, *command.words)[0].start
         if document.kind is Kind.MARKDOWN and _FENCE.search(document.source.text, end, start) is not None:
             variables.begin_example()
@@ -208,6 +212,23 @@ def _expanded(context: Context, document: Document) -> Iterator[Command]:
                 yield one
 
 
+def _joined_entries(context: Context, written: Sequence[Command]) -> Iterator[Command]:
+    """Yield the commands of an image: what `CMD` lists is given to what `ENTRYPOINT` lists."""
+    entry: Command | None = None
+    keywords = tuple(instructions(context.text))
+    for command in written:
+        start = (*command.assignments, *command.words)[0].start
+        keyword = next((each.keyword for each in keywords if each.start <= start < each.end), "")
+        if keyword == "ENTRYPOINT":
+            entry = command
+        elif keyword == "CMD" and entry is not None and not names_program(command):
+            entry = Command(entry.assignments, (*entry.words, *command.words))
+        else:
+            yield command
+    if entry is not None:
+        yield entry
+
+
 def _may_be_followed(command: Command) -> bool:
     if not command.words or command.program in _NOT_STARTED:
         return False
@@ -218,7 +239,25 @@ def _may_be_followed(command: Command) -> bool:
 
 def names_program(command: Command) -> bool:
     """Whether a word of a command may be a program, or say that the next one is a module."""
-    return any(word.value.endswith(".py") or word.value.startswith(("-m", "--module")) for word in command.words)
+    return any(
+        word.value.endswith((".py", ".sh")) or word.value.startswith(("-m", "--module")) for word in command.words
+    )
+
+
+class _ScriptCall(NamedTuple):
+    """A command that starts a script of the project: what it gives it, where it stands, whether in a document."""
+
+    arguments: tuple[str, ...]
+    place: str
+    document: bool
+
+
+def _script_of(command: Command) -> int:
+    """Return which word of a command is a script that it starts; -1 for none."""
+    for number, word in enumerate(command.words[:4]):
+        if word.value.endswith(".sh"):
+            return number
+    return -1
 
 
 class StartingCommands:
@@ -253,10 +292,22 @@ class StartingCommands:
             examined: The files.
             known: The commands of files in which they were looked for already, by the files.
         """
+        files: list[tuple[FileResult, tuple[Written, ...]]] = []
         for item in examined:
             if item.kind in READ_FOR_COMMANDS and not any(part.startswith(".") for part in item.path.split("/")):
                 written = (known or {}).get(item.path)
-                yield from self._of_file(item, self._read(item.path, item.kind) if written is None else written)
+                files.append((item, self._read(item.path, item.kind) if written is None else written))
+        scripts = {item.path for item, _ in files if item.kind is Kind.SHELL}
+        calls: dict[str, list[_ScriptCall]] = {}
+        for item, commands in files:
+            for command, place, here in self._followed(item, commands):
+                script = _script_of(command)
+                path = self._named(command.words[script].value, item.path, here, scripts) if script >= 0 else None
+                if path is not None and path != item.path:
+                    given = tuple(word.text for word in command.words[script + 1 :])
+                    calls.setdefault(path, []).append(_ScriptCall(given, place, item.kind is Kind.MARKDOWN))
+        for item, commands in files:
+            yield from self._of_file(item, commands, calls.get(item.path, ()))
 
     def _read(self, path: str, kind: Kind) -> tuple[Written, ...]:
         try:
@@ -268,7 +319,8 @@ class StartingCommands:
             return ()
         return written_in(document, Context(path, kind, document.source, self._target, Options()))
 
-    def _of_file(self, item: FileResult, commands: Iterable[Written]) -> Iterator[Started]:
+    def _followed(self, item: FileResult, commands: Iterable[Written]) -> Iterator[tuple[Command, str, str]]:
+        """Yield the commands of a file that start something, each with its place and the folder it is run in."""
         own = here = item.path.rpartition("/")[0]
         for command, place in commands:
             if command.program in _ENTER and len(command.words) > 1:
@@ -276,13 +328,29 @@ class StartingCommands:
             elif command.program == _LEAVE:
                 here = own
             elif command.words and command.program not in _NOT_STARTED:
-                found = self._of_command(command, item.path, here)
+                yield command, place, here
+
+    def _of_file(
+        self, item: FileResult, commands: Iterable[Written], calls: Sequence[_ScriptCall]
+    ) -> Iterator[Started]:
+        """Yield what the commands of a file start, as other files call it, where it hands on what it is given."""
+        for command, place, here in self._followed(item, commands):
+            written = _ScriptCall((), place, item.kind is Kind.MARKDOWN)
+            takes = any(_TAKES.search(word.text) for word in command.words)
+            for call in calls[:MOST_ALTERNATIVES] if takes and calls else [written]:
+                given = with_arguments(command, call.arguments) if takes and calls else command
+                found = self._of_command(given, item.path, here)
                 if found is not None:
                     path, arguments = found
-                    text = " ".join(word.value for word in command.words)[:160]
-                    assignments = tuple(word.value for word in command.assignments)
-                    start = Start(text, place, arguments, assignments)
-                    yield Started(path, start, item.kind is Kind.MARKDOWN)
+                    text = " ".join(word.value for word in given.words)[:160]
+                    assignments = tuple(word.value for word in given.assignments)
+                    yield Started(path, Start(text, call.place, arguments, assignments), call.document)
+
+    def _named(self, value: str, path: str, here: str, scripts: Collection[str]) -> str | None:
+        """Return the script that a command names, from where it stands, from the root, or by its end."""
+        own, rest = path.rpartition("/")[0], _behind_variable(value) if _HOME.match(value) else value
+        named = (_joined(folder, rest) for folder in (here, own, ""))
+        return next((each for each in named if each in scripts), None)
 
     def file_of(self, command: Command, path: str) -> tuple[str, tuple[str, ...]] | None:
         """Return the file that a command of a file starts, and what stands behind it; None where it starts none."""

@@ -8,7 +8,7 @@ read, such as the output of another command, is written `$(NAME)`; a variable th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile, product
 
 from torchferry.core.lazy_regex import lazy_regex
@@ -29,8 +29,13 @@ _MAKE_LINE = lazy_regex(
 )
 _UNREADABLE = lazy_regex(r"\$\(|`")
 
+_FUNCTION = lazy_regex(r"(?m)^[ \t]*(?:function[ \t]+([\w-]+)[ \t]*(?:\(\))?|([\w-]+)[ \t]*\(\))\s*\{")
+_FUNCTION_END = lazy_regex(r"(?m)^[ \t]*\}")
+_ALL_ARGUMENTS = lazy_regex(r"\$(?:[@*]|\{[@*](?::(?P<first>\d+))?\})")
+_ONE_ARGUMENT = lazy_regex(r"\$(?:(\d)|\{(\d+)\})")
+
 _DECLARES = frozenset({"export", "declare", "typeset", "local", "readonly"})
-_PREFIXES = frozenset({"then", "do", "else", "elif", "{", "!"})
+_PREFIXES = frozenset({"then", "do", "else", "elif", "{", "!", "eval", "exec"})
 _OPENS = frozenset({"if", "for", "while", "until", "case", "select"})
 _CLOSES = frozenset({"fi", "done", "esac"})
 
@@ -56,10 +61,18 @@ class ShellVariables:
     Args:
         text: The script.
         is_makefile: Whether it is a Makefile, whose variables are `$(NAME)` and hold for all its lines.
+        commands: Its commands, of which some call its functions.
     """
 
-    def __init__(self, text: str, is_makefile: bool = False) -> None:
+    def __init__(self, text: str, is_makefile: bool = False, commands: Sequence[Command] = ()) -> None:
         self._text = text
+        self._functions = () if is_makefile else tuple(_functions(text))
+        self._calls: dict[str, list[tuple[str, ...]]] = {name: [] for name, _, _ in self._functions}
+        for command in commands if self._functions else ():
+            called = command.words[0] if command.words else Word("", 0, 0)
+            if called.value in self._calls and text[called.end : called.end + 1] != "(":
+                self._calls[called.value].append(tuple(word.text for word in command.words[1:]))
+        self._arguments: tuple[str, ...] | None = None
         self._is_makefile = is_makefile
         self._blocks = [_Block()]
         self._exported: dict[str, None] = {}
@@ -111,6 +124,8 @@ class ShellVariables:
             for word in words[1:]:
                 if word.value.isidentifier():
                     self._assign(word.value, (None,))
+        elif len(words) > 1 and words[0].value == "set" and words[1].value == "--":
+            self._arguments = tuple(word.text for word in words[2:])
         elif words and words[0].value == "unset":
             for word in words[1:]:
                 self.unset(word.value)
@@ -119,7 +134,18 @@ class ShellVariables:
                 self._assign_word(word, command)
 
     def expanded(self, command: Command) -> list[Command]:
-        """Return the commands that a command may be, at most four, with the exported variables set before it."""
+        """Return the commands that a command may be, at most four, with the exported variables set before it.
+
+        In a function, what its calls give stands for `$1` and `$@`; what is given to the script itself stays.
+        """
+        start = command.words[0].start if command.words else 0
+        name = next((name for name, begin, end in self._functions if begin <= start < end), None)
+        given = [self._arguments] if name is None else self._calls[name]
+        called = [command if each is None else with_arguments(command, each) for each in given] or [command]
+        found = [meaning for one in dict.fromkeys(called[:MOST_ALTERNATIVES]) for meaning in self._meanings(one)]
+        return found[:MOST_ALTERNATIVES]
+
+    def _meanings(self, command: Command) -> list[Command]:
         own = {assigned_name(word) for word in command.assignments}
         own_words = dropwhile(lambda word: word.text in _PREFIXES, command.words)
         parts = [(word, [*self._words_of(word)]) for word in own_words]
@@ -250,3 +276,30 @@ class ShellVariables:
     def _exported_as(self, name: str) -> list[tuple[str, ...]]:
         held = self._held(name)
         return [(f"{name}=$({name})" if value is None else f"{name}={value}",) for value in held or ()] or [()]
+
+
+def _functions(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the functions of a script, each with where its body begins and ends."""
+    at = 0
+    while (begin := _FUNCTION.search(text, at)) is not None:
+        end = _FUNCTION_END.search(text, begin.end())
+        at = len(text) if end is None else end.end()
+        yield begin[1] or begin[2], begin.end(), at
+
+
+def with_arguments(command: Command, arguments: Sequence[str]) -> Command:
+    """Return a command with what is given to its script or function in the place of `$1`, `$@` and `${@:3}`."""
+    if not any("$" in word.text for word in command.words):
+        return command
+    words: list[Word] = []
+    for word in command.words:
+        every = _ALL_ARGUMENTS.fullmatch(word.value)
+        if every is not None:
+            first = max(int(every["first"] or 1) - 1, 0)
+            words += [Word(text, word.start, word.end) for text in arguments[first:]]
+            continue
+        text = _ALL_ARGUMENTS.sub(lambda match: " ".join(arguments[max(int(match["first"] or 1) - 1, 0) :]), word.text)
+        text = _ONE_ARGUMENT.sub(lambda match: "".join(arguments[int(match[1] or match[2]) - 1 :][:1]), text)
+        if text or not word.text:
+            words.append(Word(text, word.start, word.end))
+    return command._replace(words=tuple(words))
