@@ -303,6 +303,19 @@ YES: list[tuple[str, Files, str]] = [
 
 OPTION = PARSER + FLAG + "args = parser.parse_args()\n" + USE.format("args")
 
+SHORT = OPTION.replace("'--fast'", "'-f', '--fast'")
+CONST = PARSER + (
+    "parser.add_argument('--quick', dest='fast', action='store_const', const='yes')\n"
+    "parser.add_argument('--slow', dest='fast', action='store_const', const='')\n"
+    "args = parser.parse_args()\nif args.fast == 'yes':\n    import cupy\n"
+)
+ON = PARSER + (
+    "parser.add_argument('--fast', action=argparse.BooleanOptionalAction, default=True)\n"
+    "args = parser.parse_args()\n" + USE.format("args")
+)
+NAMED = PARSER + (
+    "parser.add_argument('--mode', {}default='FAST')\nargs = parser.parse_args()\nif {} == 'fast':\n    import cupy\n"
+)
 FIRE = (
     "import fire\nimport torch\nclass Trainer:\n    def train(self):\n        torch.ones(1)\n    def export(self):\n"
     "        import cupy\nfire.Fire(Trainer)\n"
@@ -338,6 +351,22 @@ COMMANDS: list[tuple[str, Files, str]] = [
     ("of who starts it", {"train.py": OPTION, "run.sh": 'python train.py $EXTRA $1 "$@"\n'}, "OPTION --fast"),
     ("of make", {"train.py": OPTION, "Makefile": "A = --fast\nall:\n\tpython train.py $(A)\n"}, "ALWAYS"),
     ("another command", {"train.py": OPTION, "run.sh": "python train.py\npython train.py --fast\n"}, "OPTION --fast"),
+    ("its short form", {"train.py": SHORT, "run.sh": "python train.py -f\n"}, "ALWAYS"),
+    ("another short form", {"train.py": SHORT, "run.sh": "python train.py -g\n"}, "OPTION --fast"),
+    ("what an option stores", {"train.py": CONST, "run.sh": "python train.py --quick\n"}, "ALWAYS"),
+    ("the option that stores something else", {"train.py": CONST, "run.sh": "python train.py --slow\n"},
+     "OPTION --quick yes"),
+    ("an option that is turned off", {"train.py": ON, "run.sh": "python train.py --no-fast\n"}, "OPTION --fast"),
+    ("an option that is on", {"train.py": ON, "run.sh": "python train.py\n"}, "ALWAYS"),
+    ("bool of a text", {"train.py": PARSER + "parser.add_argument('--fast', type=bool, default=False)\n"
+                        "args = parser.parse_args()\n" + USE.format("args"),
+                        "run.sh": "python train.py --fast False\n"}, "ALWAYS"),
+    ("a default in capitals", one(NAMED.format("type=str.lower, ", "args.mode"))  , "ALWAYS"),
+    ("a default that is lowered later", one(NAMED.format("", "args.mode.lower()")), "ALWAYS"),
+    ("a default that a function changes", one(NAMED.format("type=lambda x: x[1:], ", "args.mode")), "CHOSEN"),
+    ("words that the program adds", one("import sys\nsys.argv.append('--fast')\n" + OPTION), "CHOSEN"),
+    ("other words that it adds", one("import sys\nsys.argv += ['--lr', '3']\n" + OPTION), "OPTION --fast"),
+    ("words that it takes away", one("import sys\nsys.argv = sys.argv[:1]\n" + OPTION), "OPTION --fast"),
     ("of a function", {"train.py": OPTION, "run.sh": 'run() {\n  python train.py "$@"\n}\nrun --fast\n'}, "ALWAYS"),
     ("of a function that another call gives less", {"train.py": OPTION, "run.sh":
      "function run {\n  python train.py ${@:2}\n}\nrun 0 --fast\nrun 1\n"}, "CHOSEN"),

@@ -293,6 +293,8 @@ class Members:
 
     def _may_be_merged(self, name: str) -> bool:
         """Whether settings that are taken in may say a name: those of the command, or any where it names none."""
+        if self._facts.said(name) is not None:
+            return True
         paths = self._facts.settings() or sorted(self._facts.config.files.documents)
         said = re.compile(rf"(?m)^[ \t-]*[\"']?{re.escape(name)}[\"']?[ \t]*:")
         return any(said.search(self._facts.config.files.text(path)) for path in paths)

@@ -20,7 +20,7 @@ from torchferry.programs.model import Program, Start
 from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as, handed_on
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import computed_members, merges_settings
-from torchferry.programs.switches import UNSAID, Switch, Switchboard, adds_unread_words, read_scalar, said
+from torchferry.programs.switches import UNSAID, Switch, Switchboard, adds_unread_words, said, said_of
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -126,23 +126,34 @@ _OF_SHELL = lazy_regex(r"[$`]")
 """What a shell puts something in for."""
 
 
+_ADDS_WORDS = lazy_regex(r"sys\.argv(?:\[[^\]\n]*\])?[ \t]*\+?=(?!=)[^\n]*|sys\.argv\.(?:append|extend|insert)\([^\n]*")
+_STRING = lazy_regex(r"[\"']([^\"'\n]+)[\"']")
+"""Lines that change the words a program is started with, and the texts in them."""
+
+
 class _Commands:
     """What the first command of a program says, with the others that the same line may stand for.
 
     Args:
         starts: The commands that start the program.
+        added: Words that the program itself may add to what it is started with.
     """
 
-    def __init__(self, starts: Sequence[Start]) -> None:
+    def __init__(self, starts: Sequence[Start], added: Iterable[str]) -> None:
         self._starts = [start for start in starts if start.place == starts[0].place]
         self._options = [said(start.arguments) for start in self._starts]
+        self._added = said(added)
         self._says_more = any(adds_unread_words(start.arguments) for start in self._starts)
 
-    def option(self, name: str) -> Known | None:
+    def option(self, name: str, switches: Sequence[Switch]) -> Known | None:
         """Return what is said of an option or a key: None for nothing, `UNSAID` where nobody can tell."""
-        texts = [options.get(name) for options in self._options]
-        known = _one_of(texts)
-        return Known(UNSAID) if known is None and self._says_more else known
+        told = [said_of(name, options, switches) for options in self._options]
+        if not any(told):
+            may_be_said = self._says_more or said_of(name, self._added, switches) is not None
+            return Known(UNSAID) if may_be_said else None
+        flag = switches[0].flag if switches else ""
+        known = [Known(UNSAID if values is None else values[0], flag) for values in told]
+        return known[0] if all(each.agrees(known[0]) for each in known) else Known(UNSAID)
 
     def variable(self, name: str) -> Known | None:
         """Return what a variable of the environment is set to before the program starts."""
@@ -192,7 +203,9 @@ class ProgramFacts:
         self._order = {path: number for number, path in enumerate(self.paths)}
         self._board = board
         self._results = results
-        commands = _Commands(program.starts)
+        argv = map(sources.text, self._ordered(sources.words.holding("argv")))
+        added = (word for text in argv for line in _ADDS_WORDS.findall(text) for word in _STRING.findall(line))
+        commands = _Commands(program.starts, added)
         self._known: dict[Fact, object] = {}
         self._not_kept: set[str] = set()
         self._dependencies: list[Dependencies] = [Dependencies()]
@@ -209,7 +222,7 @@ class ProgramFacts:
             "storing": lambda name: self._ordered(words.storing(name)),
             "naming": lambda _: tuple(filter(self._computes_members, self._ordered(words.naming()))),
             "options": self._options,
-            "said": commands.option,
+            "said": lambda name: commands.option(name, self._options(name) if name.isidentifier() else ()),
             "started with": lambda _: tuple(
                 path for path in map(posixpath.normpath, program.arguments) if path in sources.project.paths
             ),
@@ -336,8 +349,7 @@ class ProgramFacts:
 
     def said(self, name: str) -> Known | None:
         """Return what the command says of an option or a key: None for nothing, `UNSAID` where nobody can tell."""
-        known = cast("Known | None", self.ask("said", name))
-        return Known(read_scalar(known.value)) if known is not None and isinstance(known.value, str) else known
+        return cast("Known | None", self.ask("said", name))
 
     def started_with(self) -> tuple[str, ...]:
         """Return the Python files of the project that the command names behind the program."""

@@ -27,6 +27,13 @@ _SIGNS = (("option", ".option"),)
 """What stands in the text of a file that may declare an option: one of the names, or a name behind a sign."""
 
 
+_YACS = re.compile(r"[A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)+\Z")
+"""A key of yacs, behind which its value stands: `MODEL.DEVICE cpu`."""
+
+_OF_SHELL = re.compile(r"[$`]")
+"""What a shell puts something in for."""
+
+
 class Unsaid:
     """The value of a switch that nothing gives by itself."""
 
@@ -48,6 +55,9 @@ class Switch(NamedTuple):
         path: The file that declares it.
         line: The line.
         when_started: Whether it is declared only where its file is the one that is started.
+        flags: All ways in which it is said, such as `-f` and `--fast`.
+        action: What saying it does, as argparse names it; `bool` where any text is true.
+        const: What saying it stores, where that is written down.
     """
 
     name: str
@@ -56,6 +66,19 @@ class Switch(NamedTuple):
     path: str
     line: int
     when_started: bool = False
+    flags: tuple[str, ...] = ()
+    action: str = ""
+    const: Value = UNSAID
+
+    def said(self, text: str) -> Value:
+        """Return what its value is where a command says it with a text."""
+        if self.action in ("store_true", "bool"):
+            return True
+        if self.action == "store_false":
+            return False
+        if self.action == "store_const":
+            return self.const
+        return UNSAID if _OF_SHELL.search(text) else read_scalar(text)
 
 
 class Switchboard:
@@ -151,7 +174,8 @@ def _as_name(flag: str) -> str:
 
 def _of_call(file: PythonFile, call: ast.Call) -> Iterator[Switch]:
     """Yield the option that a call declares, by each of its long names."""
-    flags = [value.partition("/")[0] for argument in call.args for value in [string_value(argument)] if value]
+    texts = [value for argument in call.args for value in [string_value(argument)] if value]
+    flags = [value.partition("/")[0] for value in texts]
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     kind = last_name(call.func)
     if kind.startswith("DEFINE_"):
@@ -171,9 +195,26 @@ def _of_call(file: PythonFile, call: ast.Call) -> Iterator[Switch]:
         value = False
     elif any(name.startswith("-") for name in flags) and "required" not in keywords:
         value = None
+    given = keywords.get("type")
+    if isinstance(value, str) and given is not None:
+        value = _converted(value, given)
+    if given is not None and last_name(given) == "bool" and not action and kind in ("add_argument", "add_flag"):
+        action = "bool"
+    said_so = tuple(flag for flag in flags if flag.startswith("-"))
+    const = _literal(keywords["const"]) if "const" in keywords else UNSAID
     when_started = is_under_main(file, call)
     for name in dict.fromkeys(names):
-        yield Switch(name, value, flag, file.path, call.lineno, when_started)
+        yield Switch(name, value, flag, file.path, call.lineno, when_started, said_so, action, const)
+
+
+def _converted(value: str, by: ast.expr) -> Value:
+    """Return what argparse makes of a default that is a text."""
+    name = last_name(by)
+    if isinstance(by, ast.Attribute) and name in ("lower", "upper"):
+        return value.lower() if name == "lower" else value.upper()
+    if name in ("int", "float"):
+        return read_scalar(value)
+    return value if name in ("str", "Path", "open", "click") or isinstance(by, ast.Attribute) else UNSAID
 
 
 def _literal(node: ast.expr | None) -> Value:
@@ -219,10 +260,35 @@ def said(arguments: Iterable[str]) -> dict[str, str]:
             found.update(dict.fromkeys(names, value if equals else "true"))
             if equals:
                 names = ()
+        elif _YACS.match(word):
+            names = (word.rpartition(".")[2], word)
+            found.update(dict.fromkeys(names, "true"))
+        elif len(word) == 2 and word[0] == "-" and word[1].isalpha():
+            names = (word,)
+            found[word] = "true"
         elif names and not word.startswith("-"):
             found.update(dict.fromkeys(names, word))
             names = ()
     return found
+
+
+def said_of(name: str, options: Mapping[str, str], switches: Sequence[Switch]) -> tuple[Value] | None:
+    """Return what a command says of an option or a key; None where it says nothing.
+
+    Args:
+        name: The name in the code.
+        options: What the command says, as `said` returns it.
+        switches: The options of the name that the program declares.
+    """
+    for switch in switches:
+        for flag in switch.flags:
+            text = options.get(flag if re.match(r"-[^-]\Z", flag) else _as_name(flag))
+            if text is not None:
+                return (switch.said(text),)
+    text = options.get(name)
+    if text is not None:
+        return (UNSAID if _OF_SHELL.search(text) else read_scalar(text),)
+    return (False,) if "true" in (options.get(f"no_{name}"), options.get(f"no{name}")) else None
 
 
 def adds_unread_words(arguments: Iterable[str]) -> bool:

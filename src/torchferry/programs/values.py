@@ -374,7 +374,10 @@ class Values(ABC):
             return Known(True) if is_torch else Known(None, guard=True)
         if name in _CONVERTS:
             inner = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
-            return self.value(where.part(inner), depth + 1) if inner is not None else UNTOLD
+            known = self.value(where.part(inner), depth + 1) if inner is not None else UNTOLD
+            if isinstance(known.value, str) and name in ("lower", "upper", "strip"):
+                return known._replace(value=getattr(known.value, name)())
+            return known
         return self._returned(where, node, depth)
 
     def _got(self, where: Expression, node: ast.Call, qualified: str, depth: int) -> Known:
