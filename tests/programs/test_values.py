@@ -355,7 +355,7 @@ COMMANDS: list[tuple[str, Files, str]] = [
     ("another short form", {"train.py": SHORT, "run.sh": "python train.py -g\n"}, "OPTION --fast"),
     ("what an option stores", {"train.py": CONST, "run.sh": "python train.py --quick\n"}, "ALWAYS"),
     ("the option that stores something else", {"train.py": CONST, "run.sh": "python train.py --slow\n"},
-     "OPTION --quick yes"),
+     "OPTION args.fast == 'yes' (train.py:7)"),
     ("an option that is turned off", {"train.py": ON, "run.sh": "python train.py --no-fast\n"}, "OPTION --fast"),
     ("an option that is on", {"train.py": ON, "run.sh": "python train.py\n"}, "ALWAYS"),
     ("bool of a text", {"train.py": PARSER + "parser.add_argument('--fast', type=bool, default=False)\n"

@@ -151,7 +151,7 @@ class _Commands:
         if not any(told):
             may_be_said = self._says_more or said_of(name, self._added, switches) is not None
             return Known(UNSAID) if may_be_said else None
-        flag = switches[0].flag if switches else ""
+        flag = switches[0].flag if len(switches) == 1 else ""
         known = [Known(UNSAID if values is None else values[0], flag) for values in told]
         return known[0] if all(each.agrees(known[0]) for each in known) else Known(UNSAID)
 

@@ -142,8 +142,8 @@ class ShellVariables:
         name = next((name for name, begin, end in self._functions if begin <= start < end), None)
         given = [self._arguments] if name is None else self._calls[name]
         called = [command if each is None else with_arguments(command, each) for each in given] or [command]
-        found = [meaning for one in dict.fromkeys(called[:MOST_ALTERNATIVES]) for meaning in self._meanings(one)]
-        return found[:MOST_ALTERNATIVES]
+        meanings = [meaning for each in dict.fromkeys(called[:MOST_ALTERNATIVES]) for meaning in self._meanings(each)]
+        return meanings[:MOST_ALTERNATIVES]
 
     def _meanings(self, command: Command) -> list[Command]:
         own = {assigned_name(word) for word in command.assignments}
