@@ -30,6 +30,9 @@ READY: list[tuple[str, Files]] = [
     ("a module of Python by the name", MODULE | {"_core.py": "x = 1\n", "train.py": "import torch\nimport _core\n"}),
     ("another program", APP | {"train.py": "import subprocess\nimport torch\nsubprocess.run(['ls', 'app'])\n"}),
     ("a text", APP | {"train.py": "import subprocess\nimport torch\nprint('app')\nsubprocess.run(['ls'])\n"}),
+    ("a package that the build script requires", PACKAGE | {
+        "setup.py": SETUP.replace("setup(", "setup(install_requires=['lab'], "), "train.py": "import torch\n"
+                                                                                            "import lab\n"}),
     ("a function nobody calls", MAKE | {"train.py": "import ctypes\nimport torch\ndef f():\n"
                                         "    ctypes.CDLL('./libk.so')\nprint(torch.zeros(1))\n"}),
 ]  # fmt: skip
@@ -49,6 +52,22 @@ BLOCKED: list[tuple[str, Files]] = [
                                               "    return getattr(importlib.import_module('pkg._C'), name)\n"}),
     ("the package", PACKAGE | {"train.py": USES, "pkg/__init__.py": "from . import _C\ndef run(x):\n"
                                "    return _C.run(x)\n"}),
+]  # fmt: skip
+
+EXTENSIONS = {
+    "a class in a variable": "E = CUDAExtension\nsetup(ext_modules=[E('pkg._C', ['pkg/k.cu'])])\n",
+    "a name that is put together": "name = 'pkg'\nsetup(ext_modules=[CUDAExtension(f'{name}._C', ['pkg/k.cu'])])\n",
+    "a function that makes it": "def make(name, package):\n"
+                                "    return CUDAExtension('%s.%s' % (package, name), ['k.cu'])\nsetup(ext_modules=[make('_C', 'pkg')])\n",
+    "a loop": "setup(ext_modules=[CUDAExtension('pkg.' + each, ['pkg/k.cu']) for each in ['_C']])\n",
+    "arguments in a table": "table = dict(name='pkg._C', sources=['k.cu'])\n"
+                            "setup(ext_modules=[CUDAExtension(**table)])\n",
+}  # fmt: skip
+IMPORTS = "from setuptools import setup\nfrom torch.utils.cpp_extension import CUDAExtension\n"
+BLOCKED += [
+    (f"an extension: {name}", {**PACKAGE, "setup.py": IMPORTS + text, "train.py": USES,
+                               "pkg/__init__.py": "from . import _C\ndef run(x):\n    return _C.run(x)\n"})
+    for name, text in EXTENSIONS.items()
 ]  # fmt: skip
 
 OPEN: list[tuple[str, Files]] = [

@@ -1,29 +1,45 @@
 """The programs of a project: how they are started, what each reaches, and whether it can run on the target.
 
-discovery   which programs there are, from the files, the packaging and every command that starts one
-commands    the commands that start files
-computed    what a module name that is computed may be
-instantiated  classes that settings name
-modules     which file imports which, with the place, also by names that are computed
-switches    options, settings and constants: what decides a condition when nothing is said
-parameters  which parameters a call gives, and what
-constants   what objects keep in attributes of their own
-asked       questions after a package
-conditions  what must hold for a place in a file to be run
-around      what stands around a place: tests, attempts, the main guard
-surroundings  what is known of places, whichever program asks
-uses        where functions and classes are used
-words       which files hold a name
-noting      what judging takes down of each file while the scan has it parsed
-reach       the way from a program to a place: the chain of imports and calls, and its conditions
-live        whether a program comes to a piece of code at all
-starting    the programs that other programs start
-lacks       what each file needs that the target does not have
-unknown     what a program reaches of which nothing is known; absent: imports that lead to what was not read
-unlooked    what of the project was not looked at
-installed_needs  what packages show as they are installed
-judging     the verdict of each program
-blocking    which findings block, by what the programs come to
-settled     a verdict and what was seen in a run, put together
-model       the records of all these
+How they are started
+    entry_points    which programs there are, and which programs these start
+    launch_commands the commands that start files, with what stands for their variables
+
+What each reaches
+    modules         which file imports which, with the place
+    computed        what a module name that is computed may be
+    instantiated    classes that settings files name
+    uses            where functions and classes are used
+    tables          what dictionaries of functions and `getattr` choose
+    decorators      what the project's own decorators keep, or give
+    reach           the way from a program to a place: the chain of imports and calls, and its conditions
+    live            whether a program comes to a piece of code at all
+
+What must hold on the way
+    around          what stands around a place: tests, attempts, the main guard
+    surroundings    what is known of places, whichever program asks
+    conditions      the answer to a condition when nothing is said
+    values          the value of an expression; path_values: the path that it names
+    objects         what an expression may be; object_kinds: the records of that
+    members         what an object has under a name; option_members: what options and settings give it
+    parameters      which parameters a call gives, and what
+    switches        the options that files declare, and what a command says of them
+    config_files    the values in settings files
+    stored          what functions and variables hold, as their file says it
+    program_facts   what depends on the program, taken down for each answer
+    answers         the answers, shared by the programs that say the same
+    asked           questions after a package
+
+What it needs, and the verdict
+    lacks           what each file needs that the target does not have
+    installed_needs what packages show as they are installed
+    carriers        what a program computes with and nobody has read
+    unknown         what a program reaches of which nothing is known; absent: imports that lead to what was not read
+    unlooked        what of the project was not looked at
+    fixes           the fixes that a program reaches
+    judging         the verdict of each program
+    blocking        which findings block, by what the programs come to
+    settled         a verdict and what was seen in a run, put together
+    model           the records of all these
+
+    sources, words, noting: the files, which of them hold a name, and what the scan takes down while it has them parsed
 """

@@ -123,7 +123,7 @@ class Absent:
             elif own is not None and own.endswith("/__init__.py"):
                 for name in imported.names:
                     if name != "*" and modules.find(f"{module}.{name}", path) is None:
-                        names = (_NAME,) if modules.may_bind(own, name) else ()
+                        names = (_NAME,) if modules.may_bind(own, name, path) else ()
                         yield External(path, f"{module}.{name}", imported.line, imported.indented, names)
 
     def why(self, external: External) -> Message | None:

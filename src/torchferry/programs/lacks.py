@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 
 from torchferry.backends import cuda
 from torchferry.backends.build_facts import extension_class
@@ -169,7 +171,7 @@ class Lacks:
         for path in sorted(self.project.paths):
             text = self.sources.text(path) if _may_build(path) else ""
             if any(word in text for word in _BUILDERS) and any(word in text for word in _CUDA_BUILD):
-                names = frozenset() if self._builds_for_target(text) else extension_names(text)
+                names = frozenset() if self._builds_for_target(text) else self._built_by(path, text)
             else:  # distutils' own, with a compiler of the project's choice
                 parts = text.split("Extension(")[1:] if any(source in text for source in _SOURCES) else ()
                 cuda = [part for part in parts if any(source in part for source in _SOURCES)]
@@ -180,6 +182,32 @@ class Lacks:
         for name, code in modules:
             found.setdefault(name, code.path)
         return found
+
+    def _built_by(self, path: str, text: str) -> frozenset[str]:
+        """Return the modules that a build script makes: those it names as such, and those nobody has that it speaks of.
+
+        `CUDAExtension(f"{name}._C")`, `make("_ext", "net")` and a loop over names tell them no other way.
+        """
+        loaded = self.sources.file(path)
+        return extension_names(text) | (
+            self._absent.intersection(_texts_of(loaded[0])) if loaded is not None else set()
+        )
+
+    @cached_property
+    def _absent(self) -> frozenset[str]:
+        """The last names of the modules that files import, and of which neither the tree nor a table knows."""
+        found: set[str] = set()
+        for path, imports in self.modules.imports.items():
+            for imported in imports:
+                module = absolute_module(imported.module, path)
+                own = self.modules.find(module, path)
+                if own is None and module.strip(".") and module.partition(".")[0] not in sys.stdlib_module_names:
+                    if self.target.package_of_module(module) is None:
+                        found.add(module.rpartition(".")[2])
+                elif own is not None and own.endswith("/__init__.py"):
+                    inner = (name for name in imported.names if self.modules.find(f"{module}.{name}", path) is None)
+                    found.update(name for name in inner if not self.modules.may_bind(own, name, path))
+        return frozenset(found)
 
     def _builds_for_target(self, text: str) -> bool:
         """Whether a build script names the target's own class of extension."""
@@ -397,6 +425,24 @@ class Lacks:
         if isinstance(value, ast.Call):
             return last_name(value.func) in _LOADERS
         return isinstance(value, ast.Constant)
+
+
+_NOT_BUILT = frozenset({"install_requires", "setup_requires", "tests_require", "extras_require", "classifiers",
+                        "keywords", "packages", "package_data", "requires", "entry_points"})  # fmt: skip
+"""Arguments of `setup` that name what it does not build."""
+
+
+def _texts_of(file: PythonFile) -> Iterator[str]:
+    """Yield the last names of the texts of a build script that may name a module which it builds."""
+    for constant in file.strings:
+        name = str(constant.value).rpartition(".")[2]
+        if not name.isidentifier() or "/" in str(constant.value):
+            continue
+        parent = file.parents.get(constant)
+        while parent is not None and not (isinstance(parent, ast.keyword) and parent.arg in _NOT_BUILT):
+            parent = file.parents.get(parent)
+        if parent is None:
+            yield name
 
 
 def _calls_below(file: PythonFile, names: Names, statement: ast.stmt, name: str) -> list[ast.AST]:

@@ -205,10 +205,14 @@ class Modules:
         return all(re.search(rf"^(?:def|class)\s+{re.escape(name)}\b|^{re.escape(name)}\s*[=:]", text, re.M)
                    for name in names)  # fmt: skip
 
-    def may_bind(self, path: str, name: str) -> bool:
-        """Whether a package's file may bind a name, judged by its text: another name is that of a module."""
+    def may_bind(self, path: str, name: str, importer: str) -> bool:
+        """Whether a package's file may bind a name that a file imports, judged by its text: else it is a module's."""
         text = self._text(path)
-        return _BINDS_ANY.search(text) is not None or re.search(rf"\b{re.escape(name)}\b", text) is not None
+        if _BINDS_ANY.search(text) is not None:
+            return True
+        return (
+            self.defines(path, (name,)) if importer == path else re.search(rf"\b{re.escape(name)}\b", text) is not None
+        )
 
     def _find_elsewhere(self, module: str) -> tuple[str | None, str | None]:
         """Return the only file of the tree that a module can be: a package in a folder that is put on Python's path.
