@@ -58,7 +58,8 @@ EXTENSIONS = {
     "a class in a variable": "E = CUDAExtension\nsetup(ext_modules=[E('pkg._C', ['pkg/k.cu'])])\n",
     "a name that is put together": "name = 'pkg'\nsetup(ext_modules=[CUDAExtension(f'{name}._C', ['pkg/k.cu'])])\n",
     "a function that makes it": "def make(name, package):\n"
-                                "    return CUDAExtension('%s.%s' % (package, name), ['k.cu'])\nsetup(ext_modules=[make('_C', 'pkg')])\n",
+                                "    return CUDAExtension('%s.%s' % (package, name), ['k.cu'])\n"
+                                "setup(ext_modules=[make('_C', 'pkg')])\n",
     "a loop": "setup(ext_modules=[CUDAExtension('pkg.' + each, ['pkg/k.cu']) for each in ['_C']])\n",
     "arguments in a table": "table = dict(name='pkg._C', sources=['k.cu'])\n"
                             "setup(ext_modules=[CUDAExtension(**table)])\n",

@@ -303,6 +303,7 @@ YES: list[tuple[str, Files, str]] = [
 
 OPTION = PARSER + FLAG + "args = parser.parse_args()\n" + USE.format("args")
 
+THERE = "import os\nimport torch\nif 'FAST' in os.environ:\n    import cupy\n"
 SHORT = OPTION.replace("'--fast'", "'-f', '--fast'")
 CONST = PARSER + (
     "parser.add_argument('--quick', dest='fast', action='store_const', const='yes')\n"
@@ -382,6 +383,9 @@ COMMANDS: list[tuple[str, Files, str]] = [
                                        'CMD ["--fast"]\n'}, "ALWAYS"),
     ("exported", {"train.py": ENVIRONMENT, "run.sh": "export FAST=1\npython train.py\n"}, "ALWAYS"),
     ("not exported", {"train.py": ENVIRONMENT, "run.sh": "FAST=1\npython train.py\n"}, "OPTION FAST=1"),
+    ("asked whether it is there", {"train.py": THERE, "run.sh": "export FAST=1\npython train.py\n"}, "ALWAYS"),
+    ("asked where nobody sets it", one(THERE), "OPTION FAST"),
+    ("asked where a file may set it", one("import os\nos.environ['FAST'] = '1'\n" + THERE), "CHOSEN"),
     ("exported otherwise", {"train.py": ENVIRONMENT, "run.sh": "export FAST=0\npython train.py\n"}, "OPTION FAST=1"),
     ("exported in this example", {"train.py": ENVIRONMENT, "README.md": SHELL.format("export FAST=1\n")}, "ALWAYS"),
     ("exported in another example",

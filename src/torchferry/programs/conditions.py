@@ -115,7 +115,8 @@ class Conditions(Values):
             return OPEN
         asked, names = string_value(test.left), where.names
         if names.qualified(test.comparators[0]) == "os.environ" and isinstance(test.ops[0], (ast.In, ast.NotIn)):
-            return Answer(Truth.NO if isinstance(test.ops[0], ast.In) else Truth.YES, asked or "")
+            answer = self._of_variable(asked)
+            return answer if isinstance(test.ops[0], ast.In) else answer.turned()
         if is_namespace(test.comparators[0]) and asked is not None and isinstance(test.ops[0], (ast.In, ast.NotIn)):
             bindings = names.module_bindings(asked)
             if bindings and not all(is_guarded(where.file, binding) for binding in bindings):
@@ -128,6 +129,13 @@ class Conditions(Values):
         if left.value is UNSAID or right.value is UNSAID:
             return OPEN
         return _held(test.ops[0], left, right)
+
+    def _of_variable(self, name: str | None) -> Answer:
+        """Return whether a variable of the environment is set: by the command, or perhaps by a file of the program."""
+        said = self.facts.variable(name) if name is not None else None
+        if said is not None:
+            return OPEN if said.value is UNSAID else Answer(Truth.YES, str(name))
+        return OPEN if name is None or self.facts.sets_variable(name) else Answer(Truth.NO, name)
 
     def _of_version(self, where: Expression, test: ast.Compare, depth: int) -> Answer:
         """Return what a comparison with Python's version says where all versions that people use agree."""

@@ -21,6 +21,7 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.family import WhenPorted
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.source.flow.syntax import string_value
+from torchferry.source.names import assigned_value
 
 _BUILDERS = frozenset(
     {
@@ -61,6 +62,7 @@ class ExtensionBuild(Rule):
         row = context.target.api(name)
         text = context.file.text(call)
         plain = name.endswith("load") and ".cu" not in text and "cuda" not in text
+        plain = plain or (name.endswith("load_inline") and _is_plain_inline(context, call))
         if plain:
             message = say("`{found}` builds C++ that may contain CUDA; check its sources", found=name)
         elif not row.use:
@@ -91,3 +93,19 @@ class ExtensionBuild(Rule):
         """Return the name of what a call compiles when it runs."""
         named = [keyword.value for keyword in call.keywords if keyword.arg == "name"] or call.args[:1]
         return (string_value(named[0]) if named else None) or "CUDA C++"
+
+
+def _is_plain_inline(context: PythonContext, call: ast.Call) -> bool:
+    """Whether `load_inline` is given C++ alone, of which every source is written in the file and speaks of no CUDA."""
+    if len(call.args) > 2 or any(keyword.arg in (None, "cuda_sources", "with_cuda") for keyword in call.keywords):
+        return False
+    given = [*call.args[1:], *(keyword.value for keyword in call.keywords if keyword.arg == "cpp_sources")]
+    sources = [
+        part for value in given for part in (value.elts if isinstance(value, (ast.List, ast.Tuple)) else [value])
+    ]
+    texts = []
+    for source in sources:
+        bindings = context.names.bindings(source) if isinstance(source, ast.Name) else []
+        written = assigned_value(context.file, bindings[0]) if len(bindings) == 1 else source
+        texts.append(string_value(written) if written is not None else None)
+    return bool(texts) and all(text is not None and "cuda" not in text.lower() for text in texts)
