@@ -516,6 +516,13 @@ SPOKEN_OF: list[tuple[str, Files, str]] = [
      "OPTION kind=run_fast"),
     ("a name that nobody knows", one(ASKED.format("getattr(Net(), torch.load('x'))()\n")), "CHOSEN"),
     ("a name of another object", one(ASKED.format("getattr(torch, 'run_' + torch.load('x'))()\n")), "NEVER"),
+    # what never runs
+    ("behind a return", one("import torch\ndef f():\n    return 1\n    import cupy\nf()\n"), "NEVER"),
+    ("behind an end", one("import sys\nimport torch\nsys.exit(torch.ones(1))\nimport cupy\n"), "NEVER"),
+    ("behind a return that may not run", one("import torch\ndef f():\n    if torch.load('x'):\n        return 1\n"
+                                             "    import cupy\nf()\n"), "CHOSEN"),
+    ("behind the end of something else", one("import torch\nclass A:\n    def exit(self):\n        pass\nA().exit()\n"
+                                             "import cupy\n"), "ALWAYS"),
     # the same line in two files
     ("two functions on the same line", {"train.py": "import torch\nfrom nets import fast\ndef main():\n    fast()\n"
                                         "main()\n",

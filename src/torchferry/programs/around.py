@@ -26,6 +26,7 @@ class Around(NamedTuple):
         main: Whether it stands under `if __name__ == "__main__"`.
         typing: Whether it is only for those who check types.
         imported: Whether it is run only where its file is imported: beside `if __name__ == "__main__"`.
+        is_dead: Whether it stands behind a `return`, `raise` or the like that always runs.
     """
 
     unit: FunctionNode | None
@@ -36,6 +37,7 @@ class Around(NamedTuple):
     main: bool
     typing: bool = False
     imported: bool = False
+    is_dead: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -67,7 +69,7 @@ def around(file: PythonFile, node: ast.AST) -> Around:
 
 def _around(file: PythonFile, node: ast.AST) -> Around:
     tests: list[tuple[ast.expr, bool]] = []
-    suppressed, main, imported = False, is_run_when_started(node), False
+    suppressed, main, imported, is_dead = False, is_run_when_started(node), False, False
     attempts: list[ast.Try] = []
     fallback: ast.Try | None = None
     unit: FunctionNode | None = None
@@ -97,12 +99,13 @@ def _around(file: PythonFile, node: ast.AST) -> Around:
             tests += _matched(file, parent)
         if isinstance(child, ast.stmt):
             tests += _ended_before(parent, child)
+            is_dead = is_dead or _is_dead(parent, child)
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.body:
             unit = None if _answers_for_module(file, parent) else parent
             break
         child, parent = parent, file.parents.get(parent)
     typing = any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in tests)
-    return Around(unit, tuple(tests), tuple(attempts), suppressed, fallback, main, typing, imported)
+    return Around(unit, tuple(tests), tuple(attempts), suppressed, fallback, main, typing, imported, is_dead)
 
 
 def unit_of(file: PythonFile, node: ast.AST) -> FunctionNode | None:
@@ -151,6 +154,25 @@ def _ended_before(parent: ast.AST, child: ast.stmt) -> list[tuple[ast.expr, bool
                 elif statement.orelse and _leaves(statement.orelse):
                     found.append((statement.test, True))
     return found
+
+
+def _is_dead(parent: ast.AST, child: ast.stmt) -> bool:
+    """Whether a statement of the same block ends it before one."""
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(parent, field, None)
+        if isinstance(block, list) and child in block:
+            return any(isinstance(each, (*_EXITS, ast.Raise)) or _exits(each) for each in block[: block.index(child)])
+    return False
+
+
+def _exits(statement: ast.stmt) -> bool:
+    """Whether a statement ends the process: `sys.exit(main())`, `exit()`."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call):
+        return False
+    of = call.func.value if isinstance(call.func, ast.Attribute) else None
+    is_of_python = of is None or (isinstance(of, ast.Name) and of.id in ("sys", "os"))
+    return is_of_python and last_name(call.func) in ("exit", "quit", "_exit")
 
 
 def _leaves(block: list[ast.stmt]) -> bool:

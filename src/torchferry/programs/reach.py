@@ -286,7 +286,7 @@ class Reach:
         file, names = loaded
         node = current(file, node)
         stands = self.surroundings.of(file, node)
-        if stands.typing:
+        if stands.typing or stands.is_dead:
             return
         is_attempt = bool(stands.attempts) and isinstance(node, (ast.Import, ast.ImportFrom))
         if stands.unit is not None and not is_attempt and self._is_never_entered(path, stands.unit, search):
