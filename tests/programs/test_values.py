@@ -325,6 +325,22 @@ FIRE_OPTION = (
     "import fire\nimport torch\nclass Trainer:\n    def __init__(self, fast=False):\n        self.fast = fast\n"
     "    def train(self):\n        if self.fast:\n            import cupy\nfire.Fire(Trainer)\n"
 )
+CLICK = (
+    "import click\nimport torch\n@click.command()\n@click.option('--fast', is_flag=True, envvar='FAST')\n"
+    "def main(fast):\n    if fast:\n        import cupy\nmain()\n"
+)
+TRANSFORMERS = (
+    "import sys\nimport torch\nfrom dataclasses import dataclass\nfrom transformers import HfArgumentParser\n"
+    "@dataclass\nclass Args:\n    fast: bool = False\nparser = HfArgumentParser(Args)\n"
+    "if sys.argv[1].endswith('.json'):\n    (args,) = parser.parse_json_file(sys.argv[1])\nelse:\n"
+    "    (args,) = parser.parse_args_into_dataclasses()\nif args.fast:\n    import cupy\n"
+)
+MADE = {
+    "train.py": "import hydra\nimport torch\nfrom omegaconf import OmegaConf\n"
+    "net = hydra.utils.instantiate(OmegaConf.load('a.yaml').model)\nnet.run()\n",
+    "nets.py": "class Net:\n    def __init__(self, fast=False):\n        self.fast = fast\n    def run(self):\n"
+    "        if self.fast:\n            import cupy\n",
+}
 BASE = (
     "import torch\nclass Base:\n    fast = False\n    def run(self):\n        if self.fast:\n            import cupy\n"
 )
@@ -400,6 +416,15 @@ COMMANDS: list[tuple[str, Files, str]] = [
                     "    command: python train.py\n"}, "ALWAYS"),
     ("of another service", {"train.py": ENVIRONMENT, "compose.yaml": "services:\n  a:\n    environment:\n"
                             "      - FAST=1\n  b:\n    command: python train.py\n"}, "OPTION FAST=1"),
+    ("made by settings that say it", {**MADE, "a.yaml": "model:\n  _target_: nets.Net\n  fast: true\n"}, "CHOSEN"),
+    ("made by settings that leave it", {**MADE, "a.yaml": "model:\n  _target_: nets.Net\n  slow: true\n"},
+     "OPTION fast"),
+    ("an option by a variable", {"train.py": CLICK, "run.sh": "FAST=1 python train.py\n"}, "ALWAYS"),
+    ("an option whose variable nobody sets", one(CLICK), "OPTION --fast"),
+    ("settings behind the program", {"train.py": TRANSFORMERS, "a.json": '{"fast": true}',
+                                     "run.sh": "python train.py a.json\n"}, "ALWAYS"),
+    ("settings behind the program that leave it", {"train.py": TRANSFORMERS, "a.json": '{"slow": true}',
+                                                   "run.sh": "python train.py a.json\n"}, "OPTION --fast"),
     # `self` is an object of the class that is made
     ("a derived class says it", one(BASE + "class Fast(Base):\n    fast = True\nFast().run()\n"), "ALWAYS"),
     ("a derived class says it where it is made", one(

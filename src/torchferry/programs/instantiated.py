@@ -80,6 +80,7 @@ class SettingsFiles:
         self.documents = frozenset(paths)
         self.paths = frozenset(path for path in self.documents if not path.endswith(".toml"))
         self._texts: dict[str, str] = {}
+        self._given: dict[tuple[str, str], bool] = {}
 
     def text(self, path: str) -> str:
         """Return the text of a settings file; empty when it cannot be read."""
@@ -118,6 +119,19 @@ class SettingsFiles:
                 found for word in _FILE.findall(text) for found in [self._existing(word, path)] if found is not None
             ]
         return tuple(dict.fromkeys(said))
+
+    def may_give(self, owner: str, parameter: str) -> bool:
+        """Whether a settings file that names a class, by a dotted name, may give it a parameter."""
+        if (owner, parameter) not in self._given:
+            name, said = (
+                re.compile(rf"\.{re.escape(owner)}\b"),
+                re.compile(rf"(?m)^[ \t-]*[\"']?{re.escape(parameter)}[\"']?[ \t]*:"),
+            )
+            self._given[owner, parameter] = any(
+                owner in text and name.search(text) is not None and said.search(text) is not None
+                for text in map(self.text, sorted(self.paths))
+            )
+        return self._given[owner, parameter]
 
     def alternatives(self, path: str, text: str) -> Iterator[tuple[str, str]]:
         """Yield the settings files that hydra takes in when a command says so, each with what the command says.

@@ -302,7 +302,7 @@ class Members:
     # --- classes ---
 
     def _of_class(self, of: ClassObject, name: str, depth: int) -> Member:
-        said = self._facts.said(name) if of.by_options else None
+        said = (self._facts.said(name) or self._facts.settings_say(name)) if of.by_options else None
         if said is not None:
             return Member(known=said)
         stored, is_made = self._stored_by_itself(of, name, depth)

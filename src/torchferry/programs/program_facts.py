@@ -14,7 +14,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Dependencies, Fact, Known
 from torchferry.programs.around import FunctionNode, is_under_main
-from torchferry.programs.config_files import ConfigFiles
+from torchferry.programs.config_files import GROUP, NO_KEY, ConfigFiles
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.model import Program, Start
 from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as, handed_on
@@ -222,7 +222,7 @@ class ProgramFacts:
             "storing": lambda name: self._ordered(words.storing(name)),
             "naming": lambda _: tuple(filter(self._computes_members, self._ordered(words.naming()))),
             "options": self._options,
-            "said": lambda name: commands.option(name, self._options(name) if name.isidentifier() else ()),
+            "said": lambda name: self._said_by(commands, name),
             "started with": lambda _: tuple(
                 path for path in map(posixpath.normpath, program.arguments) if path in sources.project.paths
             ),
@@ -351,6 +351,13 @@ class ProgramFacts:
         """Return what the command says of an option or a key: None for nothing, `UNSAID` where nobody can tell."""
         return cast("Known | None", self.ask("said", name))
 
+    def settings_say(self, name: str) -> Known | None:
+        """Return what the settings file behind the program says of an option, `python train.py args.json`, or None."""
+        word = self.argument(1) or ""
+        path = self.opened(word) if word.endswith((".json", ".yaml", ".yml")) else None
+        value = self.config.value(path, (name,)) if path is not None else NO_KEY
+        return None if value is NO_KEY else Known(value if value is not GROUP else UNSAID, name)
+
     def started_with(self) -> tuple[str, ...]:
         """Return the Python files of the project that the command names behind the program."""
         return cast("tuple[str, ...]", self.ask("started with", ""))
@@ -421,6 +428,16 @@ class ProgramFacts:
             if path in defining:
                 found += (switch for switch in self._board.of(path).get(name, ()) if self._is_own(switch))
         return tuple(found)
+
+    def _said_by(self, commands: _Commands, name: str) -> Known | None:
+        """Return what commands say of an option, by themselves or by a variable of the environment."""
+        switches = self._options(name) if name.isidentifier() else ()
+        known = commands.option(name, switches)
+        for switch in switches if known is None else ():
+            said_before = commands.variable(switch.variable) if switch.variable else None
+            if said_before is not None:
+                return Known(switch.said(str(said_before.value)) if said_before.value is not UNSAID else UNSAID)
+        return known
 
     def _is_own(self, switch: Switch) -> bool:
         return not switch.when_started or switch.path == self.program.path

@@ -58,6 +58,7 @@ class Switch(NamedTuple):
         flags: All ways in which it is said, such as `-f` and `--fast`.
         action: What saying it does, as argparse names it; `bool` where any text is true.
         const: What saying it stores, where that is written down.
+        variable: A variable of the environment that says it, as `envvar` of click does.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Switch(NamedTuple):
     flags: tuple[str, ...] = ()
     action: str = ""
     const: Value = UNSAID
+    variable: str = ""
 
     def said(self, text: str) -> Value:
         """Return what its value is where a command says it with a text."""
@@ -202,9 +204,10 @@ def _of_call(file: PythonFile, call: ast.Call) -> Iterator[Switch]:
         action = "bool"
     said_so = tuple(flag for flag in flags if flag.startswith("-"))
     const = _literal(keywords["const"]) if "const" in keywords else UNSAID
+    variable = string_value(keywords.get("envvar")) or ""
     when_started = is_under_main(file, call)
     for name in dict.fromkeys(names):
-        yield Switch(name, value, flag, file.path, call.lineno, when_started, said_so, action, const)
+        yield Switch(name, value, flag, file.path, call.lineno, when_started, said_so, action, const, variable)
 
 
 def _converted(value: str, by: ast.expr) -> Value:

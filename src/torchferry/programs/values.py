@@ -481,6 +481,9 @@ class Values(ABC):
                 return UNTOLD
             values.append(self._given(Expression(other, other_names, call), call, argument.arg, index, default, depth))
         if not values:
+            made = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else ""
+            if made and self.facts.config.files.may_give(made, argument.arg):
+                return UNTOLD
             if file.path not in self._sources.words.holding_any(_CLI):
                 return default
             said = self.facts.said(argument.arg)
