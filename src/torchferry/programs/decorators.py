@@ -50,21 +50,13 @@ def registrations(
     project: Project, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef
 ) -> Iterator[Registration]:
     """Yield where the decorators of a function or class keep it."""
-    for decorator in unit.decorator_list:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        defined = _definition(project, file, names, called)
-        if defined is not None:
-            yield from _kept_by(*defined, decorator, unit)
+    for decorator, defined in _definitions(project, file, names, unit):
+        yield from _kept_by(*defined, decorator, unit)
 
 
 def changes_arguments(project: Project, file: PythonFile, names: Names, unit: FunctionNode) -> bool:
     """Whether a decorator of the project calls a function with other arguments than it is called with itself."""
-    for decorator in unit.decorator_list:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        defined = _definition(project, file, names, called)
-        if defined is not None and _gives_others(defined[2]):
-            return True
-    return False
+    return any(_gives_others(function) for _, (_, _, function) in _definitions(project, file, names, unit))
 
 
 def _gives_others(function: ast.FunctionDef) -> bool:
@@ -86,17 +78,21 @@ def _gives_others(function: ast.FunctionDef) -> bool:
     return False
 
 
-def _definition(
-    project: Project, file: PythonFile, names: Names, called: ast.expr
-) -> tuple[PythonFile, Names, ast.FunctionDef] | None:
-    """Return the project's function that is called, or None."""
-    if isinstance(called, ast.Name):
-        own = [each for each in names.bindings(called) if isinstance(each, ast.FunctionDef)]
+def _definitions(
+    project: Project, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef
+) -> Iterator[tuple[ast.expr, tuple[PythonFile, Names, ast.FunctionDef]]]:
+    """Yield the decorators of a function or class that are functions of the project, each with its definition."""
+    for decorator in unit.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        bindings = names.bindings(called) if isinstance(called, ast.Name) else []
+        own = [each for each in bindings if isinstance(each, ast.FunctionDef)]
         if len(own) == 1:
-            return file, names, own[0]
-    qualified = names.qualified(called)
-    found = project.definition(qualified, file.path) if qualified is not None else None
-    return (found[0], found[1], found[2]) if found is not None and isinstance(found[2], ast.FunctionDef) else None
+            yield decorator, (file, names, own[0])
+            continue
+        qualified = names.qualified(called)
+        defined = project.definition(qualified, file.path) if qualified is not None else None
+        if defined is not None and isinstance(defined[2], ast.FunctionDef):
+            yield decorator, (defined[0], defined[1], defined[2])
 
 
 def _kept_by(
