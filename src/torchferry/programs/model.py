@@ -91,14 +91,23 @@ class Program(NamedTuple):
         return self.starts[0].arguments if self.starts else ()
 
     def start_with(self, options: Iterable[str]) -> Start | None:
-        """Return the first of the other commands that says one of some options."""
-        asked = {option.lstrip("-").replace("-", "_") for option in options}
-        for start in self.starts:
-            for word in (*start.arguments, *start.assignments):
-                said = word.lstrip("-+~").replace("-", "_")
-                if start.place != self.starts[0].place and (said in asked or said.partition("=")[0] in asked):
-                    return start
+        """Return the first of the other commands that says all of some options, with the values that these have."""
+        asked = [*options]
+        for start in self.starts if asked else ():
+            if start.place != self.starts[0].place and all(_says(start, option) for option in asked):
+                return start
         return None
+
+
+def _says(start: Start, option: str) -> bool:
+    """Whether a command says an option: `--fast` without a value behind it, `--bits 4`, `FAST=1`."""
+    words = (*start.assignments, *start.arguments)
+    flag, _, value = option.partition(" ")
+    for word, behind in zip(words, (*words[1:], "-"), strict=False):
+        is_flag = word == flag and (behind == value if value else behind.startswith("-"))
+        if is_flag or word == (f"{flag}={value}" if value else option if "=" in option else None):
+            return True
+    return False
 
 
 class Need(IntEnum):

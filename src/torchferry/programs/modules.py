@@ -29,7 +29,7 @@ from torchferry.source.outline import Import, Outline
 from torchferry.source.project import Project
 
 _BINDS_ANY = lazy_regex(
-    r"import\s*\(?\s*\*|__getattr__|globals\(\)|locals\(\)|setattr\(|\bexec\(|sys\.modules|__path__|vars\("
+    r"import\s{0,20}\(?\s{0,20}\*|__getattr__|globals\(\)|locals\(\)|setattr\(|\bexec\(|sys\.modules|__path__|vars\("
 )
 """What the text of a package's file says that may bind names which are not written there."""
 

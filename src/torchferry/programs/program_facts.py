@@ -126,7 +126,9 @@ _OF_SHELL = lazy_regex(r"[$`]")
 """What a shell puts something in for."""
 
 
-_ADDS_WORDS = lazy_regex(r"sys\.argv(?:\[[^\]\n]*\])?[ \t]*\+?=(?!=)[^\n]*|sys\.argv\.(?:append|extend|insert)\([^\n]*")
+_ADDS_WORDS = lazy_regex(
+    r"sys\.argv(?:\[[^\[\]\n]{0,80}\])?[ \t]{0,20}\+?=(?!=)[^\n]*|sys\.argv\.(?:append|extend|insert)\([^\n]*"
+)
 _STRING = lazy_regex(r"[\"']([^\"'\n]+)[\"']")
 """Lines that change the words a program is started with, and the texts in them."""
 

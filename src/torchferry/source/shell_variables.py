@@ -29,7 +29,9 @@ _MAKE_LINE = lazy_regex(
 )
 _UNREADABLE = lazy_regex(r"\$\(|`")
 
-_FUNCTION = lazy_regex(r"(?m)^[ \t]*(?:function[ \t]+([\w-]+)[ \t]*(?:\(\))?|([\w-]+)[ \t]*\(\))\s*\{")
+_FUNCTION = lazy_regex(
+    r"(?m)^[ \t]{0,40}(?:function[ \t]{1,20}([\w-]{1,80})[ \t]{0,20}(?:\(\))?|([\w-]{1,80})[ \t]{0,20}\(\))\s{0,20}\{"
+)
 _FUNCTION_END = lazy_regex(r"(?m)^[ \t]*\}")
 _ALL_ARGUMENTS = lazy_regex(r"\$(?:[@*]|\{[@*](?::(?P<first>\d+))?\})")
 _ONE_ARGUMENT = lazy_regex(r"\$(?:(\d)|\{(\d+)\})")
