@@ -68,6 +68,13 @@ def test_what_a_notebook_starts(cell: str, need: str, tmp_path: Path) -> None:
         assert chain(program) == "all.ipynb:cell 1:2 -> train.py:1"
 
 
+def test_a_cell_behind_an_end_is_run_again(tmp_path: Path) -> None:
+    source = [["!pip install x\n", "exit()\n"], ["import torch\n", "import fast_ops\n"]]
+    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": lines} for lines in source]
+    notebook = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    assert needs(judged(tmp_path, {**TRAIN, "all.ipynb": notebook})["all.ipynb"]) == "ALWAYS"
+
+
 def test_the_chain_goes_through_both_programs(tmp_path: Path) -> None:
     program = judged(tmp_path, {**TRAIN, "all.py": START.format("", "os.system('python train.py')")})["all.py"]
     assert program.verdict is Verdict.BLOCKED

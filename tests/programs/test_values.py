@@ -344,6 +344,11 @@ MADE = {
 BASE = (
     "import torch\nclass Base:\n    fast = False\n    def run(self):\n        if self.fast:\n            import cupy\n"
 )
+KEPT_CLASS = (
+    "import torch\nclass Base:\n    fast = False\n    def run(self):\n        if self.fast:\n            import cupy\n"
+    "KEPT = []\ndef keep(net):\n    KEPT.append(net)\n    return net\n{}class Fast(Base):\n    fast = True\n"
+    "make(Base if 0 else {}).run()\n"
+)
 GIVES = (
     "import torch\ndef wrapper(function):\n    def inner(*given, **more):\n        if True:\n            pass\n{}"
     "        return function({})\n    return inner\n@wrapper\ndef f(x, fast=False):\n    if fast:\n"
@@ -437,6 +442,12 @@ COMMANDS: list[tuple[str, Files, str]] = [
     ("both are made", one(BASE + "class Fast(Base):\n    fast = True\nFast()\nBase().run()\n"), "CHOSEN"),
     ("a derived class out of a table", one(BASE + "class Fast(Base):\n    fast = True\n"
                                            "{'fast': Fast}['fast']().run()\n"), "ALWAYS"),
+    ("a derived class that a decorator keeps", one(KEPT_CLASS.format("@keep\n", "'f' + 'ast'")), "CHOSEN"),
+    ("a derived class that a text names", one(KEPT_CLASS.format("", "'Fast'")), "CHOSEN"),
+    ("a derived class that settings name", {**one(KEPT_CLASS.format("", "torch.load('x')")), "a.yaml": "net: Fast\n"},
+     "CHOSEN"),
+    ("many calls of a function", {"train.py": OPTION, "run.sh": 'run() {\n  python train.py "$@"\n}\n'
+                                  "run --a\nrun --b\nrun --c\nrun --d\nrun --e\nrun --fast\n"}, "CHOSEN"),
     ("a class makes itself", one("import torch\nclass Net:\n    def __init__(self, fast=False):\n"
                                  "        self.fast = fast\n    @classmethod\n    def quick(cls):\n"
                                  "        return cls(fast=True)\n    def run(self):\n        if self.fast:\n"

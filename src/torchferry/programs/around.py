@@ -99,7 +99,10 @@ def _around(file: PythonFile, node: ast.AST) -> Around:
             tests += _matched(file, parent)
         if isinstance(child, ast.stmt):
             tests += _ended_before(parent, child)
-            is_dead = is_dead or _is_dead(parent, child)
+            is_cell = parent is file.tree and file.path.endswith(
+                ".ipynb"
+            )  # `exit()` restarts it, and the next one runs
+            is_dead = is_dead or (not is_cell and _is_dead(parent, child))
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.body:
             unit = None if _answers_for_module(file, parent) else parent
             break

@@ -123,15 +123,21 @@ class SettingsFiles:
     def may_give(self, owner: str, parameter: str) -> bool:
         """Whether a settings file that names a class, by a dotted name, may give it a parameter."""
         if (owner, parameter) not in self._given:
-            name, said = (
-                re.compile(rf"\.{re.escape(owner)}\b"),
-                re.compile(rf"(?m)^[ \t-]*[\"']?{re.escape(parameter)}[\"']?[ \t]*:"),
-            )
-            self._given[owner, parameter] = any(
-                owner in text and name.search(text) is not None and said.search(text) is not None
-                for text in map(self.text, sorted(self.paths))
-            )
+            said = re.compile(rf"(?m)^[ \t-]*[\"']?{re.escape(parameter)}[\"']?[ \t]*:")
+            naming = self._naming(re.compile(rf"\.{re.escape(owner)}\b"), owner)
+            self._given[owner, parameter] = any(said.search(text) is not None for text in naming)
         return self._given[owner, parameter]
+
+    def names_class(self, name: str) -> bool:
+        """Whether a settings file names a class, by itself or at the end of a dotted name."""
+        if (name, "") not in self._given:
+            self._given[name, ""] = any(self._naming(re.compile(rf"\b{re.escape(name)}\b"), name))
+        return self._given[name, ""]
+
+    def _naming(self, name: re.Pattern[str], word: str) -> Iterator[str]:
+        """Yield the texts of the settings files that hold a name."""
+        texts = map(self.text, sorted(self.paths))
+        return (text for text in texts if word in text and name.search(text) is not None)
 
     def alternatives(self, path: str, text: str) -> Iterator[tuple[str, str]]:
         """Yield the settings files that hydra takes in when a command says so, each with what the command says.

@@ -60,6 +60,9 @@ _FILLING = frozenset({"cli", "parse", "entrypoint", "wrap"})
 """Functions of tyro, simple_parsing, pyrallis and draccus that fill the fields of a class from the command line."""
 
 
+_PLAIN_DECORATORS = frozenset({"dataclass", "final", "total_ordering", "runtime_checkable", "unique"})
+"""Decorators of classes that keep nothing."""
+
 _MOST_DERIVED = 12
 _DEEPEST_CLASS = 6
 """Classes that are derived from one, and how far; where there are more, nobody can tell what an object is."""
@@ -235,13 +238,18 @@ class Objects:
     def _itself(self, of: ClassObject) -> tuple[Object, ...] | None:
         """Return what `self` may be: an object of a class, or of one that is derived from it and made somewhere."""
         derived = tuple(self._derived(of, 0))
-        made = [each for each in derived if self._is_named(each.node.name)]
+        made = [each for each in derived if self._may_be_made(each.node)]
         if not made or len(made) > _MOST_DERIVED:
             return (of,) if not made else None
-        return (of, *made) if self._is_named(of.node.name) else tuple(made)
+        return (of, *made) if self._may_be_made(of.node) else tuple(made)
+
+    def _may_be_made(self, node: ast.ClassDef) -> bool:
+        """Whether somebody may make an object of a class: by its name, by what a decorator keeps, by settings."""
+        kept = {last_name(each) for each in node.decorator_list} - _PLAIN_DECORATORS
+        return bool(kept) or self._is_named(node.name) or self.facts.config.files.names_class(node.name)
 
     def _is_named(self, name: str) -> bool:
-        """Whether a class is spoken of other than as the base of another: somebody may make an object of it."""
+        """Whether a class is spoken of other than as the base of another, also as a text."""
         for path in self.facts.mentioning(name):
             loaded = self._sources.file(path)
             file = loaded[0] if loaded is not None else None
@@ -251,6 +259,9 @@ class Objects:
                 if is_read and not (isinstance(parent, ast.ClassDef) and use in parent.bases):
                     if not (isinstance(parent, ast.Call) and last_name(parent.func) in ("isinstance", "super")):
                         return True
+            texts = file.strings if file is not None else ()
+            if any(str(each.value).rpartition(".")[2] == name for each in texts):
+                return True
         return False
 
     def _derived(self, of: ClassObject, depth: int) -> Iterator[ClassObject]:

@@ -20,7 +20,7 @@ from torchferry.programs.model import Program, Start
 from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as, handed_on
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import computed_members, merges_settings
-from torchferry.programs.switches import UNSAID, Switch, Switchboard, adds_unread_words, said, said_of
+from torchferry.programs.switches import OF_SHELL, UNSAID, Switch, Switchboard, adds_unread_words, said, said_of
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -122,10 +122,6 @@ class OncePerProgram(Generic[K, T]):
         return result
 
 
-_OF_SHELL = lazy_regex(r"[$`]")
-"""What a shell puts something in for."""
-
-
 _ADDS_WORDS = lazy_regex(
     r"sys\.argv(?:\[[^\[\]\n]{0,80}\])?[ \t]{0,20}\+?=(?!=)[^\n]*|sys\.argv\.(?:append|extend|insert)\([^\n]*"
 )
@@ -166,7 +162,7 @@ def _one_of(texts: Sequence[str | None]) -> Known | None:
     if not texts or all(text is None for text in texts):
         return None
     first = texts[0]
-    if first is None or any(text != first for text in texts) or _OF_SHELL.search(first):
+    if first is None or any(text != first for text in texts) or OF_SHELL.search(first):
         return Known(UNSAID)
     return Known(first)
 

@@ -30,7 +30,7 @@ _SIGNS = (("option", ".option"),)
 _YACS = re.compile(r"[A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)+\Z")
 """A key of yacs, behind which its value stands: `MODEL.DEVICE cpu`."""
 
-_OF_SHELL = re.compile(r"[$`]")
+OF_SHELL = re.compile(r"[$`]")
 """What a shell puts something in for."""
 
 
@@ -80,7 +80,7 @@ class Switch(NamedTuple):
             return False
         if self.action == "store_const":
             return self.const
-        return UNSAID if _OF_SHELL.search(text) else read_scalar(text)
+        return UNSAID if OF_SHELL.search(text) else read_scalar(text)
 
 
 class Switchboard:
@@ -290,7 +290,7 @@ def said_of(name: str, options: Mapping[str, str], switches: Sequence[Switch]) -
                 return (switch.said(text),)
     text = options.get(name)
     if text is not None:
-        return (UNSAID if _OF_SHELL.search(text) else read_scalar(text),)
+        return (UNSAID if OF_SHELL.search(text) else read_scalar(text),)
     return (False,) if "true" in (options.get(f"no_{name}"), options.get(f"no{name}")) else None
 
 

@@ -143,9 +143,11 @@ class ShellVariables:
         start = command.words[0].start if command.words else 0
         name = next((name for name, begin, end in self._functions if begin <= start < end), None)
         given = [self._arguments] if name is None else self._calls[name]
-        called = [command if each is None else with_arguments(command, each) for each in given] or [command]
-        meanings = [meaning for each in dict.fromkeys(called[:MOST_ALTERNATIVES]) for meaning in self._meanings(each)]
-        return meanings[:MOST_ALTERNATIVES]
+        called = dict.fromkeys(command if each is None else with_arguments(command, each) for each in given)
+        meanings = [meaning for each in called or [command] for meaning in self._meanings(each)]
+        if len(meanings) <= MOST_ALTERNATIVES:
+            return meanings
+        return self._meanings(with_arguments(command, ("$(arguments)",)))[:1]  # nobody can tell which of them
 
     def _meanings(self, command: Command) -> list[Command]:
         own = {assigned_name(word) for word in command.assignments}
