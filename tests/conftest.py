@@ -21,6 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="torchferry-state-")
     config.add_cleanup(folder.cleanup)
     os.environ["XDG_STATE_HOME"] = folder.name
+    os.environ["TORCHFERRY_NO_CACHE"] = "1"  # what a test changes in torchferry itself is seen
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

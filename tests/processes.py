@@ -1,10 +1,13 @@
-"""Programs that are hard to end, and whether they have ended."""
+"""How long a test waits for what would otherwise hang, and programs that are hard to end."""
 
 from __future__ import annotations
 
 import subprocess
 import time
 from pathlib import Path
+
+HANGS = 1800.0
+"""Seconds after which a test takes it that something hangs: far above what anything takes on a machine under load."""
 
 STUBBORN = """
 import os, signal, sys, time
@@ -21,15 +24,15 @@ time.sleep(300)
 
 def started(path: Path, starter: subprocess.Popen[bytes]) -> list[int]:
     """Wait until a `STUBBORN` program has written its file; return its processes."""
-    end = time.monotonic() + 100
+    end = time.monotonic() + HANGS
     while not path.exists() and time.monotonic() < end and starter.poll() is None:
         time.sleep(0.05)
     return [int(word) for word in path.read_text().split()]
 
 
 def gone(process: int) -> bool:
-    """Whether a process ends within half a minute."""
-    end = time.monotonic() + 30
+    """Whether a process ends before it is taken to hang."""
+    end = time.monotonic() + HANGS
     while time.monotonic() < end:
         try:
             if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":

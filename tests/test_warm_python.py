@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import HANGS
 from tests.warm_python import instead, python
 
 pytestmark = pytest.mark.rehearsal
@@ -64,7 +65,7 @@ def test_signals_reach_the_program_and_it_ends_with_its_executable(tmp_path: Pat
     process.kill()
     process.wait()
     process.stdout.close()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANGS
     while Path(f"/proc/{number}").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)

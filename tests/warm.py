@@ -21,6 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests.processes import HANGS
+
 _ROOT = str(Path(__file__).parent.parent)
 _SERVER = f"""
 import sys
@@ -40,7 +42,7 @@ def run(
     *,
     environments: Sequence[dict[str, str]],
     arguments: Sequence[str] = (),
-    timeout: float = 300,
+    timeout: float = HANGS,
 ) -> list[subprocess.CompletedProcess[str]]:
     """Run `python -c source` in a process for each environment, all at the same time.
 

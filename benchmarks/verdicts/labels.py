@@ -110,9 +110,10 @@ class Repository:
         commit: The commit.
         kind: What it is an example of.
         programs: The programs.
-        series: Which labels it is of, `1` to `3`. The second and the third were labelled and measured before any rule
-            was made with a look at them. Rules were made with those of the second since, so that they say no longer
-            how right the tool is on what it has not seen: that is what was measured first, in docs/en/verdict.md.
+        series: Which labels it is of, `1` to `4`. All but the first were labelled and measured before any rule was
+            made with a look at them. Rules were made with those of the second and the third since, so that they say no
+            longer how right the tool is on what it has not seen: that is what was measured first, in
+            docs/en/verdict.md.
     """
 
     name: str
@@ -124,7 +125,7 @@ class Repository:
 
 def repositories() -> Iterator[Repository]:
     """Read all labels, kind by kind, the latest last."""
-    for series, folder in enumerate((LABELS, LABELS / "second", LABELS / "third"), start=1):
+    for series, folder in enumerate((LABELS, LABELS / "second", LABELS / "third", LABELS / "fourth"), start=1):
         for path in sorted(folder.glob("*.toml")):
             document = load(path)
             for row in document["repository"]:

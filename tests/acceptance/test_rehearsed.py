@@ -17,6 +17,7 @@ import pytest
 
 import torchferry
 from tests.acceptance.toys import PROGRAM, README
+from tests.processes import HANGS
 from tests.warm_python import python
 from torchferry.acceptance import evidence
 from torchferry.handover.evidence import read_accept_evidence
@@ -116,7 +117,7 @@ def accept(root: Path, command: list[str], *options: str, change: tuple[str, str
     done = subprocess.run(
         [sys.executable, "-m", "torchferry", "accept", "--rehearse", "-t", "npu", *options],
         cwd=root, env={**os.environ, "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}, capture_output=True, text=True,
-        check=False, timeout=500,
+        check=False, timeout=HANGS,
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr
     return evidence.read(root / "evidence"), done.stdout + done.stderr, done.returncode

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.cli.process import interruptible
+from tests.processes import HANGS
 from torchferry.acceptance import evidence, soak
 from torchferry.acceptance.acceptfile import AcceptFile, Baseline, MemoryTerms, Metric, RunCommand, SpeedTerms
 from torchferry.acceptance.gates import GateMaker
@@ -69,7 +70,7 @@ def command(root: Path, words: tuple[str, ...], *options: str, change: tuple[str
 def accept(root: Path, words: tuple[str, ...], *options: str, **more: Any) -> tuple[dict[str, str], str, int]:
     done = subprocess.run(
         command(root, words, *options, **more), cwd=root, env={**os.environ, "LC_ALL": "C.UTF-8"}, capture_output=True,
-        text=True, check=False, timeout=200,
+        text=True, check=False, timeout=HANGS,
     )  # fmt: skip
     folder = root / "evidence"
     gates = evidence.read(folder)["gates"] if (folder / "evidence.json").exists() else []
@@ -243,7 +244,7 @@ def test_an_interrupted_soak_goes_on(project: Path) -> None:
             break
     time.sleep(1.5)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    assert process.wait(HANGS) == 130
     process.stderr.close()
     assert not (project / "evidence").exists()
     assert not list(project.glob(".evidence*"))

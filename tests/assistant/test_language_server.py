@@ -22,6 +22,7 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 from tests.cli.process import torchferry
+from tests.processes import HANGS
 from torchferry.assistant import language_server
 
 pytestmark = pytest.mark.pure
@@ -274,7 +275,7 @@ def test_an_editor_without_a_screen(tmp_path: Path) -> None:
     (tmp_path / "script.lua").write_text(NEOVIM.replace("PYTHON", repr(sys.executable)))
     edited = subprocess.run(
         ["nvim", "--headless", "--clean", "-n", "-c", f"luafile {tmp_path / 'script.lua'}"],
-        cwd=project, capture_output=True, text=True, timeout=120, check=False,
+        cwd=project, capture_output=True, text=True, timeout=HANGS, check=False,
     )  # fmt: skip
     printed = edited.stdout + edited.stderr
     assert "14 findings" in printed

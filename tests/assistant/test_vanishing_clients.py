@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("mcp")
 pytest.importorskip("pygls")
 
-from tests.processes import STUBBORN, gone, started
+from tests.processes import HANGS, STUBBORN, gone, started
 
 pytestmark = pytest.mark.pure
 
@@ -92,7 +92,7 @@ class Client:
 
     def wait(self, *marks: bytes) -> None:
         """Wait until the end of the output holds one of the marks, or the server has ended."""
-        end = time.monotonic() + 240
+        end = time.monotonic() + HANGS
         while self.server.poll() is None and time.monotonic() < end:
             if any(mark in self.output[-50_000:] for mark in marks):
                 return
@@ -106,7 +106,7 @@ class Client:
 
     def ended(self) -> int:
         try:
-            return self.server.wait(timeout=120)
+            return self.server.wait(timeout=HANGS)
         finally:
             self.server.kill()
             self.server.wait()
@@ -129,7 +129,7 @@ def of_project(project: Path) -> list[str]:
 
 
 def all_gone(project: Path) -> bool:
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANGS
     while of_project(project) and time.monotonic() < end:
         time.sleep(0.05)
     return of_project(project) == []
@@ -137,7 +137,7 @@ def all_gone(project: Path) -> bool:
 
 def begun(project: Path) -> Iterator[float]:
     """Yield moments until a command on the project has begun to write."""
-    end = time.monotonic() + 120
+    end = time.monotonic() + HANGS
     while not (project / ".torchferry").exists() and time.monotonic() < end:
         yield 0.002
         time.sleep(0.002)

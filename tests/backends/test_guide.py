@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.processes import HANGS
 from torchferry.core.env import cache_folder
 
 ROOT = Path(__file__).parent.parent.parent
@@ -99,7 +100,7 @@ def run(command: str, root: Path) -> subprocess.CompletedProcess[str]:
         "OMP_NUM_THREADS": "1",
     }
     return subprocess.run(
-        [*python, *words[1:]], cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=600
+        [*python, *words[1:]], cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=HANGS
     )
 
 

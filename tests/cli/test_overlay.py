@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.process import torchferry
 from tests.installed.made import install
+from tests.processes import HANGS
 
 OPS = """import os
 import torch
@@ -97,7 +98,7 @@ class Made:
         path = os.pathsep.join(map(str, (self.root / "ferry", self.torch, self.site)))
         return subprocess.run(
             [sys.executable, str(self.root / program)], env={**os.environ, "PYTHONPATH": path},
-            capture_output=True, text=True, check=False, timeout=60,
+            capture_output=True, text=True, check=False, timeout=HANGS,
         )  # fmt: skip
 
     def files(self) -> set[str]:

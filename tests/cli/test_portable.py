@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import HANGS
 from tests.rules.fixture import TARGETS
 from tests.warm_python import instead
 
@@ -100,7 +101,7 @@ LOSS = re.compile(r"step \d+ loss ([\d.]+)")
 def torchferry(*arguments: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "torchferry", *arguments],
-        cwd=folder, capture_output=True, text=True, check=False, timeout=500, env=ENVIRONMENT,
+        cwd=folder, capture_output=True, text=True, check=False, timeout=HANGS, env=ENVIRONMENT,
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr
     return done.stdout
@@ -114,7 +115,7 @@ def run(project: Path, target: str, *arguments: str, ranks: int = 1) -> str:
     program = instead([sys.executable, *start])
     command = program if target == "cpu" else [sys.executable, *rehearse, *program]
     done = subprocess.run(
-        command, cwd=project, capture_output=True, text=True, check=False, timeout=500,
+        command, cwd=project, capture_output=True, text=True, check=False, timeout=HANGS,
         env={**ENVIRONMENT, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

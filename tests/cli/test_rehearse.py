@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.process import interruptible
+from tests.processes import HANGS
 from tests.warm_python import instead, python
 from torchferry.backends.target import Target
 
@@ -41,7 +42,7 @@ def rehearse(folder: Path, *arguments: str, **environment: str) -> subprocess.Co
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=HANGS,
     )
 
 
@@ -375,12 +376,12 @@ def test_an_interrupted_command_leaves_no_process(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + HANGS
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=HANGS)
     assert process.returncode == 130, told
     assert "torchferry: " in told.splitlines()[-1] or "processes" in told
     with pytest.raises(ProcessLookupError):

@@ -40,7 +40,7 @@ if __name__ == "__main__":
         queue = context.Queue()
         workers = [context.Process(target=work, args=(i, queue)) for i in range(2)]
         [w.start() for w in workers]
-        print(way, sorted(queue.get(timeout=120) for _ in workers))
+        print(way, sorted(queue.get(timeout=300) for _ in workers))
         [w.join() for w in workers]
 """
 

@@ -16,6 +16,7 @@ import pytest
 
 import torchferry
 from tests.cli.process import torchferry as run_torchferry
+from tests.processes import HANGS
 from torchferry.cli import settling
 
 TRAIN = """import sys
@@ -53,7 +54,7 @@ def scan(root: Path, *options: object) -> tuple[dict[str, Any], subprocess.Compl
         [sys.executable, "-m", "torchferry", "scan", str(root), "-t", "npu", "--isolated", "-f", "json",
          *map(str, options)],
         cwd=root.parent, env={**os.environ, "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1"}, capture_output=True,
-        text=True, check=False, timeout=240,
+        text=True, check=False, timeout=HANGS,
     )  # fmt: skip
     return (json.loads(done.stdout) if done.stdout else {}), done
 

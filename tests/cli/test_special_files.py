@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.process import torchferry
+from tests.processes import HANGS
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.source import git
@@ -50,7 +51,7 @@ def limited(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
     return subprocess.run(
         [sys.executable, "-m", "torchferry", *map(str, arguments)],
-        cwd=cwd, preexec_fn=limit, capture_output=True, text=True, check=False, timeout=60,
+        cwd=cwd, preexec_fn=limit, capture_output=True, text=True, check=False, timeout=HANGS,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import HANGS
 from torchferry.core import supported_torch
 
 PROGRAM = "import torch\nprint(torch.ones(2).sum())\n"
@@ -90,7 +91,7 @@ def test_each_command_says_how_torch_is_installed(scripts: Path, command: str, t
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=HANGS,
     )
     printed = done.stdout + done.stderr
     assert said.format(python=scripts / "python") in printed
@@ -113,10 +114,10 @@ def test_what_refused_to_begin_is_not_said_to_have_been_absent(scripts: Path, co
     (tmp_path / "torch" / "__init__.py").write_text('__version__ = "2.0.1"\n')
     (tmp_path / "train.py").write_text("import torch\n")
     words = [str(scripts / "torchferry"), *command.split(), "--", "python", "train.py"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANGS)
     assert done.returncode == 2
     assert "torch 2.0.1 in " in done.stderr
-    assert TOO_OLD[command] in done.stderr
+    assert TOO_OLD[command] in done.stderr, done.stderr
     assert "never loaded" not in done.stderr
     assert "no process" not in done.stderr
 

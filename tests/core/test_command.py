@@ -10,7 +10,7 @@ from signal import SIGHUP, SIGINT, SIGTERM, Signals
 
 import pytest
 
-from tests.processes import STUBBORN, gone, started
+from tests.processes import HANGS, STUBBORN, gone, started
 
 RUN = """
 import os, signal, sys
@@ -50,7 +50,7 @@ def test_signals_reach_the_command_unless_we_were_started_to_ignore_them(ignored
         process.send_signal(number)
         if number not in ignored:
             assert line(process) == f"{number.name}\n"
-    process.communicate(timeout=60)
+    process.communicate(timeout=HANGS)
     assert process.returncode == 7
 
 

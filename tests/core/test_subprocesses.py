@@ -33,9 +33,12 @@ class _Clock:
 
     def __init__(self, happened: Callable[[], bool]) -> None:
         self._happened = happened
+        self._is_asked = False
 
     def monotonic(self) -> float:
-        return 3600.0 if self._happened() else 0.0
+        """Return an hour where it has happened; nothing has when the limit is worked out, however quick the tool is."""
+        is_first, self._is_asked = not self._is_asked, True
+        return 3600.0 if not is_first and self._happened() else 0.0
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

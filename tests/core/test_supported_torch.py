@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import HANGS
 from tests.warm_python import python
 from torchferry.core import supported_torch
 from torchferry.core.errors import TorchferryError
@@ -69,7 +70,7 @@ def test_every_tool_refuses_a_torch_that_is_too_old(tool: str, tmp_path: Path) -
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
         check=False,
     )
     assert f"torch 2.0.1 in {sys.prefix} is too old for " in done.stdout + done.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import HANGS
 from torchferry.core import torch_start
 
 ENTRY = "[torch.backends]\n{name} = {module}:start\n"
@@ -28,7 +29,7 @@ def run(tmp_path: Path, torch: str, code: str = "import torch; print('done')", *
         (tmp_path / "sitecustomize.py").write_text(hidden, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(torch_start.SITE), str(tmp_path)])}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=HANGS, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

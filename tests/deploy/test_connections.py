@@ -12,6 +12,7 @@ import pytest
 from tests.deploy.lab.flows import Flow
 from tests.deploy.lab.packages import HERE
 from tests.deploy.lab.servers import Servers, reason_to_skip
+from tests.processes import HANGS
 from torchferry.deploy.bundle import write_bundle
 
 pytestmark = [
@@ -98,7 +99,7 @@ def test_two_runs_at_once_install_once(flow: Flow) -> None:
         )
         for _ in range(2)
     ]
-    texts = [run.communicate(timeout=300)[0] for run in runs]
+    texts = [run.communicate(timeout=HANGS)[0] for run in runs]
     subprocess.run(["tc", "qdisc", "del", "dev", "tfvgate", "root"], check=True)
     assert [run.returncode for run in runs] == [0, 0], "\n".join(texts)
     assert sum("driver: changed" in text for text in texts) == 1, "\n".join(texts)

@@ -16,6 +16,7 @@ import pytest
 
 from tests.deploy.lab.flows import Flow, t20_flow
 from tests.deploy.lab.servers import Servers, reason_to_skip
+from tests.processes import HANGS
 
 pytestmark = [
     pytest.mark.skipif(os.environ.get("TORCHFERRY_TEST_DEPLOY") != "1", reason="runs with `make test-deploy`"),
@@ -109,7 +110,7 @@ class KilledRun:
         if victim == "controller":
             playbooks = descendants(self.process.pid)
             self.process.send_signal(signal.SIGKILL)
-            end = time.monotonic() + 20
+            end = time.monotonic() + HANGS
             while any(still_runs(each) for each in playbooks):
                 assert time.monotonic() < end, f"Ansible goes on without its controller: {playbooks}"
                 time.sleep(0.1)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.deploy.lab.flows import Flow, other_flow
 from tests.deploy.lab.servers import FILL_WHILE_COPYING, Servers, reason_to_skip
+from tests.processes import HANGS
 
 pytestmark = [
     pytest.mark.skipif(os.environ.get("TORCHFERRY_TEST_DEPLOY") != "1", reason="runs with `make test-deploy`"),
@@ -251,7 +252,7 @@ def test_passwords_are_typed_or_in_a_vault_and_written_nowhere(
         "run", "--only", "driver", "-k", "-K", "--events", str(shown[0]), "--page", str(shown[1])
     )
     with processes_with(PASSWORD) as leaking:
-        terminal = pexpect.spawn(program, words, env=flow.environment, encoding="utf-8", timeout=300)
+        terminal = pexpect.spawn(program, words, env=flow.environment, encoding="utf-8", timeout=HANGS)
         for prompt in ("SSH password: ", "sudo password: "):
             terminal.expect_exact(prompt)
             terminal.sendline(PASSWORD)

@@ -16,6 +16,7 @@ import pytest
 
 from tests.deploy.lab.flows import Flow, t20_flow
 from tests.deploy.lab.servers import FILL_WHILE_COPYING, Servers, reason_to_skip
+from tests.processes import HANGS
 
 pytestmark = [
     pytest.mark.skipif(os.environ.get("TORCHFERRY_TEST_DEPLOY") != "1", reason="runs with `make test-deploy`"),
@@ -151,7 +152,7 @@ def test_a_killed_controller_finds_its_work_going_on(flow: Flow) -> None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    end = time.monotonic() + 180
+    end = time.monotonic() + HANGS
     while "[base] 1/3" not in flow.servers.on("new", BASE_LOG, check=False):
         assert time.monotonic() < end, "the installation did not begin"
         time.sleep(0.3)
@@ -171,7 +172,7 @@ def test_a_container_that_is_killed_in_the_middle_is_explained_and_goes_on(flow:
     run = subprocess.Popen(
         flow.command("run", "--limit", "new"), env=flow.environment, stdout=subprocess.PIPE, text=True
     )
-    end = time.monotonic() + 180
+    end = time.monotonic() + HANGS
     while "[base] 1/3" not in flow.servers.on("new", BASE_LOG, check=False):
         assert time.monotonic() < end, "the installation did not begin"
         time.sleep(0.3)

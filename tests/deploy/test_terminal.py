@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import HANGS
 from torchferry.core.errors import UsageError
 from torchferry.deploy.engine import ansible
 
@@ -41,7 +42,7 @@ class Terminal:
 
     def wait_for(self, text: str) -> None:
         """Read until a text has been said."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANGS
         while text not in self.said:
             assert time.monotonic() < end, self.said
             if select.select([self.ours], [], [], 0.2)[0]:
@@ -54,7 +55,7 @@ class Terminal:
 
     def end(self) -> tuple[int, str]:
         """Return how the command ended, and its standard output."""
-        output, _ = self.process.communicate(timeout=60)
+        output, _ = self.process.communicate(timeout=HANGS)
         os.close(self.ours)
         return self.process.returncode, output
 
@@ -98,7 +99,7 @@ def test_an_interruption_ends_ansible_and_leaves_no_folder(tmp_path: Path) -> No
     variables = f"ansible_connection=local ansible_become=false ansible_python_interpreter={tmp_path}/python"
     (tmp_path / "hosts.ini").write_text(f"here {variables}\n", encoding="utf-8")
     terminal = Terminal(tmp_path, "check", "-t", "ptex", "-i", "hosts.ini")
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANGS
     while not (tmp_path / "asked").exists():
         assert time.monotonic() < end, "Ansible did not begin"
         time.sleep(0.1)
@@ -108,7 +109,7 @@ def test_an_interruption_ends_ansible_and_leaves_no_folder(tmp_path: Path) -> No
     status, output = terminal.end()
     assert status not in (0, 1), output
     assert list(tmp_path.glob("torchferry-deploy-*")) == []
-    end = time.monotonic() + 20
+    end = time.monotonic() + HANGS
     while playbooks & working_in(tmp_path):
         assert time.monotonic() < end, f"Ansible goes on: {playbooks}"
         time.sleep(0.1)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import HANGS
 from tests.warm_python import python
 from torchferry.backends import registry
 from torchferry.device.one_file import one_file
@@ -184,7 +185,7 @@ def answers(target: str) -> dict[str, dict[str, Any]]:
             capture_output=True,
             text=True,
             check=False,
-            timeout=500,
+            timeout=HANGS,
             env={**ENVIRONMENT, "CUDA_VISIBLE_DEVICES": ""},
         )
     assert done.returncode == 0, done.stderr
@@ -220,7 +221,7 @@ def test_a_real_card(tmp_path: Path) -> None:
     """On a machine with a card: it is found, and each case answers alike in both forms and as one of the rehearsed."""
     (tmp_path / "device_utils.py").write_text(one_file("device_utils.py"), encoding="utf-8")
     command = [sys.executable, str(PROGRAM), str(tmp_path), "installed"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500, env=ENVIRONMENT)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     told = next(line for line in done.stdout.splitlines() if line.startswith("ANSWERS"))
     found = json.loads(told[len("ANSWERS") :])

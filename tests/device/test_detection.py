@@ -13,6 +13,7 @@ import pytest
 
 from tests import warm, warm_python
 from tests.cli.process import torchferry
+from tests.processes import HANGS
 from torchferry.core.env import cache_folder
 from torchferry.core.messages import Bilingual
 from torchferry.device.facts import DeviceFacts, Name
@@ -95,7 +96,7 @@ def python(site: Path, form: str, snippet: str, **environment: str) -> subproces
     """Run a snippet that finds `DeviceManager`."""
     own = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": on_path(site)}
     (done,) = warm.run(
-        f"from {form} import *\n{textwrap.dedent(snippet)}", environments=[{**own, **environment}], timeout=120
+        f"from {form} import *\n{textwrap.dedent(snippet)}", environments=[{**own, **environment}], timeout=HANGS
     )
     return done
 

@@ -9,6 +9,7 @@ from threading import Thread
 
 import pytest
 
+from tests.processes import HANGS
 from torchferry.migration import durable
 from torchferry.migration.durable import Durable
 
@@ -91,8 +92,8 @@ def test_a_signal_while_a_thread_starts_is_not_waited_for(tmp_path: Path, monkey
     monkeypatch.setattr(durable, "Thread", InterruptedThread)
     waiting = Thread(target=ended, daemon=True)
     waiting.start()
-    waiting.join(30)
+    waiting.join(HANGS)
     for thread in started:
-        thread.join(30)
+        thread.join(HANGS)
     assert len(started) == 2
     assert not any(thread.is_alive() for thread in (waiting, *started))

@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
 from tests.warm_python import instead, python
 from torchferry.numerics.report.compare import FIELDS
@@ -56,7 +57,7 @@ def command(tmp_path: Path, *words: str, status: int = 0, warm: bool = True) -> 
         env=ENVIRONMENT,
         cwd=tmp_path,
         check=False,
-        timeout=300,
+        timeout=HANGS,
     )
     assert done.returncode == status, done.stderr + done.stdout
     return done.stdout

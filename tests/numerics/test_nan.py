@@ -21,6 +21,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from tests.numerics.models import GPT, LSTM, ConvNet, next_word, train, words  # noqa: E402
+from tests.processes import HANGS  # noqa: E402
 from tests.warm_python import python  # noqa: E402
 from torchferry.core.errors import UsageError  # noqa: E402
 from torchferry.numerics import CompareWithCPU, NanInfTracker, nan_inf_track_for_single_op  # noqa: E402
@@ -895,6 +896,6 @@ def test_a_command_tells_a_finding_once(trains: bool, counted: str, tmp_path: Pa
     )
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
     command = [sys.executable, "-m", "torchferry", "nan", "--", python(), "program.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANGS, check=False)
     assert (done.stdout + done.stderr).count("first came from") == 1
     assert f"{counted} were not finite" in done.stdout

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import warm
+from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.ranks import run_ranks
 from tests.warm_python import instead
@@ -306,7 +307,7 @@ def test_the_command(spoil: str, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=HANGS,
         env={**ENVIRONMENT, "SPOIL": spoil, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == (1 if spoil else 0), done.stdout + done.stderr
@@ -327,7 +328,7 @@ def test_the_other_commands_ask_the_ranks_too(tool: list[str], tmp_path: Path) -
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=HANGS,
         cwd=tmp_path,
         env={**ENVIRONMENT, "SPOIL": "1", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "TORCHFERRY_LANG": "en"},
     )

@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
+from tests.processes import HANGS
 from tests.warm_python import instead
 from torchferry.core import exitcodes
 from torchferry.numerics.rundiff.comparison import RunComparison, compare
@@ -79,7 +80,7 @@ def record_warm(folder: Path, *arguments: object, code: int = 0) -> str:
 
 def record(folder: Path, *arguments: object, code: int = 0) -> str:
     done = subprocess.run(
-        record_command(folder, *arguments), capture_output=True, text=True, check=False, timeout=300, env=ENVIRONMENT
+        record_command(folder, *arguments), capture_output=True, text=True, check=False, timeout=HANGS, env=ENVIRONMENT
     )
     assert done.returncode == code, done.stderr
     return done.stderr
@@ -213,7 +214,7 @@ def test_a_killed_recording_is_read_up_to_its_last_step(tmp_path: Path, program:
             break
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(children[0]), signal.SIGKILL)
-    _, shown = process.communicate(timeout=60)
+    _, shown = process.communicate(timeout=HANGS)
     assert process.returncode == 128 + signal.SIGKILL
     assert "was killed" in shown
     assert len(read_record(tmp_path / "r").ranks[0].steps) >= 5
@@ -321,7 +322,7 @@ def test_a_recording_that_cannot_begin_is_no_success(tmp_path: Path, program: Pa
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     command = record_command(tmp_path / "r", "--", sys.executable, program)
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=300, env={**ENVIRONMENT, "PYTHONPATH": path}
+        command, capture_output=True, text=True, check=False, timeout=HANGS, env={**ENVIRONMENT, "PYTHONPATH": path}
     )
     assert done.stdout.count("step") == 4  # the program ran, as it would without us
     assert done.returncode == exitcodes.FINDINGS

@@ -20,6 +20,7 @@ pytest.importorskip("torch")
 import torch
 from torch import Tensor
 
+from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT, run_snippet
 from tests.warm_python import instead, python
 from torchferry.core.errors import TorchferryError
@@ -52,7 +53,7 @@ def pytest_alone(*folders: Path, **environment: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=HANGS,
         cwd=folders[0],
         env={**kept, **settings, **environment},
     )
@@ -176,7 +177,7 @@ def test_the_file_itself_fails_on_a_faulty_device(alone: dict[str, Path]) -> Non
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=HANGS,
             env={**ENVIRONMENT, "DEVICE": "npu"},
         )
         assert word in done.stdout, done.stdout + done.stderr
@@ -325,7 +326,7 @@ def torchferry(*arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=HANGS,
         env={**ENVIRONMENT, "TORCHFERRY_LANG": "en"},
     )
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import pytest
 
+from tests.processes import HANGS
 from tests.warm_python import python
 
 pytest.importorskip("torch")
@@ -43,7 +44,9 @@ FULL_DISK = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (16384, 
 def torchferry(*words: str, folder: Path, command: str = "profile") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     whole = [sys.executable, "-m", "torchferry", command, *words]
-    return subprocess.run(whole, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        whole, cwd=folder, env=environment, capture_output=True, text=True, timeout=HANGS, check=False
+    )
 
 
 def test_ranks_on_the_cpu_and_a_rehearsed_run(tmp_path: Path) -> None:
@@ -154,7 +157,7 @@ def test_marks_of_two_threads_and_of_what_raised_are_closed_by_their_own(monkeyp
 
     class Meeting(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            meeting.wait(30)
+            meeting.wait(HANGS)
             return x
 
     class Refused(torch.nn.Module):

@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 from tests import warm
+from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
 
 _START = """
@@ -68,7 +69,7 @@ def run_ranks(
         "OMP_NUM_THREADS": "1",
     }
     environments = [{**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(world)]
-    ranks = warm.run(source, environments=environments, timeout=120)
+    ranks = warm.run(source, environments=environments, timeout=HANGS)
     for process, status in zip(ranks, statuses or (0,) * world, strict=True):
         assert process.returncode == status, f"exit status {process.returncode}\n{process.stdout}\n{process.stderr}"
     return [process.stdout for process in ranks]

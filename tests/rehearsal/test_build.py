@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import HANGS
 from tests.warm_python import python
 
 pytestmark = pytest.mark.rehearsal  # the recipe asks torch for its version
@@ -43,7 +44,7 @@ def start(cache: Path, cxx: Path | str, code: str = SHOW, **more: str) -> subpro
 
 
 def run(cache: Path, cxx: Path | str, code: str = SHOW, **more: str) -> tuple[str, str]:
-    out, err = start(cache, cxx, code, **more).communicate(timeout=120)
+    out, err = start(cache, cxx, code, **more).communicate(timeout=HANGS)
     return out, err
 
 
@@ -61,7 +62,7 @@ def test_it_is_built_once(tmp_path: Path) -> None:
 def test_two_at_once_build_once(tmp_path: Path) -> None:
     cxx = compiler(tmp_path, 'sleep 1; echo built > "$out"; echo call >> "' + str(tmp_path / "calls") + '"')
     both = [start(tmp_path / "cache", cxx) for _ in range(2)]
-    ends = [process.communicate(timeout=120) for process in both]
+    ends = [process.communicate(timeout=HANGS) for process in both]
     assert ends[0][0] == ends[1][0]
     assert (tmp_path / "calls").read_text() == "call\n"
 
@@ -69,7 +70,7 @@ def test_two_at_once_build_once(tmp_path: Path) -> None:
 def test_a_killed_build_leaves_nothing_in_the_way(tmp_path: Path) -> None:
     slow = compiler(tmp_path, 'echo part > "$out"; sleep 60')
     process = start(tmp_path / "cache", slow)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANGS
     while not list((tmp_path / "cache").rglob("partial-*/*")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
@@ -136,7 +137,7 @@ def run_mounted(cache: Path, mount: str, cxx: Path) -> tuple[str, str]:
     values = {**os.environ, "TORCHFERRY_CACHE": str(cache), "CXX": str(cxx), "cache": str(cache)}
     done = subprocess.run(
         [*ALONE, "sh", "-ec", f'{mount}\nexec "$0" -c "$1"\n', sys.executable, SHOW],
-        env=values, capture_output=True, text=True, check=False, timeout=120,
+        env=values, capture_output=True, text=True, check=False, timeout=HANGS,
     )  # fmt: skip
     return done.stdout, done.stderr
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT, run_snippet
 from tests.warm_python import python
 
@@ -36,7 +37,7 @@ def allocated():
     return NAMESPACE.memory_allocated()
 
 def until(condition):
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANGS
     while not condition() and time.monotonic() < end:
         time.sleep(0.01)
     return condition()
@@ -61,7 +62,7 @@ def rehearse(folder: Path, program: str, target: str = "npu", device: str = "npu
     command = [sys.executable, "-m", "torchferry.rehearsal", "-t", target, "--devices", "2"]
     command += ["--summary-file", str(folder / "summary.json"), "--", python(), str(folder / "program.py")]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=300, env=ENVIRONMENT, cwd=folder
+        command, capture_output=True, text=True, check=False, timeout=HANGS, env=ENVIRONMENT, cwd=folder
     )
     assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
     return Run(done.stdout.splitlines(), done.stderr, json.loads((folder / "summary.json").read_text()))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import HANGS
 from torchferry.backends import registry
 from torchferry.core.errors import TorchferryError
 from torchferry.rehearsal import build
@@ -65,7 +66,7 @@ def in_driver(folder: Path, body: str, *, environment: dict[str, str] | None = N
         [sys.executable, "-c", PRELUDE + textwrap.dedent(body), str(folder)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
         env=environment,
         check=False,
     )
@@ -368,7 +369,7 @@ def test_a_program_that_is_linked_with_the_driver_runs(
     libraries = ["-ltorchferry_driver", "-lascendcl", "-lhccl", "-pthread", f"-L{folder}", f"-Wl,-rpath,{folder}"]
     flags = ["-std=c17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
     subprocess.run([compiler, *flags, str(PROGRAM), "-o", str(program), *libraries], check=True)
-    done = subprocess.run([*runner, str(program)], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([*runner, str(program)], capture_output=True, text=True, timeout=HANGS, check=False)
     assert (done.returncode, done.stdout) == (0, PRINTED), done.stderr
 
 
@@ -432,7 +433,7 @@ def test_a_killed_build_of_the_driver_leaves_nothing_in_the_way(
     """
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANGS
         while not list((tmp_path / "cache").rglob("*.so")) and time.monotonic() < deadline:
             time.sleep(0.05)
     finally:

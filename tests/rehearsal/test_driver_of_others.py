@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
 from tests.warm_python import python
 from torchferry.backends.described import describe
@@ -84,7 +85,7 @@ def rehearse(site: Path, program: str, *options: str) -> subprocess.CompletedPro
         [*command, "--summary-file", str(site.parent / "summary.json"), *options, "--", python(), str(path)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS,
         env={**ENVIRONMENT, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"},
         check=False,
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
 from tests.warm_python import python
 from torchferry.backends import registry
@@ -172,7 +173,7 @@ def rehearse(path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
         [*command, sys.executable, "-c", "import torch, torch_npu"],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS,
         env={**ENVIRONMENT, **variables},
         check=False,
     )
@@ -218,7 +219,7 @@ def test_a_program_finds_a_folder_of_the_vendor_software_that_is_empty_and_its_o
     command = [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--", python(), "-c", code]
     environment = {**ENVIRONMENT, "ASCEND_OPP_PATH": "/opp/of/the/user"}
     environment.pop("ASCEND_HOME_PATH", None)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, env=environment, check=False)
     home, _, rest = done.stdout.partition(" ")
     assert Path(home).name == "no-vendor-software-in-a-rehearsal", done.stderr
     assert rest == "[] /opp/of/the/user\n"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import HANGS
 from tests.rehearsal.test_driver import PRELUDE
 from torchferry.backends import registry
 from torchferry.rehearsal.driver import building
@@ -70,7 +71,7 @@ def on_ranks(folder: Path, body: str, ranks: int = 2) -> list[tuple[str, str]]:
         )
         for rank in range(ranks)
     ]
-    return [process.communicate(timeout=120) for process in started]
+    return [process.communicate(timeout=HANGS) for process in started]
 
 
 def outputs(folder: Path, body: str, ranks: int = 2) -> list[str]:
@@ -264,6 +265,6 @@ def test_two_ranks_need_two_cards(folder: Path, first: tuple[str, int], second: 
         for rank, (visible, device) in enumerate((first, second))
     ]
     for process in started:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=HANGS)
         assert out.strip() == str(code), err
         assert ("each rank needs a card of its own" in err) == (code != 0)

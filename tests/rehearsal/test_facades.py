@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("torch")
 
 from tests import warm_python
+from tests.processes import HANGS
 from tests.rehearsal.facade_process import PACKAGE, STEP, Process, first, lists_all_names
 from torchferry.backends import registry
 from torchferry.backends.target import Target
@@ -222,7 +223,7 @@ def test_torch_and_plugin_are_imported_in_any_order(name: str, tmp_path: Path) -
             env={**os.environ, "PYTHONPATH": path, VARIABLE: str(tmp_path)},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=HANGS,
             check=False,
         )
         assert done.returncode == 0, f"{order}: {done.stderr}"

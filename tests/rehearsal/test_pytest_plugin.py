@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import HANGS
 from tests.warm_python import python
 
 pytestmark = pytest.mark.rehearsal
@@ -35,7 +36,7 @@ def run(folder: Path, *arguments: str, status: int, warm: bool = True) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=HANGS,
     )
     output = done.stdout + done.stderr
     assert done.returncode == status, output

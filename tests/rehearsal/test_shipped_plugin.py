@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.ranks import free_port
 from tests.warm_python import instead
@@ -84,7 +85,7 @@ def rehearse(
         ],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=HANGS,
         env={**ENVIRONMENT, "OMP_NUM_THREADS": "1", **variables},
         check=False,
     )
@@ -239,7 +240,7 @@ def test_two_ranks_over_the_vendors_collectives_equal_gloo(tmp_path: Path) -> No
         instead([sys.executable, *two_ranks(), str(tmp_path / "program.py")]),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS,
         env={**ENVIRONMENT, "OMP_NUM_THREADS": "1", "WHERE": "cpu", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
         check=True,
     ).stdout
@@ -445,7 +446,7 @@ def test_both_ways_to_start_a_rehearsal_tell_the_reason(tmp_path: Path) -> None:
             [sys.executable, "-m", *command],
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=HANGS,
             env={**ENVIRONMENT, "PYTHONPATH": str(tmp_path)},
             cwd=tmp_path,
             check=True,
@@ -476,7 +477,7 @@ def test_a_process_puts_the_plugin_into_itself_and_its_children(tmp_path: Path) 
         )
     )
     done = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT, check=False
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=HANGS, env=ENVIRONMENT, check=False
     )
     assert done.returncode == 0, done.stderr
     version = importlib.metadata.version("torch").partition("+")[0]
@@ -501,7 +502,7 @@ def test_a_test_suite_meets_the_plugin_and_its_own_lines_are_named(tmp_path: Pat
         ],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS,
         env=ENVIRONMENT,
         cwd=tmp_path,
         check=False,
@@ -852,10 +853,10 @@ def test_processes_write_to_the_same_memory(tmp_path: Path) -> None:
             process.start()
             small, large = torch.arange(4.0, device="npu"), torch.zeros(3 << 20, device="npu")
             inbox.put(small)
-            print(outbox.get(timeout=60), small.tolist())
+            print(outbox.get(timeout=600), small.tolist())
             inbox.put(large[5:10])
-            print(outbox.get(timeout=60), large[4:11].tolist())
-            process.join(60)
+            print(outbox.get(timeout=600), large[4:11].tolist())
+            process.join(600)
             print("ENDED", process.exitcode)
     """
     out, _, _ = rehearse(script, tmp_path, warm=False)  # it starts Python itself

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.test_driver_plugins import wheel as small_wheel
 from tests.rehearsal.test_shipped_plugin import TRAIN, rehearse, two_ranks, with_wheel
@@ -264,7 +265,7 @@ def test_a_process_that_cannot_take_the_plugin_says_why(
         [sys.executable, "-c", textwrap.dedent(START).format(before=before, plugin=plugin)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS,
         env={**ENVIRONMENT, **variables},
         check=False,
     )

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,7 +23,8 @@ from torchferry.cli.options import (
     style_options,
 )
 from torchferry.cli.output import progress, write_report
-from torchferry.cli.settings import settings_lines, settle
+from torchferry.cli.scan_cache import ScanCache
+from torchferry.cli.settings import RunSettings, settings_lines, settle
 from torchferry.cli.writing import writable, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
@@ -32,8 +34,12 @@ from torchferry.installed.model import Inspected
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
 from torchferry.programs.noting import JUDGED_AFTERWARDS
-from torchferry.report.model import ProjectVerdict, report_of
+from torchferry.report.model import ProjectVerdict, Report, report_of
 from torchferry.rules.analysis import analyse
+
+if TYPE_CHECKING:
+    from torchferry.cli.settling import Runs
+    from torchferry.installed.environment import Environment
 
 
 @click.command("scan")
@@ -66,6 +72,9 @@ from torchferry.rules.analysis import analyse
     "--plan", is_flag=True, help="Print the way to an accepted port instead: phases, counts, commands; text or json."
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
+@click.option(
+    "--no-cache", "use_cache", flag_value=False, default=True, help="Examine everything again, and keep nothing."
+)
 def command(
     choices: Choices,
     output_format: str,
@@ -81,6 +90,7 @@ def command(
     list_mentions: bool,
     plan: bool,
     exit_zero: bool,
+    use_cache: bool,
 ) -> None:
     """Report what a CUDA project needs to run on another accelerator.
 
@@ -120,41 +130,19 @@ def command(
     every = not (selection.select or selection.ignore)  # else the account would count what was not looked for
     request = setting.request._replace(account=every or list_mentions or verbose, afterwards=JUDGED_AFTERWARDS)
     setting = setting._replace(request=request)
-    with progress(len(setting.request.listing.entries)) as advance:
-        analysis = analyse(setting.request, advance)
-    project = whole(setting, choices, analysis)
-    is_whole = project is analysis
-    project, native = with_survey(project, setting.root, setting.target)
-    analysis = project if is_whole else with_survey(analysis, setting.root, setting.target)[0]
-    packages: tuple[Inspected, ...] = ()
-    if environment is not None:
-        from torchferry.cli.packages import reached  # imported late: most runs name no environment
-
-        packages = reached(environment, setting, project, lang)
+    runs = None
     if rehearse or reproduction is not None:
-        from torchferry.cli.settling import Runs, judged_by_runs  # imported late: few scans run anything
+        from torchferry.cli.settling import Runs  # imported late: few scans run anything
 
         runs = Runs(rehearse, rehearse_seconds)
-        asked = partial(verdicts, setting, choices, project, packages)
-        judged, done = judged_by_runs(runs, asked, project is analysis, choices, setting)
-        if reproduction is not None:
-            from torchferry.cli.reproduction import write_reproduction  # imported late, as above
-
-            write_reproduction(reproduction, setting, project, done)
-        honesty = say(
-            "A rehearsal proves that code is right for the API; it says nothing about speed or accuracy on the card."
-        )
-        judged = judged._replace(remarks=(*judged.remarks, honesty))
-    else:
-        judged = verdicts(setting, choices, project, packages)
-    shown_remarks = (
-        *remarks(setting.root, setting.target, analysis, setting.request.redirected, ignored=not judged.unlooked),
-        *(() if setting.placement is None else placement_remarks(setting.placement)),
-        *judged.remarks,
-    )
-    report = report_of(analysis, setting.target, setting.name, remarks=shown_remarks, programs=judged.programs)
-    report = report._replace(style=setting.style)
-    report = report._replace(packages=packages, unlooked=judged.unlooked, partial=judged.partial, native=native)
+    cache = None
+    if use_cache and environment is None and runs is None and ScanCache.serves(setting, choices):
+        cache = ScanCache(setting, choices)
+    report = None if cache is None else cache.load()
+    if report is None:
+        report = _examined(setting, choices, environment, runs, reproduction)
+        if cache is not None:
+            cache.store(report)
     if plan:
         from torchferry.report.plan import plan_json, plan_of, plan_text  # imported late: few scans ask for it
 
@@ -176,10 +164,62 @@ def command(
             print_text(f"{word.location!s} {shortened(word.word)}  [{reason}]")
     if report.failures:
         sys.exit(exitcodes.ERROR)
-    is_wrong = any(item.settled is not None and item.settled.fault is not None for item in judged.programs)
+    is_wrong = any(item.settled is not None and item.settled.fault is not None for item in report.programs)
     is_open = report.verdict is ProjectVerdict.MAY_NEED or (choices.only and report.verdict is not ProjectVerdict.READY)
     is_finding = report.work or is_wrong or is_open
     sys.exit(exitcodes.FINDINGS if is_finding and not exit_zero else exitcodes.CLEAN)
+
+
+def _examined(
+    setting: RunSettings,
+    choices: Choices,
+    environment: Environment | None,
+    runs: Runs | None,
+    reproduction: Path | None,
+) -> Report:
+    """Examine a project and judge its programs.
+
+    Args:
+        setting: The run.
+        choices: What was asked for on the command line.
+        environment: The packages to examine with it, or None.
+        runs: The programs to run on the simulated card, or None.
+        reproduction: The archive for what was seen there, or None.
+    """
+    with progress(len(setting.request.listing.entries)) as advance:
+        analysis = analyse(setting.request, advance)
+    project = whole(setting, choices, analysis)
+    is_whole = project is analysis
+    project, native = with_survey(project, setting.root, setting.target)
+    analysis = project if is_whole else with_survey(analysis, setting.root, setting.target)[0]
+    packages: tuple[Inspected, ...] = ()
+    if environment is not None:
+        from torchferry.cli.packages import reached  # imported late: most runs name no environment
+
+        packages = reached(environment, setting, project, choices.lang)
+    if runs is not None:
+        from torchferry.cli.settling import judged_by_runs  # imported late: few scans run anything
+
+        asked = partial(verdicts, setting, choices, project, packages)
+        judged, done = judged_by_runs(runs, asked, project is analysis, choices, setting)
+        if reproduction is not None:
+            from torchferry.cli.reproduction import write_reproduction  # imported late, as above
+
+            write_reproduction(reproduction, setting, project, done)
+        honesty = say(
+            "A rehearsal proves that code is right for the API; it says nothing about speed or accuracy on the card."
+        )
+        judged = judged._replace(remarks=(*judged.remarks, honesty))
+    else:
+        judged = verdicts(setting, choices, project, packages)
+    shown_remarks = (
+        *remarks(setting.root, setting.target, analysis, setting.request.redirected, ignored=not judged.unlooked),
+        *(() if setting.placement is None else placement_remarks(setting.placement)),
+        *judged.remarks,
+    )
+    report = report_of(analysis, setting.target, setting.name, remarks=shown_remarks, programs=judged.programs)
+    report = report._replace(style=setting.style)
+    return report._replace(packages=packages, unlooked=judged.unlooked, partial=judged.partial, native=native)
 
 
 def _interrupted(root: Path) -> Iterator[Message]:

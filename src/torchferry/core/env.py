@@ -12,6 +12,7 @@ VARIABLES = {
     "TORCHFERRY_LANG": "language of messages and reports: `en` or `zh`; default: that of the locale",
     "TORCHFERRY_JOBS": "number of processes that read files; default: the number of processors",
     "TORCHFERRY_CACHE": "cache folder; default: `torchferry` in XDG_CACHE_HOME or ~/.cache",
+    "TORCHFERRY_NO_CACHE": "1, true, yes or on: `scan` examines everything again and keeps nothing",
     "TORCHFERRY_WRITE_ROOTS": "folders in which torchferry may change files, as a JSON list; default: no limit",
     "TORCHFERRY_SHIM": "1, true, yes or on: `import torch` redirects torch.cuda to the accelerator that is installed",
     "TORCHFERRY_SHIM_TARGET": "target of the redirect, or `auto` (default)",
@@ -62,7 +63,13 @@ def _wrong_value(variable: str, value: str, *allowed: str) -> Exception:
     )
 
 
+NO_CACHE = "TORCHFERRY_NO_CACHE"
 TRACEBACK = "TORCHFERRY_TRACEBACK"
+
+
+def scans_anew() -> bool:
+    """Return whether `TORCHFERRY_NO_CACHE` asks for scans that look nothing up; any other value is no."""
+    return os.environ.get(NO_CACHE, "").strip().lower() in _YES
 
 
 def shows_traceback() -> bool:

@@ -91,11 +91,9 @@ def _read(process: subprocess.Popen[bytes], taken: dict[str, bytearray], end: fl
             selector.register(stream, selectors.EVENT_READ, name)
         while True:
             seconds_left = end - time.monotonic()
-            if seconds_left <= 0:
-                return "timeout"
             if not selector.get_map():
                 break
-            for key, _ in selector.select(min(seconds_left, 0.05)):
+            for key, _ in selector.select(min(max(seconds_left, 0), 0.05)):
                 data = os.read(key.fd, 65536)
                 if not data:
                     selector.unregister(key.fileobj)
@@ -103,6 +101,8 @@ def _read(process: subprocess.Popen[bytes], taken: dict[str, bytearray], end: fl
                 taken[key.data] += data
                 if len(taken[key.data]) > LIMIT:
                     return "flood"
+            if seconds_left <= 0:
+                return "timeout"  # what was printed before is read
             if process.poll() is not None and not selector.select(0):
                 return ""  # it has ended; a daemon that it left behind may hold the streams open for ever
     try:

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.processes import HANGS
+
 HERE = Path(__file__).parent
 
 
@@ -142,7 +144,7 @@ class Servers:
     def wait(self, *, docker: bool = True) -> None:
         """Wait until every server answers, and its Docker too."""
         question = "docker version >/dev/null 2>&1 && echo up" if docker else "echo up"
-        end = time.monotonic() + 120
+        end = time.monotonic() + HANGS
         for name in self._hosts:
             while "up" not in self.on(name, f"test -e /lab/no-docker && echo up || {{ {question}; }}", check=False):
                 assert time.monotonic() < end, f"{name} does not answer: {(self.folder / name / 'log').read_text()}"

@@ -1,0 +1,208 @@
+"""The report of a scan, kept until anything changes that it depends on: a second scan of the same tree looks it up.
+
+A report is found by a hash of torchferry's own files, the settings of the run, the list of files and what they hold,
+and all else that a scan looks at in the tree. What could depend on more than that is never kept: packages of an
+environment, runs of programs, vendors that are not built in, faults, and files whose examination was ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from torchferry import __version__
+from torchferry.backends.registry import built_in
+from torchferry.cli.choices import Choices
+from torchferry.cli.settings import RunSettings
+from torchferry.core import env, finding, messages
+from torchferry.core.files import read_regular
+from torchferry.core.record import NamedTuple
+from torchferry.core.records_json import RecordsError, records_from_json, records_to_json
+from torchferry.core.result_cache import ResultCache
+from torchferry.programs import model as programs
+from torchferry.programs.absent import absent_submodules
+from torchferry.report import model as report_model
+from torchferry.report.model import Report
+from torchferry.rules import mentions
+from torchferry.rules.file.too_costly_file import TooCostlyFile
+from torchferry.source.roles import Role
+from torchferry.source.tree import list_files
+
+_MOST = 32
+"""Reports that are kept, of all projects together."""
+
+_SAID_OTHERWISE = frozenset({"listing", "target", "rules", "jobs", "afterwards"})
+"""Fields of a request that decide nothing, or of which the rest of the hash says enough."""
+
+_PACKAGE = Path(__file__).parent.parent
+
+
+class _State(NamedTuple):
+    """A tree as a scan finds it: a hash of all that is asked of it, and what tells soon whether a file was touched."""
+
+    digest: str
+    touched: tuple[tuple[int, ...], ...]
+
+
+class ScanCache:
+    """Looks up the report of a scan, and keeps it.
+
+    Args:
+        setting: The run.
+        choices: What was asked for on the command line.
+    """
+
+    def __init__(self, setting: RunSettings, choices: Choices) -> None:
+        self._setting = setting
+        self._listings = [setting.request.listing]
+        if choices.only:  # the programs are judged by the whole project
+            self._listings.append(list_files(setting.root, setting.config.exclude))
+        self._cache = ResultCache(env.cache_folder() / "scans", _MOST)
+        self._state = self._look()
+        parts = (
+            __version__,
+            sys.version,
+            _own_files(),
+            messages.language(),
+            os.path.abspath(setting.root),
+            str(setting.target),
+            choices.only,
+            # a field that is new counts until somebody says that it does not
+            {name: value for name, value in setting.request._asdict().items() if name not in _SAID_OTHERWISE},
+            {name: value for name, value in setting._asdict().items() if name not in ("request", "target")},
+            self._state.digest,
+        )
+        self._key = hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+    @staticmethod
+    def serves(setting: RunSettings, choices: Choices) -> bool:
+        """Whether a run depends on nothing but the project and its settings."""
+        return (
+            not env.scans_anew()
+            and setting.target.name in built_in()
+            and setting.style != "portable"
+            and choices.seen is None
+            and choices.home is None
+        )
+
+    def load(self) -> Report | None:
+        """Return the report of an earlier scan of the same, or None."""
+        data = self._cache.read(self._key)
+        if data is None:
+            return None
+        try:
+            report, native = records_from_json(data, _classes())
+        except (TypeError, ValueError):  # no such text, or no two of them
+            return None
+        if not isinstance(report, Report):
+            return None
+        if native is not None:
+            from torchferry.kernels.survey import NativeSurvey  # imported late: most projects have no C++
+
+            report = report._replace(native=NativeSurvey(self._setting.target, *native))
+        return report
+
+    def store(self, report: Report) -> None:
+        """Keep a report, unless something was ended or touched while the tree was examined."""
+        if report.failures or any(each.code == TooCostlyFile.CODE for each in report.findings):
+            return
+        if self._touched() != self._state.touched:
+            return
+        native = None if report.native is None else report.native[1:]  # all but the target
+        with suppress(RecordsError):
+            text = records_to_json((report._replace(native=None), native), _classes())
+            self._cache.write(self._key, text.encode())
+
+    # --- the tree ---
+
+    def _look(self) -> _State:
+        digest = hashlib.sha256()
+        touched = self._touched()
+        for part in self._parts():
+            digest.update(hashlib.sha256(part).digest())
+        return _State(digest.hexdigest(), touched)
+
+    def _parts(self) -> Iterator[bytes]:
+        root = self._setting.root
+        yield repr(absent_submodules(root)).encode()
+        for listing in self._listings:
+            yield repr(listing).encode("utf-8", "surrogateescape")
+        for path in self._read_files():
+            yield path.encode("utf-8", "surrogateescape")
+            try:
+                yield read_regular(root / path)
+            except OSError as error:
+                yield f"{error.errno}".encode()
+        for path in self._other_files():
+            yield f"{path} {_times(root / path)}".encode("utf-8", "surrogateescape")
+        yield repr(self._ports()).encode("utf-8", "surrogateescape")
+        for folder in self._folders():
+            yield repr((folder, _names(root / folder))).encode("utf-8", "surrogateescape")
+
+    def _read_files(self) -> Iterable[str]:
+        return sorted({entry.path for listing in self._listings for entry in listing.entries})
+
+    def _other_files(self) -> Iterable[str]:
+        """Return the files whose words are counted, and those of the uppermost folder, which may name versions."""
+        counted = (path for each in self._listings for path in (*each.ignored, *each.excluded, *each.others))
+        return sorted({*counted, *_names(self._setting.root)})
+
+    def _folders(self) -> Iterable[str]:
+        """Return the folders of the files: a scan asks whether a port lies beside a kernel, ignored by git or not."""
+        folders: set[str] = set()
+        for path in self._read_files():
+            while path := path.rpartition("/")[0]:
+                if path in folders:
+                    break
+                folders.add(path)
+        return sorted(folders)
+
+    def _ports(self) -> list[str]:
+        """Return the names beside the project that a port of it may have."""
+        real = Path(os.path.abspath(self._setting.root))
+        return [name for name in _names(real.parent) if name.startswith(f"{real.name}_")]
+
+    def _touched(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(_times(self._setting.root / path) for path in self._read_files())
+
+
+def _times(path: Path) -> tuple[int, ...]:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return ()
+    return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _own_files() -> tuple[tuple[str, int, int], ...]:
+    """Return torchferry's own files and when each was written: what a scan says changes with them."""
+    files = []
+    for folder, _, names in os.walk(_PACKAGE):
+        for name in names:
+            if name.endswith((".py", ".toml", ".json")):
+                status = os.lstat(os.path.join(folder, name))
+                files.append((os.path.join(folder, name), status.st_size, status.st_mtime_ns))
+    return tuple(sorted(files))
+
+
+def _classes() -> list[type]:
+    """Return the classes of what a report holds, in an order of their own."""
+    from torchferry.kernels import device_code, review, survey  # imported late: a run may keep nothing
+
+    kinds: dict[type, None] = {Role: None}
+    for module in (messages, finding, programs, report_model, mentions, survey, device_code, review):
+        for value in vars(module).values():
+            if isinstance(value, type) and value.__module__.startswith("torchferry."):
+                kinds[value] = None
+    return list(kinds)
