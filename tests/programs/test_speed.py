@@ -20,7 +20,6 @@ from torchferry.programs.judging import judge
 from torchferry.programs.model import Need, Verdict
 from torchferry.programs.noting import JUDGED_AFTERWARDS
 from torchferry.programs.switches import may_define
-from torchferry.programs.tables import asks_for_name
 from torchferry.programs.words import Words, words_of
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.registry import rules
@@ -440,9 +439,3 @@ def test_defaults_of_what_is_no_option(tmp_path: Path) -> None:
         "other.py": part,
     }
     assert judged(tmp_path, files)["train.py"].unread == ()
-
-
-@given(st.text("ab_(),.# \n\\é", max_size=20))
-def test_a_module_before_a_comma_is_found_where_it_is_a_word_of_its_own(text: str) -> None:
-    plain = re.search(r"\bab(?:[\s)\\]|#[^\n]*)*,", text)
-    assert asks_for_name(text, "ab") is (plain is not None)

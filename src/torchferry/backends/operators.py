@@ -62,6 +62,7 @@ PRODUCTS = ("", "dense")
 made sparse again, which has fewer elements where some are zero."""
 
 _NEW = DATA / "cuda" / "new_operators.toml"
+_MUST_HAVE = DATA / "cuda" / "must_have_kernels.toml"
 
 LAYOUTS = ("sparse", "sparse_compressed", "nested")
 """Kinds of tensors that are not dense."""
@@ -156,6 +157,13 @@ def fallback_of(backend: type[Backend]) -> str:
     """Return what a plugin does with an operator that it lacks, one of `FALLBACKS`; no list is read for it."""
     path = data_file(backend, "ops.toml")
     return "unknown" if path is None else _read(path).fallback
+
+
+@lru_cache(maxsize=1)
+def kernels_of_cuda() -> frozenset[str]:
+    """Return the operators that CUDA has a kernel for and that no kernel of torch serves on every device."""
+    table = toml.load_own(_MUST_HAVE)
+    return frozenset([*table["cuda"], *table["gpu_core"]])
 
 
 @lru_cache(maxsize=8)

@@ -18,7 +18,7 @@ from torchferry.programs.model import Judged, Start, Unlooked
 from torchferry.rules.analysis import Analysis, analyse
 from torchferry.rules.file_result import Selection
 from torchferry.source.git import repository_of
-from torchferry.source.tree import list_files
+from torchferry.source.tree import Listing, list_files
 
 _BUILDS = ("pyproject.toml", "setup.py", "setup.cfg")
 
@@ -58,15 +58,25 @@ def whole(setting: RunSettings, choices: Choices, analysis: Analysis) -> Analysi
     selection = setting.request.selection
     if not (choices.only or selection.select or selection.ignore or selection.per_file):
         return analysis
-    listing = setting.request.listing
-    if choices.only:  # what is named counts also where git or a pattern leaves it out
-        every = list_files(setting.root, setting.config.exclude)
-        listing = every._replace(entries=sorted({*every.entries, *listing.entries}))
+    listing = whole_listing(setting, choices)
     request = setting.request._replace(
         listing=listing, selection=Selection(), rewrite=False, account=False, seen=None, redirected=False
     )
     with progress(len(listing.entries)) as advance:
         return analyse(request, advance)
+
+
+def whole_listing(setting: RunSettings, choices: Choices) -> Listing:
+    """Return the files of the whole project, also where some are named.
+
+    A file in a home folder, or in one in which everybody writes, has no project around it.
+    """
+    listing = setting.request.listing
+    if not choices.only or not _may_be_a_project(Path(os.path.abspath(setting.root))):
+        return listing
+    every = list_files(setting.root, setting.config.exclude)
+    # what is named counts also where git or a pattern leaves it out
+    return every._replace(entries=sorted({*every.entries, *listing.entries}))
 
 
 def verdicts(

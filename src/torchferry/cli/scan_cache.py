@@ -17,6 +17,7 @@ from pathlib import Path
 from torchferry import __version__
 from torchferry.backends.registry import built_in
 from torchferry.cli.choices import Choices
+from torchferry.cli.judging import whole_listing
 from torchferry.cli.settings import RunSettings
 from torchferry.core import env, finding, messages
 from torchferry.core.files import read_regular
@@ -30,7 +31,6 @@ from torchferry.report.model import Report
 from torchferry.rules import mentions
 from torchferry.rules.file.too_costly_file import TooCostlyFile
 from torchferry.source.roles import Role
-from torchferry.source.tree import list_files
 
 _MOST = 32
 """Reports that are kept, of all projects together."""
@@ -58,9 +58,7 @@ class ScanCache:
 
     def __init__(self, setting: RunSettings, choices: Choices) -> None:
         self._setting = setting
-        self._listings = [setting.request.listing]
-        if choices.only:  # the programs are judged by the whole project
-            self._listings.append(list_files(setting.root, setting.config.exclude))
+        self._listings = [setting.request.listing, whole_listing(setting, choices)]
         self._cache = ResultCache(env.cache_folder() / "scans", _MOST)
         self._state = self._look()
         parts = (

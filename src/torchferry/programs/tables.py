@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from torchferry.core.record import NamedTuple
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
-
-_COMMA = re.compile(r"(?:[\s)\\]|#[^\n]*)*,")
-"""A comma, behind nothing but what may stand between it and the end of what is given to a call."""
 
 
 def key_of(file: PythonFile, use: ast.AST) -> str | None:
@@ -65,29 +61,6 @@ def lists_keys(file: PythonFile, table: ast.Name | ast.Attribute) -> bool:
     if isinstance(parent, (ast.For, ast.comprehension)):
         return table is parent.iter
     return isinstance(parent, ast.keyword) and parent.arg == "choices"
-
-
-def asks_for_name(text: str, module: str) -> bool:
-    """Whether a module stands before a comma in a text: `getattr(module, name)`."""
-    at = text.find(module)
-    while at >= 0:
-        end = at + len(module)
-        if _COMMA.match(text, end) is not None and not (text[at - 1 : at].isalnum() or text[at - 1 : at] == "_"):
-            return True
-        at = text.find(module, at + 1)
-    return False
-
-
-def looked_up(file: PythonFile, names: Names, module: str) -> Iterator[ast.AST]:
-    """Yield where something is looked up in a module by a computed name."""
-    for attribute in file.attributes.get("__dict__", ()):
-        if last_name(attribute.value) == module:
-            yield attribute
-    for use in file.names.get("getattr", ()):
-        call = file.parents.get(use)
-        if isinstance(call, ast.Call) and call.args and last_name(call.args[0]) == module:
-            if (names.qualified(call.args[0]) or "").rpartition(".")[2] == module:
-                yield call
 
 
 class AskedMethod(NamedTuple):

@@ -8,13 +8,15 @@ from collections.abc import Iterator, Mapping
 from weakref import WeakKeyDictionary
 
 from torchferry.core.record import NamedTuple
+from torchferry.programs import namespaces
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.decorators import lookup, registrations
 from torchferry.programs.model import Need
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
 from torchferry.programs.switches import commands_of_class
-from torchferry.programs.tables import asked_by_name, asks_for_name, is_equal, key_of, lists_keys, looked_up, lookups
+from torchferry.programs.tables import asked_by_name, is_equal, key_of, lists_keys, lookups
+from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -32,9 +34,6 @@ _MOST_BASES = 50
 _COMMANDS = frozenset(
     {"command", "callback", "route", "get", "post", "task", "entrypoint", "cli", "ex", "on_message", "on_chat_start"}
 )
-
-_LOOKS_UP = frozenset({"__dict__", "getattr"})
-"""What a file says that looks for something by a computed name."""
 
 _NOT_A_USE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete)
 
@@ -178,7 +177,7 @@ class Uses:
             return path in words.as_base(name)  # a class derived from it may be used in files that count
         return (
             not self._names_taken(path).isdisjoint((name, "*"))  # the quickest to ask comes first
-            or self._looks_up(path, file.path)
+            or path in self._looking_into(file.path)
             or words.holds_attribute(path, name)
             or words.says(path, name)
         )
@@ -192,26 +191,42 @@ class Uses:
 
     def _speaking_of(self, name: str, module: str) -> list[str]:
         """Return the files that may speak of a function or class of a module, in order."""
-        holding = self.sources.words.holding(name)
-        looking = [path for path in self._looking_into(module) if name in self.sources.text(path)]
+        holding, looking = self.sources.words.holding(name), self._looking_into(module)
         return sorted({*holding, *looking}) if looking else holding
-
-    def _looks_up(self, path: str, module: str) -> bool:
-        """Whether a file may look for something in a module by a computed name."""
-        return path in self._looking_into(module)
 
     def _looking_into(self, module: str) -> frozenset[str]:
         """Return the files that may look for something in a module by a computed name."""
-        stem = _stem(module)
-        if stem not in self._looking:
-            words, text = self.sources.words, self.sources.text
-            own = frozenset(words.holding("__dict__"))
-            self._looking[stem] = frozenset(
-                path
-                for path in words.holding_any(_LOOKS_UP).intersection(words.holding(stem))
-                if path in own or asks_for_name(text(path), stem)
-            )
-        return self._looking[stem]
+        if module not in self._looking:
+            words, package = self.sources.words, module.rpartition("/")[0].rpartition("/")[2]
+            speaking = {module, *words.holding(_stem(module)), *(words.holding(package) if package else ())}
+            self._looking[module] = frozenset(words.holding_any(namespaces.WORDS) & speaking)
+        return self._looking[module]
+
+    def _looked_up(self, other: PythonFile, names: Names, name: str, file: PythonFile) -> Iterator[Use]:
+        """Yield where another file, or the same, looks a function or class up by a text that may be its name."""
+        for node, asked, module in namespaces.namespace_lookups(other, names):
+            path = self.modules.find(module, other.path) if module else other.path
+            if path is None or not (path == file.path or self._passes_on(path, name, file.path)):
+                continue
+            if asked is not None:
+                yield Use(Place(other.path, node), test=is_equal(asked, name))
+            else:
+                yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{node.lineno})")
+
+    def _passes_on(self, path: str, name: str, origin: str) -> bool:
+        """Whether a file takes a name from another one, or from one that passes it on."""
+        todo, met = [path], {path}
+        while todo:
+            path = todo.pop()
+            for imported in self.modules.imports.get(path, ()):
+                module = absolute_module(imported.module, path)
+                taken = None if {name, "*"}.isdisjoint(imported.names) else self.modules.find(module, path)
+                if taken == origin:
+                    return True
+                if taken is not None and taken not in met:
+                    met.add(taken)
+                    todo.append(taken)
+        return False
 
     def _related(self, owner: ast.ClassDef) -> set[str]:
         """Return the names of the classes that are the class, its bases and those derived from it, by their names."""
@@ -363,6 +378,7 @@ class Uses:
                 else:
                     yield Use(use)
             yield from self._string_uses(other, name, registered, file)
+            yield from self._looked_up(other, other_names, name, file) if top else ()
 
     def _uses_of_registered(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> Iterator[Use]:
         """Yield where what the project's own decorators keep a function or class in is asked for it."""
@@ -485,7 +501,6 @@ class Uses:
 
     def _string_uses(self, other: PythonFile, name: str, registered: bool, file: PythonFile) -> Iterator[Use]:
         """Yield where a name is chosen as a text: `default="name"`, `type="name"`, `_target_="package.name"`."""
-        text = other.source.text
         for constant in self._strings(other, name) if self.sources.words.says(other.path, name) else ():
             dotted = constant.value != name
             parent = other.parents.get(constant)
@@ -510,16 +525,6 @@ class Uses:
                 )
             ):
                 yield Use(Place(other.path, constant))
-        if other.path != file.path and self._looks_up(other.path, file.path):
-            loaded = self.sources.file(other.path)
-            assert loaded is not None
-            for node in looked_up(other, loaded[1], _stem(file.path)):
-                yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{getattr(node, 'lineno', 0)})")
-        if other.path == file.path and "globals()" in text:
-            for node in other.names.get("globals", ()):
-                if isinstance(other.parents.get(other.parents.get(node, node)), ast.Compare):
-                    continue  # `"name" in globals()` only asks for that name
-                yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{node.lineno})")
 
 
 def _stem(path: str) -> str:

@@ -99,6 +99,7 @@ class Names:
         self._bindings: dict[ast.Name, list[ast.AST]] = {}
         self._stars: list[tuple[ast.ImportFrom, StarImport]] | None = None
         self._through_modules: tuple[list[Reference], int] | None = None
+        self._binding_scopes: dict[str, dict[ast.AST, ast.AST]] = {}
 
     # --- bindings ---
 
@@ -475,8 +476,11 @@ class Names:
 
     def _scope_bound(self, binding: ast.AST) -> ast.AST:
         """Return the scope in which a binding binds its name."""
-        scopes = self._scopes(bound_name(binding))
-        return next((scope for scope, binders in scopes.items() if binding in binders), self.file.tree)
+        identifier = bound_name(binding)
+        if identifier not in self._binding_scopes:
+            scopes = self._scopes(identifier)
+            self._binding_scopes[identifier] = {each: scope for scope, binders in scopes.items() for each in binders}
+        return self._binding_scopes[identifier].get(binding, self.file.tree)
 
     def _dotted(self, use: ast.Name) -> list[ast.expr]:
         """Return a name and the attributes around it, outwards: of `a.b.c` these are `a`, `a.b` and `a.b.c`."""

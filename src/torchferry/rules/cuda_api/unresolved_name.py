@@ -21,7 +21,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Effect, Finding, Grade
@@ -85,7 +87,9 @@ class UnresolvedName(Rule):
         """Yield a finding for each method whose name speaks of CUDA, that no other covers and nothing defines."""
         if context.project is None:
             return
-        reported = [context.source.span(finding.location) for finding in findings]
+        reported = sorted(context.source.span(finding.location) for finding in findings)
+        begins = [first for first, _ in reported]
+        ends = [*accumulate((last for _, last in reported), max)]  # of a span and all that begin before it
         for word, attributes in context.file.attributes.items():
             if not speaks_of_cuda(word.encode()):
                 continue
@@ -94,7 +98,8 @@ class UnresolvedName(Rule):
                     continue  # a flag that is read, or a name of a module
                 start, end = context.file.span(attribute)
                 at = end - len(word)
-                if any(first <= at < last for first, last in reported):
+                before = bisect_right(begins, at)
+                if before and at < ends[before - 1]:
                     continue
                 if not context.project.defines(word) and exemption_reason(context, attribute) is None:
                     message = say(

@@ -1,4 +1,4 @@
-"""An operator that torchvision compiles itself: `torchvision.ops.nms`, `roi_align`, `deform_conv2d`.
+"""An operator that torchvision compiles itself: `torchvision.ops.nms`, `torch.ops.torchvision.roi_align`.
 
 torchvision contains such operators for the CPU and for CUDA. On the card they run only if the plugin, another package
 or the vendor's build has kernels; otherwise the plugin falls back to the CPU, or the call raises. Each operator is
@@ -16,10 +16,11 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Effect, Finding, Grade
-from torchferry.core.messages import Message, noted, say
+from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import is_guarded
+from torchferry.rules.missing_kernel import without_kernel
 
 _OPERATORS = {
     "nms": "nms",
@@ -55,7 +56,7 @@ class TorchvisionOperator(Rule):
 
     CODE = "LIB113"
     EFFECT = Effect.RAISES
-    MODULES = ("torchvision",)
+    WORDS = ("torchvision",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for the first use of each operator."""
@@ -71,22 +72,10 @@ class TorchvisionOperator(Rule):
                 "`{name}` calls an operator that torchvision compiles itself; on {target} {without}",
                 name=name,
                 target=context.target.title,
-                without=_without(context),
+                without=without_kernel(context.target),
             )
             # what the card does decides, and not whether a remedy is known
             yield self.finding(context, context.file.span(node), noted(message, row.remark), Grade.MANUAL)
-
-
-def _without(context: PythonContext) -> Message:
-    """Return what the plugin does with an operator that nothing brings a kernel for."""
-    from torchferry.backends.operators import fallback_of  # imported late: few projects use such an operator
-
-    fallback = fallback_of(context.target.backend)
-    if fallback == "error":
-        return say("it raises without a kernel for the card")
-    if fallback in ("warn", "silent"):
-        return say("it runs on the CPU without a kernel for the card")
-    return say("what happens without a kernel for the card is UNKNOWN")
 
 
 def _uses(context: PythonContext) -> Iterator[tuple[ast.expr, str, str]]:
@@ -99,6 +88,11 @@ def _uses(context: PythonContext) -> Iterator[tuple[ast.expr, str, str]]:
                 yield reference.node, reference.name, _OPERATORS[last]
         elif reference.name.startswith("torchvision.models.detection.") and last.startswith(_MODELS):
             yield reference.node, reference.name, "nms"
+    for reference in context.names.references("torch"):
+        if reference.name.startswith("torch.ops.torchvision."):
+            operator = reference.name.split(".")[3]
+            if operator in _OPERATORS and isinstance(reference.node, ast.expr):
+                yield reference.node, f"torch.ops.torchvision.{operator}", _OPERATORS[operator]
 
 
 def _on_cpu(context: PythonContext, node: ast.expr) -> bool:

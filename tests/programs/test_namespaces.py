@@ -1,0 +1,74 @@
+"""A function that is looked up in a module by a text may be the one: as sure as the text is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.programs.small import Files, judged
+from tests.programs.test_conditions import need
+
+OPS = "import torch\ndef fast():\n    import cupy\ndef plain():\n    pass\n"
+ARGS = (
+    "import argparse\nparser = argparse.ArgumentParser()\n"
+    "parser.add_argument('--kind', default='{}')\nargs = parser.parse_args()\n"
+)
+TAKES = "import sys\nimport torch\nfrom ops import fast, plain\n"
+OWN = "import sys\n" + OPS
+NET = "import torch\nclass Fast(torch.nn.Module):\n    def forward(self, x):\n        import cupy\n"
+
+LOOKUPS = {
+    # nobody knows the name
+    "globals": (TAKES + "globals()[sys.argv[1]]()\n", "CHOSEN"),
+    "globals, get": (TAKES + "globals().get(sys.argv[1])()\n", "CHOSEN"),
+    "globals, a variable": (TAKES + "table = globals()\nrun = table[sys.argv[1]]\nrun()\n", "CHOSEN"),
+    "globals, returned": (TAKES + "def of(name):\n    return globals()[name]\nof(sys.argv[1])()\n", "CHOSEN"),
+    "locals": (TAKES + "locals()[sys.argv[1]]()\n", "CHOSEN"),
+    "vars": (TAKES + "vars()[sys.argv[1]]()\n", "CHOSEN"),
+    "eval": (TAKES + "eval(sys.argv[1])()\n", "CHOSEN"),
+    "eval, kept": (TAKES + "run = eval(sys.argv[1])\nrun()\n", "CHOSEN"),
+    "eval of a call": (TAKES + "eval(f'{sys.argv[1]}()')\n", "CHOSEN"),
+    "eval of a call, put together": (TAKES + "eval(sys.argv[1] + '()')\n", "CHOSEN"),
+    "exec of a call": (TAKES + "exec('x = {}()'.format(sys.argv[1]))\n", "CHOSEN"),
+    "eval of a name of a module": ("import sys\nimport torch\nimport ops\neval('ops.' + sys.argv[1])()\n", "CHOSEN"),
+    "sys.modules": (TAKES + "getattr(sys.modules[__name__], sys.argv[1])()\n", "CHOSEN"),
+    "sys.modules, __dict__": (TAKES + "sys.modules[__name__].__dict__[sys.argv[1]]()\n", "CHOSEN"),
+    "import_module": (
+        TAKES + "from importlib import import_module\ngetattr(import_module(__name__), sys.argv[1])()\n", "CHOSEN",
+    ),
+    "__main__": (TAKES + "import __main__\ngetattr(__main__, sys.argv[1])()\n", "CHOSEN"),
+    "a star import": ("import sys\nimport torch\nfrom ops import *\nglobals()[sys.argv[1]]()\n", "CHOSEN"),
+    "its own function": (OWN + "globals()[sys.argv[1]]()\n", "CHOSEN"),
+    "its own function, getattr": (OWN + "getattr(sys.modules['__main__'], sys.argv[1])()\n", "CHOSEN"),
+    "a module": ("import sys\nimport torch\nimport ops\ngetattr(ops, sys.argv[1])()\n", "CHOSEN"),
+    "vars of a module": ("import sys\nimport torch\nimport ops\nvars(ops)[sys.argv[1]]()\n", "CHOSEN"),
+    "attrgetter": ("import operator, sys\nimport ops\noperator.attrgetter(sys.argv[1])(ops)()\n", "CHOSEN"),
+    "a package that passes it on": ("import sys\nimport torch\nimport pkg\ngetattr(pkg, sys.argv[1])()\n", "CHOSEN"),
+    "a class": ("import sys\nimport torch\nfrom nets import Fast\nglobals()[sys.argv[1]]()(torch.ones(2))\n", "CHOSEN"),
+    # an option gives it
+    "an option that is it": (ARGS.format("fast") + TAKES + "globals()[args.kind]()\n", "ALWAYS"),
+    "an option that is another": (ARGS.format("plain") + TAKES + "globals()[args.kind]()\n", "OPTION --kind fast"),
+    "eval of an option": (ARGS.format("plain") + TAKES + "eval(args.kind)()\n", "OPTION --kind fast"),
+    # no look-up of a function
+    "a question": (TAKES + "print('fast' in globals())\n", "NEVER"),
+    "what is stored": (TAKES + "globals()[sys.argv[1]] = 1\nprint(plain())\n", "NEVER"),
+    "what is collected": (TAKES + "config = {name: globals()[name] for name in ['a']}\nprint(plain())\n", "NEVER"),
+    "eval of a number": (TAKES + "x = eval(sys.argv[1])\nprint(x + 1)\n", "NEVER"),
+    "eval of what is written": (TAKES + "eval('plain')()\n", "NEVER"),
+    "another module": ("import sys\nimport torch\nimport ops\ngetattr(torch, sys.argv[1])()\n", "NEVER"),
+    "it is not taken": ("import sys\nimport torch\nfrom ops import plain\nglobals()[sys.argv[1]]()\n", "NEVER"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "wanted"), LOOKUPS.values(), ids=LOOKUPS)
+def test_a_name_that_is_looked_up(tmp_path: Path, text: str, wanted: str) -> None:
+    files: Files = {
+        "train.py": text,
+        "ops.py": OPS,
+        "nets.py": NET,
+        "pkg/__init__.py": "from .fast import *\n",
+        "pkg/fast.py": OPS,
+    }
+    program = judged(tmp_path, files)["train.py"]
+    assert " ".join(need(program)).strip() == wanted
