@@ -10,11 +10,11 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Generic, TypeVar, cast
 
-from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Dependencies, Fact, Known
 from torchferry.programs.around import FunctionNode, is_under_main
 from torchferry.programs.config_files import GROUP, NO_KEY, ConfigFiles
+from torchferry.programs.given_words import CHANGES_WORDS, GivenWords, added_words
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.model import Program, Start
 from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as, handed_on
@@ -122,13 +122,6 @@ class OncePerProgram(Generic[K, T]):
         return result
 
 
-_ADDS_WORDS = lazy_regex(
-    r"sys\.argv(?:\[[^\[\]\n]{0,80}\])?[ \t]{0,20}\+?=(?!=)[^\n]*|sys\.argv\.(?:append|extend|insert)\([^\n]*"
-)
-_STRING = lazy_regex(r"[\"']([^\"'\n]+)[\"']")
-"""Lines that change the words a program is started with, and the texts in them."""
-
-
 class _Commands:
     """What the first command of a program says, with the others that the same line may stand for.
 
@@ -137,11 +130,11 @@ class _Commands:
         added: Words that the program itself may add to what it is started with.
     """
 
-    def __init__(self, starts: Sequence[Start], added: Iterable[str]) -> None:
+    def __init__(self, starts: Sequence[Start], added: GivenWords) -> None:
         self._starts = [start for start in starts if start.place == starts[0].place]
         self._options = [said(start.arguments) for start in self._starts]
-        self._added = said(added)
-        self._says_more = any(adds_unread_words(start.arguments) for start in self._starts)
+        self._added = said(added.words)
+        self._says_more = not added.is_whole or any(adds_unread_words(start.arguments) for start in self._starts)
 
     def option(self, name: str, switches: Sequence[Switch]) -> Known | None:
         """Return what is said of an option or a key: None for nothing, `UNSAID` where nobody can tell."""
@@ -201,9 +194,7 @@ class ProgramFacts:
         self._order = {path: number for number, path in enumerate(self.paths)}
         self._board = board
         self._results = results
-        argv = map(sources.text, self._ordered(sources.words.holding("argv")))
-        added = (word for text in argv for line in _ADDS_WORDS.findall(text) for word in _STRING.findall(line))
-        commands = _Commands(program.starts, added)
+        commands = _Commands(program.starts, self._added_words())
         self._known: dict[Fact, object] = {}
         self._not_kept: set[str] = set()
         self._dependencies: list[Dependencies] = [Dependencies()]
@@ -241,6 +232,15 @@ class ProgramFacts:
         """Where an object is asked: what is stored later does not count."""
         self.asked: set[Parameter] = set()
         """Parameters on which an answer has depended and which the way gives nothing."""
+
+    def _added_words(self) -> GivenWords:
+        """Return the words that the program itself may add to what it is started with."""
+        found = GivenWords()
+        for path in self._ordered(self.sources.words.holding("argv")):
+            loaded = self.sources.file(path) if CHANGES_WORDS.search(self.sources.text(path)) else None
+            if loaded is not None:
+                found = found.with_more(added_words(*loaded, is_started=path == self.program.path))
+        return found
 
     # --- what depends on the program ---
 

@@ -267,3 +267,40 @@ def is_empty(value: ast.expr | None) -> bool:
     if isinstance(value, ast.Call):
         return last_name(value.func) in ("list", "dict", "set", "deque", "defaultdict") and not value.keywords
     return isinstance(value, (ast.List, ast.Dict)) and not getattr(value, "elts", getattr(value, "keys", None))
+
+
+_LEAVES_AS_IS = frozenset({"index", "count", "copy", "keys", "values", "items", "get", "split", "join", "startswith"})
+"""Methods that leave what they belong to as it is."""
+
+_ONLY_READ_BY = frozenset({
+    "print", "len", "sorted", "list", "tuple", "set", "dict", "str", "repr", "enumerate", "range", "zip", "any", "all",
+    "max", "min", "sum", "isinstance", "add_argument", "parse_args", "parse_known_args", "Choice", "format", "info",
+    "debug", "warning", "error", "ValueError", "join", "run", "Popen", "call", "check_call", "check_output",
+})  # fmt: skip
+"""Functions and methods that leave what they are given as it is."""
+
+
+def only_reads(file: PythonFile, use: ast.Name) -> bool:
+    """Whether a list, set or table stays as it is where its name is used: nothing is added, and nothing else holds it."""
+    child: ast.AST = use
+    parent = file.parents.get(use)
+    if not isinstance(use.ctx, ast.Load):
+        return isinstance(use.ctx, ast.Store) and not isinstance(parent, ast.AugAssign)
+    if isinstance(parent, ast.Starred):
+        return True
+    if isinstance(parent, ast.Attribute):
+        call = file.parents.get(parent)
+        is_called = isinstance(call, ast.Call) and call.func is parent
+        return is_called and parent.attr in _LEAVES_AS_IS
+    if isinstance(parent, ast.keyword):
+        child, parent = parent, file.parents.get(parent)
+    if isinstance(parent, ast.Call):
+        return child is not parent.func and last_name(parent.func) in _ONLY_READ_BY
+    if isinstance(parent, ast.Subscript):
+        return isinstance(parent.ctx, ast.Load)
+    if isinstance(parent, ast.IfExp):
+        return child is parent.test
+    return isinstance(parent, (
+        ast.Compare, ast.For, ast.AsyncFor, ast.comprehension, ast.If, ast.While, ast.UnaryOp, ast.BinOp,
+        ast.FormattedValue, ast.Assert,
+    ))  # fmt: skip
