@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
@@ -33,10 +33,14 @@ class Conditions(Values):
         facts: What depends on the program.
         target: Where it is to run.
         shared: What was answered to other programs.
+        staying: Where a migration leaves `.is_cuda` as it is, by the file and the line: no tensor of the target is it.
     """
 
-    def __init__(self, facts: ProgramFacts, target: Target, shared: SharedAnswers) -> None:
+    def __init__(
+        self, facts: ProgramFacts, target: Target, shared: SharedAnswers, staying: Set[tuple[str, int]] = frozenset()
+    ) -> None:
         super().__init__(facts)
+        self._staying = staying
         self._target = target
         self._shared = shared
         self._answers: defaultdict[ast.expr, Answers] = defaultdict(Answers)
@@ -90,6 +94,8 @@ class Conditions(Values):
             return self.answer(where.part(test.value), depth)
         if isinstance(test, ast.Compare):
             return self._compared(where, test, depth)
+        if isinstance(test, ast.Attribute) and test.attr == "is_cuda" and where.place[:2] in self._staying:
+            return Answer(Truth.NO, guard=True)
         known = self.value(where, depth)
         if known.value is UNSAID:
             return self._by_name(where)

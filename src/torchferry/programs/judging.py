@@ -34,6 +34,7 @@ from torchferry.programs.switches import Switchboard
 from torchferry.programs.unknown import UnreadParts
 from torchferry.programs.uses import Uses, derived_class
 from torchferry.rules.analysis import Analysis
+from torchferry.rules.device.is_cuda import IsCuda
 from torchferry.rules.family import Subject
 from torchferry.rules.file_result import InternalFailure
 from torchferry.rules.registry import rule_facts
@@ -157,6 +158,12 @@ class _Judge:
             for finding in item.findings
             if rule_facts(finding.code).unresolved
         }
+        self.staying = frozenset(
+            (item.path, finding.location.line)
+            for item in self.examined
+            for finding in item.findings
+            if finding.code == IsCuda.CODE and finding.stays is not None
+        )
         switches = {path: noted.switches for path, noted in self.noted.items() if noted.switches is not None}
         self.switchboard = Switchboard(self.sources, switches)
         self.config_files = ConfigFiles(self.modules.settings)
@@ -263,7 +270,7 @@ class _Judge:
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
         facts = ProgramFacts(program, self.sources, closure, self.switchboard, self.config_files, self.results)
-        conditions = Conditions(facts, self.target, self.answers)
+        conditions = Conditions(facts, self.target, self.answers, self.staying)
         reach = Reach(program, self.sources, self.modules, closure, conditions, self.surroundings, self.uses)
         blockers: list[Obstacle] = []
         optional: list[Obstacle] = []

@@ -37,6 +37,7 @@ from torchferry.programs.stored import (
     computed_members,
     is_empty,
     loops_around,
+    may_fill_anything,
     merges_settings,
     one_parameter,
     stores_in,
@@ -260,7 +261,10 @@ class Members:
         """Whether the program may give an object attributes or items by names that it computes."""
         if not isinstance(of, (ClassObject, ModuleObject, TableObject, OptionsObject, OtherObject)):
             return False
-        question = (_keys_of(of), name, isinstance(of, (TableObject, OtherObject)))
+        keys: tuple[object, ...] = _keys_of(of)
+        if isinstance(of, (ClassObject, OptionsObject)) or (isinstance(of, TableObject) and _is_record(of)):
+            keys = (*keys, None)  # what may be any object
+        question = (keys, name, isinstance(of, (TableObject, OtherObject)))
         if self._is_building:
             self._facts.give_up()
             return self._sets_by_name(question)
@@ -290,6 +294,8 @@ class Members:
             bases = self._objects.of(Expression(file, names, base), _DEEPEST // 2)
             if bases is not None:
                 yield frozenset(each.key for each in bases), begin
+            if (bases is None or _is_of_loop(file, names, base)) and may_fill_anything(file, base):
+                yield frozenset({None}), begin
 
     def _may_be_merged(self, name: str) -> bool:
         """Whether settings that are taken in may say a name: those of the command, or any where it names none."""
@@ -530,6 +536,17 @@ class Members:
 def _keys_of(of: Object) -> tuple[object, ...]:
     """Return what an object is known by: an object of a class has also what is stored in the class."""
     return (of.key, of._replace(made=None).key) if isinstance(of, ClassObject) else (of.key,)
+
+
+def _is_of_loop(file: PythonFile, names: Names, node: ast.expr) -> bool:
+    """Whether a name is what a loop goes through: nobody knows which objects these are."""
+    bindings = names.reaching_bindings(node) if isinstance(node, ast.Name) else []
+    return any(isinstance(file.parents.get(each), (ast.For, ast.AsyncFor, ast.comprehension)) for each in bindings)
+
+
+def _is_record(of: TableObject) -> bool:
+    """Whether a table has attributes, as a namespace has."""
+    return isinstance(of.where.node, ast.Call) and last_name(of.where.node.func) != "dict"
 
 
 def _dotted_path(path: str) -> str:

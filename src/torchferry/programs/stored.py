@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.guarded import copes
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value, bound_name
@@ -235,6 +236,30 @@ def _computed_members(file: PythonFile) -> Iterator[tuple[ast.expr, str]]:
             by_name = isinstance(store, ast.Subscript) and store.slice is name and isinstance(store.ctx, ast.Store)
             if by_name and isinstance(store, ast.Subscript) and _is_of_loop(file, name):
                 yield store.value, ""
+
+
+_OF_NETS = lazy_regex(r"(?i)module|model|layer|net|block|parent|child|self|cls|conv|param|buffer")
+
+
+def may_fill_anything(file: PythonFile, base: ast.expr) -> bool:
+    """Whether a place gives what it is handed names out of a table: `for k, v in more.items(): setattr(x, k, v)`.
+
+    What goes through the parts of a network, and gives them back changed, fills no settings.
+    """
+    call = file.parents.get(base)
+    if not isinstance(call, ast.Call) or last_name(call.func) != "setattr" or _OF_NETS.search(last_name(base)):
+        return False
+    key = call.args[1]
+    loops = [loop for loop in loops_around(file, call) if isinstance(loop, (ast.For, ast.AsyncFor))]
+    if not isinstance(key, ast.Name):
+        return False
+    for loop in loops:
+        if any(isinstance(each, ast.Name) and each.id == key.id for each in ast.walk(loop.target)):
+            return isinstance(loop.iter, ast.Call) and not _OF_NETS.search(file.text(loop.iter))
+    function = file.enclosing_function(call)
+    return isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and key.id in {
+        argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)
+    }
 
 
 def merges_settings(file: PythonFile) -> bool:
