@@ -220,7 +220,11 @@ def _added_in(file: PythonFile, names: Names, is_started: bool) -> Iterator[tupl
         elif isinstance(parent, ast.Attribute) and isinstance(call := file.parents.get(parent), ast.Call):
             if parent.attr in ("append", "extend", "insert") and call.func is parent and call.args:
                 yield call.args[-1], parent.attr == "extend"
-    for callee in (*file.attributes.get("object", ()), *file.attributes.get("setattr", ()), *file.names.get("patch", ())):
+    for callee in (
+        *file.attributes.get("object", ()),
+        *file.attributes.get("setattr", ()),
+        *file.names.get("patch", ()),
+    ):
         call = file.parents.get(callee)
         if isinstance(call, ast.Call) and call.func is callee and len(call.args) > 1:
             if "argv" in [(string_value(each) or "").rpartition(".")[2] for each in call.args[:2]]:

@@ -464,9 +464,7 @@ class Objects:
             return tuple(handed[:1]) or (OtherObject(where.place),)
         return (of,) if name in _SAME else None
 
-    def _parsed(
-        self, parser: ParserObject, lists: Lists, number: int, depth: int
-    ) -> tuple[Object, ...] | None:
+    def _parsed(self, parser: ParserObject, lists: Lists, number: int, depth: int) -> tuple[Object, ...] | None:
         """Return what a parser reads: its options, or the object of a class whose fields are options."""
         call = parser.where.node
         assert isinstance(call, ast.Call)

@@ -1,4 +1,4 @@
-"""The words that a call gives a parser of options to read, for one program: `main(argv)` hands on what its callers give."""
+"""The words that a call gives a parser of options to read: `main(argv)` hands on what its callers give."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ParserWords:
         self._parameters = OncePerProgram(facts, "words", self._from_calls, _UNTOLD)
 
     def of(self, where: Expression, call: ast.Call) -> Lists | None:
-        """Return the lists of words that a call may give a parser to read; None where it fills what is there already."""
+        """Return the lists of words that a call may give a parser; None where that fills what is there already."""
         if any(keyword.arg == "namespace" for keyword in call.keywords):
             return None
         name = last_name(call.func)

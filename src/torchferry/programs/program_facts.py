@@ -205,7 +205,7 @@ class ProgramFacts:
             "mentioning": lambda name: self._ordered(words.holding(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
             "variable": commands.variable,
-            "environment": lambda name: bool(self._ordered(words.setting_variable(name))),
+            "environment": self._may_set_variable,
             "settings": lambda _: config.files.of_program(program.path, sources.text(program.path), program.arguments),
             "started": lambda path: path == program.path,
             "storing": lambda name: self._ordered(words.storing(name)),
@@ -232,6 +232,11 @@ class ProgramFacts:
         """Where an object is asked: what is stored later does not count."""
         self.asked: set[Parameter] = set()
         """Parameters on which an answer has depended and which the way gives nothing."""
+
+    def _may_set_variable(self, name: str) -> bool:
+        path = self.program.path
+        is_set = bool(self._ordered(self.sources.words.setting_variable(name)))
+        return is_set or (path in self.sources.notebooks and self.sources.sets_by_magic(path, name))
 
     def _added_words(self) -> GivenWords:
         """Return the words that the program itself may add to what it is started with."""

@@ -306,7 +306,7 @@ _ONLY_READ_BY = frozenset({
 
 
 def only_reads(file: PythonFile, use: ast.Name) -> bool:
-    """Whether a list, set or table stays as it is where its name is used: nothing is added, and nothing else holds it."""
+    """Whether a list, set or table stays as it is where its name is used: nothing else can add to it."""
     child: ast.AST = use
     parent = file.parents.get(use)
     if not isinstance(use.ctx, ast.Load):
