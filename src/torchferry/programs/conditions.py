@@ -9,7 +9,7 @@ from collections.abc import Mapping, Set
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.programs.answers import Answer, Answers, Known, SharedAnswers, Told, Truth
-from torchferry.programs.asked import is_on_target, is_there
+from torchferry.programs.asked import is_on_target, is_there, sounds_of_cuda
 from torchferry.programs.parameters import Expression, Given, Parameter
 from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.stored import COMPARED, is_guarded, is_namespace
@@ -23,6 +23,9 @@ from torchferry.source.python import PythonFile
 OPEN = Answer(Truth.OPEN)
 
 _YES = frozenset({"torch.distributed.is_available", "torch.distributed.is_nccl_available"})
+_BESIDE = frozenset({"torch", "torchvision", "numpy"})
+"""Packages that every program here has."""
+
 _PYTHONS = ((3, 8), (3, 99))
 
 
@@ -100,6 +103,15 @@ class Conditions(Values):
         if known.value is UNSAID:
             return self._by_name(where)
         return Answer(Truth.YES if known.value else Truth.NO, known.option, known.guard)
+
+    def is_present(self, module: str) -> bool | None:
+        """Return whether the target has a module; None where nobody knows."""
+        if module.partition(".")[0] in _BESIDE:
+            return True
+        if not self.facts.sources.project.extensions.isdisjoint((module, module.rpartition(".")[2])):
+            return False
+        present = is_on_target(self._target, module)
+        return False if present is None and sounds_of_cuda(module) else present
 
     def _by_name(self, where: Expression) -> Answer:
         test = where.node

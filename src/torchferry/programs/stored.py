@@ -199,7 +199,12 @@ def is_guarded(file: PythonFile, binding: ast.AST) -> bool:
 def _holds_import(file: PythonFile, block: list[ast.stmt]) -> bool:
     """Whether something is imported in a block."""
     last = block[-1].end_lineno or block[-1].lineno
-    return any(block[0].lineno <= statement.lineno <= last for statement in file.imports)
+    called = (callee for name in IMPORTS for callee in (*file.names.get(name, ()), *file.attributes.get(name, ())))
+    return any(block[0].lineno <= each.lineno <= last for each in (*file.imports, *called))
+
+
+IMPORTS = frozenset({"import_module", "__import__"})
+"""Functions that import by a name."""
 
 
 _COMPUTED: WeakKeyDictionary[PythonFile, list[tuple[ast.expr, str]]] = WeakKeyDictionary()

@@ -16,10 +16,10 @@ from torchferry.programs.objects import Objects
 from torchferry.programs.parameters import MOST_CALLS, Expression, Parameter, argument_of, default_of, function_of
 from torchferry.programs.path_values import PathValues
 from torchferry.programs.program_facts import OncePerProgram, ProgramFacts, agreed
+from torchferry.programs.returned_values import UNTOLD, ReturnedValues
 from torchferry.programs.stored import (
     calls_of_base,
     in_handler,
-    in_handler_of,
     is_guarded,
     is_kind_of_device,
     loops_around,
@@ -36,8 +36,6 @@ _DEPTH = 8
 
 _MOST_BRANCHES = 8
 """Places that set one variable; where there are more, nobody can tell what it holds."""
-
-UNTOLD = Known(UNSAID)
 
 _CLI = frozenset({"fire", "click", "typer", "tyro", "jsonargparse", "defopt", "simple_parsing"})
 """Libraries that make options of the parameters of a function."""
@@ -64,11 +62,16 @@ class Values(ABC):
         self._members = Members(facts, self._objects)
         self._objects.path = PathValues(facts, self.value).of
         self._members.answer = self.answer
+        self._returned = ReturnedValues(facts, self._objects, self._members, self)
         self._parameters = OncePerProgram(facts, "parameter", self._passed, UNTOLD)
 
     @abstractmethod
     def answer(self, where: Expression, depth: int = 0) -> Answer:
         """Return what is known of a condition."""
+
+    @abstractmethod
+    def is_present(self, module: str) -> bool | None:
+        """Return whether the target has a module; None where nobody knows."""
 
     def value(self, where: Expression, depth: int) -> Known:
         """Return the value of an expression."""
@@ -158,6 +161,10 @@ class Values(ABC):
         file, names = where.file, where.names
         bindings = names.reaching_bindings(node)
         if any(is_guarded(file, binding) for binding in bindings):
+            values = (assigned_value(file, binding) for binding in bindings)
+            imported = self._returned.imported([where.part(each) for each in values if each is not None], depth)
+            if imported is not None:
+                return imported
             absent = [binding for binding in bindings if not isinstance(binding, ast.alias)]
             handled = [value for binding in absent for value in [in_handler(file, binding)] if value is not None]
             if handled or len(bindings) == len([b for b in bindings if isinstance(b, ast.alias)]):
@@ -369,19 +376,18 @@ class Values(ABC):
             origin = where.names.qualified(node.args[0]) or ""
             return Known(True) if origin.partition(".")[0] == "torch" else UNTOLD
         if name == "find_spec":
-            asked = string_value(node.args[0]) if node.args else None
-            is_torch = asked is not None and asked.partition(".")[0] in ("torch", "torchvision", "numpy")
-            return Known(True) if is_torch else Known(None, guard=True)
+            asked = self.text(where.part(node.args[0]), depth) if node.args else None
+            return self._spec(asked) if asked is not None else UNTOLD
         if name in _CONVERTS:
             inner = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
             known = self.value(where.part(inner), depth + 1) if inner is not None else UNTOLD
             if isinstance(known.value, str) and name in ("lower", "upper", "strip"):
                 return known._replace(value=getattr(known.value, name)())
             return known
-        return self._returned(where, node, depth)
+        return self._returned.of(where, node, depth)
 
     def _got(self, where: Expression, node: ast.Call, qualified: str, depth: int) -> Known:
-        key = string_value(node.args[0])
+        key = self.text(where.part(node.args[0]), depth)
         if key is None:
             return UNTOLD
         default = where.part(node.args[1] if len(node.args) > 1 else ast.copy_location(ast.Constant(None), node))
@@ -401,44 +407,16 @@ class Values(ABC):
     def _default(self, where: Expression, key: str, depth: int) -> Known:
         return self.value(where, depth + 1)._replace(option=key)
 
-    def _returned(self, where: Expression, node: ast.Call, depth: int) -> Known:
-        """Return what a function of the project without parameters returns, where it can be told."""
-        defined: tuple[PythonFile, Names, ast.stmt] | None = None
-        if isinstance(node.func, ast.Name):
-            own = [each for each in where.names.bindings(node.func) if isinstance(each, ast.FunctionDef)]
-            defined = (where.file, where.names, own[0]) if len(own) == 1 else None
-        qualified = where.names.qualified(node.func)
-        if defined is None and qualified is not None:
-            defined = self._sources.project.definition(qualified, where.file.path)
-        if defined is None or node.keywords:
-            return UNTOLD
-        other, other_names, function = defined
-        if node.args:
-            return self._asked_by_name(node, function)
-        if not isinstance(function, ast.FunctionDef):
-            return UNTOLD
-        returns = [part for statement in function.body for part in ast.walk(statement) if isinstance(part, ast.Return)]
-        guarded = [part for part in returns if is_guarded(other, part)]
-        if guarded:
-            handled = next((part.value for part in guarded if in_handler_of(other, part)), None)
-            return Known(handled.value if isinstance(handled, ast.Constant) else None, guard=True)
-        value = returns[0].value if len(returns) == 1 else None
-        return self.value(Expression(other, other_names, value), depth + 1) if value is not None else UNTOLD
+    def text(self, where: Expression, depth: int) -> str | None:
+        """Return a text that is written down, or held by what an expression stands for."""
+        text = string_value(where.node)
+        known = self.value(where, depth + 1) if text is None else None
+        return known.value if known is not None and isinstance(known.value, str) else text
 
-    def _asked_by_name(self, call: ast.Call, function: ast.stmt) -> Known:
-        """Return the option that a function asks for by the name which it is given: `is_set("fast")`."""
-        key = string_value(call.args[0]) if len(call.args) == 1 else None
-        if key is None or not isinstance(function, ast.FunctionDef) or len(function.args.args) != 1:
-            return UNTOLD
-        asks = any(
-            isinstance(inner, ast.Call)
-            and last_name(inner.func) in ("getattr", "hasattr")
-            and isinstance(inner.args[1] if len(inner.args) > 1 else None, ast.Name)
-            and last_name(inner.args[1]) == function.args.args[0].arg
-            for statement in function.body
-            for inner in ast.walk(statement)
-        )
-        return (agreed(self.facts.options(key), self.facts) or UNTOLD) if asks else UNTOLD
+    def _spec(self, module: str) -> Known:
+        """Return whether the target has a module, as `find_spec` tells it."""
+        present = self.is_present(module)
+        return UNTOLD if present is None else Known(True) if present else Known(None, guard=True)
 
     # --- parameters ---
 
