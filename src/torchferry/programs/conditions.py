@@ -113,6 +113,10 @@ class Conditions(Values):
         present = is_on_target(self._target, module)
         return False if present is None and sounds_of_cuda(module) else present
 
+    def is_absent(self, module: str) -> bool:
+        """Return whether it is known that the target has no module of a name."""
+        return self.is_present(module) is False
+
     def _by_name(self, where: Expression) -> Answer:
         test = where.node
         name = where.names.qualified(test.func if isinstance(test, ast.Call) else test) or ""
@@ -185,3 +189,16 @@ def _held(operator: ast.cmpop, left: Known, right: Known) -> Answer:
         elif other.value not in (True, 1):
             option = f"{option} {other.value}"
     return Answer(Truth.YES if held else Truth.NO, option, known.guard)
+
+
+def supposed(node: ast.AST, when: str) -> ast.expr | None:
+    """Return the condition that an expression is as `Finding.when` says; None where nothing is said."""
+    if isinstance(node, ast.keyword):
+        node = node.value
+    if not when or not isinstance(node, ast.expr):
+        return None
+    if when == "true":
+        return node
+    comparison = ast.parse(f"_ {when}", mode="eval").body
+    assert isinstance(comparison, ast.Compare)
+    return ast.copy_location(ast.Compare(node, comparison.ops, comparison.comparators), node)

@@ -14,7 +14,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
 from torchferry.programs.answers import SharedAnswers
-from torchferry.programs.conditions import Conditions
+from torchferry.programs.conditions import Conditions, supposed
 from torchferry.programs.config_files import ConfigFiles
 from torchferry.programs.entry_points import StartedPrograms, programs_of
 from torchferry.programs.fixes import Fix, Fixes
@@ -27,7 +27,7 @@ from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Sta
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.noting import Noted
 from torchferry.programs.program_facts import ProgramFacts, SharedResults
-from torchferry.programs.reach import Reach, supposed
+from torchferry.programs.reach import Reach
 from torchferry.programs.sources import Sources
 from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.switches import Switchboard

@@ -310,7 +310,7 @@ _ONLY_READ_BY = frozenset({
 """Functions and methods that leave what they are given as it is."""
 
 
-def only_reads(file: PythonFile, use: ast.Name) -> bool:
+def only_reads(file: PythonFile, use: ast.Name | ast.Attribute) -> bool:
     """Whether a list, set or table stays as it is where its name is used: nothing else can add to it."""
     child: ast.AST = use
     parent = file.parents.get(use)

@@ -23,9 +23,11 @@ from torchferry.programs.stored import (
     is_guarded,
     is_kind_of_device,
     loops_around,
+    only_reads,
     stored_before,
 )
 from torchferry.programs.switches import UNSAID
+from torchferry.programs.text_values import TextValues
 from torchferry.rules.guarded import asks_availability
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
@@ -45,7 +47,7 @@ _BY_LAUNCHERS = frozenset({"WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE
                           "SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"})  # fmt: skip
 """Variables of the environment that `torchrun` and its like set: a default beside them says nothing."""
 
-_CONVERTS = frozenset({"bool", "str", "int", "float", "lower", "upper", "strip", "strtobool"})
+_CONVERTS = frozenset({"bool", "str", "Path", "PurePath", "int", "float", "lower", "upper", "strip", "strtobool"})
 
 
 class Values(ABC):
@@ -62,6 +64,7 @@ class Values(ABC):
         self._members = Members(facts, self._objects)
         self._objects.path = PathValues(facts, self.value).of
         self._members.answer = self.answer
+        self._texts = TextValues(self)
         self._returned = ReturnedValues(facts, self._objects, self._members, self)
         self._parameters = OncePerProgram(facts, "parameter", self._passed, UNTOLD)
 
@@ -177,11 +180,12 @@ class Values(ABC):
             if isinstance(binding, ast.arg):
                 return self._parameter(where, binding, depth)
             value = assigned_value(file, binding)
-            if isinstance(value, (ast.Tuple, ast.List)) and value.elts:
+            is_apart = isinstance(file.parents.get(binding), (ast.Tuple, ast.List))
+            if isinstance(value, ast.Tuple) or (isinstance(value, ast.List) and is_apart):
                 return self._several(where, value, binding, depth)
-            if isinstance(value, (ast.List, ast.Dict, ast.Set)):
-                return UNTOLD  # something is added to it: a queue, a table
             is_global = file.scope(binding) is file.tree
+            if isinstance(value, (ast.List, ast.Dict, ast.Set)):
+                return self._listed(where.part(value), node.id, is_global, depth)
             executed = self._executed_over(file, node.id, depth) if value is not None and is_global else None
             if executed is not None:
                 return executed
@@ -247,6 +251,24 @@ class Values(ABC):
             return UNTOLD
         return self.value(where.part(value), depth + 1)
 
+    def _listed(self, where: Expression, name: str, is_global: bool, depth: int) -> Known:
+        """Return what is in a list, a set, or the keys of a table, where nothing is ever added to it."""
+        node = where.node
+        parts = node.keys if isinstance(node, ast.Dict) else node.elts  # type: ignore[attr-defined]
+        if not parts or not self._is_never_changed(where, name, is_global):
+            return UNTOLD  # something is added to it: a queue, a table
+        known = [UNTOLD if part is None else self.value(where.part(part), depth + 1) for part in parts]
+        return UNTOLD if any(each.value is UNSAID for each in known) else Known(tuple(each.value for each in known))
+
+    def _is_never_changed(self, where: Expression, name: str, is_global: bool) -> bool:
+        """Whether a list is only read by its name, in all files of the program where it is the module's."""
+        for path in {where.file.path, *(self.facts.mentioning(name) if is_global else ())}:
+            loaded = self._sources.file(path)
+            for use in (*loaded[0].names.get(name, ()), *loaded[0].attributes.get(name, ())) if loaded else ():
+                if not only_reads(loaded[0], use):  # type: ignore[index]
+                    return False
+        return True
+
     def _imported(self, where: Expression, node: ast.Name, depth: int) -> Known:
         origin = where.names.origin(node) or ""
         module, _, member = origin.rpartition(".")
@@ -272,8 +294,10 @@ class Values(ABC):
         if len(bindings) != 1:
             return UNTOLD
         value = assigned_value(other, bindings[0])
-        if value is None or isinstance(value, (ast.List, ast.Dict, ast.Set)):
+        if value is None:
             return UNTOLD
+        if isinstance(value, (ast.List, ast.Dict, ast.Set)):
+            return self._listed(Expression(other, other_names, value), member, True, depth)
         known = self.value(Expression(other, other_names, value), depth + 1)
         if known.value is UNSAID and asks_availability(value):
             return Known(False, guard=True)
@@ -282,6 +306,9 @@ class Values(ABC):
     # --- attributes and items ---
 
     def _attribute(self, where: Expression, node: ast.Attribute, depth: int) -> Known:
+        of_text = self._texts.of_attribute(where, node, depth)
+        if of_text is not None:
+            return of_text
         stored = stored_before(where.file, node)
         if stored is not None:
             return self.value(where.part(stored), depth + 1)
@@ -296,6 +323,9 @@ class Values(ABC):
         return UNTOLD if known is None else known
 
     def _item(self, where: Expression, node: ast.Subscript, depth: int) -> Known:
+        of_text = self._texts.of_item(where, node, depth)
+        if of_text is not None:
+            return of_text
         key = string_value(node.slice)
         if key is not None:
             known = self._member(where.part(node.value), key, depth)
@@ -384,7 +414,8 @@ class Values(ABC):
             if isinstance(known.value, str) and name in ("lower", "upper", "strip"):
                 return known._replace(value=getattr(known.value, name)())
             return known
-        return self._returned.of(where, node, depth)
+        of_text = self._texts.of_call(where, node, depth)
+        return self._returned.of(where, node, depth) if of_text is None else of_text
 
     def _got(self, where: Expression, node: ast.Call, qualified: str, depth: int) -> Known:
         key = self.text(where.part(node.args[0]), depth)
