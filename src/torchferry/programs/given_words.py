@@ -102,7 +102,8 @@ def words_of(where: Expression, parameter: Callable[[Expression, ast.arg, int], 
 def _of_name(
     where: Expression, node: ast.Name, parameter: Callable[[Expression, ast.arg, int], Lists], depth: int
 ) -> Lists:
-    file, found = where.file, []
+    file = where.file
+    found: list[GivenWords] = []
     if where.names.qualified(node) == "sys.argv":
         return (OF_COMMAND,)
     for binding in where.names.reaching_bindings(node):

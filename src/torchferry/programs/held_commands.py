@@ -29,7 +29,7 @@ class HeldCommands:
     """
 
     def __init__(self, text: str, commands: Sequence[Command]) -> None:
-        run_names = set()
+        run_names: set[str] = set()
         for command in commands:
             run_names.update(_run_in(command))
         self._spans: list[tuple[int, int, str]] = []

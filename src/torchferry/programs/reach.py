@@ -24,8 +24,8 @@ from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.parameters import Given, Parameter
 from torchferry.programs.sources import Sources, current
 from torchferry.programs.stored import is_stub
+from torchferry.programs.subcommands import need_of
 from torchferry.programs.surroundings import Surroundings
-from torchferry.programs.switches import is_word_said
 from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, assigned_value
@@ -549,11 +549,11 @@ class Reach:
             here = self._led_here(arrival).passing(unit_key)
         _, least, steps, options, choices, tests, given, passed = here
         closure, length = self.closure, len(steps)
-        for place, use_need, choice, option, asked in self.uses.of(file, names, unit):
+        for place, use_need, choice, option, asked, others in self.uses.of(file, names, unit):
             if place.path not in closure:
                 continue
-            is_said = bool(option) and is_word_said(option, program.arguments)
-            need = least if is_said else max(least, use_need)
+            said = need_of(option, others, use_need, program.arguments) if option else use_need
+            need = max(least, said)
             carried = tests if asked is None else (*tests, _Test(place.path, asked, True))
             key = (*unit_key, least, carried, place.node) if carried else (place, need)
             if not search.is_nearer(key, length):  # most places are met again and again
@@ -562,8 +562,8 @@ class Reach:
                 place,
                 need,
                 steps,
-                options if is_said or not option else _with(options, option),
-                _with(choices, choice) if choice else choices,
+                _with(options, option) if option and said is Need.OPTION else options,
+                _with(choices, choice or option) if choice or (option and said is Need.CHOSEN) else choices,
                 carried,
                 (*given, *self._given(file, unit, place)) if carried else given,
                 passed,

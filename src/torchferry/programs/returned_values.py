@@ -60,9 +60,10 @@ class ReturnedValues:
         qualified = where.names.qualified(node.func)
         if defined is None and qualified is not None:
             defined = self._sources.project.definition(qualified, where.file.path)
-        if defined is None or not isinstance(defined[2], ast.FunctionDef):
+        function = defined[2] if defined is not None else None
+        if defined is None or not isinstance(function, ast.FunctionDef):
             return UNTOLD
-        other, other_names, function = defined
+        other, other_names, _ = defined
         inside = Expression(other, other_names, node)
         inside = inside._replace(given=self._objects.arguments(where, node, inside, function))
         returns = [each for each in ast.walk(function) if isinstance(each, ast.Return)]
@@ -106,10 +107,10 @@ class ReturnedValues:
             return UNTOLD
         return Known(True) if isinstance(tried, ast.Call) else self._values.value(inside.part(tried), depth + 1)
 
-    def _asked_by_name(self, call: ast.Call, function: ast.stmt) -> Known:
+    def _asked_by_name(self, call: ast.Call, function: ast.FunctionDef) -> Known:
         """Return the option that a function asks for by the name which it is given: `is_set("fast")`."""
         key = string_value(call.args[0]) if len(call.args) == 1 else None
-        if key is None or not isinstance(function, ast.FunctionDef) or len(function.args.args) != 1:
+        if key is None or len(function.args.args) != 1:
             return UNTOLD
         asks = any(
             isinstance(inner, ast.Call)

@@ -22,13 +22,16 @@ _OPTION_CALLS = frozenset({"add_argument", "option", "DEFINE_bool", "DEFINE_bool
 RECORDS = frozenset({"HParams", "EasyDict", "edict", "AttrDict", "ConfigDict", "Namespace", "SimpleNamespace", "Munch"})
 """What holds settings by the names of its arguments: `HParams(fp16_run=False)`."""
 
-_NAMES = ("add_argument", "DEFINE_", "click", "add_flag")
+_NAMES = ("add_argument", "DEFINE_", "click", "add_flag", "add_subparsers")
 _SIGNS = (("option", ".option"),)
 """What stands in the text of a file that may declare an option: one of the names, or a name behind a sign."""
 
 
 _YACS = re.compile(r"[A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)+\Z")
 """A key of yacs, behind which its value stands: `MODEL.DEVICE cpu`."""
+
+ALL_WORDS = "\0"
+"""By what all words of a command are kept, among which a subcommand is looked for."""
 
 OF_SHELL = re.compile(r"[$`]")
 """What a shell puts something in for."""
@@ -80,6 +83,10 @@ class Switch(NamedTuple):
             return False
         if self.action == "store_const":
             return self.const
+        if self.action == "subcommand":
+            names = self.const if isinstance(self.const, tuple) else ()
+            said = [word for word in text.split("\0") if word in names]
+            return said[0] if said else UNSAID
         return UNSAID if OF_SHELL.search(text) else read_scalar(text)
 
 
@@ -159,6 +166,30 @@ def _defined_in(file: PythonFile) -> Iterator[Switch]:
             continue
         seen.add(call)
         yield from _of_call(file, call)
+    for callee in file.attributes.get("add_subparsers", ()):
+        call = file.parents.get(callee)
+        given = call.keywords if isinstance(call, ast.Call) else ()
+        name = next((string_value(each.value) for each in given if each.arg == "dest"), None)
+        if name is not None and call is not None:
+            names = tuple(names_of_subcommands(file))
+            yield Switch(name, UNSAID, name, file.path, callee.lineno, False, (), "subcommand", names)
+
+
+def names_of_subcommands(file: PythonFile) -> Iterator[str]:
+    """Yield the subcommands that a file declares."""
+    for callee in file.attributes.get("add_parser", ()):
+        call = file.parents.get(callee)
+        name = name_of_subcommand(call) if isinstance(call, ast.Call) and call.func is callee else None
+        if name is not None:
+            yield name
+
+
+def name_of_subcommand(call: ast.Call) -> str | None:
+    """Return the subcommand that a call declares; None for another call."""
+    if last_name(call.func) != "add_parser":
+        return None
+    given = next((each.value for each in call.keywords if each.arg == "name"), call.args[0] if call.args else None)
+    return string_value(given)
 
 
 def _set_defaults(file: PythonFile) -> Iterator[tuple[str, Value]]:
@@ -251,9 +282,10 @@ def read_scalar(value: str) -> Value:
 def said(arguments: Iterable[str]) -> dict[str, str]:
     """Return the options that a command says, by their name: `--use-flash`, `--attn flash`, `model.attn=flash`.
 
-    What has dots is there by its last word too.
+    What has dots is there by its last word too, and all words by `ALL_WORDS`.
     """
-    found: dict[str, str] = {}
+    arguments = tuple(arguments)
+    found: dict[str, str] = {ALL_WORDS: "\0".join(arguments)} if arguments else {}
     names: tuple[str, ...] = ()
     for word in arguments:
         if word.startswith("--") or "=" in word:
@@ -284,6 +316,8 @@ def said_of(name: str, options: Mapping[str, str], switches: Sequence[Switch]) -
         switches: The options of the name that the program declares.
     """
     for switch in switches:
+        if switch.action == "subcommand":
+            return (switch.said(options.get(ALL_WORDS, "")),)
         for flag in switch.flags:
             text = options.get(flag if re.match(r"-[^-]\Z", flag) else _as_name(flag))
             if text is not None:

@@ -17,7 +17,7 @@ _ASKS = frozenset({"endswith", "startswith"})
 _APART = frozenset({"split", "rsplit"})
 
 
-class ValueLookup(Protocol):
+class PlainValues(Protocol):
     """What the look-up of values answers for those of texts."""
 
     def value(self, where: Expression, depth: int) -> Known:
@@ -31,7 +31,7 @@ class TextValues:
         values: Tells the values of expressions.
     """
 
-    def __init__(self, values: ValueLookup) -> None:
+    def __init__(self, values: PlainValues) -> None:
         self._values = values
 
     def of_attribute(self, where: Expression, node: ast.Attribute, depth: int) -> Known | None:
@@ -78,5 +78,5 @@ class TextValues:
 def _number(node: ast.expr) -> int | None:
     sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
     inner = node.operand if isinstance(node, ast.UnaryOp) and sign < 0 else node
-    is_number = isinstance(inner, ast.Constant) and isinstance(inner.value, int)
-    return sign * inner.value if is_number and isinstance(inner, ast.Constant) else None  # type: ignore[operator]
+    number = inner.value if isinstance(inner, ast.Constant) else None
+    return sign * number if isinstance(number, int) else None
