@@ -20,7 +20,16 @@ from torchferry.programs.model import Program, Start
 from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as, handed_on
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import computed_members, merges_settings
-from torchferry.programs.switches import OF_SHELL, UNSAID, Switch, Switchboard, adds_unread_words, said, said_of
+from torchferry.programs.switches import (
+    OF_SHELL,
+    UNSAID,
+    Switch,
+    Switchboard,
+    adds_unread_words,
+    joined_words,
+    said,
+    said_of,
+)
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -130,15 +139,23 @@ class _Commands:
         added: Words that the program itself may add to what it is started with.
     """
 
-    def __init__(self, starts: Sequence[Start], added: GivenWords) -> None:
+    def __init__(self, starts: Sequence[Start], added: GivenWords, reads_files: bool = False) -> None:
         self._starts = [start for start in starts if start.place == starts[0].place]
         self._options = [said(start.arguments) for start in self._starts]
         self._added = said(added.words)
-        self._says_more = not added.is_whole or any(adds_unread_words(start.arguments) for start in self._starts)
+        self._says_more = not added.is_whole or any(
+            adds_unread_words(start.arguments)
+            or (reads_files and any(word.startswith("@") for word in start.arguments))
+            for start in self._starts
+        )
 
-    def option(self, name: str, switches: Sequence[Switch]) -> Known | None:
+    def joined(self) -> dict[str, None]:
+        """Return the words that may say options by their beginning, or several of them."""
+        return dict.fromkeys(word for start in self._starts for word in joined_words(start.arguments))
+
+    def option(self, name: str, switches: Sequence[Switch], joined: Sequence[str] = ()) -> Known | None:
         """Return what is said of an option or a key: None for nothing, `UNSAID` where nobody can tell."""
-        told = [said_of(name, options, switches) for options in self._options]
+        told = [said_of(name, options, switches, joined) for options in self._options]
         if not any(told):
             may_be_said = self._says_more or said_of(name, self._added, switches) is not None
             return Known(UNSAID) if may_be_said else None
@@ -194,7 +211,9 @@ class ProgramFacts:
         self._order = {path: number for number, path in enumerate(self.paths)}
         self._board = board
         self._results = results
-        commands = _Commands(program.starts, self._added_words())
+        reads_files = bool(self._ordered(sources.words.holding("fromfile_prefix_chars")))
+        commands = _Commands(program.starts, self._added_words(), reads_files)
+        self._joined: tuple[str, ...] | None = None
         self._known: dict[Fact, object] = {}
         self._not_kept: set[str] = set()
         self._dependencies: list[Dependencies] = [Dependencies()]
@@ -435,12 +454,28 @@ class ProgramFacts:
     def _said_by(self, commands: _Commands, name: str) -> Known | None:
         """Return what commands say of an option, by themselves or by a variable of the environment."""
         switches = self._options(name) if name.isidentifier() else ()
-        known = commands.option(name, switches)
+        if self._joined is None:
+            declared = self._flags() if commands.joined() else frozenset()
+            self._joined = tuple(word for word in commands.joined() if word not in declared)
+        known = commands.option(name, switches, self._joined)
+        if any(commands.option(each.name, (each,)) is not None for each in self._setting(name)):
+            return Known(UNSAID)
         for switch in switches if known is None else ():
             said_before = commands.variable(switch.variable) if switch.variable else None
             if said_before is not None:
                 return Known(switch.said(str(said_before.value)) if said_before.value is not UNSAID else UNSAID)
         return known
+
+    def _flags(self) -> frozenset[str]:
+        """Return all options that the program declares, as they are said."""
+        boards = map(self._board.of, self.paths)
+        return frozenset(flag for board in boards for each in board.values() for one in each for flag in one.flags)
+
+    def _setting(self, name: str) -> Iterator[Switch]:
+        """Yield the options whose own actions store something under another name."""
+        for path in self._ordered(self.sources.words.holding("Action")):
+            for switches in self._board.of(path).values():
+                yield from (each for each in switches if name in each.sets or "*" in each.sets)
 
     def _is_own(self, switch: Switch) -> bool:
         return not switch.when_started or switch.path == self.program.path
