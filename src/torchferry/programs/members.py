@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from torchferry.programs.answers import Answer, Truth
+from torchferry.programs.answers import Answer, Known, Truth
 from torchferry.programs.around import Around, around
+from torchferry.programs.environment_fields import EnvironmentFiles, is_filled_by_environment, variables_of_field
 from torchferry.programs.object_kinds import (
     ABSENT,
     UNKNOWN,
@@ -42,6 +43,7 @@ from torchferry.programs.stored import (
     one_parameter,
     stores_in,
 )
+from torchferry.programs.switches import read_scalar
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -78,6 +80,7 @@ class Members:
         self._facts = facts
         self._sources = facts.sources
         self._objects = objects
+        self._environment = EnvironmentFiles(facts.sources.project.root)
         self._options = OptionMembers(facts, objects, self)
         objects.member = self.of
         self._stores: dict[str, list[_Store] | None] = {}
@@ -315,6 +318,9 @@ class Members:
         field = self._given_to_field(of, name, depth)
         if field is not None:
             return field if stored is None else field._replace(is_open=True)
+        given = self._given_by_environment(of, name)
+        if given is not None:
+            return given
         if stored is not None and is_made:
             return stored
         declared = self._declared(of, name, depth)
@@ -327,6 +333,20 @@ class Members:
             declared.option or name,
             declared.is_open or stored.is_open or not (declared.values or declared.known),
         )
+
+    def _given_by_environment(self, of: ClassObject, name: str) -> Member | None:
+        """Return what the environment gives a field of pydantic's settings; None where it gives nothing."""
+        if not self._sources.words.holding("BaseSettings"):
+            return None
+        classes = [of, *self._objects.bases(of)]
+        for variable in variables_of_field(classes, name) if is_filled_by_environment(classes) else ():
+            said = self._facts.variable(variable)
+            if said is not None:
+                value = read_scalar(said.value) if isinstance(said.value, str) else said.value
+                return Member(known=Known(value, variable))
+            if self._facts.sets_variable(variable) or self._environment.say(variable):
+                return UNKNOWN
+        return None
 
     def _declared(self, of: ClassObject, name: str, depth: int) -> Member:
         """Return what an object has by the body of its class, its methods and its bases."""

@@ -11,6 +11,7 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator
 
 from torchferry.programs.around import FunctionNode
+from torchferry.programs.gin_bindings import is_configurable
 from torchferry.programs.given_words import OF_COMMAND, Lists
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.object_kinds import (
@@ -416,6 +417,8 @@ class Objects:
         bound = isinstance(inside.file.parents.get(function), ast.ClassDef)
         given = given_by(inside.file.path, function, call, where.file.path, bound=bound)
         defaults = {default_of(function.args, argument) for argument in _named(function)}
+        if is_configurable(inside.file, inside.names, function):
+            given = {key: value for key, value in given.items() if value.value not in defaults}
         return {
             parameter: inside._replace(node=value.value) if value.value in defaults else where.part(value.value)
             for parameter, value in given.items()

@@ -49,6 +49,9 @@ MOST_STEPS = 3_000
 """Expressions and members that are looked at for one condition."""
 
 
+GIN_READERS = ("parse_config_file", "parse_config_files_and_bindings", "parse_config")
+"""Functions that read what gin gives to parameters."""
+
 _CallPlace = tuple[str, Any, int]
 """Where a name is called: the file, the line and the column; of a function its file, name and line."""
 
@@ -399,6 +402,10 @@ class ProgramFacts:
     def sets_variable(self, name: str) -> bool:
         """Whether a file of the program may set a variable of the environment."""
         return bool(self.ask("environment", name))
+
+    def reads_gin(self) -> bool:
+        """Whether a file of the program reads files of gin, or what binds its parameters."""
+        return any(self.calling(name) for name in GIN_READERS)
 
     def settings(self) -> tuple[str, ...]:
         """Return the settings files that the program is started with, or names itself."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from torchferry.programs.answers import Answer, Known, Truth
 from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.decorators import changes_arguments
+from torchferry.programs.gin_bindings import GinBindings, is_configurable
 from torchferry.programs.members import Members
 from torchferry.programs.object_kinds import Member, ModuleObject, Object, OtherObject
 from torchferry.programs.objects import Objects
@@ -65,6 +66,7 @@ class Values(ABC):
         self._objects.path = PathValues(facts, self.value).of
         self._members.answer = self.answer
         self._texts = TextValues(self)
+        self._gin = GinBindings(facts.sources.project.root)
         self._returned = ReturnedValues(facts, self._objects, self._members, self)
         self._parameters = OncePerProgram(facts, "parameter", self._passed, UNTOLD)
 
@@ -473,6 +475,8 @@ class Values(ABC):
         default = UNTOLD
         if default_node is not None:
             default = self._declared(Expression(file, names, default_node), argument.arg, depth)
+        if is_configurable(file, names, function) and self.facts.reads_gin() and self._gin.may_give(argument.arg):
+            default = UNTOLD
         by_decorator = self._by_decorator(file, function, argument.arg)
         if by_decorator is not None:
             return by_decorator
