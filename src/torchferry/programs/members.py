@@ -311,7 +311,7 @@ class Members:
     # --- classes ---
 
     def _of_class(self, of: ClassObject, name: str, depth: int) -> Member:
-        said = (self._facts.said(name) or self._facts.settings_say(name)) if of.by_options else None
+        said = self._said_of_field(of, name) if of.by_options else None
         if said is not None:
             return Member(known=said)
         stored, is_made = self._stored_by_itself(of, name, depth)
@@ -333,6 +333,15 @@ class Members:
             declared.option or name,
             declared.is_open or stored.is_open or not (declared.values or declared.known),
         )
+
+    def _said_of_field(self, of: ClassObject, name: str) -> Known | None:
+        """Return what the command says of a field: `--fast`, of an object inside of another one `--model.fast`."""
+        if not of.prefix:
+            return self._facts.said(name) or self._facts.settings_say(name)
+        said = self._facts.said(f"{of.prefix}{name}")
+        if said is None and self._facts.said(f"{of.prefix}no_{name}") is not None:
+            return Known(False)
+        return self._facts.said(name) if said is None and self._sources.words.holding("simple_parsing") else said
 
     def _given_by_environment(self, of: ClassObject, name: str) -> Member | None:
         """Return what the environment gives a field of pydantic's settings; None where it gives nothing."""
@@ -356,7 +365,7 @@ class Members:
         values = [*body_values(of, name)]
         if values:
             value = values[0] if len(values) == 1 else None
-            option = f"--{name}" if of.by_options else name
+            option = f"--{of.prefix}{name}" if of.by_options else name
             return UNKNOWN if value is None else Member((default_of_field(of, value),), option=option)
         found = self._objects.method(of, name)
         if found is not None:

@@ -24,6 +24,7 @@ class ClassObject(NamedTuple):
         node: Its definition.
         made: The call that makes the object; None for the class itself, or where it is not known.
         by_options: Whether the command line fills its fields.
+        prefix: What stands before the names of its fields there: `model.` for the fields of `config.model`.
     """
 
     file: PythonFile
@@ -31,6 +32,7 @@ class ClassObject(NamedTuple):
     node: ast.ClassDef
     made: Expression | None = None
     by_options: bool = False
+    prefix: str = ""
 
     @property
     def key(self) -> object:

@@ -156,7 +156,14 @@ class Objects:
         if member.objects:
             return member.objects
         if member.values:
-            return self._union(self.of(value, depth) for value in member.values)
+            found = self._union(self.of(value, depth) for value in member.values)
+            if found is None or not isinstance(of, ClassObject) or not of.by_options:
+                return found
+            prefix = f"{of.prefix}{name}."
+            return tuple(
+                each._replace(by_options=True, prefix=prefix) if isinstance(each, ClassObject) else each
+                for each in found
+            )
         if isinstance(of, OtherObject):
             return (of._replace(names=(*of.names, name)),)
         return None
