@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from torchferry.programs.answers import Answer, Known, Truth
 from torchferry.programs.around import FunctionNode, around
+from torchferry.programs.declared_parameters import declaration, flags_of, said_of_declared, words_behind
 from torchferry.programs.decorators import changes_arguments
+from torchferry.programs.docopt_options import docopt_default, docopt_text
+from torchferry.programs.executed_files import executed_files, executes_files
 from torchferry.programs.gin_bindings import GinBindings, is_configurable
 from torchferry.programs.members import Members
 from torchferry.programs.object_kinds import Member, ModuleObject, Object, OtherObject
@@ -42,6 +44,9 @@ _MOST_BRANCHES = 8
 
 _CLI = frozenset({"fire", "click", "typer", "tyro", "jsonargparse", "defopt", "simple_parsing"})
 """Libraries that make options of the parameters of a function."""
+
+_MOST_WORDS = 4
+"""Words of a command that are looked at for those without an option."""
 
 _HOST = {"sys.platform": "linux", "os.name": "posix"}
 _BY_LAUNCHERS = frozenset({"WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_NTASKS",
@@ -194,7 +199,7 @@ class Values(ABC):
             if value is not None:
                 known = self.value(where.part(value), depth + 1)
                 if known.value is not UNSAID and not known.option and is_global:
-                    return known._replace(option=f"--{node.id}" if _executes(file) else node.id)
+                    return known._replace(option=f"--{node.id}" if executes_files(file) else node.id)
                 return known
         if bindings and all(isinstance(binding, ast.alias) for binding in bindings):
             return self._imported(where, node, depth)
@@ -236,12 +241,12 @@ class Values(ABC):
 
         `exec(open("configurator.py").read())` takes `--compile=False` and `config/train.py` from the command line.
         """
-        if not _executes(file):
+        if not executes_files(file):
             return None
         said = self.facts.said(name)
         if said is not None:
             return said._replace(option=f"--{name}")
-        for path in (*self.facts.started_with(), *_executed_files(file)):
+        for path in (*self.facts.started_with(), *executed_files(file)):
             loaded = self._sources.file(path) if path in self._sources.project.paths else None
             if loaded is not None and loaded[1].module_bindings(name):
                 return self._of_module(path, name, depth + 1)._replace(option=f"--{name}")
@@ -329,6 +334,9 @@ class Values(ABC):
         if of_text is not None:
             return of_text
         key = string_value(node.slice)
+        doc = docopt_text(where.file, where.names, node.value) if key is not None and key.startswith("-") else None
+        if key is not None and doc is not None:
+            return self.facts.said(key.lstrip("-").replace("-", "_")) or Known(docopt_default(doc, key), key)
         if key is not None:
             known = self._member(where.part(node.value), key, depth)
             return UNTOLD if known is None else known
@@ -474,7 +482,7 @@ class Values(ABC):
         default_node = default_of(arguments, argument)
         default = UNTOLD
         if default_node is not None:
-            default = self._declared(Expression(file, names, default_node), argument.arg, depth)
+            default = self._declared(Expression(file, names, default_node), argument, depth)
         if is_configurable(file, names, function) and self.facts.reads_gin() and self._gin.may_give(argument.arg):
             default = UNTOLD
         by_decorator = self._by_decorator(file, function, argument.arg)
@@ -499,23 +507,33 @@ class Values(ABC):
                 return UNTOLD
             if file.path not in self._sources.words.holding_any(_CLI):
                 return default
-            said = self.facts.said(argument.arg)
+            said = self.facts.said(argument.arg) if declaration(argument.annotation) is None else None
+            if said is None and function.name != "__init__" and file.path in self._sources.words.holding("Fire"):
+                said = words_behind(self._words(), function.name)
             is_fixed = default_node is None or default.value is UNSAID or default.option
             return said or (default if is_fixed else default._replace(option="--" + argument.arg.replace("_", "-")))
         return _alike(values)
 
-    def _declared(self, where: Expression, name: str, depth: int) -> Known:
-        """Return the default of a parameter: `typer.Option(False)` declares an option."""
-        node = where.node
-        if isinstance(node, ast.Call) and last_name(node.func) in ("Option", "Argument"):
-            said = self.facts.said(name)
-            if said is not None:
-                return said
-            flag = next((text for part in node.args[1:] for text in [string_value(part)] if text), f"--{name}")
-            default = node.args[0] if node.args else None
-            known = self.value(where.part(default), depth + 1) if default is not None else UNTOLD
-            return known._replace(option=flag.partition("/")[0].replace("_", "-"))
-        return self.value(where, depth + 1)
+    def _declared(self, where: Expression, argument: ast.arg, depth: int) -> Known:
+        """Return the default of a parameter: `typer.Option(False)` declares an option, also in an annotation."""
+        call = declaration(where.node)
+        default: ast.expr | None = where.node
+        if call is not None:
+            default = next((each.value for each in call.keywords if each.arg == "default"), None)
+            default = call.args[0] if default is None and call.args else default
+        call = call or declaration(argument.annotation)
+        known = self.value(where.part(default), depth + 1) if default is not None else UNTOLD
+        if call is None:
+            return known
+        said = said_of_declared(call, argument.arg, self.facts.said)
+        if said is None and last_name(call.func) == "Argument":
+            said = words_behind(self._words(), "")
+        flag = next(iter(flags_of(call)), f"--{argument.arg}")
+        return said or known._replace(option=flag.partition("/")[0].replace("_", "-"))
+
+    def _words(self) -> Iterator[str | None]:
+        """Yield the words of the command."""
+        return map(self.facts.argument, range(1, _MOST_WORDS))
 
     def _by_decorator(self, file: PythonFile, function: FunctionNode, name: str) -> Known | None:
         """Return what `@click.option("--name")` gives a parameter; None where nothing declares it."""
@@ -572,18 +590,3 @@ def _alike(told: list[Known]) -> Known:
     if all(known.agrees(first) for known in told):
         return next((known for known in told if known.option), first)
     return UNTOLD
-
-
-def _executes(file: PythonFile) -> bool:
-    """Whether a file takes its constants from the command line, or from files that it executes."""
-    return "globals()" in file.source.text or "exec(open(" in file.source.text
-
-
-def _executed_files(file: PythonFile) -> Iterator[str]:
-    """Yield the files that a file executes by their written names: `exec(open("settings.py").read())`."""
-    for callee in file.names.get("exec", ()):
-        call = file.parents.get(callee)
-        for part in ast.walk(call) if isinstance(call, ast.Call) and call.func is callee else ():
-            path = string_value(part) if isinstance(part, ast.expr) else None
-            if path is not None and path.endswith(".py"):
-                yield posixpath.normpath(posixpath.join(posixpath.dirname(file.path), path))
