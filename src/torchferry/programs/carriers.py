@@ -39,10 +39,12 @@ class LoadedCode(NamedTuple):
     Attributes:
         name: The repository that it comes from, else the expression that says so.
         call: The call that loads it.
+        when: What must be true for that; None where it is written down.
     """
 
     name: str
     call: ast.Call
+    when: ast.expr | None = None
 
 
 def loaded_code(file: PythonFile, names: Names) -> Iterator[LoadedCode]:
@@ -58,9 +60,11 @@ def loaded_code(file: PythonFile, names: Names) -> Iterator[LoadedCode]:
                     yield LoadedCode(_origin(call, "torch.hub.load"), call)
     for keyword in file.keywords.get("trust_remote_code", ()):
         call = file.parents.get(keyword)
-        if isinstance(call, ast.Call) and isinstance(keyword.value, ast.Constant) and keyword.value.value is True:
+        is_written = isinstance(keyword.value, ast.Constant)
+        if isinstance(call, ast.Call) and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value):
             if _NO_MODEL.search(ast.unparse(call.func)) is None:
-                yield LoadedCode(_origin(call, "trust_remote_code=True"), call)
+                when = None if is_written else keyword.value
+                yield LoadedCode(_origin(call, "trust_remote_code=True"), call, when)
 
 
 def _origin(call: ast.Call, otherwise: str) -> str:
