@@ -19,7 +19,9 @@ MAINARGV = (
 
 
 def notebook(*cells: str) -> str:
-    code = [{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": c} for c in cells]
+    """Return a notebook with some cells of code."""
+    empty: dict[str, object] = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    code = [{**empty, "source": cell} for cell in cells]
     return json.dumps({"cells": code, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 
 

@@ -17,7 +17,7 @@ from torchferry.source.native import code_of
 
 _COMMAND = lazy_regex(r"(?m)^[ \t]{0,200}(?P<name>[A-Za-z_]\w{0,80})[ \t]{0,20}\(")
 _PARENTHESIS = lazy_regex(r"[()]")
-_WORD = lazy_regex(r"\"(?:[^\"\\]|\\.)*\"|[^\s\"]+")
+_WORD = lazy_regex(r"\"(?:[^\"\\]|\\.)*\"?|[^\s\"]+")
 _REFERENCE = lazy_regex(r"\$\{(?P<name>[\w.-]{1,100})\}")
 _OF_CUDA = lazy_regex(r"(?i)cuda|cublas|cudnn|cudart|nvinfer|tensorrt|nccl|cufft|curand|nvrtc")
 _TARGETS = frozenset({
@@ -100,17 +100,17 @@ class CMakeFile:
         seen: set[str] = set()
         todo = [target]
         while todo:
-            one = todo.pop()
-            if one.name in seen:
+            part = todo.pop()
+            if part.name in seen:
                 continue
-            seen.add(one.name)
-            if one.command.startswith("cuda_") or (one.is_open and self._speaks_of_cuda):
+            seen.add(part.name)
+            if part.command.startswith("cuda_") or (part.is_open and self._speaks_of_cuda):
                 return True
-            if any(source.endswith(".cu") or source in self._of_cuda for source in one.sources):
+            if any(source.endswith(".cu") or source in self._of_cuda for source in part.sources):
                 return True
-            if any(_OF_CUDA.search(link) for link in one.links if link not in self.targets):
+            if any(_OF_CUDA.search(link) for link in part.links if link not in self.targets):
                 return True
-            todo += (self.targets[link] for link in one.links if link in self.targets)
+            todo += (self.targets[link] for link in part.links if link in self.targets)
         return False
 
     def _read(self, code: str) -> None:
@@ -130,8 +130,8 @@ class CMakeFile:
         """Return whether a condition holds, where an option of the file decides it; else None."""
         words = condition.split()
         negated = words[:1] == ["NOT"]
-        known = self._options.get(words[-1]) if len(words) == 1 + negated else None
-        return None if known is None else known is not negated
+        held = self._options.get(words[-1]) if len(words) == 1 + negated else None
+        return None if held is None else held is not negated
 
     def _take(self, command: str, words: list[str]) -> None:
         if command == "option" and words:
@@ -185,7 +185,7 @@ class CMakeFile:
 
     def _found(self, patterns: Iterable[str], is_deep: bool) -> list[str]:
         """Return the files of the project that patterns mean, told from the folder of the file."""
-        found: dict[str, None] = {}
+        files: dict[str, None] = {}
         for pattern in patterns:
             if "$" in pattern:
                 return [pattern]  # nobody can tell which files these are
@@ -196,23 +196,23 @@ class CMakeFile:
                 name = posixpath.basename(placed)
                 in_folder = posixpath.dirname(path) == posixpath.dirname(placed)
                 if (fnmatch(path, placed) and in_folder) or (inside and fnmatch(posixpath.basename(path), name)):
-                    found[posixpath.relpath(path, self._folder or ".")] = None
-        return list(found)
+                    files[posixpath.relpath(path, self._folder or ".")] = None
+        return list(files)
 
     def _expanded(self, words: Iterable[str], depth: int = 0) -> list[str]:
         """Return words with what stands for their variables; what nobody can tell stays."""
-        found: list[str] = []
+        texts: list[str] = []
         for word in words:
             text = word.strip('"')
             whole = _REFERENCE.fullmatch(text)
             if whole is not None and whole["name"] in self._variables:
-                found += self._variables[whole["name"]]
+                texts += self._variables[whole["name"]]
             else:
                 text = _REFERENCE.sub(self._value, text)
-                found += [each for each in text.split(";") if each]
-            if len(found) > _MOST_WORDS:
-                return [*found[:_MOST_WORDS], "$"]
-        return found
+                texts += [each for each in text.split(";") if each]
+            if len(texts) > _MOST_WORDS:
+                return [*texts[:_MOST_WORDS], "$"]
+        return texts
 
     def _value(self, match: re.Match[str]) -> str:
         return ";".join(self._variables.get(match["name"], [match[0]]))
