@@ -33,6 +33,10 @@ _NO_MODEL = lazy_regex(r"(?i)tokenizer|config|dataset|processor|extractor")
 """Names of what is loaded beside a model: their code touches no device."""
 
 
+_LONGEST = 40
+"""Characters of the code that says whether code is loaded."""
+
+
 class LoadedCode(NamedTuple):
     """Code that a program loads with a model while it runs.
 
@@ -64,7 +68,8 @@ def loaded_code(file: PythonFile, names: Names) -> Iterator[LoadedCode]:
         if isinstance(call, ast.Call) and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value):
             if _NO_MODEL.search(ast.unparse(call.func)) is None:
                 when = None if is_written else keyword.value
-                yield LoadedCode(_origin(call, "trust_remote_code=True"), call, when)
+                said = "True" if when is None else " ".join(file.text(when).split())[:_LONGEST]
+                yield LoadedCode(_origin(call, f"trust_remote_code={said}"), call, when)
 
 
 def _origin(call: ast.Call, otherwise: str) -> str:
