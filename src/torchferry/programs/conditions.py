@@ -110,6 +110,8 @@ class Conditions(Values):
             return True
         if not self.facts.sources.project.extensions.isdisjoint((module, module.rpartition(".")[2])):
             return False
+        if self.facts.sources.project.module_path(module, self.facts.program.path) is not None:
+            return True
         present = is_on_target(self._target, module)
         return False if present is None and sounds_of_cuda(module) else present
 
