@@ -853,11 +853,41 @@ TEXTS: list[tuple[str, Files, str]] = [
 ]
 
 
+# what another file uses, and what other commands of one line say
+HELPER = TI.partition("cupy = ")[0]
+BESIDE: list[tuple[str, Files, str]] = [
+    ("handed out to another file", {"train.py": "from h import cupy\ncupy.zeros(1)\n", "h.py": TI}, "ALWAYS"),
+    ("handed out to another file, which asks", {
+        "train.py": "from h import cupy\nif cupy is not None:\n    cupy.zeros(1)\n", "h.py": TI}, "GUARDED"),
+    ("attempted in another file", {
+        "train.py": "import torch\nfrom h import cupy\ncupy.zeros(1)\n",
+        "h.py": "try:\n    import cupy\nexcept ImportError:\n    cupy = None\n"}, "ALWAYS"),
+    ("another package that is handed out", {"train.py": TI + "np = try_import('numpy')\nnp.zeros(1)\n"},
+     "GUARDED name (train.py:5)"),
+    ("handed out and kept", {"train.py": HELPER + "KEPT = {'a': try_import('cupy')}\nKEPT['a'].zeros(1)\n"}, "CHOSEN"),
+    ("a subcommand in a loop", {"train.py": SUB, "run.sh": "for m in plain fast; do python train.py $m; done\n"},
+     "CHOSEN"),
+    ("a registry that is passed on", {
+        "train.py": "import sys\nimport nets\nfrom pkg import MODELS\nMODELS.get(sys.argv[1])()\n",
+        "pkg/__init__.py": "from .reg import MODELS\n", "pkg/reg.py": REG.partition("@MODELS")[0],
+        "nets.py": "from pkg import MODELS\n@MODELS.register()\nclass Fast:\n    def __init__(self):\n"
+        "        import cupy\n"}, "CHOSEN"),
+    ("what a registry holds", {"train.py": REG + "import sys\nMODELS.kept[sys.argv[1]]()\n"},
+     "CHOSEN"),
+    ("a variable of make in a variable", {
+        "train.py": OPTION, "README.md": "```bash\nmake train ARGS='--fast'\n```\n",
+        "Makefile": "FLAGS = $(ARGS) --x\ntrain:\n\tpython train.py $(FLAGS)\n"}, "ALWAYS"),
+    ("words that something fills", {
+        "train.py": PARSER + FLAG + "words = []\ndef fill(w):\n    w.append('--fast')\nfill(words)\n"
+        "args = parser.parse_args(words)\n" + USE.format("args")}, "CHOSEN"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
         pytest.param(files, expected, id=name)
-        for name, files, expected in (*WORDS, *COMMAND_LINES, *HANDED_OUT, *KEPT, *DEFAULTS, *TEXTS)
+        for name, files, expected in (*WORDS, *COMMAND_LINES, *HANDED_OUT, *KEPT, *DEFAULTS, *TEXTS, *BESIDE)
     ],
 )
 def test_nothing_is_green_that_is_said_otherwise(files: Files, expected: str, tmp_path: Path) -> None:

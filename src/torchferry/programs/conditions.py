@@ -12,7 +12,7 @@ from torchferry.programs.answers import Answer, Answers, Known, SharedAnswers, T
 from torchferry.programs.asked import is_on_target, is_there, sounds_of_cuda
 from torchferry.programs.parameters import Expression, Given, Parameter
 from torchferry.programs.program_facts import ProgramFacts
-from torchferry.programs.stored import COMPARED, is_guarded, is_namespace
+from torchferry.programs.stored import COMPARED, IMPORTS, is_guarded, is_namespace
 from torchferry.programs.switches import UNSAID
 from torchferry.programs.values import Values
 from torchferry.rules.guarded import asks_availability
@@ -197,6 +197,9 @@ def supposed(node: ast.AST, when: str) -> ast.expr | None:
     """Return the condition that an expression is as `Finding.when` says; None where nothing is said."""
     if isinstance(node, ast.keyword):
         node = node.value
+    if isinstance(node, (ast.stmt, ast.Call)) and when:  # the name by which it imports
+        calls = (each for each in ast.walk(node) if isinstance(each, ast.Call) and last_name(each.func) in IMPORTS)
+        node = next((call.args[0] for call in calls if call.args), node)
     if not when or not isinstance(node, ast.expr):
         return None
     if when == "true":

@@ -222,6 +222,10 @@ def lookup(file: PythonFile, use: ast.Name | ast.Attribute, *, is_keyed: bool) -
         return Lookup(parent, parent.slice) if isinstance(parent.ctx, ast.Load) else None
     if isinstance(parent, ast.Attribute):
         call = file.parents.get(parent)
+        if isinstance(call, ast.Subscript) and call.value is parent and isinstance(call.ctx, ast.Load):
+            return Lookup(call, call.slice)  # `NETS.kept[name]`
+        if isinstance(call, ast.Attribute) and call.attr in ("get", "pop", "items", "values"):
+            return Lookup(use, None)
         if parent.attr in _READS_NOTHING or "regist" in parent.attr.lower() or not isinstance(call, ast.Call):
             return None
         if (parent.attr == "pop" or parent.attr.startswith("get")) and call.args:

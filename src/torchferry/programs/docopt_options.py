@@ -30,6 +30,14 @@ def docopt_text(file: PythonFile, names: Names, node: ast.expr) -> str | None:
     return string_value(given)
 
 
+def docopt_flags(text: str, flag: str) -> list[str]:
+    """Return by what a command says an option, as commands are asked: `fast`, and `-f` where both stand on one line."""
+    lines = (line.split() for line in text.split("\n") if line.lstrip().startswith("-"))
+    beside = [words[:3] for words in lines if any(word.partition("=")[0].rstrip(",") == flag for word in words[:3])]
+    short = [word.rstrip(",") for words in beside for word in words if re.fullmatch(r"-[A-Za-z],?", word)]
+    return [flag.lstrip("-").replace("-", "_"), *short]
+
+
 def docopt_default(text: str, flag: str) -> Value:
     """Return what an option is where the command does not say it; `UNSAID` where the text does not tell."""
     lines = text.split("\n")

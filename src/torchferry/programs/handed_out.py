@@ -5,34 +5,36 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.stored import IMPORTS, bound_by_handler, is_only_asked
+from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value, bound_name
 from torchferry.source.python import PythonFile
 
 
-class HandedOut(NamedTuple):
-    """A place that uses what a function hands out, and whether it surely does.
-
-    Attributes:
-        node: The place.
-        is_sure: Whether it fails there for certain; else it is kept somewhere, and nobody knows who uses it.
-    """
-
-    node: ast.AST
-    is_sure: bool
-
-
-def uses_of_attempt(file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom) -> Iterator[ast.Name]:
+def uses_of_attempt(
+    uses: Uses, file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom
+) -> Iterator[Place]:
     """Yield the uses of what an import may fail to bind, where nothing asks first and nothing else is bound to it."""
     for alias in statement.names:
         if alias.name == "*" or bound_by_handler(file, bound_name(alias), statement):
             continue
-        for use in names.uses(bound_name(alias), file.scope(alias)):
+        scope = file.scope(alias)
+        for use in names.uses(bound_name(alias), scope):
             if not is_only_asked(file, use) and not around(file, use).copes:
-                yield use
+                yield Place(file.path, use)
+        if scope is file.tree:
+            yield from _uses_elsewhere(uses, file, ast.copy_location(ast.Name(bound_name(alias)), statement))
+
+
+def _uses_elsewhere(uses: Uses, file: PythonFile, bound: ast.Name) -> Iterator[Place]:
+    """Yield where other files use what a file binds, without asking first whether it is there."""
+    for place in (use.place for use in uses.of_binding(file, bound)):
+        loaded = uses.sources.file(place.path) if place.path != file.path else None
+        if loaded is not None and isinstance(place.node, ast.Name):
+            if not is_only_asked(loaded[0], place.node) and not around(loaded[0], place.node).copes:
+                yield place
 
 
 def hands_out(file: PythonFile, names: Names, node: ast.AST, function: FunctionNode) -> bool:
@@ -49,12 +51,15 @@ def hands_out(file: PythonFile, names: Names, node: ast.AST, function: FunctionN
 
 
 def uses_of_handed_out(
-    file: PythonFile, names: Names, callee: ast.AST | None, is_absent: Callable[[str], bool]
-) -> Iterator[HandedOut]:
-    """Yield where a file uses what a call gives back, without asking first whether it is there.
+    uses: Uses, file: PythonFile, names: Names, callee: ast.AST | None, is_absent: Callable[[str], bool]
+) -> Iterator[tuple[Place, bool]]:
+    """Yield what uses what a call gives back, without asking first whether it is there, and whether it surely does.
+
+    What is kept somewhere is not sure: nobody knows who uses it.
 
     Args:
-        file: The file.
+        uses: Where names are used.
+        file: The file of the call.
         names: Its names.
         callee: What is called.
         is_absent: Says whether the target has no module of a name.
@@ -68,12 +73,14 @@ def uses_of_handed_out(
     is_told = not asked or asked[0] is not None
     parent = file.parents.get(call)
     if isinstance(parent, ast.Attribute):
-        yield HandedOut(call, is_told)
+        yield Place(file.path, call), is_told
         return
     target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
     if isinstance(target, ast.Name):
         for use in names.uses(target.id, file.scope(target)):
             if isinstance(use.ctx, ast.Load) and not (is_only_asked(file, use) or around(file, use).copes):
-                yield HandedOut(use, is_told)
+                yield Place(file.path, use), is_told
+        if file.scope(target) is file.tree:
+            yield from ((place, is_told) for place in _uses_elsewhere(uses, file, target))
     elif isinstance(target, (ast.Attribute, ast.Subscript)) or isinstance(parent, (ast.Call, ast.keyword, ast.Dict)):
-        yield HandedOut(call, False)
+        yield Place(file.path, call), False

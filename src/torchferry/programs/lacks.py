@@ -21,6 +21,7 @@ from torchferry.programs.installed_needs import InstalledNeeds, PackageNeed
 from torchferry.programs.model import Source, Step
 from torchferry.programs.modules import External, Modules
 from torchferry.programs.sources import Sources, import_at
+from torchferry.programs.stored import IMPORTS
 from torchferry.rules.extension.extension_build import ExtensionBuild
 from torchferry.rules.library.cuda_package import CudaPackage, advice
 from torchferry.rules.loaded_libraries import LOADERS, library_loads
@@ -284,7 +285,9 @@ class Lacks:
             lacking = row.status == "missing" or bool(row.extra.get("rewrite"))
             if lacking and package.kind in cuda.NEEDING_KINDS and package.name not in divided():
                 message = advice(self.target.title, package.name, row)
-                yield Lack(package.name, CudaPackage.CODE, loaded[0].location(*loaded[0].span(node)), message)
+                when = f"== {external.module!r}" if _imports_parameter(*loaded, node) else ""
+                place = loaded[0].location(*loaded[0].span(node))
+                yield Lack(package.name, CudaPackage.CODE, place, message, when=when)
 
     # --- what packages show as they are installed ---
 
@@ -515,3 +518,11 @@ def _under_condition(file: PythonFile, node: ast.AST) -> bool:
             return not any(isinstance(statement, ast.Raise) for statement in beside)
         child, parent = parent, file.parents.get(parent)
     return False
+
+
+def _imports_parameter(file: PythonFile, names: Names, statement: ast.AST) -> bool:
+    """Whether a statement imports what its function is given the name of."""
+    calls = [each for each in ast.walk(statement) if isinstance(each, ast.Call) and last_name(each.func) in IMPORTS]
+    given = [call.args[0] for call in calls if call.args]
+    bindings = names.reaching_bindings(given[0]) if len(given) == 1 and isinstance(given[0], ast.Name) else []
+    return len(bindings) == 1 and isinstance(bindings[0], ast.arg)

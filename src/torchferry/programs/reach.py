@@ -321,21 +321,22 @@ class Reach:
     ) -> Iterator[_Arrival]:
         """Yield the uses of what an import may fail to bind: they fail where nothing asks first."""
         steps = (self.surroundings.step(arrival.place.path, arrival.place.node), *arrival.steps)
-        for use in uses_of_attempt(file, names, statement):
-            yield arrival._replace(place=Place(file.path, use), steps=steps)
+        places = uses_of_attempt(self.uses, file, names, statement)
+        yield from (arrival._replace(place=each, steps=steps) for each in places if each.path in self.closure)
 
     def _uses_of_handed_out(
         self, arrival: _Arrival, file: PythonFile, names: Names, unit: FunctionNode
     ) -> Iterator[_Arrival]:
         """Yield the uses of what a function hands out that tries an import, where nothing asks first."""
-        here = self._led_here(arrival)
         for place, *_ in self.uses.of(file, names, unit):
+            here = self._led_here(arrival)._replace(given=(*arrival.given, *self._given(file, unit, place)))
             loaded = self.sources.file(place.path) if place.path in self.closure else None
-            for use in uses_of_handed_out(*loaded, place.node, self.conditions.is_absent) if loaded else ():
-                step = self.surroundings.step(place.path, use.node)
-                choices = here.choices if use.is_sure else _with(here.choices, f"{step.text} ({step.path}:{step.line})")
-                need = here.need if use.is_sure else max(here.need, Need.CHOSEN)
-                yield here._replace(place=Place(place.path, use.node), need=need, choices=choices)
+            uses = uses_of_handed_out(self.uses, *loaded, place.node, self.conditions.is_absent) if loaded else ()
+            for use, is_sure in uses:
+                step = self.surroundings.step(use.path, use.node)
+                choices = here.choices if is_sure else _with(here.choices, f"{step.text} ({step.path}:{step.line})")
+                need = here.need if is_sure else max(here.need, Need.CHOSEN)
+                yield here._replace(place=use, need=need, choices=choices)
 
     def _uses_of_stub(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST) -> Iterator[_Arrival]:
         """Yield the uses of a name that stays a stub since each of its alternatives asks for what the target lacks.
@@ -552,7 +553,7 @@ class Reach:
         for place, use_need, choice, option, asked, others in self.uses.of(file, names, unit):
             if place.path not in closure:
                 continue
-            said = need_of(option, others, use_need, program.arguments) if option else use_need
+            said = need_of(option, others, use_need, program) if option else use_need
             need = max(least, said)
             carried = tests if asked is None else (*tests, _Test(place.path, asked, True))
             key = (*unit_key, least, carried, place.node) if carried else (place, need)

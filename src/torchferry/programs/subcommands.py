@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from torchferry.programs.model import Need
+from torchferry.programs.model import Need, Program
 from torchferry.programs.switches import is_word_said, name_of_subcommand, names_of_subcommands
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -32,16 +32,19 @@ def subcommand(file: PythonFile, names: Names, use: ast.AST | None) -> Said:
     return Need.OPTION, "", name, None, tuple(names_of_subcommands(file))
 
 
-def need_of(option: str, others: Sequence[str], need: Need, arguments: Sequence[str]) -> Need:
+def need_of(option: str, others: Sequence[str], need: Need, program: Program) -> Need:
     """Return how surely a command means a use: by its option, by none where it says another one, else nobody knows.
 
     Args:
         option: What must be said for it; empty for nothing.
         others: All of which one must be said.
         need: How surely it is meant where the command says nothing of it.
-        arguments: What the command says.
+        program: The program, with the commands that start it: one line may stand for several.
     """
-    if option and is_word_said(option, arguments):
-        return Need.ALWAYS
-    is_open = bool(others) and not any(is_word_said(each, arguments) for each in others)
+    starts = program.starts
+    lines = [each.arguments for each in starts if each.place == starts[0].place] or [()]
+    said = [is_word_said(option, arguments) for arguments in lines]
+    if any(said):
+        return Need.ALWAYS if all(said) else Need.CHOSEN
+    is_open = bool(others) and not all(any(is_word_said(each, arguments) for each in others) for arguments in lines)
     return Need.CHOSEN if is_open else need

@@ -10,7 +10,7 @@ from torchferry.programs.answers import Answer, Known, Truth
 from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.declared_parameters import declaration, flags_of, said_of_declared, words_behind
 from torchferry.programs.decorators import changes_arguments
-from torchferry.programs.docopt_options import docopt_default, docopt_text
+from torchferry.programs.docopt_options import docopt_default, docopt_flags, docopt_text
 from torchferry.programs.executed_files import executed_files, executes_files
 from torchferry.programs.gin_bindings import GinBindings, is_configurable
 from torchferry.programs.members import Members
@@ -336,7 +336,8 @@ class Values(ABC):
         key = string_value(node.slice)
         doc = docopt_text(where.file, where.names, node.value) if key is not None and key.startswith("-") else None
         if key is not None and doc is not None:
-            return self.facts.said(key.lstrip("-").replace("-", "_")) or Known(docopt_default(doc, key), key)
+            said = (self.facts.said(flag) for flag in docopt_flags(doc, key))
+            return next((each for each in said if each is not None), Known(docopt_default(doc, key), key))
         if key is not None:
             known = self._member(where.part(node.value), key, depth)
             return UNTOLD if known is None else known
