@@ -21,6 +21,19 @@ PACKAGE = {"pkg/k.cu": KERNEL, "setup.py": SETUP}
 OPERATORS = {"k.cu": KERNEL + "TORCH_LIBRARY(mylib, m) {}\n"}
 USES = "import torch\nfrom pkg import run\nprint(run(torch.zeros(3)))\n"
 
+CMAKE_SETUP = (
+    "from setuptools import setup, Extension\nclass CMakeExtension(Extension):\n    pass\n"
+    "setup(name='p', ext_modules=[CMakeExtension('fast_ops')])\n"
+)
+IMPORTS_FAST = "import torch\nimport fast_ops\nfast_ops.run()\n"
+
+
+def cmake(text: str) -> Files:
+    """Return a project whose program loads `libk.so`, which CMake builds of its sources."""
+    program = "import ctypes\nimport torch\nctypes.CDLL('./libk.so')\n"
+    return {"CMakeLists.txt": text, "src/a.cpp": "int x;\n", "src/k2.cu": KERNEL, "train.py": program}
+
+
 READY: list[tuple[str, Files]] = [
     ("the C library", MAKE | {"train.py": "import ctypes\nimport torch\nctypes.CDLL('libc.so.6')\n"}),
     ("a library of C", {"k.c": "int f(void) { return 1; }\n", "train.py": "import ctypes\nimport torch\n"
@@ -33,11 +46,49 @@ READY: list[tuple[str, Files]] = [
     ("a package that the build script requires", PACKAGE | {
         "setup.py": SETUP.replace("setup(", "setup(install_requires=['lab'], "), "train.py": "import torch\n"
                                                                                             "import lab\n"}),
+    ("sources in a variable, none of CUDA", cmake(
+        "project(k LANGUAGES CXX CUDA)\nset(SRC src/a.cpp)\nadd_library(k SHARED ${SRC})\n"
+        "add_library(g SHARED src/k2.cu)\n")),
+    ("sources that are searched, none of CUDA", cmake(
+        "project(k LANGUAGES CXX CUDA)\nfile(GLOB SRC src/*.cpp)\nadd_library(k SHARED ${SRC})\n")),
+    ("a part that is left out by default", cmake(
+        "option(USE_CUDA \"x\" OFF)\nset(SRC src/a.cpp)\nif(USE_CUDA)\n  enable_language(CUDA)\n"
+        "  list(APPEND SRC src/k2.cu)\nendif()\nadd_library(k SHARED ${SRC})\n")),
+    ("sources that are left out by default", cmake(
+        "option(USE_CUDA \"x\" OFF)\nadd_library(k SHARED src/a.cpp)\nif(USE_CUDA)\n"
+        "  target_sources(k PRIVATE src/k2.cu)\nendif()\n")),
+    ("a module of CMake for the CPU", {"setup.py": CMAKE_SETUP, "train.py": IMPORTS_FAST, "a.cpp": "int x;\n",
+                                       "CMakeLists.txt": "project(k)\npybind11_add_module(fast_ops a.cpp)\n"}),
     ("a function nobody calls", MAKE | {"train.py": "import ctypes\nimport torch\ndef f():\n"
                                         "    ctypes.CDLL('./libk.so')\nprint(torch.zeros(1))\n"}),
 ]  # fmt: skip
 
+OPTION = (
+    'option(USE_CUDA "x" {})\nset(SRC src/a.cpp)\nif(USE_CUDA)\n  list(APPEND SRC src/k2.cu)\nendif()\n'
+    "add_library(k SHARED ${{SRC}})\n"
+)
 BLOCKED: list[tuple[str, Files]] = [
+    ("sources that are searched", cmake("project(k)\nfile(GLOB SRC src/*)\nadd_library(k SHARED ${SRC})\n")),
+    ("sources in a variable", cmake(
+        "project(k LANGUAGES CUDA)\nset(SRC src/k2.cu)\nadd_library(k SHARED ${SRC})\n")),
+    ("a name in a variable", cmake("project(k LANGUAGES CUDA)\nadd_library(${PROJECT_NAME} SHARED src/k2.cu)\n")),
+    ("another name of the library", cmake("add_library(f SHARED src/k2.cu)\n"
+                                          "set_target_properties(f PROPERTIES OUTPUT_NAME k)\n")),
+    ("sources that are added", cmake("add_library(k SHARED)\ntarget_sources(k PRIVATE src/k2.cu)\n")),
+    ("a library of CUDA", cmake("set(NEED CUDA)\nfind_package(${NEED} REQUIRED)\nadd_library(k SHARED src/a.cpp)\n"
+                                "target_link_libraries(k ${CUDA_LIBRARIES})\n")),
+    ("a target that is linked", cmake("add_library(g STATIC src/k2.cu)\nadd_library(k SHARED src/a.cpp)\n"
+                                      "target_link_libraries(k PRIVATE g)\n")),
+    ("a part that is built by default", cmake(OPTION.format("ON"))),
+    ("a part that a document has built", {**cmake(OPTION.format("OFF")),
+                                          "README.md": "```\ncmake -DUSE_CUDA=ON ..\n```\n"}),
+    ("an extension of CMake", {
+        "setup.py": CMAKE_SETUP, "train.py": IMPORTS_FAST, "a.cpp": "int x;\n",
+        "CMakeLists.txt": "find_package(CUDAToolkit REQUIRED)\npybind11_add_module(${NAME} a.cpp)\n"
+        "target_link_libraries(${NAME} PRIVATE CUDA::cudart)\n"}),
+    ("a library that is imported", {
+        "train.py": IMPORTS_FAST, "k2.cu": KERNEL,
+        "CMakeLists.txt": "project(f LANGUAGES CUDA)\nadd_library(fast_ops SHARED k2.cu)\n"}),
     ("ctypes", MAKE | {"train.py": "import ctypes\nimport torch\nctypes.CDLL('./libk.so')\n"}),
     ("ctypes, a folder", CMAKE | {"train.py": "import ctypes\nimport os\nimport torch\n"
                                   "ctypes.CDLL(os.path.join(os.path.dirname(__file__), 'build', 'libk.so'))\n"}),
@@ -100,6 +151,23 @@ def test_what_a_search_may_find_is_named_with_the_search(tmp_path: Path) -> None
     found = judged(tmp_path, OPEN[0][1])["train.py"]
     assert [obstacle.what for obstacle in found.undecided] == ["k"]
     assert found.undecided[0].way.conditions == ("ctypes.CDLL(glob.glob('build/*.so')[0]) (train.py:4)",)
+
+
+REMOTE = "import torch\nfrom transformers import AutoModel\n{}AutoModel.from_pretrained('a/b', trust_remote_code={})\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "carriers"),
+    [
+        (REMOTE.format("", "True"), ("a/b",)),
+        (REMOTE.format("", "False"), ()),
+        (REMOTE.format("trust = True\n", "trust"), ("a/b",)),
+        (REMOTE.format("trust = False\n", "trust"), ()),
+        (REMOTE.format("trust = torch.load('x')\n", "trust"), ("a/b",)),
+    ],
+)
+def test_code_that_is_loaded_carries_the_program(text: str, carriers: tuple[str, ...], tmp_path: Path) -> None:
+    assert judged(tmp_path, {"train.py": text})["train.py"].carriers == carriers
 
 
 NET = "import torch\nimport lab\n"

@@ -103,7 +103,7 @@ def chain(program: Judged, what: str = "fast_ops") -> str:
         ({"train.py": START.format("import argparse\ndef a(args):\n    import fast_ops\ndef b(args):\n    pass\n"
                                    "parser = argparse.ArgumentParser()\nsub = parser.add_subparsers()\n"
                                    "p = sub.add_parser('a')\np.set_defaults(func=a)\nq = sub.add_parser('b')\n"
-                                   "q.set_defaults(func=b)\nargs = parser.parse_args()", "args.func(args)")}, "ALWAYS"),
+                                   "q.set_defaults(func=b)\nargs = parser.parse_args()", "args.func(args)")}, "CHOSEN"),
         ({"train.py": START.format("from ops import f", "f()"), "ops.py": "import torch\nif torch.cuda.is_available():\n"  # noqa: E501
           "    import fast_ops\ndef f():\n    pass\n"}, "ALWAYS"),
         ({"train.py": START.format("import importlib", "importlib.import_module('ops')"), "ops.py": OPS}, "ALWAYS"),

@@ -76,7 +76,7 @@ def test_what_is_noted(tmp_path: Path) -> None:
     train, notebook, script = noted["train.py"], noted["look.ipynb"], noted["run.sh"]
     assert isinstance(train, Noted)
     assert train.switches is not None
-    assert train.switches["size"] == [Switch("size", None, "--size", "train.py", 6, flags=("--size",))]
+    assert train.switches["size"] == [Switch("size", None, "--size", "train.py", 6, flags=("--size",), is_short=True)]
     assert isinstance(notebook, Noted)
     assert notebook.text is not None
     assert "import model" in notebook.text

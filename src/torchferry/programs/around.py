@@ -55,6 +55,11 @@ _EXITS = (ast.Return, ast.Continue, ast.Break)
 asks for."""
 
 
+_ENDS = frozenset({"exit", "quit", "_exit"})
+_PYTHONS = frozenset({"sys", "os"})
+"""Functions that end the process, and the modules that have them; `exit` and `quit` are builtins too."""
+
+
 _KEPT: WeakKeyDictionary[PythonFile, dict[ast.AST, Around]] = WeakKeyDictionary()
 """What stands around places, as long as their file is kept parsed: many ask for the same ones."""
 
@@ -98,11 +103,11 @@ def _around(file: PythonFile, node: ast.AST) -> Around:
         elif isinstance(parent, ast.match_case):
             tests += _matched(file, parent)
         if isinstance(child, ast.stmt):
-            tests += _ended_before(parent, child)
+            tests += _ended_before(file, parent, child)
             is_cell = parent is file.tree and file.path.endswith(
                 ".ipynb"
             )  # `exit()` restarts it, and the next one runs
-            is_dead = is_dead or (not is_cell and _is_dead(parent, child))
+            is_dead = is_dead or (not is_cell and _is_dead(file, parent, child))
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.body:
             unit = None if _answers_for_module(file, parent) else parent
             break
@@ -143,7 +148,7 @@ def is_under_main(file: PythonFile, node: ast.AST) -> bool:
     return False
 
 
-def _ended_before(parent: ast.AST, child: ast.stmt) -> list[tuple[ast.expr, bool]]:
+def _ended_before(file: PythonFile, parent: ast.AST, child: ast.stmt) -> list[tuple[ast.expr, bool]]:
     """Return what must hold for the statements before one in its block not to have left it."""
     found: list[tuple[ast.expr, bool]] = []
     for field in ("body", "orelse", "finalbody"):
@@ -152,38 +157,57 @@ def _ended_before(parent: ast.AST, child: ast.stmt) -> list[tuple[ast.expr, bool
             continue
         for statement in block[: block.index(child)]:
             if isinstance(statement, ast.If) and not is_main(statement.test):
-                if _leaves(statement.body):
+                if _leaves(file, statement.body):
                     found.append((statement.test, False))
-                elif statement.orelse and _leaves(statement.orelse):
+                elif statement.orelse and _leaves(file, statement.orelse):
                     found.append((statement.test, True))
     return found
 
 
-def _is_dead(parent: ast.AST, child: ast.stmt) -> bool:
+def _is_dead(file: PythonFile, parent: ast.AST, child: ast.stmt) -> bool:
     """Whether a statement of the same block ends it before one."""
     for field in ("body", "orelse", "finalbody"):
         block = getattr(parent, field, None)
         if isinstance(block, list) and child in block:
-            return any(isinstance(each, (*_EXITS, ast.Raise)) or _exits(each) for each in block[: block.index(child)])
+            before = block[: block.index(child)]
+            return any(isinstance(each, (*_EXITS, ast.Raise)) or _exits(file, each) for each in before)
     return False
 
 
-def _exits(statement: ast.stmt) -> bool:
+def _exits(file: PythonFile, statement: ast.stmt) -> bool:
     """Whether a statement ends the process: `sys.exit(main())`, `exit()`."""
     call = statement.value if isinstance(statement, ast.Expr) else None
-    if not isinstance(call, ast.Call):
+    if not isinstance(call, ast.Call) or last_name(call.func) not in _ENDS:
         return False
-    of = call.func.value if isinstance(call.func, ast.Attribute) else None
-    is_of_python = of is None or (isinstance(of, ast.Name) and of.id in ("sys", "os"))
-    return is_of_python and last_name(call.func) in ("exit", "quit", "_exit")
+    if isinstance(call.func, ast.Attribute):
+        return isinstance(call.func.value, ast.Name) and call.func.value.id in _PYTHONS
+    return _is_pythons(file, last_name(call.func))
 
 
-def _leaves(block: list[ast.stmt]) -> bool:
+def _is_pythons(file: PythonFile, name: str) -> bool:
+    """Whether a name is Python's own in a file: the project may have a function of its own that is called `exit`."""
+    if name in file.arguments or any(isinstance(use.ctx, ast.Store) for use in file.names.get(name, ())):
+        return False
+    around_binders = map(file.parents.get, file.binders.get(name, ()))
+    return all(
+        isinstance(each, ast.ClassDef) or (isinstance(each, ast.ImportFrom) and each.module in _PYTHONS)
+        for each in around_binders
+    )
+
+
+def _leaves(file: PythonFile, block: list[ast.stmt]) -> bool:
     """Whether a block is left, and the program goes on elsewhere or ends as it should."""
     if not block or _fails(block):
         return False
     last = block[-1]
-    return isinstance(last, _EXITS) or (isinstance(last, ast.Expr) and last_name(last.value) in ("exit", "_exit"))
+    return isinstance(last, _EXITS) or _exits(file, last) or _is_end_of_parser(last)
+
+
+def _is_end_of_parser(statement: ast.stmt) -> bool:
+    """Whether a statement ends the process by a parser of options: `parser.exit()`."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    callee = call.func if isinstance(call, ast.Call) else None
+    return isinstance(callee, ast.Attribute) and callee.attr == "exit" and "parser" in last_name(callee.value).lower()
 
 
 def _fails(block: list[ast.stmt]) -> bool:

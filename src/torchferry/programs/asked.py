@@ -30,9 +30,14 @@ def is_there(test: ast.Name | ast.Attribute | ast.Call, known: Callable[[str], b
         return None
     asked = string_value(test.args[0]) if isinstance(test, ast.Call) and test.args else None
     present = known(asked or _BEHIND.sub("", _BEFORE.sub("", last, count=1)))
-    if present is None and not asked and _CUDA_WORD.search(last):
+    if present is None and not asked and sounds_of_cuda(last):
         return False
     return present
+
+
+def sounds_of_cuda(name: str) -> bool:
+    """Whether a name speaks of something that is compiled for CUDA."""
+    return _CUDA_WORD.search(name.lower()) is not None
 
 
 def is_on_target(target: Target, module: str) -> bool | None:

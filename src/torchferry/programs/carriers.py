@@ -33,16 +33,22 @@ _NO_MODEL = lazy_regex(r"(?i)tokenizer|config|dataset|processor|extractor")
 """Names of what is loaded beside a model: their code touches no device."""
 
 
+_LONGEST = 40
+"""Characters of the code that says whether code is loaded."""
+
+
 class LoadedCode(NamedTuple):
     """Code that a program loads with a model while it runs.
 
     Attributes:
         name: The repository that it comes from, else the expression that says so.
         call: The call that loads it.
+        when: What must be true for that; None where it is written down.
     """
 
     name: str
     call: ast.Call
+    when: ast.expr | None = None
 
 
 def loaded_code(file: PythonFile, names: Names) -> Iterator[LoadedCode]:
@@ -58,9 +64,12 @@ def loaded_code(file: PythonFile, names: Names) -> Iterator[LoadedCode]:
                     yield LoadedCode(_origin(call, "torch.hub.load"), call)
     for keyword in file.keywords.get("trust_remote_code", ()):
         call = file.parents.get(keyword)
-        if isinstance(call, ast.Call) and isinstance(keyword.value, ast.Constant) and keyword.value.value is True:
+        is_written = isinstance(keyword.value, ast.Constant)
+        if isinstance(call, ast.Call) and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value):
             if _NO_MODEL.search(ast.unparse(call.func)) is None:
-                yield LoadedCode(_origin(call, "trust_remote_code=True"), call)
+                when = None if is_written else keyword.value
+                said = "True" if when is None else " ".join(file.text(when).split())[:_LONGEST]
+                yield LoadedCode(_origin(call, f"trust_remote_code={said}"), call, when)
 
 
 def _origin(call: ast.Call, otherwise: str) -> str:

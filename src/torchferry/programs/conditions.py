@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.programs.answers import Answer, Answers, Known, SharedAnswers, Told, Truth
-from torchferry.programs.asked import is_on_target, is_there
+from torchferry.programs.asked import is_on_target, is_there, sounds_of_cuda
 from torchferry.programs.parameters import Expression, Given, Parameter
 from torchferry.programs.program_facts import ProgramFacts
-from torchferry.programs.stored import COMPARED, is_guarded, is_namespace
+from torchferry.programs.stored import COMPARED, IMPORTS, is_guarded, is_namespace
 from torchferry.programs.switches import UNSAID
 from torchferry.programs.values import Values
 from torchferry.rules.guarded import asks_availability
@@ -23,6 +23,9 @@ from torchferry.source.python import PythonFile
 OPEN = Answer(Truth.OPEN)
 
 _YES = frozenset({"torch.distributed.is_available", "torch.distributed.is_nccl_available"})
+_BESIDE = frozenset({"torch", "torchvision", "numpy"})
+"""Packages that every program here has."""
+
 _PYTHONS = ((3, 8), (3, 99))
 
 
@@ -33,10 +36,14 @@ class Conditions(Values):
         facts: What depends on the program.
         target: Where it is to run.
         shared: What was answered to other programs.
+        staying: Where a migration leaves `.is_cuda` as it is, by the file and the line: no tensor of the target is it.
     """
 
-    def __init__(self, facts: ProgramFacts, target: Target, shared: SharedAnswers) -> None:
+    def __init__(
+        self, facts: ProgramFacts, target: Target, shared: SharedAnswers, staying: Set[tuple[str, int]] = frozenset()
+    ) -> None:
         super().__init__(facts)
+        self._staying = staying
         self._target = target
         self._shared = shared
         self._answers: defaultdict[ast.expr, Answers] = defaultdict(Answers)
@@ -90,10 +97,27 @@ class Conditions(Values):
             return self.answer(where.part(test.value), depth)
         if isinstance(test, ast.Compare):
             return self._compared(where, test, depth)
+        if isinstance(test, ast.Attribute) and test.attr == "is_cuda" and where.place[:2] in self._staying:
+            return Answer(Truth.NO, guard=True)
         known = self.value(where, depth)
         if known.value is UNSAID:
             return self._by_name(where)
         return Answer(Truth.YES if known.value else Truth.NO, known.option, known.guard)
+
+    def is_present(self, module: str) -> bool | None:
+        """Return whether the target has a module; None where nobody knows."""
+        if module.partition(".")[0] in _BESIDE:
+            return True
+        if not self.facts.sources.project.extensions.isdisjoint((module, module.rpartition(".")[2])):
+            return False
+        if self.facts.sources.project.module_path(module, self.facts.program.path) is not None:
+            return True
+        present = is_on_target(self._target, module)
+        return False if present is None and sounds_of_cuda(module) else present
+
+    def is_absent(self, module: str) -> bool:
+        """Return whether it is known that the target has no module of a name."""
+        return self.is_present(module) is False
 
     def _by_name(self, where: Expression) -> Answer:
         test = where.node
@@ -167,3 +191,19 @@ def _held(operator: ast.cmpop, left: Known, right: Known) -> Answer:
         elif other.value not in (True, 1):
             option = f"{option} {other.value}"
     return Answer(Truth.YES if held else Truth.NO, option, known.guard)
+
+
+def supposed(node: ast.AST, when: str) -> ast.expr | None:
+    """Return the condition that an expression is as `Finding.when` says; None where nothing is said."""
+    if isinstance(node, ast.keyword):
+        node = node.value
+    if isinstance(node, (ast.stmt, ast.Call)) and when:  # the name by which it imports
+        calls = (each for each in ast.walk(node) if isinstance(each, ast.Call) and last_name(each.func) in IMPORTS)
+        node = next((call.args[0] for call in calls if call.args), node)
+    if not when or not isinstance(node, ast.expr):
+        return None
+    if when == "true":
+        return node
+    comparison = ast.parse(f"_ {when}", mode="eval").body
+    assert isinstance(comparison, ast.Compare)
+    return ast.copy_location(ast.Compare(node, comparison.ops, comparison.comparators), node)

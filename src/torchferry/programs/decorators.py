@@ -5,17 +5,24 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.tables import lists_keys
-from torchferry.source.flow.syntax import last_name
-from torchferry.source.names import Names
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names, assigned_value
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
 
 _ADDS = frozenset({"append", "add", "insert", "appendleft"})
 _READS_ALL = frozenset({"values", "items", "copy"})
 _READS_NOTHING = frozenset({"keys", "append", "add", "clear", "update", "insert", "remove", "discard", "appendleft"})
+
+_CHANGES_KEYS = lazy_regex(r"\.(?:lower|upper|replace|sub)\(")
+"""What stands in a class that keeps things under other keys than it is given."""
+
+_MOST_PASSED_ON = 6
+"""Modules that pass a name on to one another."""
 
 
 class Registration(NamedTuple):
@@ -52,6 +59,61 @@ def registrations(
     """Yield where the decorators of a function or class keep it."""
     for decorator, defined in _definitions(project, file, names, unit):
         yield from _kept_by(*defined, decorator, unit)
+    for decorator in unit.decorator_list:
+        kept = _kept_by_object(project, file, names, decorator, unit)
+        if kept is not None:
+            yield kept
+
+
+def _kept_by_object(
+    project: Project, file: PythonFile, names: Names, decorator: ast.expr, unit: FunctionNode | ast.ClassDef
+) -> Registration | None:
+    """Return which object keeps a function or class, `@NETS.register()`; None for that of a package, or for none."""
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    if not isinstance(called, ast.Attribute) or "regist" not in called.attr.lower():
+        return None
+    bound = _bound_in(project, file, names, called.value)
+    if bound is None:
+        return None
+    of, of_names, binding = bound
+    if not isinstance(binding, ast.Name) or of.scope(binding) is not of.tree:
+        return Registration(of) if isinstance(binding, ast.ClassDef) else None
+    made = assigned_value(of, binding)
+    defined = _bound_in(project, of, of_names, made.func) if isinstance(made, ast.Call) else None
+    text = defined[0].text(defined[2]) if defined is not None and isinstance(defined[2], ast.ClassDef) else ""
+    return Registration(of, binding, None if _CHANGES_KEYS.search(text) else _given_key(decorator) or unit.name)
+
+
+def _bound_in(
+    project: Project, file: PythonFile, names: Names, value: ast.expr, depth: int = 0
+) -> tuple[PythonFile, Names, ast.AST] | None:
+    """Return what binds a name, in the file of the project where it is bound; None where that is none or several."""
+    bindings = names.bindings(value) if isinstance(value, ast.Name) else []
+    binding = bindings[0] if len(bindings) == 1 else None
+    if binding is not None and not isinstance(binding, ast.alias):
+        return file, names, binding
+    origin = names.qualified(value)
+    while origin is not None and depth < _MOST_PASSED_ON:
+        module, _, member = origin.rpartition(".")
+        path = project.module_path(module, file.path) if module.strip(".") else None
+        loaded = project.file(path) if path is not None else None
+        if loaded is None:
+            return None
+        file, names = loaded
+        bindings = names.module_bindings(member)
+        binding = bindings[0] if len(bindings) == 1 else None
+        if binding is None or not isinstance(binding, ast.alias):
+            return None if binding is None else (file, names, binding)
+        origin, depth = names.binding_origin(binding), depth + 1
+    return None
+
+
+def _given_key(decorator: ast.expr) -> str | None:
+    """Return the key that a decorator says: `@NETS.register("fast")`, `@NETS.register_module(name="fast")`."""
+    if not isinstance(decorator, ast.Call):
+        return None
+    given = [keyword.value for keyword in decorator.keywords if keyword.arg in ("name", "key")]
+    return next((text for each in (*given, *decorator.args) for text in [string_value(each)] if text), None)
 
 
 def changes_arguments(project: Project, file: PythonFile, names: Names, unit: FunctionNode) -> bool:
@@ -137,6 +199,16 @@ def _key(
     return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
 
 
+def _kind_in(settings: ast.expr) -> ast.expr | None:
+    """Return what settings say is to be built: `dict(type="fast")`, or the name itself; None for what is not told."""
+    if isinstance(settings, ast.Dict):
+        pairs = zip(settings.keys, settings.values, strict=True)
+        return next((value for key, value in pairs if string_value(key) in ("type", "name")), None)
+    if isinstance(settings, ast.Call) and last_name(settings.func) == "dict":
+        return next((keyword.value for keyword in settings.keywords if keyword.arg in ("type", "name")), None)
+    return settings if isinstance(settings, ast.Constant) else None
+
+
 def lookup(file: PythonFile, use: ast.Name | ast.Attribute, *, is_keyed: bool) -> Lookup | None:
     """Return how a use of a container asks for what it holds; None where it does not.
 
@@ -150,10 +222,16 @@ def lookup(file: PythonFile, use: ast.Name | ast.Attribute, *, is_keyed: bool) -
         return Lookup(parent, parent.slice) if isinstance(parent.ctx, ast.Load) else None
     if isinstance(parent, ast.Attribute):
         call = file.parents.get(parent)
-        if parent.attr in _READS_NOTHING or not isinstance(call, ast.Call):
+        if isinstance(call, ast.Subscript) and call.value is parent and isinstance(call.ctx, ast.Load):
+            return Lookup(call, call.slice)  # `NETS.kept[name]`
+        if isinstance(call, ast.Attribute) and call.attr in ("get", "pop", "items", "values"):
+            return Lookup(use, None)
+        if parent.attr in _READS_NOTHING or "regist" in parent.attr.lower() or not isinstance(call, ast.Call):
             return None
-        if parent.attr in ("get", "pop") and call.args:
+        if (parent.attr == "pop" or parent.attr.startswith("get")) and call.args:
             return Lookup(call, call.args[0])
+        if parent.attr.startswith(("build", "create", "make")) and call.args:
+            return Lookup(call, _kind_in(call.args[0]))
         return Lookup(call, None, parent.attr in _READS_ALL)
     if is_keyed and lists_keys(file, use):
         return None

@@ -10,10 +10,11 @@ from torchferry.core import toml
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Location
 from torchferry.core.record import NamedTuple
-from torchferry.programs.launch_commands import INSTALLERS, LARGEST_DOCUMENT, Started, StartingCommands, names_program
+from torchferry.programs.launch_commands import INSTALLERS, Started, StartingCommands
 from torchferry.programs.model import Form, Program, Start
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
+from torchferry.programs.written_commands import LARGEST_DOCUMENT, names_program
 from torchferry.rules.file_result import FileResult
 from torchferry.rules.words import BETWEEN_NAMES
 from torchferry.source.flow.syntax import last_name, string_value

@@ -14,7 +14,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
 from torchferry.programs.answers import SharedAnswers
-from torchferry.programs.conditions import Conditions
+from torchferry.programs.conditions import Conditions, supposed
 from torchferry.programs.config_files import ConfigFiles
 from torchferry.programs.entry_points import StartedPrograms, programs_of
 from torchferry.programs.fixes import Fix, Fixes
@@ -27,13 +27,14 @@ from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Sta
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.noting import Noted
 from torchferry.programs.program_facts import ProgramFacts, SharedResults
-from torchferry.programs.reach import Reach, supposed
+from torchferry.programs.reach import Reach
 from torchferry.programs.sources import Sources
 from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.switches import Switchboard
 from torchferry.programs.unknown import UnreadParts
 from torchferry.programs.uses import Uses, derived_class
 from torchferry.rules.analysis import Analysis
+from torchferry.rules.device.is_cuda import IsCuda
 from torchferry.rules.family import Subject
 from torchferry.rules.file_result import InternalFailure
 from torchferry.rules.registry import rule_facts
@@ -157,6 +158,12 @@ class _Judge:
             for finding in item.findings
             if rule_facts(finding.code).unresolved
         }
+        self.staying = frozenset(
+            (item.path, finding.location.line)
+            for item in self.examined
+            for finding in item.findings
+            if finding.code == IsCuda.CODE and finding.stays is not None
+        )
         switches = {path: noted.switches for path, noted in self.noted.items() if noted.switches is not None}
         self.switchboard = Switchboard(self.sources, switches)
         self.config_files = ConfigFiles(self.modules.settings)
@@ -263,7 +270,7 @@ class _Judge:
 
     def _judge(self, program: Program, closure: dict[str, Edge | None]) -> Judged:
         facts = ProgramFacts(program, self.sources, closure, self.switchboard, self.config_files, self.results)
-        conditions = Conditions(facts, self.target, self.answers)
+        conditions = Conditions(facts, self.target, self.answers, self.staying)
         reach = Reach(program, self.sources, self.modules, closure, conditions, self.surroundings, self.uses)
         blockers: list[Obstacle] = []
         optional: list[Obstacle] = []

@@ -21,10 +21,11 @@ from torchferry.programs.installed_needs import InstalledNeeds, PackageNeed
 from torchferry.programs.model import Source, Step
 from torchferry.programs.modules import External, Modules
 from torchferry.programs.sources import Sources, import_at
+from torchferry.programs.stored import IMPORTS
 from torchferry.rules.extension.extension_build import ExtensionBuild
 from torchferry.rules.library.cuda_package import CudaPackage, advice
 from torchferry.rules.loaded_libraries import LOADERS, library_loads
-from torchferry.source.compiled import BuiltForm, library_name
+from torchferry.source.compiled import BuiltForm, is_cmake, library_name
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value, bound_name
@@ -178,10 +179,25 @@ class Lacks:
                 names = frozenset().union(*(extension_names(f"Extension({part}") for part in cuda))
             for name in names:
                 found.setdefault(name, path)
-        modules = self.project.compiled.from_cuda(BuiltForm.MODULE) if self.kernels else ()
-        for name, code in modules:
-            found.setdefault(name, code.path)
+        for name, script in self._built_by_cmake() if self.kernels or self.project.compiled.has_cuda_in_cmake() else ():
+            found.setdefault(name, script)
         return found
+
+    def _built_by_cmake(self) -> Iterator[tuple[str, str]]:
+        """Yield the modules that CMake builds from CUDA, each with the file that says so."""
+        compiled = self.project.compiled
+        for name, code in compiled.from_cuda(BuiltForm.MODULE):
+            yield name, code.path
+        libraries = {name: code.path for name, code in compiled.from_cuda(BuiltForm.LIBRARY) if is_cmake(code.path)}
+        for name, script in libraries.items():  # a library that is imported is a module, whatever it is declared as
+            if name in self._absent:
+                yield name, script
+        scripts = [*(code.path for _, code in compiled.from_cuda(BuiltForm.MODULE)), *libraries.values()]
+        for path in sorted(self.project.paths) if scripts else ():
+            text = self.sources.text(path) if _may_build(path) else ""
+            for name in extension_names(text) if "CMakeExtension(" in text else ():
+                if compiled.built(name) is None:  # CMake gives it that name, whatever it calls it itself
+                    yield name, scripts[0]
 
     def _built_by(self, path: str, text: str) -> frozenset[str]:
         """Return the modules that a build script makes: those it names as such, and those nobody has that it speaks of.
@@ -269,7 +285,9 @@ class Lacks:
             lacking = row.status == "missing" or bool(row.extra.get("rewrite"))
             if lacking and package.kind in cuda.NEEDING_KINDS and package.name not in divided():
                 message = advice(self.target.title, package.name, row)
-                yield Lack(package.name, CudaPackage.CODE, loaded[0].location(*loaded[0].span(node)), message)
+                when = f"== {external.module!r}" if _imports_parameter(*loaded, node) else ""
+                place = loaded[0].location(*loaded[0].span(node))
+                yield Lack(package.name, CudaPackage.CODE, place, message, when=when)
 
     # --- what packages show as they are installed ---
 
@@ -292,7 +310,7 @@ class Lacks:
 
     def _loaded_libraries(self, path: str) -> Iterator[Lack]:
         """Yield where a file loads by a path or a name what the project compiles from CUDA, or calls its operators."""
-        text = self.sources.text(path) if self.kernels or self.compiled else ""
+        text = self.sources.text(path) if self.kernels or self.compiled or self.project.compiled.is_any else ""
         loads = any(loader in text for loader in _LOADERS)
         starts = "subprocess" in text or "os.system" in text or "popen" in text.lower()
         loaded = self.sources.file(path) if loads or starts or "torch.ops" in text else None
@@ -310,12 +328,23 @@ class Lacks:
                 yield self._compiled_lack(compiled, file, load.call)
                 continue
             source = next((self.kernels[stem] for stem in sorted(stems & self.kernels.keys())), None)
+            built = None if source is not None or is_import else self._library_from_cuda(stems)
             if source is not None:
                 yield self._library_lack(library_name(source), source, file, load.call)
+            elif built is not None:
+                yield self._library_lack(*built, file, load.call)
             elif last_name(load.call.func) in LOADERS and not load.name:
                 yield from self._any_library(file, load.call)
         yield from self._operators(file, names)
         yield from self._started_programs(file) if starts else ()
+
+    def _library_from_cuda(self, stems: set[str]) -> tuple[str, str] | None:
+        """Return which of some names is that of a library that the project builds from CUDA, with what says so."""
+        for stem in sorted(stems - {""}):
+            code = self.project.compiled.built(stem)
+            if code is not None and code.from_cuda and code.form is not BuiltForm.PROGRAM:
+                return stem, code.path
+        return None
 
     def _library_lack(self, name: str, source: str, file: PythonFile, node: ast.AST) -> Lack:
         message = say(
@@ -489,3 +518,11 @@ def _under_condition(file: PythonFile, node: ast.AST) -> bool:
             return not any(isinstance(statement, ast.Raise) for statement in beside)
         child, parent = parent, file.parents.get(parent)
     return False
+
+
+def _imports_parameter(file: PythonFile, names: Names, statement: ast.AST) -> bool:
+    """Whether a statement imports what its function is given the name of."""
+    calls = [each for each in ast.walk(statement) if isinstance(each, ast.Call) and last_name(each.func) in IMPORTS]
+    given = [call.args[0] for call in calls if call.args]
+    bindings = names.reaching_bindings(given[0]) if len(given) == 1 and isinstance(given[0], ast.Name) else []
+    return len(bindings) == 1 and isinstance(bindings[0], ast.arg)

@@ -7,79 +7,39 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from torchferry.backends.target import Target
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Location
 from torchferry.core.record import NamedTuple
 from torchferry.programs.lacks import Lack
+from torchferry.programs.make_calls import NAMES as MAKEFILES
+from torchferry.programs.make_calls import MakeCall, lines_of, make_call
 from torchferry.programs.model import Program, Start
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources, import_at
 from torchferry.programs.switches import said
+from torchferry.programs.written_commands import (
+    ENTER,
+    LEAVE,
+    NOT_STARTED,
+    READ_FOR_COMMANDS,
+    Written,
+    may_start,
+    written_in,
+)
 from torchferry.rules.base import Context, Options
-from torchferry.rules.commands import JOB_KINDS, commands_of
 from torchferry.rules.file_result import FileResult
 from torchferry.rules.library.cuda_package import CudaPackage, advice
-from torchferry.source.dockerfile import docker_variables, instructions
 from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
-from torchferry.source.markdown import command_view
-from torchferry.source.notebook import Notebook
-from torchferry.source.settings import settings
 from torchferry.source.shell import Command
-from torchferry.source.shell_variables import MOST_ALTERNATIVES, ShellVariables, with_arguments
-from torchferry.source.text import SourceText, UndecodableError
-from torchferry.source.yaml_commands import yaml_variables
-
-READ_FOR_COMMANDS = frozenset({*JOB_KINDS, Kind.MARKDOWN, Kind.NOTEBOOK})
-_NOT_STARTED = frozenset(
-    [
-        "@echo",
-        "ADD",
-        "COPY",
-        "autopep8",
-        "black",
-        "cat",
-        "chmod",
-        "coverage",
-        "cp",
-        "curl",
-        "diff",
-        "echo",
-        "find",
-        "flake8",
-        "git",
-        "grep",
-        "head",
-        "isort",
-        "less",
-        "ls",
-        "mv",
-        "mypy",
-        "nano",
-        "pip",
-        "pre-commit",
-        "py_compile",
-        "pylint",
-        "pytest",
-        "rm",
-        "ruff",
-        "sed",
-        "tail",
-        "touch",
-        "unittest",
-        "vi",
-        "vim",
-        "wget",
-        "yapf",
-    ]
-)
-"""Programs, and modules, that read or write a file and do not start it."""
+from torchferry.source.shell_variables import MOST_ALTERNATIVES, with_arguments
+from torchferry.source.text import UndecodableError
 
 _LAUNCHERS = frozenset(
     [
@@ -101,28 +61,12 @@ _LAUNCHERS = frozenset(
 _STARTER = re.compile(r"(?:i?python[\d.]*|torchrun|accelerate|deepspeed|debugpy|coverage)\Z")
 """Programs whose `-m` names a module to start."""
 
-_STARTS = r"(?:python[\d.]*|torchrun|accelerate[ \t]+launch|deepspeed|(?:streamlit|chainlit)[ \t]+run|gradio)[ \t]"
-_STARTING = re.compile(_STARTS)
-_COMMAND = re.compile(rf"(?:[A-Z_]+=[^\s`]+[ \t]+)*(?:\$[ \t]+)?{_STARTS}")
-_PROGRAM = re.compile(r"\.py\b|[ \t]-m[ \t]")
-_INDENT = re.compile(r"[ ]{4,}|\t")
-_RUN_MAGIC = re.compile(r"^%run[ \t]+", re.MULTILINE)
-
-_FENCE = re.compile(r"^[ \t>]*(?:```|~~~)", re.MULTILINE)
-
-_COMMENT_LINE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
-
-LARGEST_DOCUMENT = 1_000_000
-"""Bytes of a document that commands are looked for in, and of a file that says what an installation makes."""
-
 INSTALLERS = ("pyproject.toml", "setup.cfg", "setup.py")
 """Files that say which commands an installation makes."""
 
 _TAKES = re.compile(r"\$(?:[@*\d]|\{[@*\d])")
 """What a script puts in of what it is given."""
 
-_ENTER = ("cd", "pushd")
-_LEAVE = "popd"
 _HOME = re.compile(r"[\"']?(?:/|~|\$|`)")
 
 
@@ -138,110 +82,6 @@ class Started(NamedTuple):
     path: str
     start: Start
     document: bool
-
-
-class Written(NamedTuple):
-    """A command as a file has it, and where it is written."""
-
-    command: Command
-    place: str
-
-
-def may_start(kind: Kind, data: bytes) -> bool:
-    """Whether a file may hold a command that starts a program, judged by its bytes."""
-    if len(data) > LARGEST_DOCUMENT or not _may_name_program(data):
-        return False
-    return kind is not Kind.YAML or _may_name_program(_COMMENT_LINE.sub(b"", data))  # many begin with how to use them
-
-
-def _may_name_program(data: bytes) -> bool:
-    return any(word in data for word in (b".py", b" -m ", b"--module", b".sh"))
-
-
-def written_in(document: Document, context: Context) -> tuple[Written, ...]:
-    """Return the commands of a file that may start one of the project's, and those that go to another folder.
-
-    Args:
-        document: The file.
-        context: The same as rules see it.
-    """
-    path, notebook = document.path, document.notebook
-    if notebook is not None:
-        context = Context(path, Kind.SHELL, _with_runs(notebook), context.target, context.options)
-    elif document.kind is Kind.MARKDOWN:
-        shown = SourceText(_of_document(document.source.text))
-        context = Context(path, Kind.SHELL, shown, context.target, context.options)
-    found = []
-    for command in _expanded(context, document):
-        offset = command.words[0].start
-        if notebook is None:
-            place = f"{path}:{context.source.position(offset)[0]}"
-        else:
-            cell = notebook.location(path, offset, offset)
-            place = f"{path}:cell {cell.cell}:{cell.line}"
-        found.append(Written(command, place))
-    return tuple(found)
-
-
-def _expanded(context: Context, document: Document) -> Iterator[Command]:
-    """Yield the commands of a file that may be followed, with what stands for their variables."""
-    written = sorted(commands_of(context), key=lambda each: (*each.assignments, *each.words)[0].start)
-    variables = ShellVariables(context.text, context.kind is Kind.MAKEFILE, written)
-    is_yaml = context.kind in (Kind.YAML, Kind.COMPOSE, Kind.JSON)
-    of_image = deque(docker_variables(context.text) if context.kind is Kind.DOCKERFILE else ())
-    read = tuple(settings(context.kind, context.text)) if is_yaml and "env" in context.text.lower() else ()
-    set_beside = tuple(yaml_variables(read))
-    end = 0
-    for command in _joined_entries(context, written) if context.kind is Kind.DOCKERFILE else written:
-        start = (*command.assignments, *command.words)[0].start
-        if document.kind is Kind.MARKDOWN and _FENCE.search(document.source.text, end, start) is not None:
-            variables.begin_example()
-        end = start
-        while of_image and of_image[0][0] < start:
-            _, name, value, is_seen = of_image.popleft()
-            variables.set(name, value, exports=is_seen)
-        own = next((setting.path for setting in read if setting.start <= start < setting.end), None)
-        for each in set_beside:
-            variables.unset(each.name)
-        for each in set_beside:
-            if own is None or own[: len(each.path)] == each.path:
-                variables.set(each.name, each.value, exports=True)
-        variables.read(command)
-        for one in variables.expanded(command) if command.words else ():
-            if _may_be_followed(one):
-                yield one
-
-
-def _joined_entries(context: Context, written: Sequence[Command]) -> Iterator[Command]:
-    """Yield the commands of an image: what `CMD` lists is given to what `ENTRYPOINT` lists."""
-    entry: Command | None = None
-    keywords = tuple(instructions(context.text))
-    for command in written:
-        start = (*command.assignments, *command.words)[0].start
-        keyword = next((each.keyword for each in keywords if each.start <= start < each.end), "")
-        if keyword == "ENTRYPOINT":
-            entry = command
-        elif keyword == "CMD" and entry is not None and not names_program(command):
-            entry = Command(entry.assignments, (*entry.words, *command.words))
-        else:
-            yield command
-    if entry is not None:
-        yield entry
-
-
-def _may_be_followed(command: Command) -> bool:
-    if not command.words or command.program in _NOT_STARTED:
-        return False
-    if command.program in _ENTER or command.program == _LEAVE:
-        return True
-    return names_program(command)
-
-
-def names_program(command: Command) -> bool:
-    """Whether a word of a command may be a program, or say that the next one is a module."""
-    return any(
-        word.value.endswith((".py", ".sh")) or word.value.startswith(("-m", "--module")) for word in command.words
-    )
 
 
 class _ScriptCall(NamedTuple):
@@ -298,18 +138,26 @@ class StartingCommands:
                 written = (known or {}).get(item.path)
                 files.append((item, self._read(item.path, item.kind) if written is None else written))
         scripts = {item.path for item, _ in files if item.kind is Kind.SHELL}
+        makefiles = {item.path for item, _ in files if item.kind is Kind.MAKEFILE}
         calls: dict[str, list[_ScriptCall]] = {}
+        made: dict[str, list[MakeCall]] = {}
         for item, commands in files:
             for command, place, here in self._followed(item, commands):
+                call = make_call(command, place, item.kind is Kind.MARKDOWN)
+                read = self._makefile(call.folder, item.path, here, makefiles) if call is not None else None
+                if call is not None and read is not None:
+                    made.setdefault(read, []).append(call)
                 script = _script_of(command)
                 path = self._named(command.words[script].value, item.path, here, scripts) if script >= 0 else None
                 if path is not None and path != item.path:
                     given = tuple(word.text for word in command.words[script + 1 :])
                     calls.setdefault(path, []).append(_ScriptCall(given, place, item.kind is Kind.MARKDOWN))
         for item, commands in files:
+            for make in made.get(item.path, ())[:MOST_ALTERNATIVES]:
+                yield from self._of_make(item, make)
             yield from self._of_file(item, commands, calls.get(item.path, ()))
 
-    def _read(self, path: str, kind: Kind) -> tuple[Written, ...]:
+    def _read(self, path: str, kind: Kind, given: Mapping[str, str] = MappingProxyType({})) -> tuple[Written, ...]:
         try:
             data = read_regular(self._root / path)
             if not may_start(kind, data):
@@ -317,17 +165,39 @@ class StartingCommands:
             document = Document.read(path, kind, data)
         except (OSError, UndecodableError, NotJsonError):
             return ()
-        return written_in(document, Context(path, kind, document.source, self._target, Options()))
+        return written_in(document, Context(path, kind, document.source, self._target, Options()), given)
+
+    def _makefile(self, folder: str, path: str, here: str, makefiles: Collection[str]) -> str | None:
+        """Return the Makefile that a command of a file reads, or None."""
+        own = path.rpartition("/")[0]
+        folders = [_joined(each, folder) if folder else each for each in (here, own, "")]
+        named = (f"{each}/{name}" if each else name for each in folders if each is not None for name in MAKEFILES)
+        return next((each for each in named if each in makefiles and each != path), None)
+
+    def _of_make(self, item: FileResult, make: MakeCall) -> Iterator[Started]:
+        """Yield what a Makefile starts where a command gives it variables."""
+        try:
+            text = read_regular(self._root / item.path).decode("utf-8", "replace")
+        except OSError:
+            return
+        run = lines_of(text, make.targets)
+        for command, place, here in self._followed(item, self._read(item.path, item.kind, make.variables)):
+            line = int(place.rpartition(":")[2])
+            found = self._of_command(command, item.path, here) if any(a <= line < b for a, b in run) else None
+            if found is not None:
+                text = " ".join(word.value for word in command.words)[:160]
+                assignments = tuple(word.value for word in command.assignments)
+                yield Started(found[0], Start(text, make.place, found[1], assignments), make.document)
 
     def _followed(self, item: FileResult, commands: Iterable[Written]) -> Iterator[tuple[Command, str, str]]:
         """Yield the commands of a file that start something, each with its place and the folder it is run in."""
         own = here = item.path.rpartition("/")[0]
         for command, place in commands:
-            if command.program in _ENTER and len(command.words) > 1:
+            if command.program in ENTER and len(command.words) > 1:
                 here = self._entered(command.words[1].value, here, own)
-            elif command.program == _LEAVE:
+            elif command.program == LEAVE:
                 here = own
-            elif command.words and command.program not in _NOT_STARTED:
+            elif command.words and command.program not in NOT_STARTED:
                 yield command, place, here
 
     def _of_file(
@@ -354,7 +224,7 @@ class StartingCommands:
 
     def file_of(self, command: Command, path: str) -> tuple[str, tuple[str, ...]] | None:
         """Return the file that a command of a file starts, and what stands behind it; None where it starts none."""
-        if not command.words or command.program in _NOT_STARTED:
+        if not command.words or command.program in NOT_STARTED:
             return None
         return self._of_command(command, path, path.rpartition("/")[0])
 
@@ -376,7 +246,7 @@ class StartingCommands:
             file: str | None = None
             if module in _LAUNCHERS:
                 pass
-            elif module in _NOT_STARTED:
+            elif module in NOT_STARTED:
                 return None
             elif module:
                 file = self._module(module, path)
@@ -443,75 +313,6 @@ def _endings(path: str) -> list[str]:
     """Return a path without its first folders, the longest first."""
     parts = posixpath.normpath(path).split("/")
     return ["/".join(parts[index:]) for index in range(len(parts))]
-
-
-def _of_document(text: str) -> str:
-    """Return the commands of a document: those of its code blocks, and those that a sentence or an indent shows."""
-    view = command_view(text)
-    lines = text.split("\n")
-    if not any(_names_command(line) for line in lines if ".py" in line or "-m" in line):
-        return view
-    shown = []
-    for line, command in zip(lines, view.split("\n"), strict=True):
-        if command.strip() or ("`" not in line and not line.startswith((" ", "\t"))):
-            shown.append(command)
-            continue
-        kept, at = [], 0
-        for start, end in list(_inline(line)) or _indented(line):
-            # the backquotes become `;` and a blank, so that two commands of one line stay two
-            kept += [" " * (start - at), line[start:end]]
-            at = end
-            if at < len(line):
-                kept.append(";")
-                at += 1
-        shown.append("".join(kept) + " " * (len(line) - at))
-    return "\n".join(shown)
-
-
-def _names_command(line: str) -> bool:
-    """Whether a line has the words of a command that starts a Python program, without a backquote between them."""
-    for part in line.split("`"):
-        start = _STARTING.search(part)
-        if start is not None and _PROGRAM.search(part, start.end()) is not None:
-            return True
-    return False
-
-
-def _is_command(line: str, start: int, end: int) -> bool:
-    """Whether a part of a line is a command that starts a Python program."""
-    command = _COMMAND.match(line, start, end)
-    return command is not None and _PROGRAM.search(line, command.end(), end) is not None
-
-
-def _inline(line: str) -> Iterator[tuple[int, int]]:
-    """Yield where commands stand between backquotes."""
-    opening = line.find("`")
-    while opening >= 0:
-        closing = line.find("`", opening + 1)
-        if closing < 0:
-            return
-        is_command = _is_command(line, opening + 1, closing)
-        if is_command:
-            yield opening + 1, closing
-        opening = line.find("`", closing + 1) if is_command else closing
-
-
-def _indented(line: str) -> list[tuple[int, int]]:
-    """Return where the command of an indented line stands, if the line is one."""
-    indent = _INDENT.match(line)
-    if indent is None or "`" in line or not _is_command(line, indent.end(), len(line)):
-        return []
-    return [(indent.end(), len(line))]
-
-
-def _with_runs(notebook: Notebook) -> SourceText:
-    """Return the shell commands of a notebook, and those that `%run` starts."""
-    shown, at = [], 0
-    for match in _RUN_MAGIC.finditer(notebook.script):
-        end = notebook.script.find("\n", match.end())
-        shown += [notebook.shell.text[at : match.start()], " ", notebook.script[match.start() + 1 : end]]
-        at = end
-    return SourceText("".join(shown) + notebook.shell.text[at:])
 
 
 # --- packages that a command switches on: `--deepspeed config.json` is an option of transformers' own arguments, which

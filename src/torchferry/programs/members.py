@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from torchferry.programs.answers import Answer, Truth
+from torchferry.programs.answers import Answer, Known, Truth
 from torchferry.programs.around import Around, around
+from torchferry.programs.environment_fields import EnvironmentFiles, is_filled_by_environment, variables_of_field
 from torchferry.programs.object_kinds import (
     ABSENT,
     UNKNOWN,
@@ -37,10 +38,12 @@ from torchferry.programs.stored import (
     computed_members,
     is_empty,
     loops_around,
+    may_fill_anything,
     merges_settings,
     one_parameter,
     stores_in,
 )
+from torchferry.programs.switches import read_scalar
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -77,6 +80,7 @@ class Members:
         self._facts = facts
         self._sources = facts.sources
         self._objects = objects
+        self._environment = EnvironmentFiles(facts.sources.project.root)
         self._options = OptionMembers(facts, objects, self)
         objects.member = self.of
         self._stores: dict[str, list[_Store] | None] = {}
@@ -260,7 +264,10 @@ class Members:
         """Whether the program may give an object attributes or items by names that it computes."""
         if not isinstance(of, (ClassObject, ModuleObject, TableObject, OptionsObject, OtherObject)):
             return False
-        question = (_keys_of(of), name, isinstance(of, (TableObject, OtherObject)))
+        keys: tuple[object, ...] = _keys_of(of)
+        if isinstance(of, (ClassObject, OptionsObject)) or (isinstance(of, TableObject) and _is_record(of)):
+            keys = (*keys, None)  # what may be any object
+        question = (keys, name, isinstance(of, (TableObject, OtherObject)))
         if self._is_building:
             self._facts.give_up()
             return self._sets_by_name(question)
@@ -290,6 +297,8 @@ class Members:
             bases = self._objects.of(Expression(file, names, base), _DEEPEST // 2)
             if bases is not None:
                 yield frozenset(each.key for each in bases), begin
+            if (bases is None or _is_of_loop(file, names, base)) and may_fill_anything(file, base):
+                yield frozenset({None}), begin
 
     def _may_be_merged(self, name: str) -> bool:
         """Whether settings that are taken in may say a name: those of the command, or any where it names none."""
@@ -302,13 +311,16 @@ class Members:
     # --- classes ---
 
     def _of_class(self, of: ClassObject, name: str, depth: int) -> Member:
-        said = (self._facts.said(name) or self._facts.settings_say(name)) if of.by_options else None
+        said = self._said_of_field(of, name) if of.by_options else None
         if said is not None:
             return Member(known=said)
         stored, is_made = self._stored_by_itself(of, name, depth)
         field = self._given_to_field(of, name, depth)
         if field is not None:
             return field if stored is None else field._replace(is_open=True)
+        given = self._given_by_environment(of, name)
+        if given is not None:
+            return given
         if stored is not None and is_made:
             return stored
         declared = self._declared(of, name, depth)
@@ -322,6 +334,29 @@ class Members:
             declared.is_open or stored.is_open or not (declared.values or declared.known),
         )
 
+    def _said_of_field(self, of: ClassObject, name: str) -> Known | None:
+        """Return what the command says of a field: `--fast`, of an object inside of another one `--model.fast`."""
+        if not of.prefix:
+            return self._facts.said(name) or self._facts.settings_say(name)
+        said = self._facts.said(f"{of.prefix}{name}")
+        if said is None and self._facts.said(f"{of.prefix}no_{name}") is not None:
+            return Known(False)
+        return self._facts.said(name) if said is None and self._sources.words.holding("simple_parsing") else said
+
+    def _given_by_environment(self, of: ClassObject, name: str) -> Member | None:
+        """Return what the environment gives a field of pydantic's settings; None where it gives nothing."""
+        if not self._sources.words.holding("BaseSettings"):
+            return None
+        classes = [of, *self._objects.bases(of)]
+        for variable in variables_of_field(classes, name) if is_filled_by_environment(classes) else ():
+            said = self._facts.variable(variable)
+            if said is not None:
+                value = read_scalar(said.value) if isinstance(said.value, str) else said.value
+                return Member(known=Known(value, variable))
+            if self._facts.sets_variable(variable) or self._environment.say(variable):
+                return UNKNOWN
+        return None
+
     def _declared(self, of: ClassObject, name: str, depth: int) -> Member:
         """Return what an object has by the body of its class, its methods and its bases."""
         saved = self._saved_parameters(of, depth) if name == "hparams" else None
@@ -330,7 +365,7 @@ class Members:
         values = [*body_values(of, name)]
         if values:
             value = values[0] if len(values) == 1 else None
-            option = f"--{name}" if of.by_options else name
+            option = f"--{of.prefix}{name}" if of.by_options else name
             return UNKNOWN if value is None else Member((default_of_field(of, value),), option=option)
         found = self._objects.method(of, name)
         if found is not None:
@@ -530,6 +565,17 @@ class Members:
 def _keys_of(of: Object) -> tuple[object, ...]:
     """Return what an object is known by: an object of a class has also what is stored in the class."""
     return (of.key, of._replace(made=None).key) if isinstance(of, ClassObject) else (of.key,)
+
+
+def _is_of_loop(file: PythonFile, names: Names, node: ast.expr) -> bool:
+    """Whether a name is what a loop goes through: nobody knows which objects these are."""
+    bindings = names.reaching_bindings(node) if isinstance(node, ast.Name) else []
+    return any(isinstance(file.parents.get(each), (ast.For, ast.AsyncFor, ast.comprehension)) for each in bindings)
+
+
+def _is_record(of: TableObject) -> bool:
+    """Whether a table has attributes, as a namespace has."""
+    return isinstance(of.where.node, ast.Call) and last_name(of.where.node.func) != "dict"
 
 
 def _dotted_path(path: str) -> str:

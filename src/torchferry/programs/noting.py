@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.entry_points import StartCommands, may_call_starter, start_calls
-from torchferry.programs.launch_commands import READ_FOR_COMMANDS, Written, may_start, written_in
 from torchferry.programs.sources import LONGEST
 from torchferry.programs.switches import Switch, may_define, switches_of
 from torchferry.programs.uses import ClassBases, class_bases
+from torchferry.programs.written_commands import READ_FOR_COMMANDS, Written, may_start, written_in
 from torchferry.rules.base import Context, PythonContext
 from torchferry.rules.file_result import Afterwards
 from torchferry.source.document import Document

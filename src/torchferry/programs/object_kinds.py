@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Known
+from torchferry.programs.given_words import OF_COMMAND, GivenWords
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.parameters import Expression
 from torchferry.source.flow.syntax import last_name
@@ -23,6 +24,7 @@ class ClassObject(NamedTuple):
         node: Its definition.
         made: The call that makes the object; None for the class itself, or where it is not known.
         by_options: Whether the command line fills its fields.
+        prefix: What stands before the names of its fields there: `model.` for the fields of `config.model`.
     """
 
     file: PythonFile
@@ -30,6 +32,7 @@ class ClassObject(NamedTuple):
     node: ast.ClassDef
     made: Expression | None = None
     by_options: bool = False
+    prefix: str = ""
 
     @property
     def key(self) -> object:
@@ -71,15 +74,15 @@ class ParserObject(NamedTuple):
 
 
 class OptionsObject(NamedTuple):
-    """What a parser has read; with None any parser of the program. `words` where the call says what it reads."""
+    """What a parser has read; with None any parser of the program. `words` where the code says what it reads."""
 
     parser: ParserObject | None
-    words: tuple[str, ...] | None = None
+    words: GivenWords = OF_COMMAND
 
     @property
     def key(self) -> object:
         """What it is known by."""
-        return "options", None if self.parser is None else self.parser.key
+        return "options", None if self.parser is None else self.parser.key, self.words
 
 
 class SettingsObject(NamedTuple):

@@ -11,6 +11,8 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator
 
 from torchferry.programs.around import FunctionNode
+from torchferry.programs.gin_bindings import is_configurable
+from torchferry.programs.given_words import OF_COMMAND, Lists
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.object_kinds import (
     ClassObject,
@@ -35,6 +37,7 @@ from torchferry.programs.parameters import (
     function_of,
     given_by,
 )
+from torchferry.programs.parser_words import ParserWords
 from torchferry.programs.program_facts import OncePerProgram, ProgramFacts
 from torchferry.programs.switches import RECORDS
 from torchferry.source.flow.syntax import last_name, string_value
@@ -80,6 +83,7 @@ class Objects:
         self._sources = facts.sources
         self._returns: dict[FunctionNode, tuple[ast.expr, ...]] = {}
         self._parameters = OncePerProgram(facts, "object", self._from_calls, None)
+        self._words = ParserWords(facts)
         self.member: Callable[[Object, str, int], Member] = lambda of, name, depth: Member(is_open=True)
         """Returns an attribute or item of an object."""
         self.path: Callable[[Expression, int], str | None] = lambda where, depth: None
@@ -152,7 +156,14 @@ class Objects:
         if member.objects:
             return member.objects
         if member.values:
-            return self._union(self.of(value, depth) for value in member.values)
+            found = self._union(self.of(value, depth) for value in member.values)
+            if found is None or not isinstance(of, ClassObject) or not of.by_options:
+                return found
+            prefix = f"{of.prefix}{name}."
+            return tuple(
+                each._replace(by_options=True, prefix=prefix) if isinstance(each, ClassObject) else each
+                for each in found
+            )
         if isinstance(of, OtherObject):
             return (of._replace(names=(*of.names, name)),)
         return None
@@ -413,6 +424,8 @@ class Objects:
         bound = isinstance(inside.file.parents.get(function), ast.ClassDef)
         given = given_by(inside.file.path, function, call, where.file.path, bound=bound)
         defaults = {default_of(function.args, argument) for argument in _named(function)}
+        if is_configurable(inside.file, inside.names, function):
+            given = {key: value for key, value in given.items() if value.value not in defaults}
         return {
             parameter: inside._replace(node=value.value) if value.value in defaults else where.part(value.value)
             for parameter, value in given.items()
@@ -432,10 +445,10 @@ class Objects:
         if isinstance(of, ParserObject):
             if name in _GROUPS:
                 return (of,)
-            words = _given_words(where, node) if name.startswith("parse_") else ()
-            if words is None:
+            lists = self._words.of(where, node) if name.startswith("parse_") else (OF_COMMAND,)
+            if lists is None:
                 return (OtherObject(where.place),)
-            return self._parsed(of, words, element or 0, depth) if name in _PARSED else None
+            return self._parsed(of, lists, element or 0, depth) if name in _PARSED else None
         if isinstance(of, ClassObject):
             found = self.method(of, name)
             if found is not None:
@@ -461,15 +474,15 @@ class Objects:
             return tuple(handed[:1]) or (OtherObject(where.place),)
         return (of,) if name in _SAME else None
 
-    def _parsed(
-        self, parser: ParserObject, words: tuple[str, ...], number: int, depth: int
-    ) -> tuple[Object, ...] | None:
+    def _parsed(self, parser: ParserObject, lists: Lists, number: int, depth: int) -> tuple[Object, ...] | None:
         """Return what a parser reads: its options, or the object of a class whose fields are options."""
         call = parser.where.node
         assert isinstance(call, ast.Call)
         listed = call.args[0] if call.args and last_name(call.func) != "ArgumentParser" else None
         if listed is None:
-            return (OptionsObject(parser, words or None),)
+            return tuple(OptionsObject(parser, words) for words in lists)
+        if lists != (OF_COMMAND,):
+            return (OtherObject(parser.where.place),)  # nobody looks for fields among other words
         classes = listed.elts if isinstance(listed, (ast.Tuple, ast.List)) else [listed]
         return self._filled(parser.where.part(classes[number]), depth) if number < len(classes) else None
 
@@ -562,25 +575,3 @@ def _dotted(node: ast.expr) -> str:
     elif isinstance(node, ast.Name):
         parts.append(node.id)
     return ".".join(reversed(parts))
-
-
-def _given_words(where: Expression, call: ast.Call) -> tuple[str, ...] | None:
-    """Return the words that a call gives a parser to read; none for those of the command, None where nobody knows."""
-    if any(keyword.arg == "namespace" for keyword in call.keywords):
-        return None
-    given = next((each.value for each in call.keywords if each.arg == "args"), call.args[0] if call.args else None)
-    if given is None or (isinstance(given, ast.Constant) and given.value is None):
-        return ()
-    if isinstance(given, ast.Subscript) and where.names.qualified(given.value) == "sys.argv":
-        return ()
-    if not isinstance(given, (ast.List, ast.Tuple)):
-        return () if isinstance(given, ast.Name) and isinstance(_only(where, given), ast.arg) else None
-    words = [string_value(part) for part in given.elts]
-    told = tuple(word for word in words if word is not None)
-    return told if len(told) == len(words) else None
-
-
-def _only(where: Expression, name: ast.Name) -> ast.AST | None:
-    """Return what binds a name where one thing does: `main(argv=None)` mostly hands on the command's words."""
-    bindings = where.names.bindings(name)
-    return bindings[0] if len(bindings) == 1 else None

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Protocol
 
 from torchferry.programs.answers import Answer, Known, Truth
 from torchferry.programs.around import Around, around
 from torchferry.programs.config_files import GROUP, NO_KEY
+from torchferry.programs.given_words import GivenWords
 from torchferry.programs.object_kinds import ABSENT, UNKNOWN, Member, OptionsObject, ParserObject, SettingsObject
 from torchferry.programs.objects import Objects
 from torchferry.programs.parameters import Expression
 from torchferry.programs.program_facts import ProgramFacts, agreed
-from torchferry.programs.switches import UNSAID, Switch, read_scalar
+from torchferry.programs.switches import UNSAID, Switch, said_of
 from torchferry.programs.switches import said as command_options
 
 
@@ -46,14 +48,10 @@ class OptionMembers:
 
     def of_options(self, of: OptionsObject, name: str, depth: int) -> Member:
         """Return what a parser has read of an option: as the command says it, else its default."""
-        if of.words is None:
-            said = self._facts.said(name)
-        else:
-            text = command_options(of.words).get(name)
-            said = None if text is None else Known(read_scalar(text))
+        switches = self._facts.options(name)
+        said = self._said(of.words, name, switches)
         if said is not None:
             return Member(known=said)
-        switches = self._facts.options(name)
         if of.parser is not None:
             family = self._family(of.parser, depth)
             switches = tuple(each for each in switches if self._is_of(each, family, depth))
@@ -62,6 +60,16 @@ class OptionMembers:
                 return given
         known = agreed(switches, self._facts)
         return ABSENT if known is None else Member(known=known)
+
+    def _said(self, words: GivenWords, name: str, switches: Sequence[Switch]) -> Known | None:
+        """Return what the words that a parser reads say of an option; None where they say nothing."""
+        if not words.is_whole:
+            return Known(UNSAID)
+        said = self._facts.said(name) if words.by_command else None
+        values = said_of(name, command_options(words.words), switches) if words.words else None
+        if values is None:
+            return said
+        return Known(values[0]) if said is None or said.value == values[0] else Known(UNSAID)
 
     def _family(self, parser: ParserObject, depth: int) -> frozenset[object]:
         """Return a parser with its parents."""

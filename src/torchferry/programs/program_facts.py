@@ -10,17 +10,26 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Generic, TypeVar, cast
 
-from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Dependencies, Fact, Known
 from torchferry.programs.around import FunctionNode, is_under_main
 from torchferry.programs.config_files import GROUP, NO_KEY, ConfigFiles
+from torchferry.programs.given_words import CHANGES_WORDS, GivenWords, added_words
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.model import Program, Start
 from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as, handed_on
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import computed_members, merges_settings
-from torchferry.programs.switches import OF_SHELL, UNSAID, Switch, Switchboard, adds_unread_words, said, said_of
+from torchferry.programs.switches import (
+    OF_SHELL,
+    UNSAID,
+    Switch,
+    Switchboard,
+    adds_unread_words,
+    joined_words,
+    said,
+    said_of,
+)
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -39,6 +48,9 @@ _MOST_NESTED = 12
 MOST_STEPS = 3_000
 """Expressions and members that are looked at for one condition."""
 
+
+GIN_READERS = ("parse_config_file", "parse_config_files_and_bindings", "parse_config")
+"""Functions that read what gin gives to parameters."""
 
 _CallPlace = tuple[str, Any, int]
 """Where a name is called: the file, the line and the column; of a function its file, name and line."""
@@ -122,13 +134,6 @@ class OncePerProgram(Generic[K, T]):
         return result
 
 
-_ADDS_WORDS = lazy_regex(
-    r"sys\.argv(?:\[[^\[\]\n]{0,80}\])?[ \t]{0,20}\+?=(?!=)[^\n]*|sys\.argv\.(?:append|extend|insert)\([^\n]*"
-)
-_STRING = lazy_regex(r"[\"']([^\"'\n]+)[\"']")
-"""Lines that change the words a program is started with, and the texts in them."""
-
-
 class _Commands:
     """What the first command of a program says, with the others that the same line may stand for.
 
@@ -137,15 +142,23 @@ class _Commands:
         added: Words that the program itself may add to what it is started with.
     """
 
-    def __init__(self, starts: Sequence[Start], added: Iterable[str]) -> None:
+    def __init__(self, starts: Sequence[Start], added: GivenWords, reads_files: bool = False) -> None:
         self._starts = [start for start in starts if start.place == starts[0].place]
         self._options = [said(start.arguments) for start in self._starts]
-        self._added = said(added)
-        self._says_more = any(adds_unread_words(start.arguments) for start in self._starts)
+        self._added = said(added.words)
+        self._says_more = not added.is_whole or any(
+            adds_unread_words(start.arguments)
+            or (reads_files and any(word.startswith("@") for word in start.arguments))
+            for start in self._starts
+        )
 
-    def option(self, name: str, switches: Sequence[Switch]) -> Known | None:
+    def joined(self) -> dict[str, None]:
+        """Return the words that may say options by their beginning, or several of them."""
+        return dict.fromkeys(word for start in self._starts for word in joined_words(start.arguments))
+
+    def option(self, name: str, switches: Sequence[Switch], joined: Sequence[str] = ()) -> Known | None:
         """Return what is said of an option or a key: None for nothing, `UNSAID` where nobody can tell."""
-        told = [said_of(name, options, switches) for options in self._options]
+        told = [said_of(name, options, switches, joined) for options in self._options]
         if not any(told):
             may_be_said = self._says_more or said_of(name, self._added, switches) is not None
             return Known(UNSAID) if may_be_said else None
@@ -201,9 +214,9 @@ class ProgramFacts:
         self._order = {path: number for number, path in enumerate(self.paths)}
         self._board = board
         self._results = results
-        argv = map(sources.text, self._ordered(sources.words.holding("argv")))
-        added = (word for text in argv for line in _ADDS_WORDS.findall(text) for word in _STRING.findall(line))
-        commands = _Commands(program.starts, added)
+        reads_files = bool(self._ordered(sources.words.holding("fromfile_prefix_chars")))
+        commands = _Commands(program.starts, self._added_words(), reads_files)
+        self._joined: tuple[str, ...] | None = None
         self._known: dict[Fact, object] = {}
         self._not_kept: set[str] = set()
         self._dependencies: list[Dependencies] = [Dependencies()]
@@ -214,7 +227,7 @@ class ProgramFacts:
             "mentioning": lambda name: self._ordered(words.holding(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
             "variable": commands.variable,
-            "environment": lambda name: bool(self._ordered(words.setting_variable(name))),
+            "environment": self._may_set_variable,
             "settings": lambda _: config.files.of_program(program.path, sources.text(program.path), program.arguments),
             "started": lambda path: path == program.path,
             "storing": lambda name: self._ordered(words.storing(name)),
@@ -241,6 +254,20 @@ class ProgramFacts:
         """Where an object is asked: what is stored later does not count."""
         self.asked: set[Parameter] = set()
         """Parameters on which an answer has depended and which the way gives nothing."""
+
+    def _may_set_variable(self, name: str) -> bool:
+        path = self.program.path
+        is_set = bool(self._ordered(self.sources.words.setting_variable(name)))
+        return is_set or (path in self.sources.notebooks and self.sources.sets_by_magic(path, name))
+
+    def _added_words(self) -> GivenWords:
+        """Return the words that the program itself may add to what it is started with."""
+        found = GivenWords()
+        for path in self._ordered(self.sources.words.holding("argv")):
+            loaded = self.sources.file(path) if CHANGES_WORDS.search(self.sources.text(path)) else None
+            if loaded is not None:
+                found = found.with_more(added_words(*loaded, is_started=path == self.program.path))
+        return found
 
     # --- what depends on the program ---
 
@@ -376,6 +403,10 @@ class ProgramFacts:
         """Whether a file of the program may set a variable of the environment."""
         return bool(self.ask("environment", name))
 
+    def reads_gin(self) -> bool:
+        """Whether a file of the program reads files of gin, or what binds its parameters."""
+        return any(self.calling(name) for name in GIN_READERS)
+
     def settings(self) -> tuple[str, ...]:
         """Return the settings files that the program is started with, or names itself."""
         return cast("tuple[str, ...]", self.ask("settings", ""))
@@ -430,12 +461,28 @@ class ProgramFacts:
     def _said_by(self, commands: _Commands, name: str) -> Known | None:
         """Return what commands say of an option, by themselves or by a variable of the environment."""
         switches = self._options(name) if name.isidentifier() else ()
-        known = commands.option(name, switches)
+        if self._joined is None:
+            declared = self._flags() if commands.joined() else frozenset()
+            self._joined = tuple(word for word in commands.joined() if word not in declared)
+        known = commands.option(name, switches, self._joined)
+        if any(commands.option(each.name, (each,)) is not None for each in self._setting(name)):
+            return Known(UNSAID)
         for switch in switches if known is None else ():
             said_before = commands.variable(switch.variable) if switch.variable else None
             if said_before is not None:
                 return Known(switch.said(str(said_before.value)) if said_before.value is not UNSAID else UNSAID)
         return known
+
+    def _flags(self) -> frozenset[str]:
+        """Return all options that the program declares, as they are said."""
+        boards = map(self._board.of, self.paths)
+        return frozenset(flag for board in boards for each in board.values() for one in each for flag in one.flags)
+
+    def _setting(self, name: str) -> Iterator[Switch]:
+        """Yield the options whose own actions store something under another name."""
+        for path in self._ordered(self.sources.words.holding("Action")):
+            for switches in self._board.of(path).values():
+                yield from (each for each in switches if name in each.sets or "*" in each.sets)
 
     def _is_own(self, switch: Switch) -> bool:
         return not switch.when_started or switch.path == self.program.path

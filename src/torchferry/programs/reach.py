@@ -18,16 +18,17 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Truth
 from torchferry.programs.around import Around, FunctionNode
 from torchferry.programs.conditions import Conditions
+from torchferry.programs.handed_out import hands_out, uses_of_attempt, uses_of_handed_out
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.parameters import Given, Parameter
 from torchferry.programs.sources import Sources, current
-from torchferry.programs.stored import bound_by_handler, is_only_asked, is_stub
+from torchferry.programs.stored import is_stub
+from torchferry.programs.subcommands import need_of
 from torchferry.programs.surroundings import Surroundings
-from torchferry.programs.switches import is_word_said
 from torchferry.programs.uses import Place, Uses
 from torchferry.source.flow.syntax import last_name
-from torchferry.source.names import Names, assigned_value, bound_name
+from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
 
 _MOST_TESTS = 6
@@ -295,6 +296,8 @@ class Reach:
         if is_attempt:
             assert isinstance(node, (ast.Import, ast.ImportFrom))
             yield from self._uses_of_attempt(arrival, file, names, node)
+        if stands.attempts and stands.unit is not None and hands_out(file, names, node, stands.unit):
+            yield from self._uses_of_handed_out(arrival, file, names, stands.unit)
         if stands.tests and stands.unit is None:
             yield from self._uses_of_stub(arrival, file, names, node)
         if here.need > search.worst:
@@ -318,12 +321,22 @@ class Reach:
     ) -> Iterator[_Arrival]:
         """Yield the uses of what an import may fail to bind: they fail where nothing asks first."""
         steps = (self.surroundings.step(arrival.place.path, arrival.place.node), *arrival.steps)
-        for alias in statement.names:
-            if alias.name == "*" or bound_by_handler(file, bound_name(alias), statement):
-                continue
-            for use in names.uses(bound_name(alias), file.scope(alias)):
-                if not is_only_asked(file, use) and not self.surroundings.of(file, use).copes:
-                    yield arrival._replace(place=Place(file.path, use), steps=steps)
+        places = uses_of_attempt(self.uses, file, names, statement)
+        yield from (arrival._replace(place=each, steps=steps) for each in places if each.path in self.closure)
+
+    def _uses_of_handed_out(
+        self, arrival: _Arrival, file: PythonFile, names: Names, unit: FunctionNode
+    ) -> Iterator[_Arrival]:
+        """Yield the uses of what a function hands out that tries an import, where nothing asks first."""
+        for place, *_ in self.uses.of(file, names, unit):
+            here = self._led_here(arrival)._replace(given=(*arrival.given, *self._given(file, unit, place)))
+            loaded = self.sources.file(place.path) if place.path in self.closure else None
+            uses = uses_of_handed_out(self.uses, *loaded, place.node, self.conditions.is_absent) if loaded else ()
+            for use, is_sure in uses:
+                step = self.surroundings.step(use.path, use.node)
+                choices = here.choices if is_sure else _with(here.choices, f"{step.text} ({step.path}:{step.line})")
+                need = here.need if is_sure else max(here.need, Need.CHOSEN)
+                yield here._replace(place=use, need=need, choices=choices)
 
     def _uses_of_stub(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST) -> Iterator[_Arrival]:
         """Yield the uses of a name that stays a stub since each of its alternatives asks for what the target lacks.
@@ -537,11 +550,11 @@ class Reach:
             here = self._led_here(arrival).passing(unit_key)
         _, least, steps, options, choices, tests, given, passed = here
         closure, length = self.closure, len(steps)
-        for place, use_need, choice, option, asked in self.uses.of(file, names, unit):
+        for place, use_need, choice, option, asked, others in self.uses.of(file, names, unit):
             if place.path not in closure:
                 continue
-            is_said = bool(option) and is_word_said(option, program.arguments)
-            need = least if is_said else max(least, use_need)
+            said = need_of(option, others, use_need, program) if option else use_need
+            need = max(least, said)
             carried = tests if asked is None else (*tests, _Test(place.path, asked, True))
             key = (*unit_key, least, carried, place.node) if carried else (place, need)
             if not search.is_nearer(key, length):  # most places are met again and again
@@ -550,8 +563,8 @@ class Reach:
                 place,
                 need,
                 steps,
-                options if is_said or not option else _with(options, option),
-                _with(choices, choice) if choice else choices,
+                _with(options, option) if option and said is Need.OPTION else options,
+                _with(choices, choice or option) if choice or (option and said is Need.CHOSEN) else choices,
                 carried,
                 (*given, *self._given(file, unit, place)) if carried else given,
                 passed,
@@ -585,16 +598,3 @@ def _with(said: tuple[str, ...], more: str) -> tuple[str, ...]:
 
 def _start(path: str, node: ast.AST, supposed: ast.expr | None) -> _Arrival:
     return _Arrival(Place(path, node), tests=() if supposed is None else (_Test(path, supposed, wanted=True),))
-
-
-def supposed(node: ast.AST, when: str) -> ast.expr | None:
-    """Return the condition that an expression is as `Finding.when` says; None where nothing is said."""
-    if isinstance(node, ast.keyword):
-        node = node.value
-    if not when or not isinstance(node, ast.expr):
-        return None
-    if when == "true":
-        return node
-    comparison = ast.parse(f"_ {when}", mode="eval").body
-    assert isinstance(comparison, ast.Compare)
-    return ast.copy_location(ast.Compare(node, comparison.ops, comparison.comparators), node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import TypeVar, cast
@@ -149,6 +150,13 @@ class Sources:
                 source = self.project.text(path)
                 self._texts[path] = source.text if source is not None else ""
         return self._texts[path]
+
+    def sets_by_magic(self, path: str, name: str) -> bool:
+        """Whether a cell of a notebook sets a variable of the environment: `%env NAME=value`."""
+        if self.file(path) is None:
+            return False
+        said = re.compile(rf"(?m)^[ \t]{{0,40}}%(?:set_)?env[ \t]{{1,40}}{re.escape(name)}\b")
+        return any(said.search(cell.text) for cell in self._cells.get(path, {}).values())
 
     def line(self, path: str, number: int) -> str:
         """Return a line of a file, counted from 1; empty when there is none."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.guarded import copes
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value, bound_name
@@ -198,7 +199,12 @@ def is_guarded(file: PythonFile, binding: ast.AST) -> bool:
 def _holds_import(file: PythonFile, block: list[ast.stmt]) -> bool:
     """Whether something is imported in a block."""
     last = block[-1].end_lineno or block[-1].lineno
-    return any(block[0].lineno <= statement.lineno <= last for statement in file.imports)
+    called = (callee for name in IMPORTS for callee in (*file.names.get(name, ()), *file.attributes.get(name, ())))
+    return any(block[0].lineno <= each.lineno <= last for each in (*file.imports, *called))
+
+
+IMPORTS = frozenset({"import_module", "__import__"})
+"""Functions that import by a name."""
 
 
 _COMPUTED: WeakKeyDictionary[PythonFile, list[tuple[ast.expr, str]]] = WeakKeyDictionary()
@@ -237,6 +243,30 @@ def _computed_members(file: PythonFile) -> Iterator[tuple[ast.expr, str]]:
                 yield store.value, ""
 
 
+_OF_NETS = lazy_regex(r"(?i)module|model|layer|net|block|parent|child|self|cls|conv|param|buffer")
+
+
+def may_fill_anything(file: PythonFile, base: ast.expr) -> bool:
+    """Whether a place gives what it is handed names out of a table: `for k, v in more.items(): setattr(x, k, v)`.
+
+    What goes through the parts of a network, and gives them back changed, fills no settings.
+    """
+    call = file.parents.get(base)
+    if not isinstance(call, ast.Call) or last_name(call.func) != "setattr" or _OF_NETS.search(last_name(base)):
+        return False
+    key = call.args[1]
+    loops = [loop for loop in loops_around(file, call) if isinstance(loop, (ast.For, ast.AsyncFor))]
+    if not isinstance(key, ast.Name):
+        return False
+    for loop in loops:
+        if any(isinstance(each, ast.Name) and each.id == key.id for each in ast.walk(loop.target)):
+            return isinstance(loop.iter, ast.Call) and not _OF_NETS.search(file.text(loop.iter))
+    function = file.enclosing_function(call)
+    return isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and key.id in {
+        argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)
+    }
+
+
 def merges_settings(file: PythonFile) -> bool:
     """Whether a file takes settings from elsewhere into an object: `cfg.merge_from_file(path)`."""
     attributes = (attribute for method in ("merge_from_file", "merge_from_list", "merge_from_other_cfg")
@@ -267,3 +297,40 @@ def is_empty(value: ast.expr | None) -> bool:
     if isinstance(value, ast.Call):
         return last_name(value.func) in ("list", "dict", "set", "deque", "defaultdict") and not value.keywords
     return isinstance(value, (ast.List, ast.Dict)) and not getattr(value, "elts", getattr(value, "keys", None))
+
+
+_LEAVES_AS_IS = frozenset({"index", "count", "copy", "keys", "values", "items", "get", "split", "join", "startswith"})
+"""Methods that leave what they belong to as it is."""
+
+_ONLY_READ_BY = frozenset({
+    "print", "len", "sorted", "list", "tuple", "set", "dict", "str", "repr", "enumerate", "range", "zip", "any", "all",
+    "max", "min", "sum", "isinstance", "add_argument", "parse_args", "parse_known_args", "Choice", "format", "info",
+    "debug", "warning", "error", "ValueError", "join", "run", "Popen", "call", "check_call", "check_output",
+})  # fmt: skip
+"""Functions and methods that leave what they are given as it is."""
+
+
+def only_reads(file: PythonFile, use: ast.Name | ast.Attribute) -> bool:
+    """Whether a list, set or table stays as it is where its name is used: nothing else can add to it."""
+    child: ast.AST = use
+    parent = file.parents.get(use)
+    if not isinstance(use.ctx, ast.Load):
+        return isinstance(use.ctx, ast.Store) and not isinstance(parent, ast.AugAssign)
+    if isinstance(parent, ast.Starred):
+        return True
+    if isinstance(parent, ast.Attribute):
+        call = file.parents.get(parent)
+        is_called = isinstance(call, ast.Call) and call.func is parent
+        return is_called and parent.attr in _LEAVES_AS_IS
+    if isinstance(parent, ast.keyword):
+        child, parent = parent, file.parents.get(parent)
+    if isinstance(parent, ast.Call):
+        return child is not parent.func and last_name(parent.func) in _ONLY_READ_BY
+    if isinstance(parent, ast.Subscript):
+        return isinstance(parent.ctx, ast.Load)
+    if isinstance(parent, ast.IfExp):
+        return child is parent.test
+    return isinstance(parent, (
+        ast.Compare, ast.For, ast.AsyncFor, ast.comprehension, ast.If, ast.While, ast.UnaryOp, ast.BinOp,
+        ast.FormattedValue, ast.Assert,
+    ))  # fmt: skip

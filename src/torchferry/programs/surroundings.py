@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from torchferry.programs.around import Around, FunctionNode, around
 from torchferry.programs.decorators import changes_arguments
+from torchferry.programs.gin_bindings import is_configurable
 from torchferry.programs.model import Step
 from torchferry.programs.modules import Modules
 from torchferry.programs.parameters import Given, Parameter, given_by
@@ -63,6 +64,9 @@ class Surroundings:
         if key not in self._given:
             loaded = self._sources.file(path) if function.decorator_list else None
             is_changed = loaded is not None and changes_arguments(self._sources.project, *loaded, function)
+            may_be = not is_changed and path in self._sources.words.holding("gin")
+            loaded = self._sources.file(path) if may_be else None
+            is_changed = is_changed or (loaded is not None and is_configurable(*loaded, function))
             given = {} if is_changed else given_by(path, function, call, caller, bound=bound)
             self._given[key] = tuple(given.items())
         return self._given[key]

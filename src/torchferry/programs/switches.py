@@ -22,13 +22,16 @@ _OPTION_CALLS = frozenset({"add_argument", "option", "DEFINE_bool", "DEFINE_bool
 RECORDS = frozenset({"HParams", "EasyDict", "edict", "AttrDict", "ConfigDict", "Namespace", "SimpleNamespace", "Munch"})
 """What holds settings by the names of its arguments: `HParams(fp16_run=False)`."""
 
-_NAMES = ("add_argument", "DEFINE_", "click", "add_flag")
+_NAMES = ("add_argument", "DEFINE_", "click", "add_flag", "add_subparsers")
 _SIGNS = (("option", ".option"),)
 """What stands in the text of a file that may declare an option: one of the names, or a name behind a sign."""
 
 
 _YACS = re.compile(r"[A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)+\Z")
 """A key of yacs, behind which its value stands: `MODEL.DEVICE cpu`."""
+
+ALL_WORDS = "\0"
+"""By what all words of a command are kept, among which a subcommand is looked for."""
 
 OF_SHELL = re.compile(r"[$`]")
 """What a shell puts something in for."""
@@ -59,6 +62,8 @@ class Switch(NamedTuple):
         action: What saying it does, as argparse names it; `bool` where any text is true.
         const: What saying it stores, where that is written down.
         variable: A variable of the environment that says it, as `envvar` of click does.
+        is_short: Whether it may be said by the beginning of its name, as argparse takes it.
+        sets: What else its own action stores, by the names; `*` for names that are computed.
     """
 
     name: str
@@ -71,6 +76,8 @@ class Switch(NamedTuple):
     action: str = ""
     const: Value = UNSAID
     variable: str = ""
+    is_short: bool = False
+    sets: tuple[str, ...] = ()
 
     def said(self, text: str) -> Value:
         """Return what its value is where a command says it with a text."""
@@ -78,8 +85,14 @@ class Switch(NamedTuple):
             return True
         if self.action == "store_false":
             return False
+        if self.action == "own":
+            return UNSAID
         if self.action == "store_const":
             return self.const
+        if self.action == "subcommand":
+            names = self.const if isinstance(self.const, tuple) else ()
+            said = [word for word in text.split("\0") if word in names]
+            return said[0] if said else UNSAID
         return UNSAID if OF_SHELL.search(text) else read_scalar(text)
 
 
@@ -159,6 +172,30 @@ def _defined_in(file: PythonFile) -> Iterator[Switch]:
             continue
         seen.add(call)
         yield from _of_call(file, call)
+    for callee in file.attributes.get("add_subparsers", ()):
+        call = file.parents.get(callee)
+        given = call.keywords if isinstance(call, ast.Call) else ()
+        name = next((string_value(each.value) for each in given if each.arg == "dest"), None)
+        if name is not None and call is not None:
+            names = tuple(names_of_subcommands(file))
+            yield Switch(name, UNSAID, name, file.path, callee.lineno, False, (), "subcommand", names)
+
+
+def names_of_subcommands(file: PythonFile) -> Iterator[str]:
+    """Yield the subcommands that a file declares."""
+    for callee in file.attributes.get("add_parser", ()):
+        call = file.parents.get(callee)
+        name = name_of_subcommand(call) if isinstance(call, ast.Call) and call.func is callee else None
+        if name is not None:
+            yield name
+
+
+def name_of_subcommand(call: ast.Call) -> str | None:
+    """Return the subcommand that a call declares; None for another call."""
+    if last_name(call.func) != "add_parser":
+        return None
+    given = next((each.value for each in call.keywords if each.arg == "name"), call.args[0] if call.args else None)
+    return string_value(given)
 
 
 def _set_defaults(file: PythonFile) -> Iterator[tuple[str, Value]]:
@@ -184,9 +221,14 @@ def _of_call(file: PythonFile, call: ast.Call) -> Iterator[Switch]:
         flags = flags[:1]
     said_as = string_value(keywords.get("dest"))
     names = [said_as] if said_as else [_as_name(flag) for flag in flags if not re.match(r"-[^-]\Z", flag)]
+    if not names and kind == "add_argument":
+        names = [_as_name(flag) for flag in flags[:1]]
     flag = max((flag for flag in flags if flag.startswith("-")), key=len, default=f"--{names[0]}" if names else "")
     value: Value = UNSAID
     action = string_value(keywords.get("action")) or ""
+    own_action = last_name(keywords["action"]) if "action" in keywords and not action else ""
+    is_own = bool(own_action) and own_action != "BooleanOptionalAction" and kind == "add_argument"
+    sets = tuple(_stored_by(file, own_action)) if is_own else ()
     if "default" in keywords:
         value = _literal(keywords["default"])
     elif action in ("store_true", "store_false"):
@@ -206,8 +248,30 @@ def _of_call(file: PythonFile, call: ast.Call) -> Iterator[Switch]:
     const = _literal(keywords["const"]) if "const" in keywords else UNSAID
     variable = string_value(keywords.get("envvar")) or ""
     when_started = is_under_main(file, call)
+    action = "own" if is_own else action
+    is_short = kind == "add_argument" and "allow_abbrev" not in file.source.text
     for name in dict.fromkeys(names):
-        yield Switch(name, value, flag, file.path, call.lineno, when_started, said_so, action, const, variable)
+        switch = Switch(name, value, flag, file.path, call.lineno, when_started, said_so, action, const, variable)
+        yield switch._replace(is_short=is_short, sets=sets)
+
+
+_NAMESPACES = frozenset({"namespace", "args", "ns", "options"})
+"""What own actions call the options that they store in."""
+
+
+def _stored_by(file: PythonFile, action: str) -> Iterator[str]:
+    """Yield what a class of a file stores in the options, beside its own option; `*` where that is computed."""
+    for call in (call for use in file.names.get("setattr", ()) for call in [file.parents.get(use)]):
+        inside = file.enclosing_class(call) if isinstance(call, ast.Call) and len(call.args) == 3 else None
+        if isinstance(call, ast.Call) and inside is not None and inside.name == action:
+            if last_name(call.args[0]) != "self" and last_name(call.args[1]) != "dest":
+                yield string_value(call.args[1]) or "*"
+    for uses in file.attributes.values():
+        for use in uses:
+            is_stored = isinstance(use.ctx, ast.Store) and last_name(use.value) in _NAMESPACES
+            inside = file.enclosing_class(use) if is_stored else None
+            if inside is not None and inside.name == action:
+                yield use.attr
 
 
 def _converted(value: str, by: ast.expr) -> Value:
@@ -251,9 +315,10 @@ def read_scalar(value: str) -> Value:
 def said(arguments: Iterable[str]) -> dict[str, str]:
     """Return the options that a command says, by their name: `--use-flash`, `--attn flash`, `model.attn=flash`.
 
-    What has dots is there by its last word too.
+    What has dots is there by its last word too, and all words by `ALL_WORDS`.
     """
-    found: dict[str, str] = {}
+    arguments = tuple(arguments)
+    found: dict[str, str] = {ALL_WORDS: "\0".join(arguments)} if arguments else {}
     names: tuple[str, ...] = ()
     for word in arguments:
         if word.startswith("--") or "=" in word:
@@ -266,7 +331,7 @@ def said(arguments: Iterable[str]) -> dict[str, str]:
         elif _YACS.match(word):
             names = (word.rpartition(".")[2], word)
             found.update(dict.fromkeys(names, "true"))
-        elif len(word) == 2 and word[0] == "-" and word[1].isalpha():
+        elif (len(word) == 2 and word[0] == "-" and word[1].isalpha()) or re.match(r"-[A-Za-z]{2}", word):
             names = (word,)
             found[word] = "true"
         elif names and not word.startswith("-"):
@@ -275,19 +340,51 @@ def said(arguments: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def said_of(name: str, options: Mapping[str, str], switches: Sequence[Switch]) -> tuple[Value] | None:
+def _joined_to(word: str, switch: Switch, options: Mapping[str, str]) -> tuple[Value] | None:
+    """Return what a word says of an option that is said by its beginning, with its value, or with other letters."""
+    if word.startswith("--"):
+        begins = switch.is_short and any(flag.startswith(word) for flag in switch.flags if len(word) > 2)
+        return (switch.said(options.get(_as_name(word), "true")),) if begins else None
+    letters = {flag[1] for flag in switch.flags if re.match(r"-[A-Za-z]\Z", flag)}
+    if word[1] in letters:
+        takes_none = switch.action.startswith(("store_", "count", "own")) or switch.value is False
+        return (switch.said("true" if takes_none else word[2:].removeprefix("=")),)
+    return None if letters.isdisjoint(word[2:].partition("=")[0]) else (UNSAID,)
+
+
+def joined_words(arguments: Iterable[str]) -> Iterator[str]:
+    """Yield the words of a command that may say an option by its beginning, or several at once: `--fas`, `-vf`."""
+    for word in arguments:
+        name = word.partition("=")[0]
+        if re.match(r"--[A-Za-z]", word):
+            yield name
+        elif re.match(r"-[A-Za-z][^\s]", word):
+            yield word
+
+
+def said_of(
+    name: str, options: Mapping[str, str], switches: Sequence[Switch], joined: Sequence[str] = ()
+) -> tuple[Value] | None:
     """Return what a command says of an option or a key; None where it says nothing.
 
     Args:
         name: The name in the code.
         options: What the command says, as `said` returns it.
         switches: The options of the name that the program declares.
+        joined: Words that may say them by their beginning, or several of them.
     """
     for switch in switches:
+        if switch.action == "subcommand":
+            return (switch.said(options.get(ALL_WORDS, "")),)
         for flag in switch.flags:
-            text = options.get(flag if re.match(r"-[^-]\Z", flag) else _as_name(flag))
+            text = options.get(flag if re.match(r"-[^-]\Z", flag) else _as_name(flag), options.get(flag))
             if text is not None:
                 return (switch.said(text),)
+    for switch in switches:
+        for word in joined:
+            found = _joined_to(word, switch, options)
+            if found is not None:
+                return found
     text = options.get(name)
     if text is not None:
         return (UNSAID if OF_SHELL.search(text) else read_scalar(text),)

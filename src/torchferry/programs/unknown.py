@@ -307,10 +307,12 @@ class UnreadParts:
             text = self._sources.text(path)
             loaded = self._sources.file(path) if "hub.load" in text or "trust_remote_code" in text else None
             for code in loaded_code(*loaded) if loaded is not None else ():
-                way = reach.way(path, code.call)
+                way = reach.way(path, code.call, code.when)
                 if way is not None and way.may_be_taken and code.name not in seen:
                     seen.add(code.name)
-                    yield Unverified(code.name, f"{path}:{code.call.lineno}", way.need is Need.ALWAYS)
+                    yield Unverified(
+                        code.name, f"{path}:{code.call.lineno}", way.need is Need.ALWAYS or code.when is not None
+                    )
 
     def _surely_imports(self, reach: Reach, path: str, top: str) -> bool:
         """Whether a program comes to an import of a package as it is started, whatever the code cannot tell."""

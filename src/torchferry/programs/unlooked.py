@@ -9,8 +9,9 @@ from pathlib import Path
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.programs.absent import absent_submodules, words_of_cuda
-from torchferry.programs.launch_commands import INSTALLERS, LARGEST_DOCUMENT, READ_FOR_COMMANDS
+from torchferry.programs.launch_commands import INSTALLERS
 from torchferry.programs.model import Unlooked
+from torchferry.programs.written_commands import LARGEST_DOCUMENT, READ_FOR_COMMANDS
 from torchferry.rules.analysis import Analysis
 from torchferry.source.kinds import Kind, language_of
 from torchferry.source.tree import MOST_IGNORED

@@ -14,6 +14,7 @@ from torchferry.programs.decorators import lookup, registrations
 from torchferry.programs.model import Need
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
+from torchferry.programs.subcommands import subcommand
 from torchferry.programs.switches import commands_of_class
 from torchferry.programs.tables import asked_by_name, is_equal, key_of, lists_keys, lookups
 from torchferry.source.exports import absolute_module
@@ -50,7 +51,7 @@ class Place(NamedTuple):
 class Use(NamedTuple):
     """Where a function or class is spoken of, and what must be said or chosen for it to be meant.
 
-    `test` is the condition that a look-up in a table asks for it.
+    `test` is the condition that a look-up in a table asks for it; of `others` one must be said.
     """
 
     place: Place
@@ -58,6 +59,7 @@ class Use(NamedTuple):
     choice: str = ""
     option: str = ""
     test: ast.Compare | None = None
+    others: tuple[str, ...] = ()
 
 
 ClassBases = tuple[tuple[str, tuple[str, ...]], ...]
@@ -376,7 +378,7 @@ class Uses:
                 elif applied is not None:
                     yield from self.of_binding(other, applied)
                 else:
-                    yield Use(use)
+                    yield Use(use, *subcommand(other, other_names, use.node))
             yield from self._string_uses(other, name, registered, file)
             yield from self._looked_up(other, other_names, name, file) if top else ()
 
@@ -486,10 +488,8 @@ class Uses:
         path = self.modules.find(names.imported_module(statement), other.path)
         if path is None or path == file.path:
             return path is not None
-        if path == other.path:
-            return False
         defined = f"def {name}(" in (text := self.sources.text(path)) or f"class {name}" in text
-        return not defined and (name in text or "import *" in text)
+        return path != other.path and not defined and (name in text or "import *" in text)
 
     def _strings(self, file: PythonFile, name: str) -> list[ast.Constant]:
         """Return the strings of a file that are a name, or end with a dot and the name."""

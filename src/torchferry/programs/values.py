@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import ast
-import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from torchferry.programs.answers import Answer, Known, Truth
 from torchferry.programs.around import FunctionNode, around
+from torchferry.programs.declared_parameters import declaration, flags_of, said_of_declared, words_behind
 from torchferry.programs.decorators import changes_arguments
+from torchferry.programs.docopt_options import docopt_default, docopt_flags, docopt_text
+from torchferry.programs.executed_files import executed_files, executes_files
+from torchferry.programs.gin_bindings import GinBindings, is_configurable
 from torchferry.programs.members import Members
 from torchferry.programs.object_kinds import Member, ModuleObject, Object, OtherObject
 from torchferry.programs.objects import Objects
 from torchferry.programs.parameters import MOST_CALLS, Expression, Parameter, argument_of, default_of, function_of
 from torchferry.programs.path_values import PathValues
 from torchferry.programs.program_facts import OncePerProgram, ProgramFacts, agreed
+from torchferry.programs.returned_values import UNTOLD, ReturnedValues
 from torchferry.programs.stored import (
     calls_of_base,
     in_handler,
-    in_handler_of,
     is_guarded,
     is_kind_of_device,
     loops_around,
+    only_reads,
     stored_before,
 )
 from torchferry.programs.switches import UNSAID
+from torchferry.programs.text_values import TextValues
 from torchferry.rules.guarded import asks_availability
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
@@ -37,17 +42,18 @@ _DEPTH = 8
 _MOST_BRANCHES = 8
 """Places that set one variable; where there are more, nobody can tell what it holds."""
 
-UNTOLD = Known(UNSAID)
-
 _CLI = frozenset({"fire", "click", "typer", "tyro", "jsonargparse", "defopt", "simple_parsing"})
 """Libraries that make options of the parameters of a function."""
+
+_MOST_WORDS = 4
+"""Words of a command that are looked at for those without an option."""
 
 _HOST = {"sys.platform": "linux", "os.name": "posix"}
 _BY_LAUNCHERS = frozenset({"WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_NTASKS",
                           "SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"})  # fmt: skip
 """Variables of the environment that `torchrun` and its like set: a default beside them says nothing."""
 
-_CONVERTS = frozenset({"bool", "str", "int", "float", "lower", "upper", "strip", "strtobool"})
+_CONVERTS = frozenset({"bool", "str", "Path", "PurePath", "int", "float", "lower", "upper", "strip", "strtobool"})
 
 
 class Values(ABC):
@@ -64,11 +70,18 @@ class Values(ABC):
         self._members = Members(facts, self._objects)
         self._objects.path = PathValues(facts, self.value).of
         self._members.answer = self.answer
+        self._texts = TextValues(self)
+        self._gin = GinBindings(facts.sources.project.root)
+        self._returned = ReturnedValues(facts, self._objects, self._members, self)
         self._parameters = OncePerProgram(facts, "parameter", self._passed, UNTOLD)
 
     @abstractmethod
     def answer(self, where: Expression, depth: int = 0) -> Answer:
         """Return what is known of a condition."""
+
+    @abstractmethod
+    def is_present(self, module: str) -> bool | None:
+        """Return whether the target has a module; None where nobody knows."""
 
     def value(self, where: Expression, depth: int) -> Known:
         """Return the value of an expression."""
@@ -158,6 +171,10 @@ class Values(ABC):
         file, names = where.file, where.names
         bindings = names.reaching_bindings(node)
         if any(is_guarded(file, binding) for binding in bindings):
+            values = (assigned_value(file, binding) for binding in bindings)
+            imported = self._returned.imported([where.part(each) for each in values if each is not None], depth)
+            if imported is not None:
+                return imported
             absent = [binding for binding in bindings if not isinstance(binding, ast.alias)]
             handled = [value for binding in absent for value in [in_handler(file, binding)] if value is not None]
             if handled or len(bindings) == len([b for b in bindings if isinstance(b, ast.alias)]):
@@ -170,18 +187,19 @@ class Values(ABC):
             if isinstance(binding, ast.arg):
                 return self._parameter(where, binding, depth)
             value = assigned_value(file, binding)
-            if isinstance(value, (ast.Tuple, ast.List)) and value.elts:
+            is_apart = isinstance(file.parents.get(binding), (ast.Tuple, ast.List))
+            if isinstance(value, ast.Tuple) or (isinstance(value, ast.List) and is_apart):
                 return self._several(where, value, binding, depth)
-            if isinstance(value, (ast.List, ast.Dict, ast.Set)):
-                return UNTOLD  # something is added to it: a queue, a table
             is_global = file.scope(binding) is file.tree
+            if isinstance(value, (ast.List, ast.Dict, ast.Set)):
+                return self._listed(where.part(value), node.id, is_global, depth)
             executed = self._executed_over(file, node.id, depth) if value is not None and is_global else None
             if executed is not None:
                 return executed
             if value is not None:
                 known = self.value(where.part(value), depth + 1)
                 if known.value is not UNSAID and not known.option and is_global:
-                    return known._replace(option=f"--{node.id}" if _executes(file) else node.id)
+                    return known._replace(option=f"--{node.id}" if executes_files(file) else node.id)
                 return known
         if bindings and all(isinstance(binding, ast.alias) for binding in bindings):
             return self._imported(where, node, depth)
@@ -223,12 +241,12 @@ class Values(ABC):
 
         `exec(open("configurator.py").read())` takes `--compile=False` and `config/train.py` from the command line.
         """
-        if not _executes(file):
+        if not executes_files(file):
             return None
         said = self.facts.said(name)
         if said is not None:
             return said._replace(option=f"--{name}")
-        for path in (*self.facts.started_with(), *_executed_files(file)):
+        for path in (*self.facts.started_with(), *executed_files(file)):
             loaded = self._sources.file(path) if path in self._sources.project.paths else None
             if loaded is not None and loaded[1].module_bindings(name):
                 return self._of_module(path, name, depth + 1)._replace(option=f"--{name}")
@@ -239,6 +257,24 @@ class Values(ABC):
         if not isinstance(value, ast.Tuple) or isinstance(where.file.parents.get(binding), (ast.Tuple, ast.List)):
             return UNTOLD
         return self.value(where.part(value), depth + 1)
+
+    def _listed(self, where: Expression, name: str, is_global: bool, depth: int) -> Known:
+        """Return what is in a list, a set, or the keys of a table, where nothing is ever added to it."""
+        node = where.node
+        parts = node.keys if isinstance(node, ast.Dict) else node.elts  # type: ignore[attr-defined]
+        if not parts or not self._is_never_changed(where, name, is_global):
+            return UNTOLD  # something is added to it: a queue, a table
+        known = [UNTOLD if part is None else self.value(where.part(part), depth + 1) for part in parts]
+        return UNTOLD if any(each.value is UNSAID for each in known) else Known(tuple(each.value for each in known))
+
+    def _is_never_changed(self, where: Expression, name: str, is_global: bool) -> bool:
+        """Whether a list is only read by its name, in all files of the program where it is the module's."""
+        for path in {where.file.path, *(self.facts.mentioning(name) if is_global else ())}:
+            loaded = self._sources.file(path)
+            for use in (*loaded[0].names.get(name, ()), *loaded[0].attributes.get(name, ())) if loaded else ():
+                if not only_reads(loaded[0], use):  # type: ignore[index]
+                    return False
+        return True
 
     def _imported(self, where: Expression, node: ast.Name, depth: int) -> Known:
         origin = where.names.origin(node) or ""
@@ -265,8 +301,10 @@ class Values(ABC):
         if len(bindings) != 1:
             return UNTOLD
         value = assigned_value(other, bindings[0])
-        if value is None or isinstance(value, (ast.List, ast.Dict, ast.Set)):
+        if value is None:
             return UNTOLD
+        if isinstance(value, (ast.List, ast.Dict, ast.Set)):
+            return self._listed(Expression(other, other_names, value), member, True, depth)
         known = self.value(Expression(other, other_names, value), depth + 1)
         if known.value is UNSAID and asks_availability(value):
             return Known(False, guard=True)
@@ -275,6 +313,9 @@ class Values(ABC):
     # --- attributes and items ---
 
     def _attribute(self, where: Expression, node: ast.Attribute, depth: int) -> Known:
+        of_text = self._texts.of_attribute(where, node, depth)
+        if of_text is not None:
+            return of_text
         stored = stored_before(where.file, node)
         if stored is not None:
             return self.value(where.part(stored), depth + 1)
@@ -289,7 +330,14 @@ class Values(ABC):
         return UNTOLD if known is None else known
 
     def _item(self, where: Expression, node: ast.Subscript, depth: int) -> Known:
+        of_text = self._texts.of_item(where, node, depth)
+        if of_text is not None:
+            return of_text
         key = string_value(node.slice)
+        doc = docopt_text(where.file, where.names, node.value) if key is not None and key.startswith("-") else None
+        if key is not None and doc is not None:
+            said = (self.facts.said(flag) for flag in docopt_flags(doc, key))
+            return next((each for each in said if each is not None), Known(docopt_default(doc, key), key))
         if key is not None:
             known = self._member(where.part(node.value), key, depth)
             return UNTOLD if known is None else known
@@ -369,19 +417,19 @@ class Values(ABC):
             origin = where.names.qualified(node.args[0]) or ""
             return Known(True) if origin.partition(".")[0] == "torch" else UNTOLD
         if name == "find_spec":
-            asked = string_value(node.args[0]) if node.args else None
-            is_torch = asked is not None and asked.partition(".")[0] in ("torch", "torchvision", "numpy")
-            return Known(True) if is_torch else Known(None, guard=True)
+            asked = self.text(where.part(node.args[0]), depth) if node.args else None
+            return self._spec(asked) if asked is not None else UNTOLD
         if name in _CONVERTS:
             inner = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
             known = self.value(where.part(inner), depth + 1) if inner is not None else UNTOLD
             if isinstance(known.value, str) and name in ("lower", "upper", "strip"):
                 return known._replace(value=getattr(known.value, name)())
             return known
-        return self._returned(where, node, depth)
+        of_text = self._texts.of_call(where, node, depth)
+        return self._returned.of(where, node, depth) if of_text is None else of_text
 
     def _got(self, where: Expression, node: ast.Call, qualified: str, depth: int) -> Known:
-        key = string_value(node.args[0])
+        key = self.text(where.part(node.args[0]), depth)
         if key is None:
             return UNTOLD
         default = where.part(node.args[1] if len(node.args) > 1 else ast.copy_location(ast.Constant(None), node))
@@ -401,44 +449,16 @@ class Values(ABC):
     def _default(self, where: Expression, key: str, depth: int) -> Known:
         return self.value(where, depth + 1)._replace(option=key)
 
-    def _returned(self, where: Expression, node: ast.Call, depth: int) -> Known:
-        """Return what a function of the project without parameters returns, where it can be told."""
-        defined: tuple[PythonFile, Names, ast.stmt] | None = None
-        if isinstance(node.func, ast.Name):
-            own = [each for each in where.names.bindings(node.func) if isinstance(each, ast.FunctionDef)]
-            defined = (where.file, where.names, own[0]) if len(own) == 1 else None
-        qualified = where.names.qualified(node.func)
-        if defined is None and qualified is not None:
-            defined = self._sources.project.definition(qualified, where.file.path)
-        if defined is None or node.keywords:
-            return UNTOLD
-        other, other_names, function = defined
-        if node.args:
-            return self._asked_by_name(node, function)
-        if not isinstance(function, ast.FunctionDef):
-            return UNTOLD
-        returns = [part for statement in function.body for part in ast.walk(statement) if isinstance(part, ast.Return)]
-        guarded = [part for part in returns if is_guarded(other, part)]
-        if guarded:
-            handled = next((part.value for part in guarded if in_handler_of(other, part)), None)
-            return Known(handled.value if isinstance(handled, ast.Constant) else None, guard=True)
-        value = returns[0].value if len(returns) == 1 else None
-        return self.value(Expression(other, other_names, value), depth + 1) if value is not None else UNTOLD
+    def text(self, where: Expression, depth: int) -> str | None:
+        """Return a text that is written down, or held by what an expression stands for."""
+        text = string_value(where.node)
+        known = self.value(where, depth + 1) if text is None else None
+        return known.value if known is not None and isinstance(known.value, str) else text
 
-    def _asked_by_name(self, call: ast.Call, function: ast.stmt) -> Known:
-        """Return the option that a function asks for by the name which it is given: `is_set("fast")`."""
-        key = string_value(call.args[0]) if len(call.args) == 1 else None
-        if key is None or not isinstance(function, ast.FunctionDef) or len(function.args.args) != 1:
-            return UNTOLD
-        asks = any(
-            isinstance(inner, ast.Call)
-            and last_name(inner.func) in ("getattr", "hasattr")
-            and isinstance(inner.args[1] if len(inner.args) > 1 else None, ast.Name)
-            and last_name(inner.args[1]) == function.args.args[0].arg
-            for statement in function.body
-            for inner in ast.walk(statement)
-        )
-        return (agreed(self.facts.options(key), self.facts) or UNTOLD) if asks else UNTOLD
+    def _spec(self, module: str) -> Known:
+        """Return whether the target has a module, as `find_spec` tells it."""
+        present = self.is_present(module)
+        return UNTOLD if present is None else Known(True) if present else Known(None, guard=True)
 
     # --- parameters ---
 
@@ -463,7 +483,9 @@ class Values(ABC):
         default_node = default_of(arguments, argument)
         default = UNTOLD
         if default_node is not None:
-            default = self._declared(Expression(file, names, default_node), argument.arg, depth)
+            default = self._declared(Expression(file, names, default_node), argument, depth)
+        if is_configurable(file, names, function) and self.facts.reads_gin() and self._gin.may_give(argument.arg):
+            default = UNTOLD
         by_decorator = self._by_decorator(file, function, argument.arg)
         if by_decorator is not None:
             return by_decorator
@@ -486,23 +508,33 @@ class Values(ABC):
                 return UNTOLD
             if file.path not in self._sources.words.holding_any(_CLI):
                 return default
-            said = self.facts.said(argument.arg)
+            said = self.facts.said(argument.arg) if declaration(argument.annotation) is None else None
+            if said is None and function.name != "__init__" and file.path in self._sources.words.holding("Fire"):
+                said = words_behind(self._words(), function.name)
             is_fixed = default_node is None or default.value is UNSAID or default.option
             return said or (default if is_fixed else default._replace(option="--" + argument.arg.replace("_", "-")))
         return _alike(values)
 
-    def _declared(self, where: Expression, name: str, depth: int) -> Known:
-        """Return the default of a parameter: `typer.Option(False)` declares an option."""
-        node = where.node
-        if isinstance(node, ast.Call) and last_name(node.func) in ("Option", "Argument"):
-            said = self.facts.said(name)
-            if said is not None:
-                return said
-            flag = next((text for part in node.args[1:] for text in [string_value(part)] if text), f"--{name}")
-            default = node.args[0] if node.args else None
-            known = self.value(where.part(default), depth + 1) if default is not None else UNTOLD
-            return known._replace(option=flag.partition("/")[0].replace("_", "-"))
-        return self.value(where, depth + 1)
+    def _declared(self, where: Expression, argument: ast.arg, depth: int) -> Known:
+        """Return the default of a parameter: `typer.Option(False)` declares an option, also in an annotation."""
+        call = declaration(where.node)
+        default: ast.expr | None = where.node
+        if call is not None:
+            default = next((each.value for each in call.keywords if each.arg == "default"), None)
+            default = call.args[0] if default is None and call.args else default
+        call = call or declaration(argument.annotation)
+        known = self.value(where.part(default), depth + 1) if default is not None else UNTOLD
+        if call is None:
+            return known
+        said = said_of_declared(call, argument.arg, self.facts.said)
+        if said is None and last_name(call.func) == "Argument":
+            said = words_behind(self._words(), "")
+        flag = next(iter(flags_of(call)), f"--{argument.arg}")
+        return said or known._replace(option=flag.partition("/")[0].replace("_", "-"))
+
+    def _words(self) -> Iterator[str | None]:
+        """Yield the words of the command."""
+        return map(self.facts.argument, range(1, _MOST_WORDS))
 
     def _by_decorator(self, file: PythonFile, function: FunctionNode, name: str) -> Known | None:
         """Return what `@click.option("--name")` gives a parameter; None where nothing declares it."""
@@ -559,18 +591,3 @@ def _alike(told: list[Known]) -> Known:
     if all(known.agrees(first) for known in told):
         return next((known for known in told if known.option), first)
     return UNTOLD
-
-
-def _executes(file: PythonFile) -> bool:
-    """Whether a file takes its constants from the command line, or from files that it executes."""
-    return "globals()" in file.source.text or "exec(open(" in file.source.text
-
-
-def _executed_files(file: PythonFile) -> Iterator[str]:
-    """Yield the files that a file executes by their written names: `exec(open("settings.py").read())`."""
-    for callee in file.names.get("exec", ()):
-        call = file.parents.get(callee)
-        for part in ast.walk(call) if isinstance(call, ast.Call) and call.func is callee else ():
-            path = string_value(part) if isinstance(part, ast.expr) else None
-            if path is not None and path.endswith(".py"):
-                yield posixpath.normpath(posixpath.join(posixpath.dirname(file.path), path))

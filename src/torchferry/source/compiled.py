@@ -1,11 +1,13 @@
 """What a project's own C, C++ and CUDA becomes: libraries, modules, programs, and the operators that it registers.
 
-The names are taken from CMake, Makefiles and the sources by their text: nothing is built. What a variable of CMake
-holds is not followed; a target with such sources in a file that speaks of CUDA counts as built from CUDA.
+The names are taken from CMake, Makefiles and the sources by their text: nothing is built. A target of CMake whose
+sources cannot be told counts as built from CUDA where its file speaks of CUDA.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
@@ -13,6 +15,7 @@ from pathlib import Path
 from torchferry.core.files import read_regular
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
+from torchferry.source.cmake import CMakeFile
 from torchferry.source.kinds import Kind, kind_of
 
 NATIVE = frozenset({Kind.CMAKE, Kind.MAKEFILE, Kind.CPP, Kind.KERNEL})
@@ -21,10 +24,12 @@ NATIVE = frozenset({Kind.CMAKE, Kind.MAKEFILE, Kind.CPP, Kind.KERNEL})
 _LARGEST = 1 << 20
 """Bytes of a source or build file that is searched."""
 
-_TARGET = lazy_regex(
-    r"\b(?P<command>(?:cuda_)?add_(?:library|executable)|(?:pybind11|nanobind)_add_module|[Pp]ython3?_add_library)"
-    r"[ \t]*\([ \t\n]*(?P<name>[\w.-]+)"
-)
+_SAYING = (".md", ".rst", ".sh", ".py", ".toml", ".yml", ".yaml", ".json", ".txt")
+"""Ends of the names of files that may have CMake set its options."""
+
+_MOST_FOLDERS = 2_000
+"""Folders that are searched for such files."""
+
 _HEADERS = ("cuda_runtime", "<cuda.h>", "cuda_fp16", "cublas", "ATen/cuda")
 _REGISTERED = lazy_regex(r"\bTORCH_LIBRARY(?:_FRAGMENT|_IMPL)?[ \t]*\([ \t\n]*(?P<name>\w+)")
 
@@ -64,6 +69,12 @@ class CompiledCode:
         self._paths = sorted(paths)
         self._built: dict[str, BuiltCode] | None = None
         self._operators: dict[str, BuiltCode] = {}
+        self._saying: str | None = None
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there are any sources or build files."""
+        return bool(self._paths)
 
     def built(self, name: str) -> BuiltCode | None:
         """Return what is built by a name: `fast` for `libfast.so`, a compiled module or a program."""
@@ -72,6 +83,16 @@ class CompiledCode:
     def from_cuda(self, form: BuiltForm) -> Iterator[tuple[str, BuiltCode]]:
         """Yield the names of what of a form is built from CUDA, with where that is said."""
         return ((name, code) for name, code in self._read().items() if code.from_cuda and code.form is form)
+
+    def has_cuda_in_cmake(self) -> bool:
+        """Whether a CMake file speaks of CUDA."""
+        return any(kind_of(path) is Kind.CMAKE and "cuda" in self._text(path).lower() for path in self._paths)
+
+    def _text(self, path: str) -> str:
+        try:
+            return read_regular(self._root / path, _LARGEST).decode("utf-8", "replace")
+        except OSError:
+            return ""
 
     def operators(self, namespace: str) -> BuiltCode | None:
         """Return the source that registers operators of `torch.ops.<namespace>`, or None."""
@@ -87,16 +108,22 @@ class CompiledCode:
 
     def _look_at_cmake(self, path: str, text: str) -> None:
         assert self._built is not None
-        has_cuda = "cuda" in text.lower()
-        for target in _TARGET.finditer(text):
-            end = text.find(")", target.end())
-            sources = text[target.end() : end if end >= 0 else len(text)]
-            is_cuda = has_cuda and (".cu" in sources or "$" in sources or target["command"].startswith("cuda"))
-            command = target["command"]
-            is_module = command.endswith("module") or command.lower().startswith("python")
-            form = BuiltForm.MODULE if is_module else BuiltForm.LIBRARY
-            form = BuiltForm.PROGRAM if command.endswith("executable") else form
-            self._built.setdefault(target["name"], BuiltCode(path, is_cuda, form))
+        file = CMakeFile(path, text, self._paths, self._is_option_said)
+        for target in file.targets.values():
+            is_cuda = file.is_from_cuda(target)
+            form = BuiltForm.MODULE if target.is_module else BuiltForm.LIBRARY
+            form = BuiltForm.PROGRAM if target.command.endswith("executable") else form
+            for name in target.names:
+                self._built.setdefault(name, BuiltCode(path, is_cuda, form))
+
+    def _is_option_said(self, name: str) -> bool:
+        """Whether a document or script of the project has CMake set an option: `cmake -DUSE_CUDA=ON`."""
+        if self._saying is None:
+            self._saying = "\n".join(_options_said(self._root))
+        return (
+            re.search(rf"-D[ \t]?{re.escape(name)}(?::\w{{1,20}})?=[\"']?(?:ON|1|TRUE|YES)\b", self._saying, re.I)
+            is not None
+        )
 
     def _look(self, path: str, kind: Kind | None) -> None:
         assert self._built is not None
@@ -124,6 +151,21 @@ class CompiledCode:
                     self._operators[registered["name"]] = BuiltCode(path, from_cuda or "cuda" in text.lower())
 
 
+def _options_said(root: Path) -> Iterator[str]:
+    """Yield the lines of the documents and scripts of a project that set options of CMake."""
+    for number, (folder, folders, files) in enumerate(os.walk(root)):
+        if number > _MOST_FOLDERS:
+            return
+        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        for name in sorted(files):
+            if name.endswith(_SAYING) or name.startswith(("Dockerfile", "Makefile")):
+                try:
+                    text = read_regular(Path(folder, name), _LARGEST).decode("utf-8", "replace")
+                except OSError:
+                    continue
+                yield from (line for line in text.split("\n") if "-D" in line)
+
+
 def _made_from_cuda(line: str) -> str:
     """Return what a line of a Makefile makes from CUDA: `nvcc -o NAME ...`, `NAME: kernels.cu`; else nothing."""
     words = line.split()
@@ -139,3 +181,8 @@ def _made_from_cuda(line: str) -> str:
 def library_name(path: str) -> str:
     """Return what a source and its library are both called: `fast` for `libfast.so` and `cuda/fast.cu`."""
     return path.replace("\\", "/").rpartition("/")[2].partition(".")[0].removeprefix("lib").rstrip("*")
+
+
+def is_cmake(path: str) -> bool:
+    """Whether a file is one of CMake."""
+    return kind_of(path) is Kind.CMAKE

@@ -8,8 +8,9 @@ read, such as the output of another command, is written `$(NAME)`; a variable th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, product
+from types import MappingProxyType
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.shell import Command, Word, assigned_name
@@ -64,9 +65,16 @@ class ShellVariables:
         text: The script.
         is_makefile: Whether it is a Makefile, whose variables are `$(NAME)` and hold for all its lines.
         commands: Its commands, of which some call its functions.
+        given: Variables that are set for it, whatever it sets itself.
     """
 
-    def __init__(self, text: str, is_makefile: bool = False, commands: Sequence[Command] = ()) -> None:
+    def __init__(
+        self,
+        text: str,
+        is_makefile: bool = False,
+        commands: Sequence[Command] = (),
+        given: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._text = text
         self._functions = () if is_makefile else tuple(_functions(text))
         self._calls: dict[str, list[tuple[str, ...]]] = {name: [] for name, _, _ in self._functions}
@@ -78,7 +86,11 @@ class ShellVariables:
         self._is_makefile = is_makefile
         self._blocks = [_Block()]
         self._exported: dict[str, None] = {}
+        for name, value in given.items():
+            self.set(name, value)
         for line in _MAKE_LINE.finditer(text) if is_makefile else ():
+            if line["name"] in given:
+                continue
             before = self._held(line["name"]) if line["add"] else None
             value = " ".join((*(map(str, before or ())), line["value"].strip()))
             self.set(line["name"], value, exports=line["export"] is not None)

@@ -1,0 +1,86 @@
+"""Who uses what an import may fail to bind, also where a function hands it out: `cupy = try_import("cupy")`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from torchferry.programs.around import FunctionNode, around
+from torchferry.programs.stored import IMPORTS, bound_by_handler, is_only_asked
+from torchferry.programs.uses import Place, Uses
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names, assigned_value, bound_name
+from torchferry.source.python import PythonFile
+
+
+def uses_of_attempt(
+    uses: Uses, file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom
+) -> Iterator[Place]:
+    """Yield the uses of what an import may fail to bind, where nothing asks first and nothing else is bound to it."""
+    for alias in statement.names:
+        if alias.name == "*" or bound_by_handler(file, bound_name(alias), statement):
+            continue
+        scope = file.scope(alias)
+        for use in names.uses(bound_name(alias), scope):
+            if not is_only_asked(file, use) and not around(file, use).copes:
+                yield Place(file.path, use)
+        if scope is file.tree:
+            yield from _uses_elsewhere(uses, file, ast.copy_location(ast.Name(bound_name(alias)), statement))
+
+
+def _uses_elsewhere(uses: Uses, file: PythonFile, bound: ast.Name) -> Iterator[Place]:
+    """Yield where other files use what a file binds, without asking first whether it is there."""
+    for place in (use.place for use in uses.of_binding(file, bound)):
+        loaded = uses.sources.file(place.path) if place.path != file.path else None
+        if loaded is not None and isinstance(place.node, ast.Name):
+            if not is_only_asked(loaded[0], place.node) and not around(loaded[0], place.node).copes:
+                yield place
+
+
+def hands_out(file: PythonFile, names: Names, node: ast.AST, function: FunctionNode) -> bool:
+    """Whether a function gives back what an import in it binds, or a call that imports by a name."""
+    bound = {bound_name(alias) for alias in node.names} if isinstance(node, (ast.Import, ast.ImportFrom)) else set()
+    imports = [each for each in ast.walk(node) if isinstance(each, ast.Call) and last_name(each.func) in IMPORTS]
+    for each in ast.walk(function):
+        value = each.value if isinstance(each, ast.Return) else None
+        if value in imports or (isinstance(value, ast.Name) and value.id in bound):
+            return True
+        if isinstance(value, ast.Name) and any(assigned_value(file, one) in imports for one in names.bindings(value)):
+            return True
+    return False
+
+
+def uses_of_handed_out(
+    uses: Uses, file: PythonFile, names: Names, callee: ast.AST | None, is_absent: Callable[[str], bool]
+) -> Iterator[tuple[Place, bool]]:
+    """Yield what uses what a call gives back, without asking first whether it is there, and whether it surely does.
+
+    What is kept somewhere is not sure: nobody knows who uses it.
+
+    Args:
+        uses: Where names are used.
+        file: The file of the call.
+        names: Its names.
+        callee: What is called.
+        is_absent: Says whether the target has no module of a name.
+    """
+    call = file.parents.get(callee) if callee is not None else None
+    if not isinstance(call, ast.Call) or call.func is not callee:
+        return
+    asked = [string_value(argument) for argument in call.args[:1]]
+    if asked and asked[0] is not None and not is_absent(asked[0]):
+        return
+    is_told = not asked or asked[0] is not None
+    parent = file.parents.get(call)
+    if isinstance(parent, ast.Attribute):
+        yield Place(file.path, call), is_told
+        return
+    target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
+    if isinstance(target, ast.Name):
+        for use in names.uses(target.id, file.scope(target)):
+            if isinstance(use.ctx, ast.Load) and not (is_only_asked(file, use) or around(file, use).copes):
+                yield Place(file.path, use), is_told
+        if file.scope(target) is file.tree:
+            yield from ((place, is_told) for place in _uses_elsewhere(uses, file, target))
+    elif isinstance(target, (ast.Attribute, ast.Subscript)) or isinstance(parent, (ast.Call, ast.keyword, ast.Dict)):
+        yield Place(file.path, call), False

@@ -1,0 +1,147 @@
+"""What functions of a project give back to a call, also those that try an import: `def has(name): ...`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Protocol
+
+from torchferry.programs.answers import Known, Truth
+from torchferry.programs.around import around
+from torchferry.programs.members import Members
+from torchferry.programs.objects import Objects
+from torchferry.programs.parameters import Expression
+from torchferry.programs.program_facts import ProgramFacts, agreed
+from torchferry.programs.stored import IMPORTS, in_handler_of, is_guarded, loops_around
+from torchferry.programs.switches import UNSAID
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names
+from torchferry.source.python import PythonFile
+
+UNTOLD = Known(UNSAID)
+
+
+class ValueLookup(Protocol):
+    """What the look-up of values answers for those that functions give back."""
+
+    def value(self, where: Expression, depth: int) -> Known:
+        """Return the value of an expression."""
+
+    def text(self, where: Expression, depth: int) -> str | None:
+        """Return a text that an expression is."""
+
+    def is_present(self, module: str) -> bool | None:
+        """Return whether the target has a module; None where nobody knows."""
+
+
+class ReturnedValues:
+    """Tells what calls give back, for one program.
+
+    Args:
+        facts: What depends on the program.
+        objects: Tells what expressions are.
+        members: Tells which places the program comes to.
+        values: Tells the values of expressions.
+    """
+
+    def __init__(self, facts: ProgramFacts, objects: Objects, members: Members, values: ValueLookup) -> None:
+        self._facts = facts
+        self._sources = facts.sources
+        self._objects = objects
+        self._members = members
+        self._values = values
+
+    def of(self, where: Expression, node: ast.Call, depth: int) -> Known:
+        """Return what a function of the project returns for a call, where it can be told."""
+        defined: tuple[PythonFile, Names, ast.stmt] | None = None
+        if isinstance(node.func, ast.Name):
+            own = [each for each in where.names.bindings(node.func) if isinstance(each, ast.FunctionDef)]
+            defined = (where.file, where.names, own[0]) if len(own) == 1 else None
+        qualified = where.names.qualified(node.func)
+        if defined is None and qualified is not None:
+            defined = self._sources.project.definition(qualified, where.file.path)
+        function = defined[2] if defined is not None else None
+        if defined is None or not isinstance(function, ast.FunctionDef):
+            return UNTOLD
+        other, other_names, _ = defined
+        inside = Expression(other, other_names, node)
+        inside = inside._replace(given=self._objects.arguments(where, node, inside, function))
+        returns = [each for each in ast.walk(function) if isinstance(each, ast.Return)]
+        returns = [each for each in returns if other.enclosing_function(each) is function]
+        guarded = [each for each in returns if is_guarded(other, each)]
+        if guarded:
+            return self._attempted(inside, function, guarded, depth)
+        found = self._first_returned(inside, returns, depth)
+        return self._asked_by_name(node, function) if found.value is UNSAID and node.args else found
+
+    def _first_returned(self, inside: Expression, returns: list[ast.Return], depth: int) -> Known:
+        """Return what the first `return` gives back that a function comes to."""
+        option, guard = "", False
+        for each in sorted(returns, key=lambda each: each.lineno):
+            answer = self._members.runs(inside, around(inside.file, each), depth + 1)
+            if answer.truth is Truth.OPEN or (loops_around(inside.file, each) and answer.truth is Truth.YES):
+                return UNTOLD
+            option, guard = option or answer.option, guard or answer.guard
+            if answer.truth is Truth.YES:
+                known = Known(None) if each.value is None else self._values.value(inside.part(each.value), depth + 1)
+                return known if known.value is UNSAID else known._replace(
+                    option=known.option or option, guard=known.guard or guard
+                )  # fmt: skip
+        return UNTOLD
+
+    def _attempted(self, inside: Expression, function: ast.FunctionDef, guarded: list[ast.Return], depth: int) -> Known:
+        """Return what a function gives back that tries an import: what its handler says where that fails."""
+        handled = next((each.value for each in guarded if in_handler_of(inside.file, each)), None)
+        failed = Known(handled.value if isinstance(handled, ast.Constant) else None, guard=True)
+        nodes = [each for statement in function.body for each in ast.walk(statement)]
+        present = self._is_present([inside.part(each) for each in nodes if isinstance(each, ast.Call)], depth)
+        if present is None:
+            plain = [each for each in nodes if isinstance(each, (ast.Import, ast.ImportFrom))]
+            modules = [name for each in plain for name in _modules_of(each)]
+            if not modules or not all(map(self._values.is_present, modules)):
+                return failed if plain else UNTOLD
+        tried = next((each.value for each in guarded if not in_handler_of(inside.file, each)), None)
+        if present is False:
+            return failed
+        if tried is None:
+            return UNTOLD
+        return Known(True) if isinstance(tried, ast.Call) else self._values.value(inside.part(tried), depth + 1)
+
+    def _asked_by_name(self, call: ast.Call, function: ast.FunctionDef) -> Known:
+        """Return the option that a function asks for by the name which it is given: `is_set("fast")`."""
+        key = string_value(call.args[0]) if len(call.args) == 1 else None
+        if key is None or len(function.args.args) != 1:
+            return UNTOLD
+        asks = any(
+            isinstance(inner, ast.Call)
+            and last_name(inner.func) in ("getattr", "hasattr")
+            and isinstance(inner.args[1] if len(inner.args) > 1 else None, ast.Name)
+            and last_name(inner.args[1]) == function.args.args[0].arg
+            for statement in function.body
+            for inner in ast.walk(statement)
+        )
+        return (agreed(self._facts.options(key), self._facts) or UNTOLD) if asks else UNTOLD
+
+    def imported(self, values: Iterable[Expression], depth: int) -> Known | None:
+        """Return what an import by a computed name is that may fail; None where no such import is among some values."""
+        calls = [each for each in values if isinstance(each.node, ast.Call) and last_name(each.node.func) in IMPORTS]
+        if not calls:
+            return None
+        present = self._is_present(calls, depth)
+        return None if present is False else Known(True) if present else UNTOLD
+
+    def _is_present(self, calls: Iterable[Expression], depth: int) -> bool | None:
+        """Return whether the target has what calls import by computed names; None where nobody knows."""
+        asked = [
+            each.part(each.node.args[0])
+            for each in calls
+            if isinstance(each.node, ast.Call) and last_name(each.node.func) in IMPORTS and each.node.args
+        ]
+        module = self._values.text(asked[0], depth) if len(asked) == 1 else None
+        return None if module is None else self._values.is_present(module)
+
+
+def _modules_of(statement: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(statement, ast.Import):
+        return [alias.name for alias in statement.names]
+    return [] if statement.level else [statement.module or ""]
