@@ -32,7 +32,8 @@ from torchferry.programs.sources import Sources
 from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.switches import Switchboard
 from torchferry.programs.unknown import UnreadParts
-from torchferry.programs.uses import Uses, derived_class
+from torchferry.programs.use_syntax import derived_class
+from torchferry.programs.uses import Uses
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.device.is_cuda import IsCuda
 from torchferry.rules.family import Subject

@@ -17,6 +17,15 @@ from torchferry.programs.sources import Sources
 from torchferry.programs.subcommands import subcommand
 from torchferry.programs.switches import commands_of_class
 from torchferry.programs.tables import asked_by_name, is_equal, key_of, lists_keys, lookups
+from torchferry.programs.use_syntax import (
+    applied_as,
+    derived_class,
+    is_export_list,
+    is_inside,
+    is_registering,
+    is_same_place,
+    is_use,
+)
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
@@ -35,8 +44,6 @@ _MOST_BASES = 50
 _COMMANDS = frozenset(
     {"command", "callback", "route", "get", "post", "task", "entrypoint", "cli", "ex", "on_message", "on_chat_start"}
 )
-
-_NOT_A_USE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete)
 
 
 class Place(NamedTuple):
@@ -136,7 +143,7 @@ class Uses:
                     continue
                 other, other_names = loaded
                 for attribute in other.attributes.get(name, ()):
-                    if not isinstance(attribute.ctx, ast.Load) or _is_inside(other, attribute, file, unit):
+                    if not isinstance(attribute.ctx, ast.Load) or is_inside(other, attribute, file, unit):
                         continue
                     if self._may_be_of(other, other_names, attribute, owner.name, related):
                         called = True
@@ -355,7 +362,7 @@ class Uses:
         top = parent is file.tree or not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         if top:
             yield from self._uses_of_registered(file, names, unit)
-        registered = any("register" in last_name(node).lower() or _inner_names(node) for node in unit.decorator_list)
+        registered = any("register" in last_name(node).lower() or is_registering(node) for node in unit.decorator_list)
         paths = self._speaking_of(name, file.path) if top else [file.path]
         for path in paths:
             loaded = self.sources.file(path) if self._may_use(path, name, file) else None
@@ -372,7 +379,7 @@ class Uses:
                     if not asking and not self._is_only_listed(other, use.node):
                         yield Use(use, Need.CHOSEN, f"{key} ({path}:{getattr(use.node, 'lineno', 0)})")
                     continue
-                applied = _applied_as(other, use.node)
+                applied = applied_as(other, use.node)
                 if derived is not None:
                     yield from self._uses_of_name(other, other_names, derived, seen)
                 elif applied is not None:
@@ -448,11 +455,11 @@ class Uses:
         renamed, stars = self._imported_names(other)
         for identifier in (name, *renamed.get(name, ())):
             for use in other.names.get(identifier, ()):
-                if not isinstance(use.ctx, ast.Load) or _is_inside(other, use, file, unit) or not _is_use(other, use):
+                if not isinstance(use.ctx, ast.Load) or is_inside(other, use, file, unit) or not is_use(other, use):
                     continue
                 bindings = names.bindings(use)
                 if other.path == file.path:
-                    if any(_same(binding, unit) for binding in bindings):
+                    if any(is_same_place(binding, unit) for binding in bindings):
                         yield Place(other.path, use)
                 elif not bindings and stars:
                     yield Place(other.path, use)
@@ -462,7 +469,7 @@ class Uses:
                         inner = statement.col_offset and other.parents.get(statement) is not other.tree
                         yield Place(other.path, use, statement if inner else None)
         for attribute in other.attributes.get(name, ()):
-            if not isinstance(attribute.ctx, ast.Load) or not _is_use(other, attribute):
+            if not isinstance(attribute.ctx, ast.Load) or not is_use(other, attribute):
                 continue
             module = names.qualified(attribute.value)
             path = self.modules.find(module, other.path) if module is not None else None
@@ -504,7 +511,7 @@ class Uses:
         for constant in self._strings(other, name) if self.sources.words.says(other.path, name) else ():
             dotted = constant.value != name
             parent = other.parents.get(constant)
-            if isinstance(parent, (ast.List, ast.Tuple)) and _is_all(other, parent):
+            if isinstance(parent, (ast.List, ast.Tuple)) and is_export_list(other, parent):
                 continue
             if isinstance(parent, ast.Expr):
                 continue
@@ -529,76 +536,3 @@ class Uses:
 
 def _stem(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
-
-
-def _same(binding: ast.AST, unit: ast.AST) -> bool:
-    return binding is unit or (
-        isinstance(binding, type(unit)) and getattr(binding, "lineno", 0) == getattr(unit, "lineno", 1)
-    )
-
-
-def _inner_names(decorator: ast.AST) -> bool:
-    """Whether a decorator is a method of a registry, such as `@MODELS.register_module()`."""
-    return any(
-        "regist" in last_name(node).lower()
-        for node in ast.walk(decorator)
-        if isinstance(node, (ast.Attribute, ast.Name))
-    )
-
-
-def derived_class(file: PythonFile, use: ast.AST) -> ast.ClassDef | None:
-    """Return the class that a use of a name is a base of, or None."""
-    parent = file.parents.get(use)
-    return parent if isinstance(parent, ast.ClassDef) and use in parent.bases else None
-
-
-def _applied_as(file: PythonFile, use: ast.AST) -> ast.Name | None:
-    """Return the name that stands for a function of autograd from here on, or None: `align = Align.apply`."""
-    attribute = file.parents.get(use)
-    if not isinstance(attribute, ast.Attribute) or attribute.attr != "apply":
-        return None
-    statement = file.parents.get(attribute)
-    if not isinstance(statement, ast.Assign) or file.parents.get(statement) is not file.tree:
-        return None
-    target = statement.targets[0]
-    return target if len(statement.targets) == 1 and isinstance(target, ast.Name) else None
-
-
-def _is_inside(file: PythonFile, node: ast.AST, defining: PythonFile, unit: ast.AST) -> bool:
-    """Whether a node stands in a function or class itself."""
-    if file.path != defining.path:
-        return False
-    parent = file.parents.get(node)
-    while parent is not None:
-        if _same(parent, unit) and type(parent) is type(unit):
-            return True
-        parent = file.parents.get(parent)
-    return False
-
-
-def _is_use(file: PythonFile, node: ast.AST) -> bool:
-    """Whether a name that is read is used: not in an annotation, an `isinstance`, an `except`, or `super`."""
-    child, parent = node, file.parents.get(node)
-    while parent is not None and not isinstance(parent, ast.stmt):
-        if isinstance(parent, ast.arg):
-            return False
-        if (
-            isinstance(parent, ast.Call)
-            and last_name(parent.func) in ("isinstance", "issubclass", "super")
-            and child in parent.args
-        ):
-            return False
-        child, parent = parent, file.parents.get(parent)
-    if isinstance(parent, ast.AnnAssign) and child is parent.annotation:
-        return False
-    if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child is parent.returns:
-        return False
-    return not isinstance(parent, _NOT_A_USE)
-
-
-def _is_all(file: PythonFile, node: ast.AST) -> bool:
-    parent = file.parents.get(node)
-    return isinstance(parent, (ast.Assign, ast.AugAssign)) and any(
-        last_name(target) == "__all__"
-        for target in (parent.targets if isinstance(parent, ast.Assign) else [parent.target])
-    )

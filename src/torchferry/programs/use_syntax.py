@@ -1,0 +1,85 @@
+"""What a place where a name is spoken of is, by the syntax around it."""
+
+from __future__ import annotations
+
+import ast
+
+from torchferry.source.flow.syntax import last_name
+from torchferry.source.python import PythonFile
+
+_NOT_A_USE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete)
+
+
+def is_same_place(binding: ast.AST, unit: ast.AST) -> bool:
+    """Whether two nodes are one definition, perhaps parsed twice."""
+    return binding is unit or (
+        isinstance(binding, type(unit)) and getattr(binding, "lineno", 0) == getattr(unit, "lineno", 1)
+    )
+
+
+def is_registering(decorator: ast.AST) -> bool:
+    """Whether a decorator is a method of a registry, such as `@MODELS.register_module()`."""
+    return any(
+        "regist" in last_name(node).lower()
+        for node in ast.walk(decorator)
+        if isinstance(node, (ast.Attribute, ast.Name))
+    )
+
+
+def derived_class(file: PythonFile, use: ast.AST) -> ast.ClassDef | None:
+    """Return the class that a use of a name is a base of, or None."""
+    parent = file.parents.get(use)
+    return parent if isinstance(parent, ast.ClassDef) and use in parent.bases else None
+
+
+def applied_as(file: PythonFile, use: ast.AST) -> ast.Name | None:
+    """Return the name that stands for a function of autograd from here on, or None: `align = Align.apply`."""
+    attribute = file.parents.get(use)
+    if not isinstance(attribute, ast.Attribute) or attribute.attr != "apply":
+        return None
+    statement = file.parents.get(attribute)
+    if not isinstance(statement, ast.Assign) or file.parents.get(statement) is not file.tree:
+        return None
+    target = statement.targets[0]
+    return target if len(statement.targets) == 1 and isinstance(target, ast.Name) else None
+
+
+def is_inside(file: PythonFile, node: ast.AST, defining: PythonFile, unit: ast.AST) -> bool:
+    """Whether a node stands in a function or class itself."""
+    if file.path != defining.path:
+        return False
+    parent = file.parents.get(node)
+    while parent is not None:
+        if is_same_place(parent, unit) and type(parent) is type(unit):
+            return True
+        parent = file.parents.get(parent)
+    return False
+
+
+def is_use(file: PythonFile, node: ast.AST) -> bool:
+    """Whether a name that is read is used: not in an annotation, an `isinstance`, an `except`, or `super`."""
+    child, parent = node, file.parents.get(node)
+    while parent is not None and not isinstance(parent, ast.stmt):
+        if isinstance(parent, ast.arg):
+            return False
+        if (
+            isinstance(parent, ast.Call)
+            and last_name(parent.func) in ("isinstance", "issubclass", "super")
+            and child in parent.args
+        ):
+            return False
+        child, parent = parent, file.parents.get(parent)
+    if isinstance(parent, ast.AnnAssign) and child is parent.annotation:
+        return False
+    if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child is parent.returns:
+        return False
+    return not isinstance(parent, _NOT_A_USE)
+
+
+def is_export_list(file: PythonFile, node: ast.AST) -> bool:
+    """Whether a list or tuple is that of `__all__`."""
+    parent = file.parents.get(node)
+    return isinstance(parent, (ast.Assign, ast.AugAssign)) and any(
+        last_name(target) == "__all__"
+        for target in (parent.targets if isinstance(parent, ast.Assign) else [parent.target])
+    )
