@@ -141,7 +141,8 @@ def worker(command: str, kind: str, fillers: list[str], sizes: list[int], stop: 
 
     def run(root: Path) -> None:
         arguments = [each.format(root=root) for each in COMMANDS[command]]
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        printed = io.TextIOWrapper(io.BytesIO())  # a diff is printed as bytes
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
             sys.argv = ["torchferry", *arguments]
             with contextlib.suppress(SystemExit):
                 main()

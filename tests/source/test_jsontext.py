@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchferry.source.jsontext import NotJsonError, raw_offset, values
+from torchferry.source.jsontext import NotJsonError, RawString, values
 
 DOCUMENTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -38,7 +38,7 @@ def test_values_and_places(document: object, ascii_only: bool, indent: int | str
             value.value if value.is_string else json.loads(value.value)
         )
         for index in range(len(value.value) + 1) if value.is_string else ():
-            at = raw_offset(text, value.start, index)
+            at = RawString(text, value.start).offset(index)
             assert json.loads(text[value.start : at] + '"') == value.value[:index]
 
 

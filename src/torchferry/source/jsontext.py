@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from json import JSONDecodeError
 from json.decoder import scanstring  # type: ignore[attr-defined]
@@ -152,13 +153,27 @@ def _skip(text: str, at: int) -> int:
 _ESCAPE = lazy_regex(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
-def raw_offset(text: str, start: int, index: int) -> int:
-    """Return where the character `index` of the string whose opening quote is at `start` stands in the text."""
-    at = start + 1
-    for match in _ESCAPE.finditer(text, at):
-        plain = match.start() - at
-        if index <= plain:
-            break
-        index -= plain + 1
-        at = match.end()
-    return at + index
+class RawString:
+    """A string of a JSON text, and where each of its characters stands there.
+
+    Args:
+        text: The JSON text.
+        start: Where the opening quote of the string stands.
+    """
+
+    def __init__(self, text: str, start: int) -> None:
+        self._begin = start + 1
+        self._escaped: list[int] = []  # the characters that are written as escapes, by their number
+        self._longer = [0]  # how much longer these and those before them are in the text
+        quote = text.find('"', self._begin)
+        for match in _ESCAPE.finditer(text, self._begin):
+            if 0 <= quote < match.start():
+                break
+            self._escaped.append(match.start() - self._begin - self._longer[-1])
+            self._longer.append(self._longer[-1] + match.end() - match.start() - 1)
+            if quote < match.end():
+                quote = text.find('"', match.end())
+
+    def offset(self, index: int) -> int:
+        """Return where a character of the string stands in the text."""
+        return self._begin + index + self._longer[bisect_left(self._escaped, index)]

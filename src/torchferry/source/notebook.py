@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 from torchferry.core.finding import Edit, Location
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
-from torchferry.source.jsontext import JsonValue, raw_offset, values
+from torchferry.source.jsontext import JsonValue, RawString, values
 from torchferry.source.text import SourceText
 
 _PYTHON_CELLS = frozenset({"capture", "prun", "python", "python3", "time", "timeit"})
@@ -110,6 +110,7 @@ class Notebook:
         self.cells = tuple(_code_cells(text))
         self.script = "".join(cell.text + "\n" for cell in self.cells)
         self._starts = [cell.start for cell in self.cells]
+        self._raw: dict[int, RawString] = {}
 
     @cached_property
     def python(self) -> SourceText:
@@ -163,23 +164,27 @@ class Notebook:
             raise ValueError(f"edit {edit} reaches over the end of cell {cell.number}")
         if not cell.pieces:
             raise ValueError(f"cell {cell.number} has no text")
-        index = len(cell.pieces) - 1
-        while index and cell.pieces[index].start > edit.start:
-            index -= 1
+        index = max(bisect_right(cell.pieces, edit.start, key=lambda piece: piece.start) - 1, 0)
         piece = cell.pieces[index]
         piece_end = piece.start + len(piece.text)
         last = min(edit.end, piece_end)
         rest = piece.text[last - piece.start :]
         yield Edit(
-            raw_offset(self.text, piece.quote, edit.start - piece.start),
-            raw_offset(self.text, piece.quote, last - piece.start),
+            self._raw_offset(piece, edit.start - piece.start),
+            self._raw_offset(piece, last - piece.start),
             self._escaped(edit.text, cell, index, bool(rest)),
         )
         for following in cell.pieces[index + 1 :]:  # what an edit over several lines takes away from the lines below
             if following.start >= edit.end:
                 break
             until = min(edit.end - following.start, len(following.text))
-            yield Edit(following.quote + 1, raw_offset(self.text, following.quote, until), "")
+            yield Edit(following.quote + 1, self._raw_offset(following, until), "")
+
+    def _raw_offset(self, piece: Piece, index: int) -> int:
+        """Return where a character of a piece stands in the JSON."""
+        if piece.quote not in self._raw:
+            self._raw[piece.quote] = RawString(self.text, piece.quote)
+        return self._raw[piece.quote].offset(index)
 
     def _escaped(self, text: str, cell: Cell, index: int, more: bool) -> str:
         """Return text as it stands in a JSON string; in a list of lines each line becomes a string of its own."""
