@@ -29,6 +29,7 @@ from torchferry.source.inner_commands import TEXT_NAME
 from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
 from torchferry.source.shell import Command, Word
+from torchferry.source.shell_variables import ShellVariables
 
 _NAME = lazy_regex(
     r"(?<![A-Za-z0-9_])(?:TORCH_)?(?:CUDA|CUDNN|CUBLAS|NCCL|NVIDIA|PYTORCH_CUDA|PYTORCH_NO_CUDA)_[A-Z0-9_]+"
@@ -81,15 +82,20 @@ class ShellEnvironment(Rule):
         for place in self._places(context):
             if place.start not in places or places[place.start].value is None:
                 places[place.start] = place
+        texts = _texts(context, places)
         for start in sorted(places):
-            yield from self._report(context, places[start], named)
+            yield from self._report(context, places[start], texts.get(start, ()), named)
 
-    def _report(self, context: Context, place: VariablePlace, named: dict[str, bool]) -> Iterable[Finding]:
+    def _report(
+        self, context: Context, place: VariablePlace, texts: tuple[str, ...], named: dict[str, bool]
+    ) -> Iterable[Finding]:
         start, end, value = place
         name = context.text[start:end]
         instead = replacement(context.target, name, value)
         if instead is None:
             return
+        refused = (replacement(context.target, name, text) for text in texts if text.strip())
+        instead = next((each for each in refused if each is not None and each.refused), instead)
         if instead.use not in named:
             named[instead.use] = re.search(rf"(?<!\w){re.escape(instead.use)}(?!\w)", context.text) is not None
         if not instead.use or not name.endswith("_VISIBLE_DEVICES"):
@@ -181,6 +187,30 @@ def _place(text: str, match: re.Match[str]) -> VariablePlace:
     if not _SETTINGS.match(value):
         value = _NEXT.split(value, maxsplit=1)[0]  # NAME=0,OTHER=1
     return VariablePlace(match.start(), match.end(), value.strip())
+
+
+def _start(command: Command) -> int:
+    return (*command.assignments, *command.words)[0].start
+
+
+def _texts(context: Context, places: dict[int, VariablePlace]) -> dict[int, tuple[str, ...]]:
+    """Return what the values may be that are written with variables of the script: `gpus=1,0` is `$gpus` below it."""
+    if context.kind not in (Kind.SHELL, Kind.MAKEFILE):
+        return {}
+    waiting = sorted((place.start, place.value) for place in places.values() if place.value and "$" in place.value)
+    if not waiting:
+        return {}
+    written = sorted(commands_of(context), key=_start)
+    starts = [_start(command) for command in written]
+    variables = ShellVariables(context.text, context.kind is Kind.MAKEFILE, written)
+    found: dict[int, tuple[str, ...]] = {}
+    at = 0
+    for start, value in waiting:
+        while at + 1 < len(starts) and starts[at + 1] <= start:
+            variables.read(written[at])
+            at += 1
+        found[start] = tuple(variables.texts_of(value))
+    return found
 
 
 def _used(text: str, start: int, end: int) -> Iterator[VariablePlace]:
