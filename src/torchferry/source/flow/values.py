@@ -5,7 +5,14 @@ from __future__ import annotations
 import ast
 
 from torchferry.core.budget import spend
-from torchferry.source.flow.syntax import LOOKUPS, PASSING_METHODS, STRING_METHODS, last_name, string_value
+from torchferry.source.flow.syntax import (
+    CUTTING_METHODS,
+    LOOKUPS,
+    PASSING_METHODS,
+    STRING_METHODS,
+    last_name,
+    string_value,
+)
 from torchferry.source.lexicon import Lexicon
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -68,8 +75,16 @@ class HeldValues:
         return callee in LOOKUPS and bool(call.args) and self.lexicon.names(string_value(call.args[0]) or "")
 
     def _assigned(self, binding: ast.AST, depth: int) -> bool:
-        value = assigned_value(self.file, binding)
+        value = assigned_value(self.file, binding) or self._cut_up(binding)
         return value is not None and not isinstance(value, ast.Constant) and self.holds(value, depth + 1)
+
+    def _cut_up(self, binding: ast.AST) -> ast.expr | None:
+        """Return the text of which a name takes the first piece: `kind, _, index = device.partition(":")`."""
+        targets = self.file.parents.get(binding)
+        statement = self.file.parents.get(targets) if isinstance(targets, (ast.Tuple, ast.List)) else None
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        is_first = isinstance(targets, (ast.Tuple, ast.List)) and targets.elts[0] is binding
+        return value if is_first and isinstance(value, ast.Call) and last_name(value.func) in CUTTING_METHODS else None
 
     def has_peer(self, node: ast.AST) -> bool:
         """Whether an expression is, or holds as an item, another literal of the kind, such as `"cpu"`."""
