@@ -46,6 +46,8 @@ def _in_cuda_words(target: Target, text: str) -> str:
     text = _SPACE.sub("", text)
     text = target_words(backend.COLLECTIVE).sub("nccl", text)
     text = target_words(backend.DEVICE_TYPE, *target.words).sub("cuda", text)
+    if target.module:  # portable code
+        text = re.sub(rf"(?<![\w.]){re.escape(target.module)}\b(?=\.)", "cuda", text)
     return _CUDA_MODULE.sub("cuda", text)
 
 

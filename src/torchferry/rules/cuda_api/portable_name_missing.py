@@ -1,9 +1,10 @@
 """A portable name without a counterpart on the target.
 
 Portable code uses `torchferry.device`, or the file `device_utils.py`, instead of `torch.cuda` (`migrate --style
-portable`). If the target has no such function, the call raises and names a replacement. Figures that a device does not
-report are 0, with a warning, and are not findings. Restrict the call to the devices that have it: test
-`ACCELERATOR_TYPE`, or ask the plugin for the name with `hasattr(accelerator_namespace, "Stream")`.
+portable`). If the target has no such function, the call raises and names a replacement; a name of CUDA that becomes one
+is a decision before the migration as well. Figures that a device does not report are 0, with a warning, and are not
+findings. Restrict the call to the devices that have it: test `ACCELERATOR_TYPE`, or ask the plugin for the name with
+`hasattr(accelerator_namespace, "Stream")`.
 
 Why: The program works on other devices and raises on this target.
 
@@ -20,11 +21,14 @@ from collections.abc import Iterable, Iterator
 from torchferry.backends import cuda
 from torchferry.backends.counterpart import Decision, decide
 from torchferry.backends.portable import INSTALLED
+from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.core.vendored import FIRST
-from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
 from torchferry.rules.distributed.composite_backend import one_backend_alone
+from torchferry.rules.exemptions import exemption_for
+from torchferry.rules.references import CUDA_NAMES
 from torchferry.source.names import Reference
 
 _COPY = "device_utils"
@@ -37,8 +41,13 @@ class PortableNameMissing(Rule):
     EFFECT = Effect.RAISES
     WORDS = (INSTALLED, "torchferry import device", _COPY)
 
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """Names of CUDA as well, where portable ones are to take their place."""
+        return (*self.WORDS, *CUDA_NAMES) if target.module else self.WORDS
+
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Yield a finding for each use and each import."""
+        """Yield a finding for each use and each import, and for each name of CUDA that a portable one replaces."""
+        yield from self._replaced(context)
         modules = (INSTALLED, _COPY, *_copies(context))
         for package in sorted({module.partition(".")[0] for module in modules}):
             for reference in context.names.references(package):
@@ -55,6 +64,22 @@ class PortableNameMissing(Rule):
                 if decide(context.target, row).decision is not Decision.LACK:
                     continue
                 yield self._raises(context, reference, row.remark or say("it has no counterpart"))
+
+    def _replaced(self, context: PythonContext) -> Iterator[Finding]:
+        """Yield the names of CUDA whose portable ones raise on the target: the rename is no answer there."""
+        module = context.target.module
+        if module not in (INSTALLED, _COPY):
+            return
+        for reference in (each for references in context.references.values() for each in references):
+            if reference.is_import or not isinstance(reference.node.ctx, ast.Load):  # type: ignore[union-attr]
+                continue
+            use = context.target.api(reference.name).use
+            name = _below_cuda(use, (module,))
+            row = context.target.of_vendor(f"{cuda.NAMESPACE}.{name}")
+            if name and decide(context.target, row).decision is Decision.LACK:
+                if exemption_for(context, reference.node) is None:
+                    advice = row.remark or say("it has no counterpart")
+                    yield self._raises(context, reference._replace(name=use), advice)
 
     def _raises(self, context: PythonContext, reference: Reference, advice: object) -> Finding:
         message = say(
