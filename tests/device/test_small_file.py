@@ -14,8 +14,8 @@ import pytest
 
 from tests.device.test_one_file import CONFIGURATION
 from torchferry.backends import registry
-from torchferry.core.vendored import NAMES, SMALL
-from torchferry.device.one_file import one_file, untouched
+from torchferry.core.vendored import NAMES, SMALL, untouched
+from torchferry.device.one_file import one_file
 from torchferry.device.provider import vendors
 from torchferry.device.small_file import offered, small_file
 

@@ -203,14 +203,14 @@ def _texts(context: Context, places: dict[int, VariablePlace]) -> dict[int, tupl
     written = sorted(commands_of(context), key=_start)
     starts = [_start(command) for command in written]
     variables = ShellVariables(context.text, context.kind is Kind.MAKEFILE, written)
-    found: dict[int, tuple[str, ...]] = {}
+    texts: dict[int, tuple[str, ...]] = {}
     at = 0
     for start, value in waiting:
         while at + 1 < len(starts) and starts[at + 1] <= start:
             variables.read(written[at])
             at += 1
-        found[start] = tuple(variables.texts_of(value))
-    return found
+        texts[start] = tuple(variables.texts_of(value))
+    return texts
 
 
 def _used(text: str, start: int, end: int) -> Iterator[VariablePlace]:
