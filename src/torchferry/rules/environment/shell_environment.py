@@ -15,6 +15,7 @@ References:
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Edit, Effect, Finding, Grade
@@ -23,8 +24,8 @@ from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, heredocs_of, is_of_service, prints_text
-from torchferry.rules.environment.variables import replacement
-from torchferry.source.dockerfile import instructions
+from torchferry.rules.environment.variables import replacement_of_any
+from torchferry.source.dockerfile import docker_variables, instructions
 from torchferry.source.inner_commands import TEXT_NAME
 from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
@@ -91,11 +92,10 @@ class ShellEnvironment(Rule):
     ) -> Iterable[Finding]:
         start, end, value = place
         name = context.text[start:end]
-        instead = replacement(context.target, name, value)
+        values = () if value is None else (value, *(text for text in texts if text.strip()))
+        instead = replacement_of_any(context.target, name, values)
         if instead is None:
             return
-        refused = (replacement(context.target, name, text) for text in texts if text.strip())
-        instead = next((each for each in refused if each is not None and each.refused), instead)
         if instead.use not in named:
             named[instead.use] = re.search(rf"(?<!\w){re.escape(instead.use)}(?!\w)", context.text) is not None
         if not instead.use or not name.endswith("_VISIBLE_DEVICES"):
@@ -128,7 +128,10 @@ class ShellEnvironment(Rule):
                     for match in _NAME.finditer(text, instruction.start, instruction.end):
                         before = text[max(instruction.start, match.start() - _LONGEST) : match.start()].strip()
                         if not before or before[-1] in "\\${" or _ASSIGNS.match(text, match.end()):
-                            yield _place(text, match)
+                            place = _place(text, match)
+                            if place.value is None and not before and instruction.keyword == "ENV":  # ENV NAME value
+                                place = place._replace(value=text[match.end() : instruction.end].strip() or None)
+                            yield place
         elif context.kind in (Kind.COMPOSE, Kind.YAML, Kind.JSON) and not is_of_service(context.path):
             yield from self._yaml(context)
 
@@ -195,7 +198,7 @@ def _start(command: Command) -> int:
 
 def _texts(context: Context, places: dict[int, VariablePlace]) -> dict[int, tuple[str, ...]]:
     """Return what the values may be that are written with variables of the script: `gpus=1,0` is `$gpus` below it."""
-    if context.kind not in (Kind.SHELL, Kind.MAKEFILE):
+    if context.kind not in (Kind.SHELL, Kind.MAKEFILE, Kind.DOCKERFILE):
         return {}
     waiting = sorted((place.start, place.value) for place in places.values() if place.value and "$" in place.value)
     if not waiting:
@@ -203,9 +206,13 @@ def _texts(context: Context, places: dict[int, VariablePlace]) -> dict[int, tupl
     written = sorted(commands_of(context), key=_start)
     starts = [_start(command) for command in written]
     variables = ShellVariables(context.text, context.kind is Kind.MAKEFILE, written)
+    of_image = deque(docker_variables(context.text) if context.kind is Kind.DOCKERFILE else ())
     texts: dict[int, tuple[str, ...]] = {}
     at = 0
     for start, value in waiting:
+        while of_image and of_image[0][0] < start:
+            _, name, text, is_seen = of_image.popleft()
+            variables.set(name, text, exports=is_seen)
         while at + 1 < len(starts) and starts[at + 1] <= start:
             variables.read(written[at])
             at += 1

@@ -80,6 +80,13 @@ def replacement(target: Target, name: str, value: str | None = None) -> Variable
     return VariableReplacement("", Grade.MANUAL, message)
 
 
+def replacement_of_any(target: Target, name: str, values: Sequence[str]) -> VariableReplacement | None:
+    """Return what to do about a variable that is given one of several values: one that the target refuses decides."""
+    first = replacement(target, name, values[0] if values else None)
+    others = (replacement(target, name, value) for value in values[1:])
+    return next((each for each in others if each is not None and each.refused), first)
+
+
 def _effect(row: Row, value: str | None) -> Effect:
     """Return what becomes of a setting that nothing takes over on the target: unknown where no source says it."""
     harmless: Sequence[str] = row.extra.get("harmless", ())
