@@ -21,7 +21,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
-from torchferry.rules.environment.variables import VARIABLE, replacement, replacement_of_any
+from torchferry.rules.environment.variables import VARIABLE, VariableReplacement, replacement, replacement_of_any
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.family import Portability
 from torchferry.rules.texts import is_text
@@ -57,9 +57,19 @@ class CudaEnvironment(Rule):
                     yield from self._keyword(context, keyword, name)
 
     def _string(self, context: PythonContext, node: ast.Constant, name: str) -> Iterable[Finding]:
-        instead = replacement_of_any(context.target, name, _values_of(context, node))
+        given = _given(context, node)
+        instead = replacement_of_any(context.target, name, () if given is None else _texts_of(context, given))
         if instead is None:
             return
+        is_kept = isinstance(context.file.parents.get(node), (ast.Subscript, ast.Call))  # by what runs in this process
+        group = name if instead.is_outside and is_kept else ""
+        for finding in self._found(context, node, name, instead):
+            # what is read of a variable that keeps its name is read under that name
+            yield finding._replace(group=group or finding.group, needs=(name,) if given is None else finding.needs)
+
+    def _found(
+        self, context: PythonContext, node: ast.Constant, name: str, instead: VariableReplacement
+    ) -> Iterable[Finding]:
         span = literal_span(context, node)
         exemption = exemption_for(context, node)
         if exemption is not None:
@@ -127,12 +137,6 @@ _ASSIGNMENT = lazy_regex(r"(?:\A|&&|;)[ \t]*(?:(?:export|env)[ \t]+)?(?P<name>[A
 
 _VALUES = ("value", "val", "v")
 """Keywords by which a variable is given its value."""
-
-
-def _values_of(context: PythonContext, node: ast.expr) -> tuple[str, ...]:
-    """Return the values that a variable may be given at a place, where they are written there."""
-    given = _given(context, node)
-    return () if given is None else _texts_of(context, given)
 
 
 def _given(context: PythonContext, node: ast.expr) -> ast.expr | None:
