@@ -22,11 +22,13 @@ from torchferry.backends import cuda
 from torchferry.backends.counterpart import Decision, decide
 from torchferry.backends.portable import INSTALLED
 from torchferry.backends.target import Target
+from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.core.vendored import FIRST
 from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
-from torchferry.rules.distributed.composite_backend import one_backend_alone
+from torchferry.rules.device.strings import literal_span
+from torchferry.rules.distributed.composite_backend import WHOLE, one_backend_alone
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.references import CUDA_NAMES
 from torchferry.source.names import Reference
@@ -43,7 +45,7 @@ class PortableNameMissing(Rule):
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """Names of CUDA as well, where portable ones are to take their place."""
-        return (*self.WORDS, *CUDA_NAMES) if target.module else self.WORDS
+        return (*self.WORDS, *CUDA_NAMES, "cuda:nccl") if target.module else self.WORDS
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use and each import, and for each name of CUDA that a portable one replaces."""
@@ -56,6 +58,16 @@ class PortableNameMissing(Rule):
                 advice = _own_function_raises(context, reference, modules)
                 if advice is not None:
                     yield self._raises(context, reference, advice)
+                elif context.target.backend.DEVICE_GENERATOR is UNKNOWN and _makes_generator(
+                    context, reference, modules
+                ):
+                    message = say(
+                        "whether {target} has device generators is UNKNOWN; if not, generate on the CPU and "
+                        "move the result",
+                        target=context.target.title,
+                    )
+                    span = context.file.span(reference.node)
+                    yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
                 if not name:
                     continue
                 if isinstance(owner, ast.Attribute) and _below_cuda(f"{reference.name}.{owner.attr}", modules):
@@ -81,14 +93,18 @@ class PortableNameMissing(Rule):
                     advice = row.remark or say("it has no counterpart")
                     yield self._raises(context, reference._replace(name=use), advice)
 
+        if context.target.backend.COMPOSITE_COLLECTIVE is False:
+            for node in context.file.strings:
+                if node.value in WHOLE and exemption_for(context, node) is None:
+                    advice = one_backend_alone(context.target)
+                    yield self._raises_at(context, literal_span(context, node), f"{module}.composite_backend", advice)
+
     def _raises(self, context: PythonContext, reference: Reference, advice: object) -> Finding:
-        message = say(
-            "`{found}` raises on {target}: {advice}",
-            found=reference.name,
-            target=context.target.title,
-            advice=advice,
-        )
-        return self.finding(context, context.file.span(reference.node), message, Grade.MANUAL)
+        return self._raises_at(context, context.file.span(reference.node), reference.name, advice)
+
+    def _raises_at(self, context: PythonContext, span: tuple[int, int], use: str, advice: object) -> Finding:
+        message = say("`{found}` raises on {target}: {advice}", found=use, target=context.target.title, advice=advice)
+        return self.finding(context, span, message, Grade.MANUAL)
 
 
 def _own_function_raises(context: PythonContext, reference: Reference, modules: Iterable[str]) -> Message | None:
@@ -98,11 +114,19 @@ def _own_function_raises(context: PythonContext, reference: Reference, modules: 
     call = context.file.parents.get(reference.node)
     if module not in modules or not isinstance(call, ast.Call) or call.func is not reference.node:
         return None
-    if name == "create_generator" and backend.DEVICE_GENERATOR is False and keyword_of(call, "on_cpu") is None:
+    if backend.DEVICE_GENERATOR is False and _makes_generator(context, reference, modules):
         return say("{target} has no device generator: generate on the CPU and move the result", target=target.title)
     if name == "composite_backend" and backend.COMPOSITE_COLLECTIVE is False:
         return one_backend_alone(target)
     return None
+
+
+def _makes_generator(context: PythonContext, reference: Reference, modules: Iterable[str]) -> bool:
+    """Whether a generator is asked for that is the device's own."""
+    module, _, name = reference.name.rpartition(".")
+    call = context.file.parents.get(reference.node)
+    is_called = isinstance(call, ast.Call) and call.func is reference.node and keyword_of(call, "on_cpu") is None
+    return is_called and module in modules and name == "create_generator"
 
 
 def _copies(context: PythonContext) -> Iterator[str]:
