@@ -120,8 +120,8 @@ class HeldValues:
         if self.lexicon.role != "collective":
             return False
         texts = [string_value(value) or "" for value in dictionary.values]
-        known = [text for text in texts if self.lexicon.is_known_value(text)]
-        return bool(known) and all(text in known or text == "nccl" for text in texts)
+        others = [text for text in texts if text != "nccl"]
+        return bool(others) and all(map(self.lexicon.is_known_value, others))
 
     def _any_peer(self, container: ast.AST, items: list[ast.expr]) -> bool:
         """Whether items are such literals, and not fewer than other words: `{"cuda": False, "cpu": True, "lr": ...}`.
