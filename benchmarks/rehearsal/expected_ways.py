@@ -44,7 +44,10 @@ _PORTABLE = {
         "probe_memory_fraction", "probe_get_per_process_memory_fraction*",
         "probe_peer", "probe_can_device_access_peer*",
         "probe_sync_mode", "probe_*et_sync_debug_mode*",
+        "probe_current_blas_handle*", "probe_reset_*_host_memory_stats*", "probe_utilization*",
     ),
+    "portable names are public ones": ("probe_memory_history",),
+    "pools of memory have no portable name": ("probe_MemPool*", "probe_use_mem_pool*"),
 }  # fmt: skip
 """Why portable code has no name for something, and the probes that ask for it: the report says so."""
 
@@ -69,6 +72,12 @@ _PTEX = {
         ("portable", "true", ("probe_bf16", "probe_bf16_emulated")),
         ("portable", "[[]false, false]", ("probe_memory",)),
         ("portable", "[[]true, false]", ("probe_memory_stats",)),
+    ),
+    "the plugin has no streams, and answers so; the redirect has the name, which raises when it is called": (
+        ("portable", "[[]true, false, true]", ("probe_hasattr",)),
+    ),
+    "the plugin has no namespace in place of torch.cuda: a person decides what is asked": (
+        ("migrated", "told*", ("probe_hasattr",)),
     ),
     "the plugin has its own mixed precision, and torch's is one for a person": (
         ("migrated", "told*", ("probe_autocast_questions",)),

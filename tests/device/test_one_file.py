@@ -16,8 +16,9 @@ import pytest
 from tests.cli.process import torchferry
 from torchferry import __version__
 from torchferry.backends import registry
+from torchferry.core.vendored import untouched
 from torchferry.device import one_file as maker
-from torchferry.device.one_file import one_file, untouched
+from torchferry.device.one_file import one_file
 
 NAME = "device_utils.py"
 CONFIGURATION = Path(__file__).parent.parent.parent / "pyproject.toml"

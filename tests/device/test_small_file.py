@@ -8,13 +8,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.device.test_one_file import CONFIGURATION
 from torchferry.backends import registry
-from torchferry.core.vendored import NAMES, SMALL
-from torchferry.device.one_file import one_file, untouched
+from torchferry.core.vendored import NAMES, SMALL, untouched
+from torchferry.device.one_file import one_file
+from torchferry.device.provider import vendors
 from torchferry.device.small_file import offered, small_file
 
 USED = {
@@ -69,6 +71,18 @@ def test_it_says_what_it_is_and_what_it_has() -> None:
 def test_a_name_that_there_is_not_is_refused() -> None:
     with pytest.raises(ValueError, match="no portable names: DeviceManager, nonsense"):
         small_file(["nonsense", "device_string", "DeviceManager"])
+
+
+def test_whoever_asks_for_any_name_is_answered_as_by_the_installed_form() -> None:
+    names: dict[str, Any] = {}
+    exec(compile(small_file(["accelerator_namespace"]), "device_utils.py", "exec"), names)
+    written = {facts.name: facts for facts in names["_DEVICES"]}
+    for facts in vendors():
+        asked = {*facts.names, "amp", "nvtx", "memory_stats"}
+        assert {name: written[facts.name].name_of(name).path for name in asked} == {
+            name: facts.name_of(name).path for name in asked
+        }
+    assert written["ptex"].name_of("amp").path == "torch_gcu.amp"
 
 
 def test_the_whole_file_has_every_name_that_it_offers() -> None:

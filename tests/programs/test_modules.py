@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.programs.small import Files, small
+from torchferry.device.small_file import small_file
 from torchferry.programs.modules import Modules
 
 NET = "class Net:\n    pass\n"
@@ -130,6 +131,15 @@ def test_what_cannot_be_followed_is_said(text: str, tmp_path: Path) -> None:
     assert said.path == "train.py"
     assert "import" in said.text
     assert text.split("\n")[said.line - 1].count("import") > 0
+
+
+def test_the_device_module_asks_for_plugins_alone_until_somebody_edits_it(tmp_path: Path) -> None:
+    """A migrated program is not said to be unresolved for what torchferry wrote."""
+    written = small_file(["device_string", "is_available"])
+    for text, is_open in ((written, False), (written + "\nimportlib.import_module(input())\n", True)):
+        files = {"train.py": "import device_utils\n", "device_utils.py": text}
+        _, modules = closure(tmp_path, files, "train.py")
+        assert ("device_utils.py" in modules.unfollowed) is is_open
 
 
 @pytest.mark.parametrize(

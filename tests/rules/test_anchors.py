@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from torchferry.backends.portable import PortableTarget
 from torchferry.backends.registry import choose
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade, Location
@@ -49,11 +50,11 @@ def found(
     ignore: tuple[str, ...] = (),
     rewrite: bool = False,
     kind: Kind = Kind.PYTHON,
+    portable: tuple[str, ...] = (),
 ) -> list[Finding]:
     choice = choose(name)
-    engine = Engine(
-        Path("/"), Target(choice.backend, choice.version), rules(), selection=Selection(ignore=("IMP101", *ignore))
-    )
+    target = (PortableTarget if portable else Target)(choice.backend, choice.version, *portable)
+    engine = Engine(Path("/"), target, rules(), selection=Selection(ignore=("IMP101", *ignore)))
     result = engine.examine(
         Entry("a.ipynb" if kind is Kind.NOTEBOOK else "a.py", kind), data=text.encode(), rewrite=rewrite
     )
@@ -100,6 +101,17 @@ def test_a_decision_keeps_its_key_when_the_file_is_migrated(name: str) -> None:
     assert after
     for finding in after:
         assert finding.origin == before[finding.key].location
+
+
+@pytest.mark.parametrize("name", ["npu", "ptex"])
+def test_a_second_scan_knows_a_decision_in_portable_code_by_its_key(name: str) -> None:
+    portable = PROGRAM.replace("torch.cuda.", "device_utils.").replace("import torch\n", "import torch, device_utils\n")
+    before, after = (
+        {finding.key for finding in found(text, name, portable=("device_utils",)) if finding.code.startswith("CUD11")}
+        for text in (PROGRAM, portable)
+    )
+    assert len(before) == (2 if name == "npu" else 3)
+    assert after == before
 
 
 def test_a_file_that_a_cell_writes_has_keys_and_places_of_its_own() -> None:

@@ -12,7 +12,7 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import read_regular, read_text
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
-from torchferry.core.vendored import FIRST, NAMES, SMALL
+from torchferry.core.vendored import FIRST, NAMES, SMALL, untouched
 from torchferry.migration.plan import Plan
 from torchferry.migration.transaction import Write
 from torchferry.rules.mentions import STEMS
@@ -112,7 +112,6 @@ def _text(root: Path, path: str, written: dict[str, bytes]) -> str:
 
 def _module_file(root: Path, place: str, used: set[str]) -> Iterator[Write]:
     """Yield the write of one file, if it is new or lacks a name."""
-    from torchferry.device.one_file import untouched
     from torchferry.device.small_file import offered, small_file
 
     used = set(offered()) if EVERY in used else used & offered()

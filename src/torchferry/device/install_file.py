@@ -11,8 +11,8 @@ from pathlib import Path
 
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
+from torchferry.core.vendored import untouched
 from torchferry.core.write_fence import require_in_roots
-from torchferry.device.one_file import untouched
 
 
 def install_file(folder: Path, name: str, text: str, *, force: bool) -> bool:

@@ -7,7 +7,6 @@ and the facts of the backends and the Chinese texts stand at the end as tables.
 from __future__ import annotations
 
 import ast
-import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from torchferry import __version__
 from torchferry.core.messages import catalogue
-from torchferry.core.vendored import CHECKSUM, FIRST
+from torchferry.core.vendored import CHECKSUM, FIRST, digest
 from torchferry.device.facts import DeviceFacts
 from torchferry.device.provider import portable_names, vendors
 
@@ -141,20 +140,6 @@ def sealed(text: str) -> str:
     """Put the checksum into the line below the header's first one."""
     first, _, rest = text.partition("\n")
     return f"{first}\n{CHECKSUM}{digest(first, rest)}\n{rest}"
-
-
-def untouched(text: str) -> bool | None:
-    """Whether a file is as it was written; None when it is not a file of this kind."""
-    first, _, rest = text.partition("\n")
-    line, _, rest = rest.partition("\n")
-    if not line.startswith(CHECKSUM):
-        return None
-    return line[len(CHECKSUM) :] == digest(first, rest)
-
-
-def digest(first: str, rest: str) -> str:
-    """Return the checksum of a file of which these are the first line and what follows the checksum."""
-    return "sha256 " + hashlib.sha256(f"{first}\n{rest}".encode()).hexdigest()
 
 
 def _section(title: str, body: str) -> str:

@@ -136,9 +136,9 @@ def _facts(backend: type[Backend]) -> DeviceFacts:
 
 
 def _names(target: Target) -> dict[str, Name]:
-    """Return the names of `torch.cuda` that are not simply the same below the vendor's namespace."""
+    """Return the names of `torch.cuda`, its modules too, that are not simply the same below the vendor's namespace."""
     entries = {}
-    for name in cuda.portable():
+    for name in (*cuda.portable(), *sorted({name.partition(".")[0] for name in cuda.portable() if "." in name})):
         row = target.api(f"{cuda.NAMESPACE}.{name}")
         same = f"{target.backend.NAMESPACE}.{name}" if target.backend.NAMESPACE else ""
         entry = Name(

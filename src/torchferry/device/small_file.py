@@ -377,13 +377,16 @@ class _Shaken:
             and node.func.id in ("find", "required")
             and isinstance(node.args[1], ast.Constant)
         }
+        asked_for_any = "accelerator_namespace" in self.used  # the names are chosen while the program runs
         names = {}
         for name, entry in facts.names.items():
             shortened = entry._replace(note=Bilingual(""), verified=True)
-            if not entry.path and cuda.portable()[name] == "raises" and facts.plugin:
+            if not entry.path and cuda.portable().get(name) == "raises" and facts.plugin:
                 shortened = entry
-            if (name in self.paths or name in asked) and shortened != _default_name(facts, name):
-                names[name] = self._reduced(shortened, Name)
+            reduced = self._reduced(shortened, Name)
+            is_other = reduced != self._reduced(_default_name(facts, name), Name)
+            if is_other and (asked_for_any or name in self.paths or name in asked):
+                names[name] = reduced
         dtypes = {dtype: self._reduced(fact, DtypeFact) for dtype, fact in facts.dtypes.items()}
         return self._reduced(facts._replace(names=names, dtypes=dtypes), DeviceFacts)
 

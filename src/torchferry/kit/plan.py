@@ -13,7 +13,8 @@ from torchferry.core.files import read_regular
 from torchferry.core.finding import Finding
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
-from torchferry.device.one_file import one_file, untouched
+from torchferry.core.vendored import untouched
+from torchferry.device.one_file import one_file
 from torchferry.kit.documents import ChangedFile, Migrated, guide, readme
 from torchferry.kit.lists import lists_of
 from torchferry.kit.needs import Needs, needs_of

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
+from torchferry.core.vendored import untouched
 from torchferry.programs.computed import HOLE, ROOT, Computed, ComputedNames
 from torchferry.programs.instantiated import (
     LIBRARIES,
@@ -258,6 +259,8 @@ class Modules:
         if path not in self._dynamic:
             return
         self._dynamic.discard(path)
+        if untouched(self._text(path)):  # the device module that torchferry wrote: it asks for plugins alone
+            return
         for computed in self._computed.of(path):
             known = [name for name in computed.names if name != HOLE]
             chosen = len(known) > 1 and not computed.every

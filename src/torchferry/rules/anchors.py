@@ -15,6 +15,7 @@ from torchferry.rules.target_words import target_words
 from torchferry.source.python import PythonFile
 
 _SPACE = re.compile(r"\s+")
+_CUDA = re.compile("CUDA")
 _CUDA_MODULE = re.compile(r"\btorch\.cuda\b")
 
 
@@ -46,7 +47,11 @@ def _in_cuda_words(target: Target, text: str) -> str:
     text = _SPACE.sub("", text)
     text = target_words(backend.COLLECTIVE).sub("nccl", text)
     text = target_words(backend.DEVICE_TYPE, *target.words).sub("cuda", text)
-    return _CUDA_MODULE.sub("cuda", text)
+    if isinstance(backend.VISIBLE_DEVICES, str) and backend.VISIBLE_DEVICES:
+        text = text.replace(backend.VISIBLE_DEVICES, "cuda_VISIBLE_DEVICES")
+    if target.module:  # portable code
+        text = re.sub(rf"(?<![\w.]){re.escape(target.module)}\b(?=\.)", "cuda", text)
+    return _CUDA_MODULE.sub("cuda", _CUDA.sub("cuda", text))
 
 
 def _digest(text: str) -> str:

@@ -79,7 +79,8 @@ def _is_read_on_target(context: PythonContext, node: ast.AST, exemption: Exempti
     """Whether a place that stays beside the target's name is read on the target all the same.
 
     That is so behind a condition that holds there: `torch.npu.is_available() and version(torch.version.cuda) > 11`, and
-    `not torch.npu.is_available() or ...`. What is read there and refuses the target is no other device's code.
+    `not torch.npu.is_available() or ...`. It is so ahead of one, where both have to hold: `hasattr(torch, "cuda") and
+    torch.npu.is_available()`. What is read there and refuses the target is no other device's code.
     """
     container = exemption.owner
     if exemption.kind is not Stays.TARGET_BESIDE or not isinstance(container, ast.BoolOp):
@@ -88,11 +89,19 @@ def _is_read_on_target(context: PythonContext, node: ast.AST, exemption: Exempti
     child = node
     while context.file.parents[child] is not container:
         child = context.file.parents[child]
-    for value in container.values[: container.values.index(child)]:  # type: ignore[arg-type]
-        if words.search(context.file.text(value)) is not None:
-            is_negated = isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not)
-            return is_negated == isinstance(container.op, ast.Or)
+    is_or = isinstance(container.op, ast.Or)
+    position = container.values.index(child)  # type: ignore[arg-type]
+    for number, value in enumerate(container.values):
+        if value is child or words.search(context.file.text(value)) is None:
+            continue
+        if number < position:
+            return _is_negated(value) == is_or
+        return _is_negated(value) == is_or == _is_negated(container.values[position])
     return False
+
+
+def _is_negated(condition: ast.expr) -> bool:
+    return isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not)
 
 
 def _target_branch(context: PythonContext, node: ast.AST) -> ast.AST | None:

@@ -111,6 +111,10 @@ class ShellVariables:
         self._assign(name, ("",))
         self._exported.pop(name, None)
 
+    def texts_of(self, text: str) -> Iterator[str]:
+        """Yield what a text of a command may be with the variables that hold there: at most four, without quotes."""
+        yield from self._texts_of(text)
+
     def read(self, command: Command) -> None:
         """Take in what a command sets, and where branches begin and end."""
         words = list(command.words)

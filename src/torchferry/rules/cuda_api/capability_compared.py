@@ -71,8 +71,8 @@ class CapabilityCompared(Rule):
 
 def _is_none(context: PythonContext, reading: CapabilityRead) -> bool:
     """Whether the plugin answers None to what is read."""
-    target = context.target
-    if target.module or target.api(reading.reference.name).status not in REWRITTEN:
+    target, name = context.target, reading.reference.name
+    if target.api(name).status not in REWRITTEN or target.of_vendor(name).status not in REWRITTEN:
         return False
     from torchferry.backends.cards import default_card  # imported late: few projects compare capabilities
 

@@ -24,7 +24,7 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.exemptions import exemption_for, exemption_reason
+from torchferry.rules.exemptions import exemption_for, exemption_of_reading
 from torchferry.rules.references import CUDA_NAMES, part_edits, written_parts
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, Reference, assigned_value
@@ -47,7 +47,7 @@ class CudaNamespace(Rule):
             if not reference.is_import and (context.target.module or written_parts(reference)):
                 yield self._report(context, reference)
         for node in _requests_by_name(context):
-            if exemption_reason(context, node) is None:
+            if exemption_of_reading(context, node) is None:
                 message = say(
                     "`{text}` requests CUDA from torch by name; on {target} request `{use}`",
                     text=context.file.text(node),

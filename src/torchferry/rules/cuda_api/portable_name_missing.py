@@ -1,9 +1,10 @@
 """A portable name without a counterpart on the target.
 
 Portable code uses `torchferry.device`, or the file `device_utils.py`, instead of `torch.cuda` (`migrate --style
-portable`). If the target has no such function, the call raises and names a replacement. Figures that a device does not
-report are 0, with a warning, and are not findings. Restrict the call to the devices that have it: test
-`ACCELERATOR_TYPE`, or ask the plugin for the name with `hasattr(accelerator_namespace, "Stream")`.
+portable`). If the target has no such function, the call raises and names a replacement; a name of CUDA that becomes one
+is a decision before the migration as well. Figures that a device does not report are 0, with a warning, and are not
+findings. Restrict the call to the devices that have it: test `ACCELERATOR_TYPE`, or ask the plugin for the name with
+`hasattr(accelerator_namespace, "Stream")`.
 
 Why: The program works on other devices and raises on this target.
 
@@ -20,11 +21,16 @@ from collections.abc import Iterable, Iterator
 from torchferry.backends import cuda
 from torchferry.backends.counterpart import Decision, decide
 from torchferry.backends.portable import INSTALLED
+from torchferry.backends.target import Target
+from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.core.vendored import FIRST
-from torchferry.rules.base import PythonContext, Rule, keyword_of
-from torchferry.rules.distributed.composite_backend import one_backend_alone
+from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
+from torchferry.rules.device.strings import literal_span
+from torchferry.rules.distributed.composite_backend import WHOLE, one_backend_alone
+from torchferry.rules.exemptions import exemption_for
+from torchferry.rules.references import CUDA_NAMES
 from torchferry.source.names import Reference
 
 _COPY = "device_utils"
@@ -37,8 +43,13 @@ class PortableNameMissing(Rule):
     EFFECT = Effect.RAISES
     WORDS = (INSTALLED, "torchferry import device", _COPY)
 
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """Names of CUDA as well, where portable ones are to take their place."""
+        return (*self.WORDS, *CUDA_NAMES, "cuda:nccl") if target.module else self.WORDS
+
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Yield a finding for each use and each import."""
+        """Yield a finding for each use and each import, and for each name of CUDA that a portable one replaces."""
+        yield from self._replaced(context)
         modules = (INSTALLED, _COPY, *_copies(context))
         for package in sorted({module.partition(".")[0] for module in modules}):
             for reference in context.names.references(package):
@@ -47,6 +58,16 @@ class PortableNameMissing(Rule):
                 advice = _own_function_raises(context, reference, modules)
                 if advice is not None:
                     yield self._raises(context, reference, advice)
+                elif context.target.backend.DEVICE_GENERATOR is UNKNOWN and _makes_generator(
+                    context, reference, modules
+                ):
+                    message = say(
+                        "whether {target} has device generators is UNKNOWN; if not, generate on the CPU and "
+                        "move the result",
+                        target=context.target.title,
+                    )
+                    span = context.file.span(reference.node)
+                    yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
                 if not name:
                     continue
                 if isinstance(owner, ast.Attribute) and _below_cuda(f"{reference.name}.{owner.attr}", modules):
@@ -56,14 +77,34 @@ class PortableNameMissing(Rule):
                     continue
                 yield self._raises(context, reference, row.remark or say("it has no counterpart"))
 
+    def _replaced(self, context: PythonContext) -> Iterator[Finding]:
+        """Yield the names of CUDA whose portable ones raise on the target: the rename is no answer there."""
+        module = context.target.module
+        if module not in (INSTALLED, _COPY):
+            return
+        for reference in (each for references in context.references.values() for each in references):
+            if reference.is_import or not isinstance(reference.node.ctx, ast.Load):  # type: ignore[union-attr]
+                continue
+            use = context.target.api(reference.name).use
+            name = _below_cuda(use, (module,))
+            row = context.target.of_vendor(f"{cuda.NAMESPACE}.{name}")
+            if name and decide(context.target, row).decision is Decision.LACK:
+                if exemption_for(context, reference.node) is None:
+                    advice = row.remark or say("it has no counterpart")
+                    yield self._raises(context, reference._replace(name=use), advice)
+
+        if context.target.backend.COMPOSITE_COLLECTIVE is False:
+            for node in context.file.strings:
+                if node.value in WHOLE and exemption_for(context, node) is None:
+                    advice = one_backend_alone(context.target)
+                    yield self._raises_at(context, literal_span(context, node), f"{module}.composite_backend", advice)
+
     def _raises(self, context: PythonContext, reference: Reference, advice: object) -> Finding:
-        message = say(
-            "`{found}` raises on {target}: {advice}",
-            found=reference.name,
-            target=context.target.title,
-            advice=advice,
-        )
-        return self.finding(context, context.file.span(reference.node), message, Grade.MANUAL)
+        return self._raises_at(context, context.file.span(reference.node), reference.name, advice)
+
+    def _raises_at(self, context: PythonContext, span: tuple[int, int], use: str, advice: object) -> Finding:
+        message = say("`{found}` raises on {target}: {advice}", found=use, target=context.target.title, advice=advice)
+        return self.finding(context, span, message, Grade.MANUAL)
 
 
 def _own_function_raises(context: PythonContext, reference: Reference, modules: Iterable[str]) -> Message | None:
@@ -73,11 +114,19 @@ def _own_function_raises(context: PythonContext, reference: Reference, modules: 
     call = context.file.parents.get(reference.node)
     if module not in modules or not isinstance(call, ast.Call) or call.func is not reference.node:
         return None
-    if name == "create_generator" and backend.DEVICE_GENERATOR is False and keyword_of(call, "on_cpu") is None:
+    if backend.DEVICE_GENERATOR is False and _makes_generator(context, reference, modules):
         return say("{target} has no device generator: generate on the CPU and move the result", target=target.title)
     if name == "composite_backend" and backend.COMPOSITE_COLLECTIVE is False:
         return one_backend_alone(target)
     return None
+
+
+def _makes_generator(context: PythonContext, reference: Reference, modules: Iterable[str]) -> bool:
+    """Whether a generator is asked for that is the device's own."""
+    module, _, name = reference.name.rpartition(".")
+    call = context.file.parents.get(reference.node)
+    is_called = isinstance(call, ast.Call) and call.func is reference.node and keyword_of(call, "on_cpu") is None
+    return is_called and module in modules and name == "create_generator"
 
 
 def _copies(context: PythonContext) -> Iterator[str]:

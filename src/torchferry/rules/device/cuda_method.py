@@ -126,7 +126,18 @@ class CudaMethod(Rule):
         scripted = not call.args and not call.keywords and is_scripted(context, call)
         if isinstance(mover, str) and not scripted and not self._needs_to(context, call, lazy):
             message = say("`.cuda()` is `.{mover}()` on {target}", mover=mover, target=context.target.title)
-            return self.finding(context, (start, last), message, Grade.SAFE, [Edit(start, end, mover)])
+            grade = Grade.SAFE
+            chosen = _chosen_device(call)
+            refuses = context.target.backend.MOVER_TAKES_DEVICE is False
+            is_device = refuses and chosen is not None and is_surely_device(context, chosen)
+            if is_device and _may_be_own(context, func.value):
+                grade = Grade.UNSAFE
+                message = say(
+                    "{message}, which takes a device for an object of the class with its own `cuda`, and none for a "
+                    "module of torch",
+                    message=message,
+                )
+            return self.finding(context, (start, last), message, grade, [Edit(start, end, mover)])
         return self._to_device(context, call, (start, end))
 
     def _needs_to(self, context: PythonContext, call: ast.Call, lazy: bool) -> bool:
@@ -143,8 +154,7 @@ class CudaMethod(Rule):
         assert isinstance(call.func, ast.Attribute)
         if len(call.args) > 1 and is_packed_sequence(context, call.func.value):
             return refuses  # it hands its arguments on to `.to()`, beside the device
-        is_super = isinstance(call.func.value, ast.Call) and last_name(call.func.value.func) == "super"
-        if not is_super and any(class_defines(owner, "cuda") for owner in context.file.classes):
+        if _may_be_own(context, call.func.value):
             return False  # an object may be of that class, whose own method moves more than `.to()` does
         if lazy and is_storage(context, call.func.value):
             return False
@@ -231,6 +241,14 @@ class CudaMethod(Rule):
         return self.finding(
             context, span, message, Grade.SAFE, [Edit(*context.file.span(loader), device)], imports=imports
         )
+
+
+def _may_be_own(context: PythonContext, receiver: ast.expr) -> bool:
+    """Whether an object may be of a class of the file that has a `cuda` of its own."""
+    made_by = context.names.qualified(receiver.func) if isinstance(receiver, ast.Call) else None
+    is_super = isinstance(receiver, ast.Call) and last_name(receiver.func) == "super"
+    is_of_torch = made_by is not None and made_by.startswith("torch.")
+    return not (is_super or is_of_torch) and any(class_defines(owner, "cuda") for owner in context.file.classes)
 
 
 def _chosen_device(call: ast.Call) -> ast.expr | None:

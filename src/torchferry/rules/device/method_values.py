@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.rules.device.own_methods import is_library_name, receiver_owns
-from torchferry.source.flow.syntax import last_name
+from torchferry.source.flow.syntax import defaults_of, last_name
 
 _METHOD = "cuda"
 _ON_CPU = "cpu"
@@ -61,6 +61,24 @@ def names_method(context: PythonContext, node: ast.Constant) -> bool:
 def _is_method(context: PythonContext, node: ast.Constant) -> bool | None:
     """Return whether a string names the method for certain; None where it names something else."""
     call = context.file.parents.get(node)
+    if isinstance(call, ast.Assign) and isinstance(call.targets[0], ast.Name):
+        return _is_asked_for(context, call.targets[0].id, call.targets[0])
+    if isinstance(call, ast.arguments):
+        named = (argument for argument, default in defaults_of(call) if default is node)
+        return next((_is_asked_for(context, argument.arg, argument) for argument in named), None)
+    return _is_taken(context, call, node)
+
+
+def _is_asked_for(context: PythonContext, name: str, binding: ast.AST) -> bool | None:
+    """Return False where a variable is the name of a method that is taken: `how = "cuda"; getattr(x, how)()`."""
+    scope = context.names.variable_scope(name, context.file.scope(binding))
+    uses = [] if scope is None or isinstance(scope, ast.ClassDef) else context.names.uses(name, scope)
+    asked = (_is_taken(context, context.file.parents.get(use), use) for use in uses)
+    return False if any(each is not None for each in asked) else None
+
+
+def _is_taken(context: PythonContext, call: ast.AST | None, node: ast.expr) -> bool | None:
+    """Return whether a call takes the method that an argument names, for certain; None where it does not."""
     if not isinstance(call, ast.Call) or node not in call.args[:2]:
         return None
     taker = last_name(call.func)

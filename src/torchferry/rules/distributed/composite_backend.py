@@ -26,7 +26,7 @@ from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import Portability, UnderRedirect
 from torchferry.source.lexicon import COMPOSITE_SPELLING
 
-_WHOLE = frozenset({"cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo"})
+WHOLE = frozenset({"cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo"})
 """The spellings that a portable name means; another one has parts of its own."""
 
 
@@ -79,7 +79,7 @@ class CompositeBackend(Rule):
         """Ask for the backend when the program runs; there it is refused where the device takes none."""
         use = f"{context.target.module}.composite_backend()"
         message = say("`{found}` is `{use}` on {target}", found=node.value, use=use, target=context.target.title)
-        if node.value not in _WHOLE:
+        if node.value not in WHOLE:
             return self.finding(context, literal_span(context, node), message, Grade.MANUAL)
         return asked_when_run(self, context, node, use, message)
 

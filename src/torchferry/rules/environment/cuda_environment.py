@@ -21,11 +21,12 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
-from torchferry.rules.environment.variables import VARIABLE, replacement
+from torchferry.rules.environment.variables import VARIABLE, VariableReplacement, replacement, replacement_of_any
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.family import Portability
 from torchferry.rules.texts import is_text
-from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.flow.assembled import folded
+from torchferry.source.flow.syntax import defaults_of, last_name, string_value
 from torchferry.source.names import assigned_value
 from torchferry.source.python_commands import started_commands
 
@@ -56,9 +57,19 @@ class CudaEnvironment(Rule):
                     yield from self._keyword(context, keyword, name)
 
     def _string(self, context: PythonContext, node: ast.Constant, name: str) -> Iterable[Finding]:
-        instead = replacement(context.target, name, _value_of(context, node))
+        given = _given(context, node)
+        instead = replacement_of_any(context.target, name, () if given is None else _texts_of(context, given))
         if instead is None:
             return
+        is_kept = isinstance(context.file.parents.get(node), (ast.Subscript, ast.Call))  # by what runs in this process
+        group = name if instead.is_outside and is_kept else ""
+        for finding in self._found(context, node, name, instead):
+            # what is read of a variable that keeps its name is read under that name
+            yield finding._replace(group=group or finding.group, needs=(name,) if given is None else finding.needs)
+
+    def _found(
+        self, context: PythonContext, node: ast.Constant, name: str, instead: VariableReplacement
+    ) -> Iterable[Finding]:
         span = literal_span(context, node)
         exemption = exemption_for(context, node)
         if exemption is not None:
@@ -101,7 +112,7 @@ class CudaEnvironment(Rule):
         return asked_when_run(self, context, node, use, message)
 
     def _keyword(self, context: PythonContext, keyword: ast.keyword, name: str) -> Iterable[Finding]:
-        instead = replacement(context.target, name, _text_of(context, keyword.value))
+        instead = replacement_of_any(context.target, name, _texts_of(context, keyword.value))
         call = context.file.parents.get(keyword)
         if instead is None or not isinstance(call, ast.Call) or exemption_for(context, call) is not None:
             return
@@ -128,12 +139,6 @@ _VALUES = ("value", "val", "v")
 """Keywords by which a variable is given its value."""
 
 
-def _value_of(context: PythonContext, node: ast.expr) -> str | None:
-    """Return the value that a variable is given at a place, where it is written there."""
-    given = _given(context, node)
-    return None if given is None else _text_of(context, given)
-
-
 def _given(context: PythonContext, node: ast.expr) -> ast.expr | None:
     parent = context.file.parents.get(node)
     if isinstance(parent, ast.Subscript) and parent.slice is node:
@@ -158,26 +163,36 @@ def _given(context: PythonContext, node: ast.expr) -> ast.expr | None:
     return None
 
 
-def _text_of(context: PythonContext, expression: ast.expr) -> str | None:
-    """Return a text, with `{}` for what is put into it; of a choice or a variable the one that is no number."""
-    if isinstance(expression, ast.JoinedStr):
-        return "".join(string_value(part) or "{}" for part in expression.values)
-    choices: list[ast.expr | None] = []
+def _texts_of(context: PythonContext, expression: ast.expr) -> tuple[str, ...]:
+    """Return the texts that a value may be, with `{}` for what is put into them; those that are no numbers first."""
+    choices: list[ast.expr | None] = [expression]
     if isinstance(expression, ast.IfExp):
         choices = [expression.body, expression.orelse]
     elif isinstance(expression, ast.BoolOp):
         choices = [*expression.values]
     elif isinstance(expression, ast.Name):
-        choices = [assigned_value(context.file, binding) for binding in context.names.bindings(expression)]
-    elif isinstance(expression, ast.Call) and _is_joined_by_commas(expression):
+        bindings = context.names.bindings(expression)
+        choices = [assigned_value(context.file, binding) or _default(context, binding) for binding in bindings]
+    texts = [text for choice in choices if choice is not None and (text := _text_of(choice)) is not None]
+    return tuple(sorted(dict.fromkeys(texts), key=lambda text: text[:1].isdigit()))
+
+
+def _default(context: PythonContext, binding: ast.AST) -> ast.expr | None:
+    """Return the default of a parameter, unless it is an empty text, with which nothing is set."""
+    arguments = context.file.parents.get(binding)
+    pairs = defaults_of(arguments) if isinstance(arguments, ast.arguments) else ()
+    return next((default for argument, default in pairs if argument is binding and string_value(default)), None)
+
+
+def _text_of(expression: ast.expr) -> str | None:
+    if isinstance(expression, ast.JoinedStr):
+        return "".join(string_value(part) or "{}" for part in expression.values)
+    if isinstance(expression, ast.Call) and _is_joined_by_commas(expression):
         items = expression.args[0].elts if isinstance(expression.args[0], (ast.List, ast.Tuple)) else [expression]
         return ",".join(string_value(item) or "{}" for item in items)
-    elif isinstance(expression, ast.Call) and last_name(expression.func) == "str" and len(expression.args) == 1:
+    if isinstance(expression, ast.Call) and last_name(expression.func) == "str" and len(expression.args) == 1:
         return ast.unparse(expression.args[0]) if _is_number(expression.args[0]) else None
-    else:
-        return string_value(expression)
-    texts = [string_value(choice) for choice in choices if choice is not None]
-    return next((text for text in texts if text is not None and not text[:1].isdigit()), texts[0] if texts else None)
+    return folded(expression)
 
 
 def _is_joined_by_commas(call: ast.Call) -> bool:

@@ -15,6 +15,7 @@ References:
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Edit, Effect, Finding, Grade
@@ -23,12 +24,13 @@ from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, heredocs_of, is_of_service, prints_text
-from torchferry.rules.environment.variables import replacement
-from torchferry.source.dockerfile import instructions
+from torchferry.rules.environment.variables import VariableReplacement, replacement_of_any
+from torchferry.source.dockerfile import docker_variables, instructions
 from torchferry.source.inner_commands import TEXT_NAME
 from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
 from torchferry.source.shell import Command, Word
+from torchferry.source.shell_variables import ShellVariables
 
 _NAME = lazy_regex(
     r"(?<![A-Za-z0-9_])(?:TORCH_)?(?:CUDA|CUDNN|CUBLAS|NCCL|NVIDIA|PYTORCH_CUDA|PYTORCH_NO_CUDA)_[A-Z0-9_]+"
@@ -59,11 +61,19 @@ _LONGEST = 24
 
 
 class VariablePlace(NamedTuple):
-    """Where a variable stands, and the value that it is given there; None where it is given none."""
+    """Where a variable stands.
+
+    Attributes:
+        start: Where its name begins.
+        end: Where its name ends.
+        value: The value that it is given there; None where it is given none.
+        is_kept: Whether what follows in the file has that value too, and not one command alone.
+    """
 
     start: int
     end: int
     value: str | None = None
+    is_kept: bool = False
 
 
 class ShellEnvironment(Rule):
@@ -81,26 +91,49 @@ class ShellEnvironment(Rule):
         for place in self._places(context):
             if place.start not in places or places[place.start].value is None:
                 places[place.start] = place
+        texts = _texts(context, places)
+        instead: dict[int, VariableReplacement] = {}
         for start in sorted(places):
-            yield from self._report(context, places[start], named)
+            place = places[start]
+            values = () if place.value is None else (place.value, *filter(str.strip, texts.get(start, ())))
+            answer = replacement_of_any(context.target, context.text[start : place.end], values)
+            if answer is not None:
+                instead[start] = answer
+        keeping = {
+            context.text[start : places[start].end]
+            for start, each in instead.items()
+            if each.is_outside and places[start].is_kept
+        }
+        for start, each in instead.items():
+            yield from self._report(context, places[start], each, named, keeping)
 
-    def _report(self, context: Context, place: VariablePlace, named: dict[str, bool]) -> Iterable[Finding]:
-        start, end, value = place
+    def _report(
+        self,
+        context: Context,
+        place: VariablePlace,
+        instead: VariableReplacement,
+        named: dict[str, bool],
+        keeping: set[str],
+    ) -> Iterable[Finding]:
+        start, end, value, is_kept = place
         name = context.text[start:end]
-        instead = replacement(context.target, name, value)
-        if instead is None:
-            return
+        # what is read of a variable that keeps its name is read under that name
+        group = name if instead.is_outside and is_kept else ""
+        needs = () if value is not None else (name,)
         if instead.use not in named:
             named[instead.use] = re.search(rf"(?<!\w){re.escape(instead.use)}(?!\w)", context.text) is not None
-        if not instead.use or not name.endswith("_VISIBLE_DEVICES"):
-            edits = [Edit(start, end, instead.use)] if instead.use else []
-            yield self.finding(context, (start, end), instead.message, instead.grade, edits, effect=instead.effect)
-        elif named[instead.use]:
+        is_device_list = bool(instead.use) and name.endswith("_VISIBLE_DEVICES")
+        if is_device_list and named[instead.use] and not (needs and name in keeping):
             reason = say("the file already sets `{use}`", use=instead.use)
             message = say("`{found}` is left as it is: {reason}", found=name, reason=reason)
             yield self.finding(context, (start, end), message, Grade.NOTE, effect=Effect.NOTHING)
-        else:
-            yield self.finding(context, (start, end), instead.message, instead.grade, [Edit(start, end, instead.use)])
+            return
+        edits = [Edit(start, end, instead.use)] if instead.use else []
+        effect = self.EFFECT if is_device_list else instead.effect
+        span = (start, end)
+        yield self.finding(
+            context, span, instead.message, instead.grade, edits, effect=effect, group=group, needs=needs
+        )
 
     def _places(self, context: Context) -> Iterator[VariablePlace]:
         text = context.text
@@ -109,7 +142,8 @@ class ShellEnvironment(Rule):
             for word, previous in zip(words, ("", *(word.text for word in words)), strict=False):
                 for match in _NAME.finditer(text, word.start, word.end):
                     if self._is_variable(text, command, word, previous, match):
-                        yield _place(text, match)
+                        is_kept = command.program in _DECLARES if command.words else True
+                        yield _place(text, match)._replace(is_kept=is_kept)
         for directive in _DIRECTIVE.finditer(text):  # comments to the shell
             for match in _NAME.finditer(text, *directive.span()):
                 yield _place(text, match)
@@ -122,7 +156,10 @@ class ShellEnvironment(Rule):
                     for match in _NAME.finditer(text, instruction.start, instruction.end):
                         before = text[max(instruction.start, match.start() - _LONGEST) : match.start()].strip()
                         if not before or before[-1] in "\\${" or _ASSIGNS.match(text, match.end()):
-                            yield _place(text, match)
+                            place = _place(text, match)
+                            if place.value is None and not before and instruction.keyword == "ENV":  # ENV NAME value
+                                place = place._replace(value=text[match.end() : instruction.end].strip() or None)
+                            yield place._replace(is_kept=True)
         elif context.kind in (Kind.COMPOSE, Kind.YAML, Kind.JSON) and not is_of_service(context.path):
             yield from self._yaml(context)
 
@@ -181,6 +218,34 @@ def _place(text: str, match: re.Match[str]) -> VariablePlace:
     if not _SETTINGS.match(value):
         value = _NEXT.split(value, maxsplit=1)[0]  # NAME=0,OTHER=1
     return VariablePlace(match.start(), match.end(), value.strip())
+
+
+def _start(command: Command) -> int:
+    return (*command.assignments, *command.words)[0].start
+
+
+def _texts(context: Context, places: dict[int, VariablePlace]) -> dict[int, tuple[str, ...]]:
+    """Return what the values may be that are written with variables of the script: `gpus=1,0` is `$gpus` below it."""
+    if context.kind not in (Kind.SHELL, Kind.MAKEFILE, Kind.DOCKERFILE):
+        return {}
+    waiting = sorted((place.start, place.value) for place in places.values() if place.value and "$" in place.value)
+    if not waiting:
+        return {}
+    written = sorted(commands_of(context), key=_start)
+    starts = [_start(command) for command in written]
+    variables = ShellVariables(context.text, context.kind is Kind.MAKEFILE, written)
+    of_image = deque(docker_variables(context.text) if context.kind is Kind.DOCKERFILE else ())
+    texts: dict[int, tuple[str, ...]] = {}
+    at = 0
+    for start, value in waiting:
+        while of_image and of_image[0][0] < start:
+            _, name, text, is_seen = of_image.popleft()
+            variables.set(name, text, exports=is_seen)
+        while at + 1 < len(starts) and starts[at + 1] <= start:
+            variables.read(written[at])
+            at += 1
+        texts[start] = tuple(variables.texts_of(value))
+    return texts
 
 
 def _used(text: str, start: int, end: int) -> Iterator[VariablePlace]:

@@ -24,8 +24,8 @@ VARIABLE = lazy_regex(
 class VariableReplacement(NamedTuple):
     """What to do about one variable: `use` is empty where nothing is written in its place.
 
-    `refused` says that the target has such a variable, which does not take the value; `effect` is what becomes of the
-    setting where nothing is done.
+    `refused` says that the target has such a variable, and a person decides its value; `is_outside`, that the value is
+    none which that variable takes. `effect` is what becomes of the setting where nothing is done.
     """
 
     use: str
@@ -33,6 +33,7 @@ class VariableReplacement(NamedTuple):
     message: Message
     refused: bool = False
     effect: Effect = Effect.WRONG
+    is_outside: bool = False
 
 
 @lru_cache(maxsize=1)
@@ -62,9 +63,10 @@ def replacement(target: Target, name: str, value: str | None = None) -> Variable
     else:
         return None
     if row.status in REWRITTEN and row.use and row.use != name:
-        refusal = None if value is None else _visible(target, row, name, value) or value_refusal(target, row, value)
+        hidden = None if value is None else _visible(target, row, name, value)
+        refusal = None if value is None else hidden or value_refusal(target, row, value)
         if refusal is not None:
-            return VariableReplacement("", Grade.MANUAL, refusal, refused=True)
+            return VariableReplacement("", Grade.MANUAL, refusal, refused=True, is_outside=hidden is None)
         message = noted(say("`{name}` is `{use}` on {target}", name=name, use=row.use, target=target.title), row.remark)
         return VariableReplacement(row.use, Grade.SAFE, message)
     if row.status in REWRITTEN:
@@ -78,6 +80,13 @@ def replacement(target: Target, name: str, value: str | None = None) -> Variable
         say("the counterpart of `{name}` on {target} is UNKNOWN", name=name, target=target.title), row.remark
     )
     return VariableReplacement("", Grade.MANUAL, message)
+
+
+def replacement_of_any(target: Target, name: str, values: Sequence[str]) -> VariableReplacement | None:
+    """Return what to do about a variable that is given one of several values: one that the target refuses decides."""
+    first = replacement(target, name, values[0] if values else None)
+    others = (replacement(target, name, value) for value in values[1:])
+    return next((each for each in others if each is not None and each.refused), first)
 
 
 def _effect(row: Row, value: str | None) -> Effect:

@@ -49,6 +49,8 @@ def in_dictionary(flow: Tracer, node: ast.AST, dictionary: ast.AST, path: Path) 
     parent = flow.file.parents.get(dictionary)
     if isinstance(parent, ast.keyword) and parent.arg and flow.lexicon.names(parent.arg):
         return yes(say("argument `{name}`", name=parent.arg))
+    if flow.values.are_collectives(dictionary):
+        return yes(say("next to other devices"))
     return under_key(flow, key, path)
 
 

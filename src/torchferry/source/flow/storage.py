@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchferry.core.messages import say
-from torchferry.source.flow.syntax import PASSING_METHODS, STRING_METHODS, string_value
+from torchferry.source.flow.syntax import PASSING_METHODS, STRING_METHODS, defaults_of, string_value
 from torchferry.source.flow.trace import Path, Trace, TraceResult, best, no, undecided, yes
 from torchferry.source.flow.tracer import Tracer
 from torchferry.source.names import bound_name
@@ -83,12 +83,7 @@ def as_parameter(flow: Tracer, argument: ast.arg, path: Path) -> Trace:
 def in_default(flow: Tracer, node: ast.AST, arguments: ast.AST, path: Path) -> Trace:
     """Judge a default value by its parameter."""
     assert isinstance(arguments, ast.arguments)
-    positional = [*arguments.posonlyargs, *arguments.args]
-    pairs: list[tuple[ast.arg, ast.expr | None]] = []
-    if arguments.defaults:
-        pairs += zip(positional[-len(arguments.defaults) :], arguments.defaults, strict=True)
-    pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    for argument, default in pairs:
+    for argument, default in defaults_of(arguments):
         if default is node:
             return as_parameter(flow, argument, path)
     return undecided()

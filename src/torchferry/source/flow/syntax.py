@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 STRING_METHODS = frozenset(
     {
@@ -25,6 +26,9 @@ STRING_METHODS = frozenset(
 )
 """Methods of a string whose argument is held against it."""
 
+CUTTING_METHODS = frozenset({"partition", "rpartition", "split", "rsplit"})
+"""Those that cut a string in pieces, of which the first is its beginning."""
+
 PASSING_METHODS = frozenset({"format", "lower", "upper", "strip", "join", "casefold"})
 """Methods whose result is still the string."""
 
@@ -46,3 +50,11 @@ def last_name(node: ast.AST) -> str:
     if isinstance(node, ast.Call):
         return last_name(node.func)
     return ""
+
+
+def defaults_of(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | None]]:
+    """Yield the parameters that may have a default, each with it."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    if arguments.defaults:
+        yield from zip(positional[-len(arguments.defaults) :], arguments.defaults, strict=True)
+    yield from zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import ast
 
 from torchferry.core.budget import spend
-from torchferry.source.flow.syntax import LOOKUPS, PASSING_METHODS, STRING_METHODS, last_name, string_value
+from torchferry.source.flow.syntax import (
+    CUTTING_METHODS,
+    LOOKUPS,
+    PASSING_METHODS,
+    STRING_METHODS,
+    last_name,
+    string_value,
+)
 from torchferry.source.lexicon import Lexicon
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -68,8 +75,24 @@ class HeldValues:
         return callee in LOOKUPS and bool(call.args) and self.lexicon.names(string_value(call.args[0]) or "")
 
     def _assigned(self, binding: ast.AST, depth: int) -> bool:
-        value = assigned_value(self.file, binding)
+        value = assigned_value(self.file, binding) or self._cut_up(binding) or self._run_over(binding)
         return value is not None and not isinstance(value, ast.Constant) and self.holds(value, depth + 1)
+
+    def _cut_up(self, binding: ast.AST) -> ast.expr | None:
+        """Return the text of which a name takes the first piece: `kind, _, index = device.partition(":")`."""
+        targets = self.file.parents.get(binding)
+        statement = self.file.parents.get(targets) if isinstance(targets, (ast.Tuple, ast.List)) else None
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        is_first = isinstance(targets, (ast.Tuple, ast.List)) and targets.elts[0] is binding
+        return value if is_first and isinstance(value, ast.Call) and last_name(value.func) in CUTTING_METHODS else None
+
+    def _run_over(self, binding: ast.AST) -> ast.expr | None:
+        """Return the values of which a loop gives a name one after the other: `for name in ["cpu", "cuda"]`."""
+        loop = self.file.parents.get(binding)
+        if not isinstance(loop, (ast.For, ast.AsyncFor, ast.comprehension)) or loop.target is not binding:
+            return None
+        is_display = isinstance(loop.iter, (ast.Tuple, ast.List, ast.Set))
+        return loop.iter if not is_display or self.has_peer(loop.iter) else None
 
     def has_peer(self, node: ast.AST) -> bool:
         """Whether an expression is, or holds as an item, another literal of the kind, such as `"cpu"`."""
@@ -88,6 +111,17 @@ class HeldValues:
     def has_peer_key(self, dictionary: ast.Dict) -> bool:
         """Whether a key of a dictionary display is such a literal."""
         return self._any_peer(dictionary, [key for key in dictionary.keys if key is not None])
+
+    def are_collectives(self, dictionary: ast.Dict) -> bool:
+        """Whether the values of a dictionary display are collectives alone: `{"cuda": "nccl", "cpu": "gloo"}`.
+
+        A display of devices says less: its keys may be of compilers, or of programs.
+        """
+        if self.lexicon.role != "collective":
+            return False
+        texts = [string_value(value) or "" for value in dictionary.values]
+        others = [text for text in texts if text != "nccl"]
+        return bool(others) and all(map(self.lexicon.is_known_value, others))
 
     def _any_peer(self, container: ast.AST, items: list[ast.expr]) -> bool:
         """Whether items are such literals, and not fewer than other words: `{"cuda": False, "cpu": True, "lr": ...}`.
