@@ -122,7 +122,7 @@ class _Reparse:
         """Parse the statement on some lines."""
         starts = self._after.starts
         text = self._after.text[starts[first - 1] : starts[last] if last < len(starts) else None]
-        around = "\n" * (first - 2) + "if 1:\n" if nested else "\n" * (first - 1)
+        around = "if 1:\n" if nested else ""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -133,9 +133,10 @@ class _Reparse:
             body = body[0].body
         elif nested:
             raise _WholeTextError
-        if len(body) != 1 or _first_line(body[0]) != first:
+        if len(body) != 1 or _first_line(body[0]) != 1 + nested:
             raise _WholeTextError
-        return body[0]
+        # empty lines in front of it would be read again for each statement
+        return ast.increment_lineno(body[0], first - 1 - nested)
 
     def _begins_line(self, statement: ast.stmt) -> bool:
         start = self._before.starts[_first_line(statement) - 1]
