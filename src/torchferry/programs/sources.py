@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Location
@@ -59,6 +61,7 @@ class Sources:
         self._cells: dict[str, dict[int, Cell]] = {}
         self._texts = dict(known or {})
         self._lines: dict[str, list[str]] = {}
+        self._ends: WeakKeyDictionary[PythonFile, list[int]] = WeakKeyDictionary()
         self._nodes: dict[Location, tuple[PythonFile, ast.AST | None]] = {}
 
     def file(self, path: str) -> tuple[PythonFile, Names] | None:
@@ -117,9 +120,19 @@ class Sources:
         end = base + starts[min(place.end_line, len(starts)) - 1] + place.end_column - 1
         text = file.source.text
         if cell is not None and text[start:end].isspace():  # a command, which is blank but for its first character
-            start = max(len(text[:start].rstrip()) - 1, 0)
+            start = max(self._end_of_code(file, start) - 1, 0)
             end = start + 1
         return file.node_at(start, max(end, start))
+
+    def _end_of_code(self, file: PythonFile, offset: int) -> int:
+        """Return where what is not blank ends before an offset of a notebook's text."""
+        text = file.source.text
+        if not text[offset - 1 : offset].isspace():
+            return offset
+        if file not in self._ends:
+            self._ends[file] = [match.end() for match in re.finditer(r"\S+", text)]
+        before = bisect_right(self._ends[file], offset)
+        return self._ends[file][before - 1] if before else 0
 
     def statement(self, path: str, line: int) -> ast.AST | None:
         """Return the syntax of an import on a line of a file, or None where its text is no import."""
