@@ -277,7 +277,7 @@ class Uses:
     def _classes_of(self, file: PythonFile, names: Names, variable: ast.Name) -> set[str]:
         """Return the project's classes of which a variable is an object, where each of its values is one; else none."""
         made = set()
-        for binding in names.bindings(variable):
+        for binding in names.reaching_bindings(variable):
             value = assigned_value(file, binding)
             name = self._class_meant(last_name(value.func)) if isinstance(value, ast.Call) else ""
             if not name:

@@ -97,7 +97,8 @@ class CudaPackage(Rule):
         guard = guard_of(context.file, place)
         by_parts = package.name in divided()
         serves = by_parts or _serves(package, row)
-        grade = Grade.NOTE if guard is Guard.COPES or serves else Grade.MANUAL
+        takes_cpu = bool(row.extra.get("takes_cpu"))  # also where the program asks it for the card
+        grade = Grade.NOTE if guard is Guard.COPES or (serves and not takes_cpu) else Grade.MANUAL
         lacking = row.status == "missing" or bool(row.extra.get("rewrite"))
         needed = lacking and package.kind in cuda.NEEDING_KINDS and not by_parts
         builds = serves and not by_parts and guard is not Guard.COPES and package.kind in cuda.NEEDING_KINDS
@@ -108,6 +109,8 @@ class CudaPackage(Rule):
         effect = self.EFFECT
         if guard is Guard.COPES or by_parts:  # the parts have findings of their own
             effect = Effect.NOTHING
+        elif takes_cpu:
+            effect = Effect.WRONG
         elif row.status == "unknown" or (serves and not builds):
             effect = Effect.UNKNOWN
         reported = self.finding(
