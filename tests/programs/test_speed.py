@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.programs.small import BUILT, Files, judged, small
 from torchferry.backends.target import Target
-from torchferry.programs import reach, sources
+from torchferry.programs import reach, sources, uses
 from torchferry.programs.entry_points import may_call_starter
 from torchferry.programs.instantiated import _COMMENT, _NAME, dotted_names
 from torchferry.programs.judging import judge
@@ -439,3 +439,15 @@ def test_defaults_of_what_is_no_option(tmp_path: Path) -> None:
         "other.py": part,
     }
     assert judged(tmp_path, files)["train.py"].unread == ()
+
+
+def test_a_method_that_a_thousand_places_may_call_is_not_looked_for_in_each(tmp_path: Path) -> None:
+    calls = "".join(f"def f{number}(x):\n    x.load()\n" for number in range(uses.MOST_PLACES + 1))
+    files = {
+        "train.py": "import net\nimport torch\nimport calls\ncalls.f1(torch.load('x'))\n",
+        "net.py": "class Net:\n    def load(self):\n        import cupy\n",
+        "calls.py": calls,
+    }
+    (obstacle,) = judged(tmp_path, files)["train.py"].optional
+    assert (obstacle.what, obstacle.way.need) == ("cupy", Need.CHOSEN)
+    assert obstacle.way.conditions == ("load() (net.py:2)",)

@@ -27,7 +27,6 @@ from torchferry.programs.stored import is_stub
 from torchferry.programs.subcommands import need_of
 from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.uses import Place, Uses
-from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
 
@@ -329,7 +328,8 @@ class Reach:
     ) -> Iterator[_Arrival]:
         """Yield the uses of what a function hands out that tries an import, where nothing asks first."""
         for place, *_ in self.uses.of(file, names, unit):
-            here = self._led_here(arrival)._replace(given=(*arrival.given, *self._given(file, unit, place)))
+            given = self.surroundings.given_at(place.path, place.node, file, unit)
+            here = self._led_here(arrival)._replace(given=(*arrival.given, *given))
             loaded = self.sources.file(place.path) if place.path in self.closure else None
             uses = uses_of_handed_out(self.uses, *loaded, place.node, self.conditions.is_absent) if loaded else ()
             for use, is_sure in uses:
@@ -548,6 +548,10 @@ class Reach:
                 return
             search.seen.add((*unit_key, arrival.need))
             here = self._led_here(arrival).passing(unit_key)
+        if self.uses.is_called_everywhere(file, unit):
+            choice = f"{unit.name}() ({file.path}:{unit.lineno})"
+            yield here._replace(need=max(here.need, Need.CHOSEN), choices=_with(here.choices, choice)).way(self._text)
+            return
         _, least, steps, options, choices, tests, given, passed = here
         closure, length = self.closure, len(steps)
         for place, use_need, choice, option, asked, others in self.uses.of(file, names, unit):
@@ -566,29 +570,13 @@ class Reach:
                 _with(options, option) if option and said is Need.OPTION else options,
                 _with(choices, choice or option) if choice or (option and said is Need.CHOSEN) else choices,
                 carried,
-                (*given, *self._given(file, unit, place)) if carried else given,
+                (*given, *self.surroundings.given_at(place.path, place.node, file, unit)) if carried else given,
                 passed,
             )
 
     def _led_here(self, arrival: _Arrival) -> _Arrival:
         """Return an arrival with its own place as one more step."""
         return arrival.led_by(self.surroundings.step(arrival.place.path, arrival.place.node))
-
-    def _given(self, file: PythonFile, unit: FunctionNode, place: Place) -> Iterator[tuple[Parameter, Given]]:
-        """Yield what the call at a place gives to the parameters of a function, or of its class when that is called."""
-        loaded = self.sources.file(place.path)
-        call = loaded[0].parents.get(place.node) if loaded is not None and place.node is not None else None
-        if not isinstance(call, ast.Call) or call.func is not place.node:
-            return
-        owner = file.parents.get(unit)
-        called: ast.AST | None = unit
-        if isinstance(owner, ast.ClassDef) and last_name(call.func) != unit.name:
-            called = next(
-                (part for part in owner.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"), None
-            )
-        if isinstance(called, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            bound = isinstance(owner, ast.ClassDef)
-            yield from self.surroundings.given(file.path, called, call, place.path, bound=bound)
 
 
 def _with(said: tuple[str, ...], more: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from torchferry.programs.model import Step
 from torchferry.programs.modules import Modules
 from torchferry.programs.parameters import Given, Parameter, given_by
 from torchferry.programs.sources import Sources
+from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -70,6 +71,30 @@ class Surroundings:
             given = {} if is_changed else given_by(path, function, call, caller, bound=bound)
             self._given[key] = tuple(given.items())
         return self._given[key]
+
+    def given_at(
+        self, path: str, node: ast.AST | None, file: PythonFile, unit: FunctionNode
+    ) -> Iterator[tuple[Parameter, Given]]:
+        """Yield what the call at a place gives to the parameters of a function, or of its class when that is called.
+
+        Args:
+            path: The file of the place.
+            node: What is called there.
+            file: The file of the function.
+            unit: The function.
+        """
+        loaded = self._sources.file(path)
+        call = loaded[0].parents.get(node) if loaded is not None and node is not None else None
+        if not isinstance(call, ast.Call) or call.func is not node:
+            return
+        owner = file.parents.get(unit)
+        called: ast.AST | None = unit
+        if isinstance(owner, ast.ClassDef) and last_name(call.func) != unit.name:
+            called = next(
+                (part for part in owner.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"), None
+            )
+        if isinstance(called, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from self.given(file.path, called, call, path, bound=isinstance(owner, ast.ClassDef))
 
     # --- how places read ---
 

@@ -75,26 +75,57 @@ class AskedMethod(NamedTuple):
     test: ast.Compare | None
 
 
-def asked_by_name(file: PythonFile, names: Names, owner: str, method: str) -> Iterator[AskedMethod]:
-    """Yield where a file may ask an object of a class for a method by its name.
+class MethodRequest(NamedTuple):
+    """A call that asks an object for something by a name, without its syntax: many questions ask for these alone.
 
-    Of an object that nobody knows only a name that is written down, or begins with what is, counts.
+    Attributes:
+        text: The name, where it is written down; else None.
+        begin: What a computed name begins with.
+        is_used: Whether the value is called or kept.
+        owners: The names of classes that the object is certainly of.
+        is_other: Whether it is certainly of no class but these.
     """
+
+    text: str | None
+    begin: str
+    is_used: bool
+    owners: frozenset[str]
+    is_other: bool
+
+    def may_be(self, owner: str, method: str) -> bool:
+        """Whether it may ask an object of a class for a method.
+
+        Of an object that nobody knows only a name that is written down, or begins with what is, counts.
+        """
+        is_of, is_known = owner in self.owners, owner in self.owners or self.is_other
+        if self.text is not None:
+            return self.text == method and (is_of or not is_known)
+        if not method.startswith(self.begin) or not (self.begin or self.is_used):
+            return False
+        return is_of or (not is_known and self.begin != "")
+
+
+def method_requests(file: PythonFile, names: Names) -> tuple[MethodRequest, ...]:
+    """Return the calls of a file that ask an object for something by a name."""
+    return tuple(request for _, request in _requests(file, names))
+
+
+def asked_by_name(file: PythonFile, names: Names, owner: str, method: str) -> Iterator[AskedMethod]:
+    """Yield where a file may ask an object of a class for a method by its name."""
+    for call, request in _requests(file, names):
+        if request.may_be(owner, method):
+            yield AskedMethod(call, None if request.text is not None else is_equal(call.args[1], method))
+
+
+def _requests(file: PythonFile, names: Names) -> Iterator[tuple[ast.Call, MethodRequest]]:
     for use in file.names.get("getattr", ()):
         call = file.parents.get(use)
         if not isinstance(call, ast.Call) or call.func is not use or len(call.args) < 2:
             continue
-        of, asked = call.args[0], call.args[1]
-        text = string_value(asked)
-        if isinstance(asked, ast.Constant):
-            if text == method and (_may_be_of(file, names, of, owner) is not False):
-                yield AskedMethod(call, None)
-            continue
-        begin = _begin(asked)
-        is_called = isinstance(file.parents.get(call), (ast.Call, ast.Assign))
-        is_of = _may_be_of(file, names, of, owner)
-        if method.startswith(begin) and (is_of or (is_of is None and begin != "")) and (begin or is_called):
-            yield AskedMethod(call, is_equal(asked, method))
+        asked, is_used = call.args[1], isinstance(file.parents.get(call), (ast.Call, ast.Assign))
+        text = (string_value(asked) or "") if isinstance(asked, ast.Constant) else None
+        begin = "" if text is not None else _begin(asked)
+        yield call, MethodRequest(text, begin, is_used, *_owners(file, names, call.args[0]))
 
 
 def is_equal(asked: ast.expr, text: str) -> ast.Compare:
@@ -111,19 +142,16 @@ def _begin(asked: ast.expr) -> str:
     return (string_value(asked) or "").partition("%")[0].partition("{")[0]
 
 
-def _may_be_of(file: PythonFile, names: Names, of: ast.expr, owner: str) -> bool | None:
-    """Whether an expression is an object of a class, or the class; None where nobody can tell."""
+def _owners(file: PythonFile, names: Names, of: ast.expr) -> tuple[frozenset[str], bool]:
+    """Return the names of classes that an expression is an object of, or is, and whether it is certainly no other."""
     if isinstance(of, ast.Name) and of.id in ("self", "cls"):
         around = file.enclosing_class(of)
-        return around is not None and around.name == owner
+        return frozenset(() if around is None else (around.name,)), True
     if isinstance(of, ast.Call):
-        return True if last_name(of.func) == owner else None
+        return frozenset((last_name(of.func),)), False
     if not isinstance(of, ast.Name):
-        return None
-    if of.id == owner:
-        return True
+        return frozenset(), False
     values = [assigned_value(file, binding) for binding in names.reaching_bindings(of)]
-    if any(isinstance(value, ast.Call) and last_name(value.func) == owner for value in values):
-        return True
+    made = {last_name(value.func) for value in values if isinstance(value, ast.Call)}
     is_module = any(isinstance(binding, ast.alias) for binding in names.bindings(of))
-    return False if is_module else None
+    return frozenset({of.id, *made}), is_module

@@ -16,7 +16,15 @@ from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
 from torchferry.programs.subcommands import subcommand
 from torchferry.programs.switches import commands_of_class
-from torchferry.programs.tables import asked_by_name, is_equal, key_of, lists_keys, lookups
+from torchferry.programs.tables import (
+    MethodRequest,
+    asked_by_name,
+    is_equal,
+    key_of,
+    lists_keys,
+    lookups,
+    method_requests,
+)
 from torchferry.programs.use_syntax import (
     applied_as,
     derived_class,
@@ -37,6 +45,9 @@ _IMPLICIT = frozenset({"forward", "backward", "setup_context", "main"})
 
 _QUIET_BASES = ("torch.nn.", "torch.utils.data.", "torch.autograd.", "torch.optim.")
 """Classes of torch that call no method of those derived from them but the implicit ones."""
+
+MOST_PLACES = 1_000
+"""Places that a method may be called from, by its name, above which nobody looks at each: `to`, `load`."""
 
 _MOST_BASES = 50
 """Classes that are followed from one to its bases."""
@@ -100,7 +111,10 @@ class Uses:
         self._listed: dict[tuple[str, str], bool] = {}
         self._meant: dict[str, str] = {}
         self._bases: dict[str, set[str] | None] = {}
-        self._looking: dict[str, frozenset[str]] = {}
+        self._everywhere: dict[str, bool] = {}
+        self._requests: dict[str, tuple[MethodRequest, ...]] = {}
+        self._looking: dict[tuple[str, str], frozenset[str]] = {}
+        self._namespaces: dict[str, frozenset[str]] = {}
         self._taken: dict[str, frozenset[str]] = {}
         self._class_bases: dict[str, ClassBases] = dict(classes or {})
 
@@ -125,6 +139,18 @@ class Uses:
             found.append(use)
             yield use
         self._mentions[key] = found
+
+    def is_called_everywhere(self, file: PythonFile, unit: FunctionNode) -> bool:
+        """Whether more places than anybody looks at may call a method of a class, by its name."""
+        name = unit.name
+        if not isinstance(file.parents.get(unit), ast.ClassDef) or name.startswith("__") or name in _IMPLICIT:
+            return False
+        if name not in self._everywhere:
+            texts = [self.sources.text(path) for path in self.sources.words.as_attribute(name) if self._counts(path)]
+            is_often = sum(text.count(f".{name}") for text in texts) > MOST_PLACES
+            said = re.compile(rf"\.{re.escape(name)}\b")
+            self._everywhere[name] = is_often and sum(len(said.findall(text)) for text in texts) > MOST_PLACES
+        return self._everywhere[name]
 
     def _uses_of_method(self, file: PythonFile, names: Names, owner: ast.ClassDef, unit: FunctionNode) -> Iterator[Use]:
         name = unit.name
@@ -167,7 +193,15 @@ class Uses:
         words = self.sources.words
         naming = {file.path, *words.holding(owner.name)}
         naming.update(path for name in self._related(owner) for path in words.holding(name))
-        return [path for path in words.holding("getattr") if path in naming or f'"{method}"' in self.sources.text(path)]
+        asking = (p for p in words.holding("getattr") if p in naming or f'"{method}"' in self.sources.text(p))
+        return [path for path in asking if any(each.may_be(owner.name, method) for each in self._requests_of(path))]
+
+    def _requests_of(self, path: str) -> tuple[MethodRequest, ...]:
+        """Return what a file asks of objects by names, without its syntax: more files than can be kept parsed do."""
+        if path not in self._requests:
+            loaded = self.sources.file(path)
+            self._requests[path] = () if loaded is None else method_requests(*loaded)
+        return self._requests[path]
 
     def _may_ask(self, path: str, name: str, related: set[str]) -> bool:
         """Whether a file may use a method of one of some related classes, judged by its text."""
@@ -186,7 +220,7 @@ class Uses:
             return path in words.as_base(name)  # a class derived from it may be used in files that count
         return (
             not self._names_taken(path).isdisjoint((name, "*"))  # the quickest to ask comes first
-            or path in self._looking_into(file.path)
+            or path in self._looking_up(name, file.path)
             or words.holds_attribute(path, name)
             or words.says(path, name)
         )
@@ -200,16 +234,28 @@ class Uses:
 
     def _speaking_of(self, name: str, module: str) -> list[str]:
         """Return the files that may speak of a function or class of a module, in order."""
-        holding, looking = self.sources.words.holding(name), self._looking_into(module)
+        holding, looking = self.sources.words.holding(name), self._looking_up(name, module)
         return sorted({*holding, *looking}) if looking else holding
 
-    def _looking_into(self, module: str) -> frozenset[str]:
-        """Return the files that may look for something in a module by a computed name."""
-        if module not in self._looking:
-            words, package = self.sources.words, module.rpartition("/")[0].rpartition("/")[2]
-            speaking = {module, *words.holding(_stem(module)), *(words.holding(package) if package else ())}
-            self._looking[module] = frozenset(words.holding_any(namespaces.WORDS) & speaking)
-        return self._looking[module]
+    def _looking_up(self, name: str, module: str) -> frozenset[str]:
+        """Return the files that may look a function or class of a module up by a computed name."""
+        key = (name, module)
+        if key not in self._looking:
+            self._looking[key] = frozenset(
+                path
+                for path in self.sources.words.holding_any(namespaces.WORDS)
+                if any(of == module or self._passes_on(of, name, module) for of in self._looked_into(path))
+            )
+        return self._looking[key]
+
+    def _looked_into(self, path: str) -> frozenset[str]:
+        """Return the files of the project that a file looks something up in, without its syntax, as `_requests_of`."""
+        if path not in self._namespaces:
+            loaded = self.sources.file(path)
+            modules = {each.module for each in namespaces.namespace_lookups(*loaded)} if loaded is not None else set()
+            of = (self.modules.find(module, path) if module else path for module in modules)
+            self._namespaces[path] = frozenset(each for each in of if each is not None)
+        return self._namespaces[path]
 
     def _looked_up(self, other: PythonFile, names: Names, name: str, file: PythonFile) -> Iterator[Use]:
         """Yield where another file, or the same, looks a function or class up by a text that may be its name."""
