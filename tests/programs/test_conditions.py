@@ -75,6 +75,9 @@ class Net(Base):
         ("import torch\nhparams = contrib.HParams(fast=True)\nif hparams.fast:\n    import cupy\n", "ALWAYS"),
         ("import torch\nhparams = contrib.HParams(fast=f())\nif hparams.fast:\n    import cupy\n", "CHOSEN"),
         ("import torch\nif 'fast' in globals():\n    import cupy\n", "OPTION 'fast' in globals() (train.py:2)"),
+        ("import torch\nif torch.jit.is_tracing():\n    import cupy\n", "OPTION torch.jit.is_tracing() (train.py:2)"),
+        ("import torch\n@torch.jit.script\ndef f(x):\n    if torch.jit.is_scripting():\n        import cupy\nf(1)\n",
+         "CHOSEN"),
         ("import torch\nfast = 1\nif 'fast' in globals():\n    import cupy\n", "CHOSEN"),
         ("import torch\ntry:\n    import fast\nexcept ImportError:\n    pass\n"
          "if 'fast' in globals():\n    import cupy\n", "GUARDED"),

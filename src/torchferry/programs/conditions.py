@@ -26,6 +26,13 @@ _YES = frozenset({"torch.distributed.is_available", "torch.distributed.is_nccl_a
 _BESIDE = frozenset({"torch", "torchvision", "numpy"})
 """Packages that every program here has."""
 
+_MODES = {
+    "torch.jit.is_scripting": "script",
+    "torch.jit.is_tracing": "trace",
+    "torch.onnx.is_in_onnx_export": "export",
+}
+"""What asks whether code is compiled or exported, and the function without which it never is."""
+
 _PYTHONS = ((3, 8), (3, 99))
 
 
@@ -126,6 +133,8 @@ class Conditions(Values):
             return Answer(Truth.NO, guard=True)
         if name in cuda.questions() or name in _YES:
             return Answer(Truth.YES)
+        if name in _MODES and not self.facts.holding_attribute(_MODES[name]):
+            return Answer(Truth.NO)
         if name.startswith("torch.backends.mps."):
             return Answer(Truth.NO)
         if isinstance(test, (ast.Name, ast.Attribute, ast.Call)) and asks_availability(test):
