@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -128,6 +129,15 @@ def test_a_change_is_seen(scans: Scans, change: Callable[[Path], object]) -> Non
     change(scans.root)
     assert scans.is_new()
     assert scans() == scans("--no-cache")
+
+
+def test_what_git_does_in_its_own_folder_changes_nothing(scans: Scans) -> None:
+    subprocess.run(["git", "init", "--quiet", scans.root], check=True)
+    scans()
+    subprocess.run(["git", "-C", scans.root, "add", "train.py"], check=True)
+    assert not scans.is_new()
+    (scans.root / ".git/info/exclude").write_text("net/\n")
+    assert scans.is_new()
 
 
 def test_a_file_that_is_counted_alone_is_seen(scans: Scans) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -173,6 +174,8 @@ def _times(path: Path) -> tuple[int, ...]:
         status = os.lstat(path)
     except OSError:
         return ()
+    if stat.S_ISDIR(status.st_mode):
+        return (status.st_mode,)  # what lies in it has its own place; git writes into its folder at any time
     return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
