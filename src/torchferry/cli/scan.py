@@ -136,8 +136,8 @@ def command(
 
         runs = Runs(rehearse, rehearse_seconds)
     cache = None
-    if use_cache and environment is None and runs is None and ScanCache.serves(setting, choices):
-        cache = ScanCache(setting, choices)
+    if use_cache and environment is None and runs is None:
+        cache = ScanCache.of(setting, choices)
     report = None if cache is None else cache.load()
     if report is None:
         report = _examined(setting, choices, environment, runs, reproduction)

@@ -23,10 +23,9 @@ from torchferry.cli.settings import RunSettings
 from torchferry.core import env, finding, messages
 from torchferry.core.files import read_regular
 from torchferry.core.record import NamedTuple
-from torchferry.core.records_json import RecordsError, records_from_json, records_to_json
+from torchferry.core.records_json import records_from_json, records_to_json
 from torchferry.core.result_cache import ResultCache
 from torchferry.programs import model as programs
-from torchferry.programs.absent import absent_submodules
 from torchferry.report import model as report_model
 from torchferry.report.model import Report
 from torchferry.rules import mentions
@@ -35,6 +34,12 @@ from torchferry.source.roles import Role
 
 _MOST = 32
 """Reports that are kept, of all projects together."""
+
+_MOST_FILES = 100_000
+"""Files of a tree above which looking at each costs more than is won."""
+
+_LEFT_OUT = frozenset({".git", ".torchferry", "__pycache__"})
+"""Folders that nobody reads a program from."""
 
 _SAID_OTHERWISE = frozenset({"listing", "target", "rules", "jobs", "afterwards"})
 """Fields of a request that decide nothing, or of which the rest of the hash says enough."""
@@ -55,12 +60,17 @@ class ScanCache:
     Args:
         setting: The run.
         choices: What was asked for on the command line.
+        folder: Where reports are kept.
+        beside: All that lies in the tree, of `_everything`.
     """
 
-    def __init__(self, setting: RunSettings, choices: Choices) -> None:
+    def __init__(
+        self, setting: RunSettings, choices: Choices, folder: Path, beside: list[tuple[str, tuple[int, ...]]]
+    ) -> None:
         self._setting = setting
         self._listings = [setting.request.listing, whole_listing(setting, choices)]
-        self._cache = ResultCache(env.cache_folder() / "scans", _MOST)
+        self._cache = ResultCache(folder, _MOST)
+        self._beside = beside
         self._state = self._look()
         parts = (
             __version__,
@@ -77,16 +87,27 @@ class ScanCache:
         )
         self._key = hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
-    @staticmethod
-    def serves(setting: RunSettings, choices: Choices) -> bool:
-        """Whether a run depends on nothing but the project and its settings."""
-        return (
-            not env.scans_anew()
-            and setting.target.name in built_in()
-            and setting.style != "portable"
-            and choices.seen is None
-            and choices.home is None
-        )
+    @classmethod
+    def of(cls, setting: RunSettings, choices: Choices) -> ScanCache | None:
+        """Return the cache for a run; None where it depends on more than the project and its settings, or on too much.
+
+        Nothing is kept in the project itself: it would be examined with it.
+        """
+        if (
+            env.scans_anew()
+            or setting.target.name not in built_in()
+            or setting.style == "portable"
+            or choices.seen is not None
+            or choices.home is not None
+        ):
+            return None
+        try:
+            folder = env.cache_folder() / "scans"
+            is_inside = Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(setting.root))
+        except (OSError, RuntimeError):  # a user without a home folder, a path that cannot be
+            return None
+        beside = None if is_inside else _everything(setting.root)
+        return None if beside is None else cls(setting, choices, folder, beside)
 
     def load(self) -> Report | None:
         """Return the report of an earlier scan of the same, or None."""
@@ -109,10 +130,10 @@ class ScanCache:
         """Keep a report, unless something was ended or touched while the tree was examined."""
         if report.failures or any(each.code == TooCostlyFile.CODE for each in report.findings):
             return
-        if self._touched() != self._state.touched:
+        if self._touched() != self._state.touched or _everything(self._setting.root) != self._beside:
             return
         native = None if report.native is None else report.native[1:]  # all but the target
-        with suppress(RecordsError):
+        with suppress(ValueError, RecursionError):
             text = records_to_json((report._replace(native=None), native), _classes())
             self._cache.write(self._key, text.encode())
 
@@ -126,57 +147,67 @@ class ScanCache:
         return _State(digest.hexdigest(), touched)
 
     def _parts(self) -> Iterator[bytes]:
-        root = self._setting.root
-        yield repr(absent_submodules(root)).encode()
         for listing in self._listings:
             yield repr(listing).encode("utf-8", "surrogateescape")
+        yield repr(self._beside).encode("utf-8", "surrogateescape")
         for path in self._read_files():
             yield path.encode("utf-8", "surrogateescape")
             try:
-                yield read_regular(root / path)
+                yield read_regular(self._setting.root / path)
             except OSError as error:
                 yield f"{error.errno}".encode()
-        for path in self._other_files():
-            yield f"{path} {_times(root / path)}".encode("utf-8", "surrogateescape")
-        yield repr(self._ports()).encode("utf-8", "surrogateescape")
-        for folder in self._folders():
-            yield repr((folder, _names(root / folder))).encode("utf-8", "surrogateescape")
 
     def _read_files(self) -> Iterable[str]:
         return sorted({entry.path for listing in self._listings for entry in listing.entries})
-
-    def _other_files(self) -> Iterable[str]:
-        """Return the files whose words are counted, and those of the uppermost folder, which may name versions."""
-        counted = (path for each in self._listings for path in (*each.ignored, *each.excluded, *each.others))
-        return sorted({*counted, *_names(self._setting.root)})
-
-    def _folders(self) -> Iterable[str]:
-        """Return the folders of the files: a scan asks whether a port lies beside a kernel, ignored by git or not."""
-        folders: set[str] = set()
-        for path in self._read_files():
-            while path := path.rpartition("/")[0]:
-                if path in folders:
-                    break
-                folders.add(path)
-        return sorted(folders)
-
-    def _ports(self) -> list[str]:
-        """Return the names beside the project that a port of it may have."""
-        real = Path(os.path.abspath(self._setting.root))
-        return [name for name in _names(real.parent) if name.startswith(f"{real.name}_")]
 
     def _touched(self) -> tuple[tuple[int, ...], ...]:
         return tuple(_times(self._setting.root / path) for path in self._read_files())
 
 
+def _everything(root: Path) -> list[tuple[str, tuple[int, ...]]] | None:
+    """Return all that lies in a tree, and in what may be a port of it, with when it was changed; None for too much.
+
+    A scan asks for more than the files that it lists: for documents that git ignores, archives, ports, and what links
+    lead to. Of what git writes in its own folder it asks git alone, which the listing shows.
+    """
+    real = Path(os.path.abspath(root))
+    ports = [real.parent / name for name in _names(real.parent) if name.startswith(f"{real.name}_")]
+    found: list[tuple[str, tuple[int, ...]]] = []
+    waiting = [str(root), *map(str, ports)]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                inside = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            found.append((folder, (error.errno or 0,)))
+            continue
+        for entry in inside:
+            if entry.name in _LEFT_OUT:
+                continue
+            found.append((entry.path, _times(Path(entry.path))))
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+        if len(found) > _MOST_FILES:
+            return None
+    return found
+
+
 def _times(path: Path) -> tuple[int, ...]:
+    """Return what changes with a file, and with what it leads to where it is a link."""
     try:
         status = os.lstat(path)
     except OSError:
         return ()
     if stat.S_ISDIR(status.st_mode):
-        return (status.st_mode,)  # what lies in it has its own place; git writes into its folder at any time
-    return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+        return (status.st_mode,)  # what lies in it has its own place
+    times = status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+    if not stat.S_ISLNK(status.st_mode):
+        return times
+    with suppress(OSError):
+        behind = os.stat(path)
+        return (*times, behind.st_mode, behind.st_size, behind.st_mtime_ns, behind.st_ctime_ns, behind.st_ino)
+    return times
 
 
 def _names(folder: Path) -> list[str]:

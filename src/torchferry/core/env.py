@@ -145,7 +145,7 @@ def cache_folder() -> Path:
     if named:
         return Path(named).expanduser().absolute()
     home = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(home) if home else Path("~/.cache").expanduser()) / "torchferry"
+    return (Path(home) if os.path.isabs(home) else Path("~/.cache").expanduser()) / "torchferry"
 
 
 def state_folder() -> Path | None:

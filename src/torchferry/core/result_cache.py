@@ -21,7 +21,9 @@ _LARGEST = 1 << 26
 _NEW_FOLDERS = 3
 """Folders above that of the results one of which has to be there: the cache is made, but not the home of a user."""
 
-_NAME = lazy_regex(r"[0-9a-f]{64}\.json")
+_NAME = lazy_regex(r"\.?[0-9a-f]{64}\.json(?:\.[0-9a-f]{16})?")
+"""A result, or what a killed process has left of one."""
+
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -41,11 +43,8 @@ class ResultCache:
         """Return the result of a key as it was written, or None."""
         path = self._path(key)
         try:
-            folder = os.lstat(self.folder)
             status = os.lstat(path)
-            if not stat.S_ISDIR(folder.st_mode) or not _is_own(folder):
-                return None
-            if not stat.S_ISREG(status.st_mode) or not _is_own(status):
+            if not self._is_trusted() or not stat.S_ISREG(status.st_mode) or not _is_own(status):
                 return None
             head, _, data = read_regular(path, _LARGEST).partition(b"\n")
         except OSError:
@@ -54,12 +53,14 @@ class ResultCache:
 
     def write(self, key: str, data: bytes) -> None:
         """Keep a result; two processes that keep the same one at once leave a whole one."""
-        if len(data) + 65 > _LARGEST or not any(map(Path.is_dir, self.folder.parents[:_NEW_FOLDERS])):
-            return
         path = self._path(key)
         new = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
         try:
+            if len(data) + 65 > _LARGEST or not any(map(os.path.isdir, self.folder.parents[:_NEW_FOLDERS])):
+                return
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._is_trusted():
+                return
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(new, flags, 0o600), "wb") as file:
                 file.write(_digest(data) + b"\n" + data)
@@ -71,8 +72,13 @@ class ResultCache:
         if self._most is not None:
             self._make_room(self._most)
 
+    def _is_trusted(self) -> bool:
+        """Whether the folder is this user's, no link, and nobody else may write into it."""
+        folder = os.lstat(self.folder)
+        return stat.S_ISDIR(folder.st_mode) and _is_own(folder)
+
     def _make_room(self, most: int) -> None:
-        """Remove the oldest results, and nothing that has another name than a result."""
+        """Remove the oldest results, with what killed processes left, and nothing that has another name."""
         results: list[tuple[int, str]] = []
         with suppress(OSError), os.scandir(self.folder) as entries:
             for entry in entries:
