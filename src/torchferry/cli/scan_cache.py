@@ -172,7 +172,7 @@ def _everything(root: Path) -> list[tuple[str, tuple[int, ...]]] | None:
     """
     real = Path(os.path.abspath(root))
     ports = [real.parent / name for name in _names(real.parent) if name.startswith(f"{real.name}_")]
-    found: list[tuple[str, tuple[int, ...]]] = []
+    files: list[tuple[str, tuple[int, ...]]] = []
     waiting = [str(root), *map(str, ports)]
     while waiting:
         folder = waiting.pop()
@@ -180,17 +180,17 @@ def _everything(root: Path) -> list[tuple[str, tuple[int, ...]]] | None:
             with os.scandir(folder) as entries:
                 inside = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            found.append((folder, (error.errno or 0,)))
+            files.append((folder, (error.errno or 0,)))
             continue
         for entry in inside:
             if entry.name in _LEFT_OUT:
                 continue
-            found.append((entry.path, _times(Path(entry.path))))
+            files.append((entry.path, _times(Path(entry.path))))
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
-        if len(found) > _MOST_FILES:
+        if len(files) > _MOST_FILES:
             return None
-    return found
+    return files
 
 
 def _times(path: Path) -> tuple[int, ...]:

@@ -8,17 +8,24 @@ from weakref import WeakKeyDictionary
 
 from torchferry.core.record import NamedTuple
 from torchferry.source.flow.syntax import last_name, string_value
-from torchferry.source.names import Names
+from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
 
-WORDS = frozenset(
-    {"__dict__", "__main__", "attrgetter", "eval", "exec", "getattr", "globals", "locals", "modules", "vars"}
-)
+WORDS = frozenset({
+    "Fire", "__dict__", "__getattribute__", "__main__", "attrgetter", "eval", "exec", "getattr", "getmembers",
+    "globals", "itemgetter", "locals", "methodcaller", "modules", "vars",
+})  # fmt: skip
 """What a file says that looks something up so."""
 
 _OWN = ("globals", "locals", "vars")
 _EVALUATES = ("eval", "exec")
-_KEEPS = (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Return, ast.keyword, ast.Attribute, ast.IfExp)
+_KEEPS = (
+    ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Return, ast.keyword, ast.IfExp, ast.List, ast.Tuple, ast.Set,
+    ast.Dict, ast.Lambda, ast.Yield, ast.BoolOp, ast.Starred, ast.FunctionDef, ast.ClassDef, ast.withitem,
+)  # fmt: skip
+_COLLECTS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_CHOOSES = frozenset({"callable", "isfunction", "isclass", "issubclass", "ismethod", "isroutine", "getmembers"})
+_GETTERS = ("attrgetter", "itemgetter", "methodcaller")
 _ONLY_READ = frozenset({"isinstance", "print", "str", "repr", "len", "bool", "hasattr", "id"})
 _TAKES_ITEM = frozenset({"get", "pop", "__getitem__", "setdefault"})
 
@@ -60,24 +67,43 @@ def _lookups(file: PythonFile, names: Names) -> Iterator[NamespaceLookup]:
     for use in file.names.get("vars", ()):
         call = file.parents.get(use)
         if isinstance(call, ast.Call) and call.func is use and len(call.args) == 1:
-            module = _module(names, call.args[0])
+            module = _module(file, names, call.args[0])
             yield from _item(file, call, module) if module is not None else ()
     for attribute in file.attributes.get("__dict__", ()):
-        module = _module(names, attribute.value)
+        module = _module(file, names, attribute.value)
         yield from _item(file, attribute, module) if module is not None else ()
     for use in file.names.get("getattr", ()):
         call = file.parents.get(use)
         if isinstance(call, ast.Call) and call.func is use and len(call.args) > 1:
-            module = _module(names, call.args[0])
+            module = _module(file, names, call.args[0])
+            for each in _given_modules(file, names, call.args[0]) if module is None else (module,):
+                yield NamespaceLookup(call, call.args[1], each)
+    for use in (*file.names.get("Fire", ()), *file.attributes.get("Fire", ())):
+        call = file.parents.get(use)
+        if isinstance(call, ast.Call) and call.func is use and call.args:
+            table = _table(file, names, call.args[0])
+            module = _module(file, names, call.args[0]) if table is None else table
             if module is not None:
-                yield NamespaceLookup(call, call.args[1], module)
-    for getter in (*file.names.get("attrgetter", ()), *file.attributes.get("attrgetter", ())):
-        call = file.parents.get(getter)
-        outer = file.parents.get(call) if isinstance(call, ast.Call) and call.func is getter and call.args else None
-        if isinstance(call, ast.Call) and isinstance(outer, ast.Call) and outer.func is call and outer.args:
-            module = _module(names, outer.args[0])
-            if module is not None:
-                yield NamespaceLookup(outer, call.args[0], module)
+                yield NamespaceLookup(call, None, module)
+    for attribute in file.attributes.get("__getattribute__", ()):
+        call = file.parents.get(attribute)
+        module = _module(file, names, attribute.value)
+        if isinstance(call, ast.Call) and call.func is attribute and call.args and module is not None:
+            yield NamespaceLookup(call, call.args[0], module)
+    for name in _GETTERS:
+        for getter in (*file.names.get(name, ()), *file.attributes.get(name, ())):
+            call = file.parents.get(getter)
+            if isinstance(call, ast.Call) and call.func is getter and call.args:
+                yield from _gotten(file, names, call, call)
+    for name in ("getattr", "vars", *_OWN[:2]):  # handed on: `partial(getattr, nets)`, `reduce(getattr, path, nets)`
+        for use in file.names.get(name, ()):
+            call = file.parents.get(use)
+            if isinstance(call, ast.Call) and use in call.args:
+                for other in call.args:
+                    module = _module(file, names, other) if other is not use else None
+                    if module is not None:
+                        yield NamespaceLookup(call, None, module)
+    yield from _iterated(file, names)
     for name in _EVALUATES:
         for use in file.names.get(name, ()):
             call = file.parents.get(use)
@@ -85,10 +111,105 @@ def _lookups(file: PythonFile, names: Names) -> Iterator[NamespaceLookup]:
                 yield from _evaluated(file, names, call)
 
 
+def _gotten(file: PythonFile, names: Names, getter: ast.expr, call: ast.Call) -> Iterator[NamespaceLookup]:
+    """Yield what a getter takes out of modules: `attrgetter(kind)(nets)`, `map(attrgetter(kind), [nets])`."""
+    outer = file.parents.get(getter)
+    if isinstance(outer, ast.Assign) and len(outer.targets) == 1 and isinstance(outer.targets[0], ast.Name):
+        for use in file.names.get(outer.targets[0].id, ()):
+            if isinstance(use.ctx, ast.Load):
+                yield from _gotten(file, names, use, call)
+    if not isinstance(outer, ast.Call):
+        return
+    for given in outer.args if outer.func is getter else [part for arg in outer.args for part in ast.walk(arg)]:
+        of = given.args[0] if isinstance(given, ast.Call) and last_name(given.func) == "vars" and given.args else given
+        module = _module(file, names, of) if isinstance(of, ast.expr) and given is not getter else None
+        if module is not None:
+            yield NamespaceLookup(outer, call.args[0], module)
+
+
+def _iterated(file: PythonFile, names: Names) -> Iterator[NamespaceLookup]:
+    """Yield where all of a module is gone through and called, or chosen from: `for f in vars(nets).values(): f()`."""
+    for table in (*file.attributes.get("items", ()), *file.attributes.get("values", ())):
+        yield from _gone_through(file, file.parents.get(table), _table(file, names, table.value))
+    for use in (*file.names.get("getmembers", ()), *file.attributes.get("getmembers", ())):
+        call = file.parents.get(use)
+        if isinstance(call, ast.Call) and call.func is use and call.args:
+            yield from _gone_through(file, call, _module(file, names, call.args[0]))
+    for name in (*_OWN, "getattr", "eval"):
+        for use in file.names.get(name, ()):
+            node: ast.AST | None = file.parents.get(use)
+            while isinstance(node, (ast.Call, ast.Subscript, ast.Attribute, ast.Tuple)):
+                node = file.parents.get(node)
+            if isinstance(node, _COLLECTS):
+                first = file.parents.get(use)
+                of = first.args[0] if name == "getattr" and isinstance(first, ast.Call) and first.args else None
+                module = "" if name != "getattr" else _module(file, names, of) if of is not None else None
+                if module is not None and _is_taken_out(file, node):
+                    yield NamespaceLookup(node, None, module)
+
+
+def _table(file: PythonFile, names: Names, node: ast.expr) -> str | None:
+    """Return the module whose dictionary an expression is."""
+    if isinstance(node, ast.Attribute) and node.attr == "__dict__":
+        return _module(file, names, node.value)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _OWN:
+        return _module(file, names, node.args[0]) if node.args else ""
+    return None
+
+
+def _gone_through(file: PythonFile, node: ast.AST | None, module: str | None) -> Iterator[NamespaceLookup]:
+    """Yield the expression that goes through a module, where what it finds is called or chosen."""
+    if not isinstance(node, ast.expr) or module is None:
+        return
+    around: ast.AST | None = file.parents.get(node)
+    while isinstance(around, (ast.Call, ast.comprehension, ast.Starred, *_COLLECTS)):
+        around = file.parents.get(around)
+    statement = around if isinstance(around, ast.stmt) else None
+    if statement is None:
+        return
+    bound = {name.id for name in ast.walk(statement) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+    called = (last_name(each.func) for each in ast.walk(statement) if isinstance(each, ast.Call))
+    if any(name in bound or name in _CHOOSES for name in called) or _is_table_kept(file, statement):
+        yield NamespaceLookup(node, None, module)
+
+
+def _is_table_kept(file: PythonFile, statement: ast.stmt) -> bool:
+    """Whether what a statement keeps is taken out of it and called: `NETS = dict(getmembers(nets))`, `NETS[kind]()`."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return False
+    return any(_is_item_called(file, use) for use in file.names.get(statement.targets[0].id, ()))
+
+
+def _is_taken_out(file: PythonFile, collection: ast.AST) -> bool:
+    """Whether something is taken out of a collection and called, there or by the variable that keeps it."""
+    parent = file.parents.get(collection)
+    if isinstance(parent, ast.stmt) and _is_table_kept(file, parent):
+        return True
+    if isinstance(parent, ast.For):
+        return any(
+            isinstance(each, ast.Call) and last_name(each.func) == last_name(parent.target) for each in ast.walk(parent)
+        )
+    return isinstance(collection, ast.expr) and _is_item_called(file, collection)
+
+
+def _is_item_called(file: PythonFile, table: ast.expr) -> bool:
+    owner = file.parents.get(table)
+    if isinstance(owner, ast.Attribute) and owner.attr in _TAKES_ITEM:
+        owner = file.parents.get(owner)
+    parent = file.parents.get(owner) if owner is not None else None
+    if isinstance(owner, ast.For) and table is owner.iter:
+        return any(
+            isinstance(each, ast.Call) and last_name(each.func) == last_name(owner.target) for each in ast.walk(owner)
+        )
+    return isinstance(owner, (ast.Subscript, ast.Call)) and isinstance(parent, (ast.Call, ast.Assign, ast.Return))
+
+
 def _item(file: PythonFile, table: ast.expr, module: str) -> Iterator[NamespaceLookup]:
     """Yield what is taken out of the dictionary of a module: `table[name]`, `table.get(name)`."""
     owner = file.parents.get(table)
-    if isinstance(owner, ast.Subscript) and owner.value is table and isinstance(owner.ctx, ast.Load):
+    if isinstance(owner, ast.Call) and table in owner.args and last_name(owner.func) == "dict":
+        yield from _item(file, owner, module)
+    elif isinstance(owner, ast.Subscript) and owner.value is table and isinstance(owner.ctx, ast.Load):
         yield NamespaceLookup(owner, owner.slice, module)
     elif isinstance(owner, ast.Attribute) and owner.attr in _TAKES_ITEM:
         call = file.parents.get(owner)
@@ -102,14 +223,36 @@ def _item(file: PythonFile, table: ast.expr, module: str) -> Iterator[NamespaceL
                     yield from _item(file, use, module)
 
 
-def _module(names: Names, expression: ast.expr) -> str | None:
+def _module(file: PythonFile, names: Names, expression: ast.expr) -> str | None:
     """Return the name of the module that an expression is, empty for the file itself; None for anything else."""
     if isinstance(expression, ast.Subscript) and names.qualified(expression.value) == "sys.modules":
         return _named(expression.slice)
-    if isinstance(expression, ast.Call):
-        return _named(expression.args[0]) if last_name(expression.func) == "import_module" and expression.args else None
     name = names.qualified(expression)
+    if name is None and isinstance(expression, ast.Call):
+        return _named(expression.args[0]) if last_name(expression.func) == "import_module" and expression.args else None
+    if name is None and isinstance(expression, ast.Name):
+        values = [assigned_value(file, each) for each in names.reaching_bindings(expression)]
+        value = values[0] if len(values) == 1 else None
+        return _module(file, names, value) if isinstance(value, (ast.Subscript, ast.Call)) else None
     return "" if name == "__main__" else name
+
+
+def _given_modules(file: PythonFile, names: Names, expression: ast.expr) -> Iterator[str]:
+    """Yield the modules that calls in the file give to a parameter: `pick(nets, kind)`."""
+    binding = next(iter(names.bindings(expression)), None) if isinstance(expression, ast.Name) else None
+    function = file.enclosing_function(expression)
+    if not isinstance(binding, ast.arg) or not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return
+    positions = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    for use in (*file.names.get(function.name, ()), *file.attributes.get(function.name, ())):
+        call = file.parents.get(use)
+        if not isinstance(call, ast.Call) or call.func is not use:
+            continue
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        given |= dict(zip(positions[isinstance(use, ast.Attribute) :], call.args, strict=False))
+        module = _module(file, names, given[binding.arg]) if binding.arg in given else None
+        if module is not None:
+            yield module
 
 
 def _named(expression: ast.expr) -> str | None:
@@ -150,11 +293,14 @@ def _is_used(file: PythonFile, node: ast.expr) -> bool:
     parent = file.parents.get(node)
     if isinstance(parent, ast.Call):
         return last_name(parent.func) not in _ONLY_READ
-    if isinstance(node, ast.Call) and last_name(node.func) in _EVALUATES:
+    if isinstance(parent, ast.Attribute):
+        return not parent.attr.startswith("__")
+    if isinstance(node, _COLLECTS) or isinstance(parent, (ast.For, ast.comprehension)):
         return True
-    return isinstance(
-        parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Return, ast.keyword, ast.Attribute, ast.IfExp)
-    )
+    if isinstance(node, ast.Call) and last_name(node.func) in (*_EVALUATES, "Fire"):
+        return True
+    called = node.func.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Call) else None
+    return isinstance(parent, _KEEPS) or (called is not None and last_name(called) == "methodcaller")
 
 
 def _is_called(file: PythonFile, call: ast.Call) -> bool:

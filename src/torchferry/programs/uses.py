@@ -263,7 +263,10 @@ class Uses:
             path = self.modules.find(module, other.path) if module else other.path
             if path is None or not (path == file.path or self._passes_on(path, name, file.path)):
                 continue
-            if asked is not None:
+            if isinstance(asked, ast.Constant):
+                if asked.value == name:
+                    yield Use(Place(other.path, node))
+            elif asked is not None:
                 yield Use(Place(other.path, node), test=is_equal(asked, name))
             else:
                 yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{node.lineno})")

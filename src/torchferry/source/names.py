@@ -307,9 +307,7 @@ class Names:
         while isinstance(node, ast.Attribute):
             attributes.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name):
-            return None
-        origin = self.origin(node)
+        origin = self.origin(node) if isinstance(node, ast.Name) else self._named_module(node)
         if origin is None:
             return None
         return self._canonical(".".join((origin, *reversed(attributes)))) if attributes else origin
@@ -337,7 +335,24 @@ class Names:
         if isinstance(binding, ast.alias):
             return self._import_origin(binding)
         value = assigned_value(self.file, binding)
-        return self.qualified(value) if isinstance(value, (ast.Name, ast.Attribute)) else None
+        return self.qualified(value) if isinstance(value, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else None
+
+    def _named_module(self, node: ast.AST) -> str | None:
+        """Return the module that is asked for by a name which is written down: `import_module("nets")`."""
+        asked: ast.AST | None = None
+        is_inner = True
+        if isinstance(node, ast.Subscript):
+            asked = node.slice if self.qualified(node.value) == "sys.modules" else None
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.func, (ast.Name, ast.Attribute)):
+            called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+            if called == "__import__":
+                is_inner = len(node.args) > 3 or any(each.arg == "fromlist" for each in node.keywords)
+                asked = node.args[0]
+            elif called == "import_module" and len(node.args) == 1:
+                asked = node.args[0]
+        name = asked.value if isinstance(asked, ast.Constant) and isinstance(asked.value, str) else ""
+        name = name if is_inner else name.partition(".")[0]
+        return self._canonical(name) if name and not name.startswith(".") else None
 
     def _import_origin(self, alias: ast.alias) -> str | None:
         statement = self.file.parents[alias]
