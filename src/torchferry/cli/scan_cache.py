@@ -61,16 +61,16 @@ class ScanCache:
         setting: The run.
         choices: What was asked for on the command line.
         folder: Where reports are kept.
-        beside: All that lies in the tree, of `_everything`.
+        tree_state: All that lies in the tree, of `_everything`.
     """
 
     def __init__(
-        self, setting: RunSettings, choices: Choices, folder: Path, beside: list[tuple[str, tuple[int, ...]]]
+        self, setting: RunSettings, choices: Choices, folder: Path, tree_state: list[tuple[str, tuple[int, ...]]]
     ) -> None:
         self._setting = setting
         self._listings = [setting.request.listing, whole_listing(setting, choices)]
         self._cache = ResultCache(folder, _MOST)
-        self._beside = beside
+        self._tree_state = tree_state
         self._state = self._look()
         parts = (
             __version__,
@@ -106,8 +106,8 @@ class ScanCache:
             is_inside = Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(setting.root))
         except (OSError, RuntimeError):  # a user without a home folder, a path that cannot be
             return None
-        beside = None if is_inside else _everything(setting.root)
-        return None if beside is None else cls(setting, choices, folder, beside)
+        tree_state = None if is_inside else _everything(setting.root)
+        return None if tree_state is None else cls(setting, choices, folder, tree_state)
 
     def load(self) -> Report | None:
         """Return the report of an earlier scan of the same, or None."""
@@ -130,7 +130,7 @@ class ScanCache:
         """Keep a report, unless something was ended or touched while the tree was examined."""
         if report.failures or any(each.code == TooCostlyFile.CODE for each in report.findings):
             return
-        if self._touched() != self._state.touched or _everything(self._setting.root) != self._beside:
+        if self._touched() != self._state.touched or _everything(self._setting.root) != self._tree_state:
             return
         native = None if report.native is None else report.native[1:]  # all but the target
         with suppress(ValueError, RecursionError):
@@ -149,7 +149,7 @@ class ScanCache:
     def _parts(self) -> Iterator[bytes]:
         for listing in self._listings:
             yield repr(listing).encode("utf-8", "surrogateescape")
-        yield repr(self._beside).encode("utf-8", "surrogateescape")
+        yield repr(self._tree_state).encode("utf-8", "surrogateescape")
         for path in self._read_files():
             yield path.encode("utf-8", "surrogateescape")
             try:
