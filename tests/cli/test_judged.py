@@ -162,6 +162,21 @@ def test_a_file_of_an_own_package_that_is_hidden(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "text"),
     [
+        ({"pkg/native/fast.cpython-311-x86_64-linux-gnu.so": ""}, "from .native.fast import go\n"),
+        ({".gitignore": "pkg/gen/\n", "pkg/gen/deep/x.py": "x = 1\n"}, "from .gen.deep import x\n"),
+        ({"pkg/native/other.py": ""}, "from pkg.native.fast import go\n"),
+    ],
+    ids=["compiled", "ignored", "absent"],
+)
+def test_a_module_in_a_folder_of_an_own_package(tmp_path: Path, files: Files, text: str) -> None:
+    write(tmp_path, files | {"pkg/__init__.py": text, "train.py": "import pkg\n" + MAIN})
+    (found,) = report(tmp_path)["programs"]
+    assert (found["verdict"], found["unread"][0]["place"]) == ("not judged", "pkg/__init__.py:1")
+
+
+@pytest.mark.parametrize(
+    ("files", "text"),
+    [
         ({"pkg/__init__.py": "from .made import x\n", "pkg/made.py": "x = 1\n"}, "from pkg import x\n"),
         ({"pkg/__init__.py": "import pkg.deep\nfrom .deep import a\n", "pkg/deep/a.py": "x = 1\n"}, "import pkg\n"),
         ({".gitmodules": SUBMODULE}, "try:\n    import net\nexcept ImportError:\n    pass\n"),
@@ -169,12 +184,13 @@ def test_a_file_of_an_own_package_that_is_hidden(tmp_path: Path) -> None:
         ({".gitmodules": '[submodule "n"]\n\tpath = ../net\n\turl = u\n'}, "import net\n"),
         ({".gitmodules": "\0[[[", "net.py": ""}, "import net\n"),
         ({"net.pyx": "x = 1\n"}, "import net\n"),
+        ({"pkg/__init__.py": "from .pkg.core import f\n", "pkg/core.pyx": "x = 1\n"}, "import pkg\n"),
         ({"pkg/__init__.py": "from .version import __version__\n"}, "import pkg\n"),
         ({"net/readme.txt": "x"}, "import net\n"),
     ],
     ids=[
         *("a name of a package", "a package without __init__", "guarded", "there", "outside"),
-        *("broken", "plain Cython", "a version", "data"),
+        *("broken", "plain Cython", "Cython that is built into a folder", "a version", "data"),
     ],
 )  # fmt: skip
 def test_what_is_no_gap_does_not_count_as_one(tmp_path: Path, files: Files, text: str) -> None:

@@ -77,6 +77,14 @@ def words_of_cuda(path: Path) -> int | None:
     return sum(lowered.count(stem.encode()) for stem in STEMS)
 
 
+def _packages_of(module: str) -> Iterator[str]:
+    """Yield the packages of a dotted module, the innermost first: one in between may have no `__init__.py`."""
+    package = module.rpartition(".")[0]
+    while package.strip("."):
+        yield package
+        package = package.rpartition(".")[0]
+
+
 class Absent:
     """Says of an import why what it leads to was not read.
 
@@ -117,8 +125,7 @@ class Absent:
         for imported in modules.imports.get(path, ()):
             module = absolute_module(imported.module, path)
             own = modules.find(module, path)
-            package = module.rpartition(".")[0]
-            if own is None and package.strip(".") and modules.find(package, path) is not None:
+            if own is None and any(modules.find(package, path) is not None for package in _packages_of(module)):
                 yield External(path, module, imported.line, imported.indented, imported.names)
             elif own is not None and own.endswith("/__init__.py"):
                 for name in imported.names:
@@ -158,6 +165,9 @@ class Absent:
         is_own = module.startswith(".") or self._starts_in_own(module, external.importer)
         if not is_own or may_be_name or name in self.compiled or _ONLY_A_VERSION.match(name):
             return None
+        folder = external.importer.rpartition("/")[0]
+        if f"{name}.pyx" in self._listing(folder):  # the build puts what it makes of it into a folder of its own
+            return self._why_not_read(_below(folder, f"{name}.pyx"))
         return say("`{module}` is not in the tree: it may be written when it is built", module=module.lstrip("."))
 
     def why_astray(self, external: External, modules: Modules, text: str) -> Message | None:
@@ -234,10 +244,10 @@ class Absent:
         return any(place in self.read or (folder and f"{folder}/{place}" in self.read) for place in places)
 
     def _starts_in_own(self, module: str, importer: str) -> bool:
-        """Whether the package of a dotted module is a folder of the project whose `__init__` was read."""
-        package = module.rpartition(".")[0].replace(".", "/")
-        bases = self._bases_of(module, importer) if package else ()
-        return any(_below(base, f"{package}/__init__.py") in self.read for base in bases)
+        """Whether a package of a dotted module is a folder of the project whose `__init__` was read."""
+        inits = [f"{package.replace('.', '/')}/__init__.py" for package in _packages_of(module)]
+        bases = self._bases_of(module, importer) if inits else ()
+        return any(_below(base, init) in self.read for base in bases for init in inits)
 
     def _submodule(self, module: str, importer: str) -> Submodule | None:
         if not self.submodules:
