@@ -54,6 +54,8 @@ serve(sys.argv[1])
 _CLIENT = """\
 #!{python} -IS
 import array, json, os, signal, socket, sys
+passed_on = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)  # until there is who passes them on
 request = [sys.argv, dict(os.environ), os.getcwd()]
 text = json.dumps(request).encode()
 server = socket.socket(socket.AF_UNIX)
@@ -61,9 +63,10 @@ server.connect({path!r})
 passed = array.array("i", [0, 1, 2])
 server.sendmsg([len(text).to_bytes(8, "little")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)])
 server.sendall(text)
-for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+for number in passed_on:
     if signal.getsignal(number) is not signal.SIG_IGN:
         signal.signal(number, lambda number, frame: server.sendall(bytes([number])))
+signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
 answer = server.recv(4)
 status = int.from_bytes(answer, "little", signed=True) if answer else 1
 if status < 0:

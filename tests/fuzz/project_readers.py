@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import zipfile
@@ -14,6 +15,7 @@ from torchferry.backends import registry
 from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.target import Target
 from torchferry.core import config
+from torchferry.core.messages import Bilingual
 from torchferry.core.pathmap import PathMap
 from torchferry.core.secrets import masked, masked_text, secrets_of_file
 from torchferry.source.kinds import kind_of
@@ -252,6 +254,12 @@ def _lists(folder: Path, data: bytes) -> None:
 
 # --- the verdict on programs ---
 
+_LOOKUPS = [
+    b"import sys\nimport torch\nfrom pkg.a import helper\nimport pkg.a as a\nglobals()[sys.argv[1]]()\n"
+    b"eval('a.' + sys.argv[1])()\nfor f in vars(a).values():\n    f()\ngetattr(a, f'{sys.argv[1]}')()\n",
+    b"import torch\nexec(open('pkg/a.py').read())\nhelper(torch.ones(2))\n",
+]
+
 
 def _scan(folder: Path) -> None:
     run_command("scan", folder, "-t", "npu", "-f", "json", "--jobs", "1")
@@ -261,7 +269,8 @@ def _scan(folder: Path) -> None:
     "programs", "text", "programs/entry_points.py", "source/roles.py", "programs/unknown.py",
     "programs/launch_commands.py", "programs/sources.py", "programs/instantiated.py", "programs/modules.py",
     "programs/reach.py", "programs/conditions.py", "programs/values.py", "programs/members.py", "programs/objects.py",
-    "programs/unlooked.py", more=examples("train.py", most=4),
+    "programs/unlooked.py", "programs/namespaces.py", "programs/executed_files.py",
+    more=lambda: [*examples("train.py", most=4)(), *_LOOKUPS],
 )  # fmt: skip
 def _programs(folder: Path, data: bytes) -> None:
     """The verdict on a project of few files, one of which is the input."""
@@ -286,6 +295,47 @@ def _settings_of_programs(folder: Path, data: bytes) -> None:
     for name in ("c.yaml", "conf/config.yaml", "run.sh", "pyproject.toml", "setup.cfg", "Makefile"):
         written(folder, name, data)
     _scan(folder)
+
+
+@reader(
+    "settings-of-functions", "text", "programs/gin_bindings.py", "programs/environment_fields.py",
+    more=lambda: [b"run.fast = True\nmodel/run.fast = False\ninclude 'b.gin'\n", b"FAST=1\nexport X='a b'\n"],
+)  # fmt: skip
+def _settings_of_functions(folder: Path, data: bytes) -> None:
+    """The verdict on a program whose parameters and fields come from a gin file and the environment."""
+    written(folder, "train.py",
+            b"import gin\nimport torch\nfrom pydantic_settings import BaseSettings\nclass S(BaseSettings):\n"
+            b"    fast: bool = False\n@gin.configurable\ndef run(fast=False):\n    if fast or S().fast:\n"
+            b"        import cupy\ngin.parse_config_file('a.gin')\nrun()\n")  # fmt: skip
+    for name in ("a.gin", ".env", "conf/b.gin"):
+        written(folder, name, data)
+    _scan(folder)
+
+
+@cache
+def _report() -> bytes:
+    from torchferry.cli import scan_cache
+    from torchferry.core.messages import say
+    from torchferry.core.records_json import records_to_json
+    from torchferry.report.model import Report
+
+    report = Report("npu", Bilingual("Huawei Ascend"), "a", 1, (), remarks=(say("{a} is b", a=1),))
+    return records_to_json((report, None), scan_cache._classes()).encode()
+
+
+@reader(
+    "scan-report", "json", "cli/scan_cache.py", "core/records_json.py", "core/result_cache.py", more=lambda: [_report()]
+)
+def _scan_report(folder: Path, data: bytes) -> None:
+    """A report that a scan kept: what is none is as if it were not there."""
+    from torchferry.cli import scan_cache
+    from torchferry.core.records_json import RecordsError, records_from_json
+    from torchferry.core.result_cache import ResultCache
+
+    with contextlib.suppress(RecordsError):
+        records_from_json(data, scan_cache._classes())
+    written(folder, f"scans/{'0' * 64}.json", data)
+    assert ResultCache(folder / "scans").read("0" * 64) in (None, data.partition(b"\n")[2])
 
 
 @reader("compiled-code", "text", "source/compiled.py", more=lambda: [*_seed("cmake"), *_seed("kernel")])
