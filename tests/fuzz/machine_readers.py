@@ -210,7 +210,8 @@ def _facts() -> bytes:
         site = site_of(Path(folder, "env"))
         install(site, "pkg", {"pkg/__init__.py": (SEEDS / "python" / "1").read_bytes(), "pkg/_C.abi3.so": _library()})
         inspect(environment_of(Path(folder, "env")), ["pkg"], Target.named("npu"), cache=Cache(Path(folder, "cache")))
-        return next(path for path in Path(folder, "cache").rglob("*") if path.is_file()).read_bytes()
+        kept = next(path for path in Path(folder, "cache").rglob("*") if path.is_file()).read_bytes()
+        return kept.partition(b"\n")[2]  # behind its hash
 
 
 @reader("package-cache", "json", "installed/cache.py", more=lambda: [_facts()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -265,6 +266,12 @@ def test_a_cache_that_cannot_be_used_is_as_none(tmp_path: Path) -> None:
     assert look(tmp_path / "env", "pkg", cache=Cache(tmp_path / "file"))["pkg"].state is State.CHOOSES
 
 
+def rewrite(kept: Path, document: object) -> None:
+    """Put another document into a kept file, with the hash that belongs to it."""
+    text = json.dumps(document)
+    kept.write_text(f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_hostile_content_of_the_cache_is_not_believed(
@@ -276,7 +283,7 @@ def test_hostile_content_of_the_cache_is_not_believed(
     cache = Cache(root / "cache")
     expected = look(root / "env", "pkg", cache=cache)
     [kept] = (root / "cache").iterdir()
-    document = json.loads(kept.read_text())
+    document = json.loads(kept.read_text().partition("\n")[2])
     values = st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
@@ -284,12 +291,12 @@ def test_hostile_content_of_the_cache_is_not_believed(
     )
     key = data.draw(st.sampled_from([*document, "whole", "text"]))
     if key == "whole":
-        kept.write_text(json.dumps(data.draw(values)))
+        rewrite(kept, data.draw(values))
     elif key == "text":
         kept.write_bytes(data.draw(st.binary(max_size=50)))
     else:
         document[key] = data.draw(values.filter(lambda value: value not in ([], {})))
-        kept.write_text(json.dumps(document))
+        rewrite(kept, document)
     found = look(root / "env", "pkg", cache=cache)
     assert list(found) == ["pkg"]
     if key in ("whole", "text", "evidence", "imports", "unread"):
@@ -302,9 +309,9 @@ def test_a_kept_file_that_others_may_write_is_not_read(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache")
     look(tmp_path / "env", "pkg", cache=cache)
     [kept] = (tmp_path / "cache").iterdir()
-    document = json.loads(kept.read_text())
+    document = json.loads(kept.read_text().partition("\n")[2])
     document["counts"] = {"compiled": 3}
-    kept.write_text(json.dumps(document))
+    rewrite(kept, document)
     assert look(tmp_path / "env", "pkg", cache=cache)["pkg"].places(PlaceNeed.COMPILED) == 3
     kept.chmod(0o666)
     assert look(tmp_path / "env", "pkg", cache=cache)["pkg"].places(PlaceNeed.COMPILED) == 0

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import stat
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -18,14 +16,13 @@ from typing import Any
 from torchferry import __version__
 from torchferry.backends.target import Target
 from torchferry.core import env
-from torchferry.core.files import read_regular
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message
+from torchferry.core.result_cache import ResultCache
 from torchferry.installed.distributions import Distribution
 from torchferry.installed.facts import DistributionFacts, ModuleImport
 from torchferry.installed.model import Evidence, PlaceNeed
 
-_LARGEST = 1 << 25
 _LONGEST = 4096
 
 
@@ -37,49 +34,35 @@ class Cache:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or env.cache_folder() / "installed"
+        self._results = ResultCache(folder or env.cache_folder() / "installed")
 
     def load(self, distribution: Distribution, package: str, target: Target) -> DistributionFacts | None:
         """Return what was found in a package before, or None."""
-        path = self._path(distribution, package, target)
+        data = self._results.read(_key(distribution, package, target))
         try:
-            status = os.lstat(path)
-            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-                return None
-            return _facts(parsed_json(read_regular(path, _LARGEST)))
-        except (OSError, ValueError, RecursionError):
+            return None if data is None else _facts(parsed_json(data))
+        except (ValueError, RecursionError):
             return None
 
     def store(self, distribution: Distribution, package: str, target: Target, facts: DistributionFacts) -> None:
         """Keep what was found; a folder that cannot be written is no error, since the next run only takes longer."""
-        path = self._path(distribution, package, target)
-        new = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
         data = json.dumps(_document(facts), separators=(",", ":")).encode()
-        if len(data) > _LARGEST:
-            return
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(new, flags, 0o600), "wb") as file:
-                file.write(data)
-            os.replace(new, path)  # in one step: two runs at once each leave a whole file
-        except OSError:
-            with suppress(OSError):
-                os.unlink(new)
+        self._results.write(_key(distribution, package, target), data)
 
-    def _path(self, distribution: Distribution, package: str, target: Target) -> Path:
-        parts = (
-            __version__,
-            _own_source(),
-            distribution.name,
-            distribution.version,
-            distribution.digest,
-            package,
-            str(target),
-            *target.words,
-        )
-        name = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
-        return self.folder / f"{name}.json"
+
+def _key(distribution: Distribution, package: str, target: Target) -> str:
+    """Return the hash of all that what is found in a package depends on."""
+    parts = (
+        __version__,
+        _own_source(),
+        distribution.name,
+        distribution.version,
+        distribution.digest,
+        package,
+        str(target),
+        *target.words,
+    )
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 @lru_cache(maxsize=1)
