@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -73,6 +74,31 @@ def test_what_is_one_object_is_written_once_and_read_as_one() -> None:
 def test_what_is_no_record_is_refused(value: object) -> None:
     with pytest.raises(RecordsError):
         records_to_json(value, CLASSES)
+
+
+class Typed(NamedTuple):
+    number: int
+    texts: tuple[str, ...] = ()
+    pair: tuple[int, Colour] | None = None
+    points: Mapping[str, Point] = {}
+
+
+RIGHT = [Typed(1), Typed(1, ("a", "b"), (2, Colour.RED), {"a": Point("b")})]
+WRONG: list[tuple[object, ...]] = [
+    ("1",), (True,), (1, ("a", 2)), (1, ["a"]), (1, (), (1, 2)), (1, (), (1, Colour.RED, 3)), (1, (), None, {"a": "b"}),
+    (1, (), None, ()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", WRONG, ids=repr)
+def test_a_value_of_another_type_is_an_error(values: tuple[Any, ...]) -> None:
+    with pytest.raises(RecordsError):
+        records_from_json(records_to_json(Typed(*values), [*CLASSES, Typed]), [*CLASSES, Typed])
+
+
+@pytest.mark.parametrize("typed", RIGHT, ids=repr)
+def test_values_of_their_types_are_read(typed: Typed) -> None:
+    assert records_from_json(records_to_json(typed, [*CLASSES, Typed]), [*CLASSES, Typed]) == typed
 
 
 @pytest.mark.parametrize(

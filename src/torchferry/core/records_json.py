@@ -7,7 +7,7 @@ the reader gives. Equal records that are one object are written once.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -18,6 +18,67 @@ _ENUM, _RECORD, _TUPLE, _LIST, _MAPPING, _AGAIN = range(6)
 
 class RecordsError(ValueError):
     """A value is no record, or a text holds none; the message says what."""
+
+
+_Check = Callable[[Any], bool]
+_PLAIN: dict[str, type] = {"str": str, "int": int, "bool": bool, "float": float, "None": type(None)}
+
+
+class _Types:
+    """Checks values by the annotations of records, which are texts.
+
+    Args:
+        classes: The classes that they may name; any other name is not checked.
+    """
+
+    def __init__(self, classes: Iterable[type]) -> None:
+        self._classes = {each.__name__: each for each in classes}
+        self._checks: dict[str, _Check] = {}
+
+    def check(self, text: str) -> _Check:
+        """Return the check for an annotation: plain types, classes, `tuple[...]`, `Mapping[...]`, and `X | Y`."""
+        if text not in self._checks:
+            self._checks[text] = self._made(text)
+        return self._checks[text]
+
+    def _made(self, text: str) -> _Check:
+        parts = _split(text, "|")
+        if len(parts) > 1:
+            others = [self.check(part) for part in parts]
+            return lambda value: any(check(value) for check in others)
+        name, bracket, inner = text.partition("[")
+        if name in _PLAIN:
+            plain = _PLAIN[name]
+            return lambda value: type(value) is plain
+        if name in self._classes:
+            kind = self._classes[name]
+            return lambda value: isinstance(value, kind)
+        items = [self.check(part) for part in _split(inner.removesuffix("]"), ",") if part != "..."] if bracket else []
+        if name == "tuple" and inner.endswith(", ...]"):
+            return lambda value: type(value) is tuple and all(map(items[0], value))
+        if name == "tuple":
+            return lambda value: (
+                type(value) is tuple
+                and len(value) == len(items)
+                and all(check(item) for check, item in zip(items, value, strict=True))
+            )
+        if name in ("Mapping", "dict"):
+            return lambda value: (
+                isinstance(value, dict) and all(items[0](key) and items[1](item) for key, item in value.items())
+            )
+        return lambda value: True
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """Split an annotation at a sign that stands in no bracket."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "[") - (letter == "]")
+        if letter == mark and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
 
 
 def records_to_json(value: object, classes: Iterable[type]) -> str:
@@ -67,9 +128,11 @@ def records_from_json(text: str | bytes, classes: Iterable[type]) -> Any:
         classes: The same classes in the same order.
 
     Raises:
-        RecordsError: it is no such text.
+        RecordsError: it is no such text, or a record has a value of another type than it says.
     """
     kinds = list(classes)
+    types = _Types(kinds)
+    checks: dict[type, list[_Check]] = {}
     read: list[Any] = []
 
     def kind_of(number: Any, base: type) -> Any:
@@ -86,7 +149,12 @@ def records_from_json(text: str | bytes, classes: Iterable[type]) -> Any:
         if tag == _AGAIN:
             return read[value[1]]
         if tag == _RECORD:
-            record = kind_of(value[1], tuple)(*[whole(item) for item in value[2:]])
+            kind = kind_of(value[1], tuple)
+            record = kind(*[whole(item) for item in value[2:]])
+            if kind not in checks:
+                checks[kind] = [types.check(text) for text in kind.__annotations__.values()]
+            if not all(check(item) for check, item in zip(checks[kind], record, strict=True)):
+                raise RecordsError(f"{kind.__qualname__} with a value of another type")
             read.append(record)
             return record
         if tag == _TUPLE:
