@@ -23,6 +23,9 @@ class RecordsError(ValueError):
 _Check = Callable[[Any], bool]
 _PLAIN: dict[str, type] = {"str": str, "int": int, "bool": bool, "float": float, "None": type(None)}
 
+_ALIASES = {"Value": "str | Bilingual | Message"}
+"""Names of annotations that stand for others: what a placeholder of a message may be filled with."""
+
 
 class _Types:
     """Checks values by the annotations of records, which are texts.
@@ -42,7 +45,7 @@ class _Types:
         return self._checks[text]
 
     def _made(self, text: str) -> _Check:
-        parts = _split(text, "|")
+        parts = _split(_ALIASES.get(text, text), "|")
         if len(parts) > 1:
             others = [self.check(part) for part in parts]
             return lambda value: any(check(value) for check in others)
