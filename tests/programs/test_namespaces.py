@@ -69,6 +69,10 @@ LOOKUPS = {
     # no look-up of a function
     "a question": (TAKES + "print('fast' in globals())\n", "NEVER"),
     "what is stored": (TAKES + "globals()[sys.argv[1]] = 1\nprint(plain())\n", "NEVER"),
+    "a table that is itself": (TAKES + "table = globals()\ntable = table\nplain()\n", "NEVER"),
+    "a getter that is itself": (
+        "import operator, ops\nget = operator.attrgetter('plain')\nget = get\nget(ops)()\n", "NEVER",
+    ),
     "what is collected": (TAKES + "config = {name: globals()[name] for name in ['a']}\nprint(plain())\n", "NEVER"),
     "eval of a number": (TAKES + "x = eval(sys.argv[1])\nprint(x + 1)\n", "NEVER"),
     "eval of what is written": (TAKES + "eval('plain')()\n", "NEVER"),

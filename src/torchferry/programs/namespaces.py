@@ -114,8 +114,9 @@ def _lookups(file: PythonFile, names: Names) -> Iterator[NamespaceLookup]:
 def _gotten(file: PythonFile, names: Names, getter: ast.expr, call: ast.Call) -> Iterator[NamespaceLookup]:
     """Yield what a getter takes out of modules: `attrgetter(kind)(nets)`, `map(attrgetter(kind), [nets])`."""
     outer = file.parents.get(getter)
-    if isinstance(outer, ast.Assign) and len(outer.targets) == 1 and isinstance(outer.targets[0], ast.Name):
-        for use in file.names.get(outer.targets[0].id, ()):
+    target = outer.targets[0] if isinstance(outer, ast.Assign) and len(outer.targets) == 1 else None
+    if isinstance(target, ast.Name) and not _is_name(getter):
+        for use in file.names.get(target.id, ()):
             if isinstance(use.ctx, ast.Load):
                 yield from _gotten(file, names, use, call)
     if not isinstance(outer, ast.Call):
@@ -125,6 +126,11 @@ def _gotten(file: PythonFile, names: Names, getter: ast.expr, call: ast.Call) ->
         module = _module(file, names, of) if isinstance(of, ast.expr) and given is not getter else None
         if module is not None:
             yield NamespaceLookup(outer, call.args[0], module)
+
+
+def _is_name(node: ast.expr) -> bool:
+    """Whether a table or getter is a variable already: one is followed, and not `table = table` for ever."""
+    return isinstance(node, ast.Name)
 
 
 def _iterated(file: PythonFile, names: Names) -> Iterator[NamespaceLookup]:
@@ -215,7 +221,7 @@ def _item(file: PythonFile, table: ast.expr, module: str) -> Iterator[NamespaceL
         call = file.parents.get(owner)
         if isinstance(call, ast.Call) and call.func is owner and call.args:
             yield NamespaceLookup(call, call.args[0], module)
-    elif isinstance(owner, ast.Assign) and owner.value is table and len(owner.targets) == 1:
+    elif isinstance(owner, ast.Assign) and owner.value is table and len(owner.targets) == 1 and not _is_name(table):
         target = owner.targets[0]
         if isinstance(target, ast.Name):
             for use in file.names.get(target.id, ()):
