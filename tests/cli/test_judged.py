@@ -165,8 +165,9 @@ def test_a_file_of_an_own_package_that_is_hidden(tmp_path: Path) -> None:
         ({"pkg/native/fast.cpython-311-x86_64-linux-gnu.so": ""}, "from .native.fast import go\n"),
         ({".gitignore": "pkg/gen/\n", "pkg/gen/deep/x.py": "x = 1\n"}, "from .gen.deep import x\n"),
         ({"pkg/native/other.py": ""}, "from pkg.native.fast import go\n"),
+        ({"pkg/native/__init__.py": "", "pkg/fast.pyx": "x = 1\n"}, "from .native.fast import go\n"),
     ],
-    ids=["compiled", "ignored", "absent"],
+    ids=["compiled", "ignored", "absent", "absent beside Cython of its name"],
 )
 def test_a_module_in_a_folder_of_an_own_package(tmp_path: Path, files: Files, text: str) -> None:
     write(tmp_path, files | {"pkg/__init__.py": text, "train.py": "import pkg\n" + MAIN})
@@ -185,12 +186,14 @@ def test_a_module_in_a_folder_of_an_own_package(tmp_path: Path, files: Files, te
         ({".gitmodules": "\0[[[", "net.py": ""}, "import net\n"),
         ({"net.pyx": "x = 1\n"}, "import net\n"),
         ({"pkg/__init__.py": "from .pkg.core import f\n", "pkg/core.pyx": "x = 1\n"}, "import pkg\n"),
+        ({"pkg/__init__.py": "from .pkg.core import f\n", "pkg/core.pyx": "x = 1\n", "pkg/pkg/core.so": ""},
+         "import pkg\n"),
         ({"pkg/__init__.py": "from .version import __version__\n"}, "import pkg\n"),
         ({"net/readme.txt": "x"}, "import net\n"),
     ],
     ids=[
         *("a name of a package", "a package without __init__", "guarded", "there", "outside"),
-        *("broken", "plain Cython", "Cython that is built into a folder", "a version", "data"),
+        *("broken", "plain Cython", "Cython that is built into a folder", "and was built", "a version", "data"),
     ],
 )  # fmt: skip
 def test_what_is_no_gap_does_not_count_as_one(tmp_path: Path, files: Files, text: str) -> None:

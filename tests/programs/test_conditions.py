@@ -76,6 +76,10 @@ class Net(Base):
         ("import torch\nhparams = contrib.HParams(fast=f())\nif hparams.fast:\n    import cupy\n", "CHOSEN"),
         ("import torch\nif 'fast' in globals():\n    import cupy\n", "OPTION 'fast' in globals() (train.py:2)"),
         ("import torch\nif torch.jit.is_tracing():\n    import cupy\n", "OPTION torch.jit.is_tracing() (train.py:2)"),
+        ("import torch\nfrom torch.jit import script\ndef f(x):\n    if torch.jit.is_scripting():\n"
+         "        import cupy\nscript(f)(1)\n", "CHOSEN"),
+        ("import torch\ndef f(x):\n    if torch.jit.is_tracing():\n        import cupy\nf(1)\n"
+         "torch.onnx.export(f, 1, 'a')\n", "CHOSEN"),
         ("import torch\n@torch.jit.script\ndef f(x):\n    if torch.jit.is_scripting():\n        import cupy\nf(1)\n",
          "CHOSEN"),
         ("import torch\nfast = 1\nif 'fast' in globals():\n    import cupy\n", "CHOSEN"),

@@ -155,20 +155,31 @@ class Absent:
         archive = self._archive(module, external.importer)
         if archive:
             return say("`{module}` is in the archive {path}, which is not opened", module=module, path=archive)
+        name = module.rpartition(".")[2]
         path = next(self._places(module, external.importer), None)
+        if path is None or path.endswith(_COMPILED):
+            path = self._source_of_build(module, external.importer) or path
         if path is not None:
             return self._why_not_read(path)
-        name = module.rpartition(".")[2]
         inner = module.lstrip(".").replace(".", "/")
         if any(_below(base, inner) in self._folders for base in self._bases_of(module, external.importer)):
             return None  # a package without an `__init__.py`
         is_own = module.startswith(".") or self._starts_in_own(module, external.importer)
         if not is_own or may_be_name or name in self.compiled or _ONLY_A_VERSION.match(name):
             return None
-        folder = external.importer.rpartition("/")[0]
-        if f"{name}.pyx" in self._listing(folder):  # the build puts what it makes of it into a folder of its own
-            return self._why_not_read(_below(folder, f"{name}.pyx"))
         return say("`{module}` is not in the tree: it may be written when it is built", module=module.lstrip("."))
+
+    def _source_of_build(self, module: str, importer: str) -> str | None:
+        """Return the Cython beside a file of which the build puts what it makes into a folder of its own, or None.
+
+        That folder is not there before it is built, and holds nothing but what was.
+        """
+        package, _, name = module.rpartition(".")
+        folder = importer.rpartition("/")[0]
+        if f"{name}.pyx" not in self._listing(folder):
+            return None
+        built = self._listing(_below(folder, package.rpartition(".")[2]))
+        return _below(folder, f"{name}.pyx") if all(each.endswith(_COMPILED) for each in built) else None
 
     def why_astray(self, external: External, modules: Modules, text: str) -> Message | None:
         """Return why a package of which nobody knows may be the project's, though no file is found by its name.

@@ -27,11 +27,14 @@ _BESIDE = frozenset({"torch", "torchvision", "numpy"})
 """Packages that every program here has."""
 
 _MODES = {
-    "torch.jit.is_scripting": "script",
-    "torch.jit.is_tracing": "trace",
-    "torch.onnx.is_in_onnx_export": "export",
-}
-"""What asks whether code is compiled or exported, and the function without which it never is."""
+    "torch.jit.is_scripting": ("script", "script_method", "script_if_tracing", "ScriptModule", "to_torchscript"),
+    "torch.jit.is_tracing": (
+        "trace", "trace_module", "script_if_tracing", "export", "to_onnx", "to_torchscript", "add_graph",
+    ),
+    "torch.onnx.is_in_onnx_export": ("export", "dynamo_export", "to_onnx"),
+}  # fmt: skip
+"""What asks whether code is compiled or exported, and the functions of torch, Lightning and TensorBoard that do it:
+in a program that speaks of none of them it is not."""
 
 _PYTHONS = ((3, 8), (3, 99))
 
@@ -133,7 +136,7 @@ class Conditions(Values):
             return Answer(Truth.NO, guard=True)
         if name in cuda.questions() or name in _YES:
             return Answer(Truth.YES)
-        if name in _MODES and not self.facts.holding_attribute(_MODES[name]):
+        if name in _MODES and not any(map(self.facts.mentioning, _MODES[name])):
             return Answer(Truth.NO)
         if name.startswith("torch.backends.mps."):
             return Answer(Truth.NO)

@@ -225,7 +225,6 @@ class ProgramFacts:
             "calls": lambda key: tuple(islice(self._calls(key), MOST_CALLS + 1)),
             "calling": lambda name: self._ordered(words.as_call(name) | words.as_argument(name)),
             "mentioning": lambda name: self._ordered(words.holding(name)),
-            "holding attribute": lambda name: self._ordered(words.as_attribute(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
             "variable": commands.variable,
             "environment": self._may_set_variable,
@@ -419,10 +418,6 @@ class ProgramFacts:
     def calling(self, name: str) -> tuple[str, ...]:
         """Return the files of the program that may call a function or method of a name, or hand it on."""
         return cast("tuple[str, ...]", self.ask("calling", name))
-
-    def holding_attribute(self, name: str) -> tuple[str, ...]:
-        """Return the files of the program that may hold `x.name`."""
-        return cast("tuple[str, ...]", self.ask("holding attribute", name))
 
     def storing(self, name: str) -> tuple[str, ...]:
         """Return the files of the program that may store something in an object under a name."""
