@@ -159,10 +159,15 @@ def fallback_of(backend: type[Backend]) -> str:
     return "unknown" if path is None else _read(path).fallback
 
 
+def must_have_kernels() -> dict[str, Any]:
+    """Return the table of the operators that no kernel of torch serves on every device, as its file describes it."""
+    return toml.load_own(_MUST_HAVE)
+
+
 @lru_cache(maxsize=1)
 def kernels_of_cuda() -> frozenset[str]:
-    """Return the operators that CUDA has a kernel for and that no kernel of torch serves on every device."""
-    table = toml.load_own(_MUST_HAVE)
+    """Return those of these operators that CUDA has a kernel for."""
+    table = must_have_kernels()
     return frozenset([*table["cuda"], *table["gpu_core"]])
 
 

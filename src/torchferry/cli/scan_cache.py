@@ -11,7 +11,7 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from torchferry.cli.judging import whole_listing
 from torchferry.cli.settings import RunSettings
 from torchferry.core import env, finding, messages
 from torchferry.core.files import read_regular
-from torchferry.core.record import NamedTuple
 from torchferry.core.records_json import records_from_json, records_to_json
 from torchferry.core.result_cache import ResultCache
 from torchferry.programs import model as programs
@@ -47,13 +46,6 @@ _SAID_OTHERWISE = frozenset({"listing", "target", "rules", "jobs", "afterwards"}
 _PACKAGE = Path(__file__).parent.parent
 
 
-class _State(NamedTuple):
-    """A tree as a scan finds it: a hash of all that is asked of it, and what tells soon whether a file was touched."""
-
-    digest: str
-    touched: tuple[tuple[int, ...], ...]
-
-
 class ScanCache:
     """Looks up the report of a scan, and keeps it.
 
@@ -71,7 +63,6 @@ class ScanCache:
         self._listings = [setting.request.listing, whole_listing(setting, choices)]
         self._cache = ResultCache(folder, _MOST)
         self._tree_state = tree_state
-        self._state = self._look()
         parts = (
             __version__,
             sys.version,
@@ -83,7 +74,7 @@ class ScanCache:
             # a field that is new counts until somebody says that it does not
             {name: value for name, value in setting.request._asdict().items() if name not in _SAID_OTHERWISE},
             {name: value for name, value in setting._asdict().items() if name not in ("request", "target")},
-            self._state.digest,
+            self._digest(),
         )
         self._key = hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -99,6 +90,7 @@ class ScanCache:
             or setting.style == "portable"
             or choices.seen is not None
             or choices.home is not None
+            or any(not _LEFT_OUT.isdisjoint(path.split("/")) for path in choices.only)
         ):
             return None
         try:
@@ -130,7 +122,7 @@ class ScanCache:
         """Keep a report, unless something was ended or touched while the tree was examined."""
         if report.failures or any(each.code == TooCostlyFile.CODE for each in report.findings):
             return
-        if self._touched() != self._state.touched or _everything(self._setting.root) != self._tree_state:
+        if _everything(self._setting.root) != self._tree_state:
             return
         native = None if report.native is None else report.native[1:]  # all but the target
         with suppress(ValueError, RecursionError):
@@ -139,29 +131,23 @@ class ScanCache:
 
     # --- the tree ---
 
-    def _look(self) -> _State:
+    def _digest(self) -> str:
+        """Return a hash of what the tree holds."""
         digest = hashlib.sha256()
-        touched = self._touched()
         for part in self._parts():
             digest.update(hashlib.sha256(part).digest())
-        return _State(digest.hexdigest(), touched)
+        return digest.hexdigest()
 
     def _parts(self) -> Iterator[bytes]:
         for listing in self._listings:
             yield repr(listing).encode("utf-8", "surrogateescape")
         yield repr(self._tree_state).encode("utf-8", "surrogateescape")
-        for path in self._read_files():
+        for path in sorted({entry.path for listing in self._listings for entry in listing.entries}):
             yield path.encode("utf-8", "surrogateescape")
             try:
                 yield read_regular(self._setting.root / path)
             except OSError as error:
                 yield f"{error.errno}".encode()
-
-    def _read_files(self) -> Iterable[str]:
-        return sorted({entry.path for listing in self._listings for entry in listing.entries})
-
-    def _touched(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(_times(self._setting.root / path) for path in self._read_files())
 
 
 def _everything(root: Path) -> list[tuple[str, tuple[int, ...]]] | None:

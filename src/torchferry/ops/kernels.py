@@ -10,14 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 
-import torchferry.backends
-from torchferry.core import own_python, subprocesses, toml
+from torchferry.backends.operators import kernels_of_cuda, must_have_kernels
+from torchferry.core import own_python, subprocesses
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, translatable
-
-_PATH = Path(torchferry.backends.__file__).with_name("data") / "cuda" / "must_have_kernels.toml"
 
 _SECONDS = 120.0
 
@@ -83,9 +80,8 @@ class Share:
 
 def from_table() -> MustHave:
     """Return the operators as torchferry's table has them."""
-    document = toml.load_own(_PATH)
-    core = frozenset(document["gpu_core"])
-    cuda = core | frozenset(document["cuda"])
+    document = must_have_kernels()
+    core, cuda = frozenset(document["gpu_core"]), kernels_of_cuda()
     version = str(document["torch"])
     return MustHave(version, _grouped(cuda | frozenset(document["others"]), cuda, core), False, version)
 

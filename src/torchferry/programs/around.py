@@ -56,7 +56,7 @@ asks for."""
 
 
 _ENDS = frozenset({"exit", "quit", "_exit"})
-_PYTHONS = frozenset({"sys", "os"})
+_END_MODULES = frozenset({"sys", "os"})
 """Functions that end the process, and the modules that have them; `exit` and `quit` are builtins too."""
 
 
@@ -104,9 +104,8 @@ def _around(file: PythonFile, node: ast.AST) -> Around:
             tests += _matched(file, parent)
         if isinstance(child, ast.stmt):
             tests += _ended_before(file, parent, child)
-            is_cell = parent is file.tree and file.path.endswith(
-                ".ipynb"
-            )  # `exit()` restarts it, and the next one runs
+            # `exit()` in a cell restarts the notebook, and the next cell runs
+            is_cell = parent is file.tree and file.path.endswith(".ipynb")
             is_dead = is_dead or (not is_cell and _is_dead(file, parent, child))
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.body:
             unit = None if _answers_for_module(file, parent) else parent
@@ -180,17 +179,17 @@ def _exits(file: PythonFile, statement: ast.stmt) -> bool:
     if not isinstance(call, ast.Call) or last_name(call.func) not in _ENDS:
         return False
     if isinstance(call.func, ast.Attribute):
-        return isinstance(call.func.value, ast.Name) and call.func.value.id in _PYTHONS
-    return _is_pythons(file, last_name(call.func))
+        return isinstance(call.func.value, ast.Name) and call.func.value.id in _END_MODULES
+    return _is_builtin(file, last_name(call.func))
 
 
-def _is_pythons(file: PythonFile, name: str) -> bool:
+def _is_builtin(file: PythonFile, name: str) -> bool:
     """Whether a name is Python's own in a file: the project may have a function of its own that is called `exit`."""
     if name in file.arguments or any(isinstance(use.ctx, ast.Store) for use in file.names.get(name, ())):
         return False
     around_binders = map(file.parents.get, file.binders.get(name, ()))
     return all(
-        isinstance(each, ast.ClassDef) or (isinstance(each, ast.ImportFrom) and each.module in _PYTHONS)
+        isinstance(each, ast.ClassDef) or (isinstance(each, ast.ImportFrom) and each.module in _END_MODULES)
         for each in around_binders
     )
 

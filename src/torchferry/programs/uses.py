@@ -147,9 +147,11 @@ class Uses:
             return False
         if name not in self._everywhere:
             texts = [self.sources.text(path) for path in self.sources.words.as_attribute(name) if self._counts(path)]
-            is_often = sum(text.count(f".{name}") for text in texts) > MOST_PLACES
-            said = re.compile(rf"\.{re.escape(name)}\b")
-            self._everywhere[name] = is_often and sum(len(said.findall(text)) for text in texts) > MOST_PLACES
+            is_everywhere = sum(text.count(f".{name}") for text in texts) > MOST_PLACES
+            if is_everywhere:  # longer names that begin with it are counted, too
+                said = re.compile(rf"\.{re.escape(name)}\b")
+                is_everywhere = sum(len(said.findall(text)) for text in texts) > MOST_PLACES
+            self._everywhere[name] = is_everywhere
         return self._everywhere[name]
 
     def _uses_of_method(self, file: PythonFile, names: Names, owner: ast.ClassDef, unit: FunctionNode) -> Iterator[Use]:
