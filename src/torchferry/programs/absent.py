@@ -342,7 +342,11 @@ class Absent:
             return say("{path} is left out by the settings or by `--exclude`", path=path)
         if path in self._left:
             return say("{path} is a link that leaves the project; it is not followed", path=path)
-        return say("{path} was left out: git ignores it, or it belongs to packages of others", path=path)
+        return say(
+            "{path} was not examined: git ignores it, it belongs to packages of others, or no project is around the "
+            "file that is named",
+            path=path,
+        )
 
     @staticmethod
     def _among(path: str, files: frozenset[str]) -> bool:
