@@ -114,6 +114,20 @@ def test_a_second_scan_knows_a_decision_in_portable_code_by_its_key(name: str) -
     assert after == before
 
 
+def test_a_place_keeps_its_ordinal_when_an_equal_one_before_it_was_fixed() -> None:
+    twice = 'import torch\nx = torch.zeros(1, device="cuda")\n# cuda\ny = torch.zeros(1, device="cuda")\n'
+    fixed = twice.replace('"cuda")', '"npu")', 1)
+    (_, second), (only,) = found(twice), found(fixed)
+    assert only.anchor == second.anchor
+    assert second.anchor.ordinal == 2
+
+
+def test_ordinals_of_very_many_different_places_are_counted_by_findings() -> None:
+    text = "import torch\n" + "".join(f'x{i} = torch.zeros({i}).to("cuda:{i}")\n' for i in range(400)) * 2
+    anchors = [finding.anchor for finding in found(text)]
+    assert len(set(anchors)) == len(anchors) >= 800
+
+
 def test_a_file_that_a_cell_writes_has_keys_and_places_of_its_own() -> None:
     cells = ["import torch\n" + DECISION, "%%writefile train.py\nimport torch\n" + DECISION]
     notebook = json.dumps(

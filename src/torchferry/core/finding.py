@@ -107,7 +107,7 @@ class Anchor(NamedTuple):
             level, and outside of Python. In a file that a notebook writes, behind `NAME:N:`, where N says which cell
             of those that write a file of this name it is.
         text: Digits of a hash of the place's text, without spaces and with CUDA's words for the target's.
-        ordinal: How many places of the rule with this symbol and text there are up to this one, from 1.
+        ordinal: Which of the equal texts of the symbol it is, in CUDA's words, from 1; so a renamed one counts too.
     """
 
     symbol: str = ""

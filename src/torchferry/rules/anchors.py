@@ -6,7 +6,8 @@ import hashlib
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from torchferry.backends.target import Target
 from torchferry.core.finding import LINK, Anchor, Finding
@@ -18,6 +19,9 @@ _SPACE = re.compile(r"\s+")
 _CUDA = re.compile("CUDA")
 _CUDA_MODULE = re.compile(r"\btorch\.cuda\b")
 
+_MOST_SEARCHED = 32
+"""How often a file may be looked through, as many times its length, for ordinals that renames do not change."""
+
 
 def anchored(findings: Sequence[Finding], context: Context) -> list[Finding]:
     """Return the findings of a file in order of position, each with its anchor.
@@ -28,17 +32,60 @@ def anchored(findings: Sequence[Finding], context: Context) -> list[Finding]:
     if not findings:
         return []
     symbols = _Symbols(context.file) if isinstance(context, PythonContext) else None
+    ordered = sorted(findings, key=lambda each: (each.location.order, each.code))
+    spans = [
+        context.source.span(finding.location)
+        if finding.message is not LINK and finding.location.path == context.path
+        else None
+        for finding in ordered
+    ]
+    around = {span[0]: ("", 0) if symbols is None else symbols.around(span[0]) for span in spans if span is not None}
+    occurrences = _Occurrences(context, {*around, *(begin for _, begin in around.values())})
     ordinals: Counter[tuple[str, str, str]] = Counter()
     placed: list[Finding] = []
-    for finding in sorted(findings, key=lambda each: (each.location.order, each.code)):
-        if finding.message is not LINK and finding.location.path == context.path:
-            start, end = context.source.span(finding.location)
-            symbol = "" if symbols is None else symbols.around(start)
-            text = _digest(_in_cuda_words(context.target, context.text[start:end]))
-            ordinals[finding.code, symbol, text] += 1
-            finding = finding._replace(anchor=Anchor(symbol, text, ordinals[finding.code, symbol, text]))
+    for finding, span in zip(ordered, spans, strict=True):
+        if span is not None:
+            symbol, begin = around[span[0]]
+            text = _in_cuda_words(context.target, context.text[span[0] : span[1]])
+            key = (finding.code, symbol, _digest(text))
+            ordinals[key] = max(ordinals[key], occurrences.before(text, begin, span[0])) + 1
+            finding = finding._replace(anchor=Anchor(*key[1:], ordinals[key]))
         placed.append(finding)
     return placed
+
+
+class _Occurrences:
+    """Counts how often a text stands in a file, in CUDA's words, so that a renamed place counts as it did before.
+
+    Args:
+        context: The file.
+        offsets: The places in it between which is counted.
+    """
+
+    def __init__(self, context: Context, offsets: Iterable[int]) -> None:
+        cuts = sorted({0, *offsets})
+        parts = [
+            _in_cuda_words(context.target, context.text[start:end])
+            for start, end in zip(cuts, (*cuts[1:], None), strict=True)
+        ]
+        self._moved = dict(zip(cuts, accumulate(map(len, parts), initial=0), strict=False))  # its last one is the end
+        self._text = "".join(parts)
+        self._budget = _MOST_SEARCHED * len(self._text)
+        self._counted: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def before(self, text: str, start: int, end: int) -> int:
+        """Return how often a text stands between two offsets; `end` never goes back for a text.
+
+        It is 0 in a file with so many different places that looking for each of them takes too long.
+        """
+        until, count = self._counted.get((text, start), (self._moved[start], 0))
+        self._budget -= self._moved[end] - until
+        if self._budget < 0 or not text:
+            return 0
+        while (at := self._text.find(text, until, self._moved[end])) >= 0:
+            until, count = at + len(text), count + 1
+        self._counted[text, start] = (until, count)
+        return count
 
 
 def _in_cuda_words(target: Target, text: str) -> str:
@@ -74,12 +121,12 @@ class _Symbols:
             self._named.append((end, name if outer < 0 else f"{self._named[outer][1]}.{name}", outer))
             around.append(number)
 
-    def around(self, offset: int) -> str:
-        """Return the name of what holds an offset; empty for the file itself."""
+    def around(self, offset: int) -> tuple[str, int]:
+        """Return the name of what holds an offset, and where that begins; an empty name for the file itself."""
         number = bisect_right(self._starts, offset) - 1
         while number >= 0:
             end, name, outer = self._named[number]
             if offset < end:
-                return name
+                return name, self._starts[number]
             number = outer
-        return ""
+        return "", 0
