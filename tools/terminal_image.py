@@ -43,7 +43,7 @@ def scan_image() -> str:
         raise RuntimeError(done.stderr)
     lines = [
         f"$ torchferry {' '.join(COMMAND)}",
-        *done.stdout[: done.stdout.index("\nREADME.md\n")].splitlines(),
+        *done.stdout[: done.stdout.index("\nFixes to read")].splitlines(),
         "...",
     ]
     return image(lines, "scan")

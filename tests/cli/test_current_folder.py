@@ -89,6 +89,8 @@ KERNEL = "#include <cuda_runtime.h>\n__global__ void twice(float *x) { x[threadI
 IMAGE = "--set image=quay.io/ascend/cann:8.5.0-910b-ubuntu22.04-py3.11"
 COMMANDS = {
     "scan . -t npu": 1,
+    "show DEV103 . -t npu": 2,
+    "decide DEV103 accept . -t npu": 2,
     "scan . -t npu --python {python}": 1,
     "scan . -t npu -f sarif -j 2": 1,
     "migrate . -t npu --diff": 1,

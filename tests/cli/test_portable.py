@@ -351,4 +351,4 @@ def test_scan_tells_what_a_style_would_leave(tmp_path: Path) -> None:
 def test_scan_tells_what_a_target_lacks(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import torchferry.device\n\ns = torchferry.device.Stream()\n", encoding="utf-8")
     assert "CUD111" not in torchferry("scan", ".", "-t", "npu", folder=tmp_path)
-    assert "3:5 CUD111" in torchferry("scan", ".", "-t", "ptex", folder=tmp_path)
+    assert "a.py:3:5" in torchferry("scan", ".", "-t", "ptex", folder=tmp_path)

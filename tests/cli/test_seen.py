@@ -66,7 +66,7 @@ def test_what_only_the_run_saw_is_a_finding(small: Path, tmp_path: Path) -> None
     done = torchferry("migrate", small, "-t", "npu", "--seen", seen)
     assert done.returncode == 1
     assert '`settings["where"]` was a CUDA device here' in done.stdout
-    assert "  10:5 RUN101" in done.stdout, "told by the line in the file that was written"
+    assert "program.py:10:5" in done.stdout, "told by the line in the file that was written"
     again = torchferry("migrate", small, "-t", "npu", "--seen", seen)
     assert "program.py changed since the run" in again.stdout
     assert "RUN101" not in again.stdout

@@ -26,12 +26,18 @@ READ = {
     "doctor --env-file",
     "migrate --config",
     "migrate --python",
+    "decide --config",
+    "decide --seen",
+    "decide --stdin-filename",
     "migrate --seen",
     "migrate --stdin-filename",
     "scan --config",
     "scan --python",
     "scan --seen",
     "scan --stdin-filename",
+    "show --config",
+    "show --seen",
+    "show --stdin-filename",
 }
 """Options that name what is read and may be missing, or what is changed only after it was shown."""
 

@@ -15,8 +15,10 @@ from torchferry.backends import registry
 from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.target import Target
 from torchferry.core import config
+from torchferry.core.finding import Anchor
 from torchferry.core.messages import Bilingual
 from torchferry.core.pathmap import PathMap
+from torchferry.core.recorded_decisions import FILE, DecidedPlace, RecordedDecision, decisions_text, read_decisions
 from torchferry.core.secrets import masked, masked_text, secrets_of_file
 from torchferry.source.kinds import kind_of
 from torchferry.source.tree import Entry, list_files
@@ -33,6 +35,20 @@ def _settings(folder: Path, data: bytes) -> None:
     found = config.read(written(folder, "torchferry.toml", data))
     for line in ("/data/cuda/a.pth", "x/y"):
         list(PathMap.of(found.paths).replacements(line))
+
+
+def _decisions() -> list[bytes]:
+    place = DecidedPlace("a.py", "CUD110", Anchor("main", "4fa2", 1))
+    made = RecordedDecision("CUD110-4fa2", "npu", "accept", "A. Person", "only printed", frozenset({place}))
+    return [decisions_text([made]).encode()]
+
+
+@reader("decisions", "text", "core/recorded_decisions.py", more=_decisions)
+def _recorded_decisions(folder: Path, data: bytes) -> None:
+    written(folder, FILE, data)
+    read = read_decisions(folder)
+    (folder / FILE).write_text(decisions_text(read), encoding="utf-8")
+    assert decisions_text(read_decisions(folder)) == decisions_text(read)
 
 
 def _with_secrets() -> list[bytes]:

@@ -22,6 +22,7 @@ from torchferry.core.messages import say
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Verdict, Way
 from torchferry.report import (
     csv_format,
+    full_format,
     github_format,
     html_format,
     json_format,
@@ -32,7 +33,7 @@ from torchferry.report import (
 from torchferry.report.model import Report
 from torchferry.report.programs import lines_of
 
-FORMATS = (csv_format, github_format, html_format, json_format, sarif_format, text_format)
+FORMATS = (csv_format, full_format, github_format, html_format, json_format, sarif_format)
 SCHEMA = json.loads((Path(json_format.__file__).parent / "schema.json").read_text(encoding="utf-8"))
 
 

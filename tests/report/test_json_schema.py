@@ -38,7 +38,7 @@ def test_reports_follow_the_schema(target: str, lang: str) -> None:
     assert set(document) == set(SCHEMA["properties"])
     described = set(SCHEMA["$defs"]["finding"]["properties"])
     for finding, found in zip(document["findings"], report.findings, strict=True):
-        assert described - {"cell", "origin"} <= set(finding) <= described
+        assert described - {"cell", "origin", "decided_by"} <= set(finding) <= described
         assert finding["path"] == found.location.path
     assert sum(document["counts"].values()) == len(report.findings)
 
@@ -46,12 +46,12 @@ def test_reports_follow_the_schema(target: str, lang: str) -> None:
 def test_version_2_is_as_it_was() -> None:
     newer = json.loads(json_format.render(hostile(), "en"))
     older = json.loads(json_format.render_older(hostile(), "en"))
-    assert (older["schema"], newer["schema"]) == ("2.3", "3.1")
-    assert set(newer) - set(older) == {"style", "words", "roles"}
+    assert (older["schema"], newer["schema"]) == ("2.3", "3.2")
+    assert set(newer) - set(older) == {"style", "words", "roles", "decisions"}
     for before, after in zip(older["programs"], newer["programs"], strict=True):
-        assert set(after) - set(before) == {"role", "unresolved"}
+        assert set(after) - set(before) == {"role", "unresolved", "waits_for"}
     for before, after in zip(older["findings"], newer["findings"], strict=True):
-        assert set(after) - set(before) <= {"effect", "anchor", "origin", "history"}
+        assert set(after) - set(before) <= {"effect", "anchor", "origin", "history", "decided_by"}
         steps = [(step["stage"], step["grade_before"]) for step in after["history"]]
         assert [(step["stage"], step["before"]) for step in before.get("regraded", ())] == steps
 

@@ -11,7 +11,7 @@ from torchferry.backends.accelerator import AcceleratorTarget
 from torchferry.backends.portable import PortableTarget
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade, Regrading, Stage
-from torchferry.report.text_format import by_file
+from torchferry.report.full_format import by_file
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.registry import rules
 from torchferry.source.tree import list_files

@@ -24,6 +24,8 @@ from torchferry.core.terminal import OutputError, abandon_output, print_error, p
 _COMMANDS = {
     "scan": "Report what a CUDA project needs to run on another accelerator.",
     "migrate": "Rewrite a CUDA project for another accelerator; every byte can be restored.",
+    "show": "Show one decision of a scan: its choices, its programs, and each place with its code.",
+    "decide": "Settle one decision of a scan: accept its places as they are, or take its edits.",
     "port": "Port the CUDA C++ of a project to another accelerator's kernel language.",
     "rehearse": "Run a command on a simulated card, on the CPU.",
     "run": "Run an unchanged CUDA program on another accelerator.",

@@ -21,9 +21,11 @@ from torchferry.core.terminal import print_notice, print_text
 from torchferry.migration.plan import Plan
 from torchferry.migration.remarks import remarks
 from torchferry.programs.blocking import blocking, rewritten
+from torchferry.report.decisions import decisions_of
+from torchferry.report.full_format import blocker_lines, by_file, failure_lines
 from torchferry.report.model import BEYOND_WORK, ProjectVerdict, Report, diffs_of
 from torchferry.report.summary import MigrationOutput, summary
-from torchferry.report.text_format import blocker_lines, by_file, failure_lines
+from torchferry.report.text_format import decision_lines, fix_lines
 
 __all__ = ["MigrationOutput", "Shown", "finish", "judge", "report_of", "status", "tell_work", "warn"]
 
@@ -61,7 +63,10 @@ def finish(
     as_it_is = written.way == "nothing" and (form != "text" or file is not None)
     report = report_of(setting, planned, judged, as_it_is)
     if form == "text" and file is None:
-        lines = summary(report, planned.fixed, planned.writes, setting.target, written, lang, shown.verbose)
+        before = decisions_of(report.target, planned.findings, judged.programs).all
+        left = {each.id for each in report.decisions.all}
+        settled = [each.id for each in before if each.id not in left]
+        lines = summary(report, planned.fixed, planned.writes, setting.target, written, lang, shown.verbose, settled)
         if shown.verbose:
             applied = planned.fixed if written.way != "nothing" else []  # else they are listed as what would change
             for line in (*settings_lines(setting.config, choices), *by_file(applied, lang, verbose=True), ""):
@@ -142,5 +147,10 @@ def warn(report: Report, lang: str) -> None:
 def tell_work(setting: RunSettings, planned: Plan, lang: str) -> None:
     """Say on standard error what is left to do."""
     report = report_of(setting, planned, Verdicts())
-    for line in (*by_file(report.work, lang), *failure_lines(report, lang)):
+    decisions = report.decisions
+    for line in (
+        *decision_lines(decisions.to_decide, lang),
+        *fix_lines(decisions.to_read, lang),
+        *failure_lines(report, lang),
+    ):
         print_notice(line)

@@ -21,7 +21,7 @@ from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
 from torchferry.core.terminal import print_text
 
-FORMATS = ("text", "json", "json-2", "sarif", "github", "csv", "html")
+FORMATS = ("text", "full", "json", "json-2", "sarif", "github", "csv", "html")
 
 _SELECTION = (
     click.argument("paths", nargs=-1, type=click.Path(exists=True, allow_dash=True, path_type=Path)),

@@ -11,10 +11,13 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from torchferry.cli.writing import write
-from torchferry.core.messages import say, say_in
-from torchferry.core.terminal import is_terminal, print_notice, print_text, style, unescaped
+from torchferry.core.messages import say, say_in, say_plural
+from torchferry.core.recorded_decisions import FIX
+from torchferry.core.terminal import is_terminal, print_notice, print_text, style, unescaped, visible
 
 if TYPE_CHECKING:
+    from torchferry.core.finding import Finding
+    from torchferry.core.recorded_decisions import RecordedDecision
     from torchferry.report.model import Report
 
 _REFRESH = 0.1
@@ -24,19 +27,34 @@ _FEW = 200
 """Files that are examined faster than a progress bar can be read."""
 
 
-def write_report(report: Report, form: str, lang: str, file: Path | None, verbose: bool = False) -> None:
-    """Write a report to a file, or to standard output; `verbose` is heeded by the text on standard output.
+def write_report(
+    report: Report, form: str, lang: str, file: Path | None, verbose: bool = False, paths: Iterable[Path] = ()
+) -> None:
+    """Write a report to a file, or to standard output.
+
+    Args:
+        report: The report.
+        form: One of the forms of `--output-format`.
+        lang: The language.
+        file: Where to; None for standard output.
+        verbose: Whether text says more.
+        paths: What was named on the command line, for the commands that come next.
 
     Raises:
         TorchferryError: the file cannot be written.
     """
-    if form == "text":
-        from torchferry.report.text_format import lines
+    if form in ("text", "full"):
+        from torchferry.report import full_format, text_format
 
+        colours = paint if file is None else None
+        if form == "full":
+            lines = full_format.lines(report, lang, colours, verbose)
+        else:
+            lines = text_format.lines(report, lang, colours, verbose, [*map(str, paths)] or ["."])
         if file is not None:
-            write(lines(report, lang), file)
+            write(lines, file)
             return
-        for line in lines(report, lang, _paint, verbose):
+        for line in lines:
             print_text(line)
         return
     text: str
@@ -75,6 +93,24 @@ def tell_idle_ignores(patterns: Iterable[str], paths: Iterable[str], lang: str) 
         print_notice(f"torchferry: {warning.render(lang)}")
 
 
+def tell_stale_decisions(decided: Iterable[RecordedDecision], findings: Iterable[Finding], lang: str) -> None:
+    """Say which recorded decisions name places that are gone or have changed: they are asked about again."""
+    places = {finding.key for finding in findings}
+    for each in decided:
+        if each.choice == FIX:  # its places are to be gone
+            continue
+        gone = sum(tuple(place) not in places for place in each.places)
+        if gone:
+            warning = say_plural(
+                "{id}, decided by {name}: one place is gone or has changed, and is not decided any more",
+                "{id}, decided by {name}: {count} places are gone or have changed, and are not decided any more",
+                id=each.id,
+                name=each.by,
+                count=gone,
+            )
+            print_notice(f"torchferry: {visible(warning.render(lang))}")
+
+
 _STYLES = {
     "verdict": ("bold",),
     "path": ("bold",),
@@ -85,7 +121,8 @@ _STYLES = {
 }
 
 
-def _paint(text: str, kind: str) -> str:
+def paint(text: str, kind: str) -> str:
+    """Return a text in the colour of its kind, where the terminal has colours."""
     return style(text, *_STYLES[kind])
 
 

@@ -22,7 +22,7 @@ from torchferry.cli.options import (
     selection_options,
     style_options,
 )
-from torchferry.cli.output import progress, write_report
+from torchferry.cli.output import progress, tell_stale_decisions, write_report
 from torchferry.cli.scan_cache import ScanCache
 from torchferry.cli.settings import RunSettings, settings_lines, settle
 from torchferry.cli.writing import writable, write
@@ -126,23 +126,16 @@ def command(
     for folder in dict.fromkeys((setting.root, choices.named_folder)):
         for text in _interrupted(folder):
             print_notice(text.render(lang))
-    selection = setting.request.selection
-    every = not (selection.select or selection.ignore)  # else the account would count what was not looked for
-    request = setting.request._replace(account=every or list_mentions or verbose, afterwards=JUDGED_AFTERWARDS)
-    setting = setting._replace(request=request)
     runs = None
     if rehearse or reproduction is not None:
         from torchferry.cli.settling import Runs  # imported late: few scans run anything
 
         runs = Runs(rehearse, rehearse_seconds)
-    cache = None
-    if use_cache and environment is None and runs is None:
-        cache = ScanCache.of(setting, choices)
-    report = None if cache is None else cache.load()
-    if report is None:
-        report = _examined(setting, choices, environment, runs, reproduction)
-        if cache is not None:
-            cache.store(report)
+    report = scanned(
+        setting, choices, environment, runs, reproduction, use_cache=use_cache, with_account=list_mentions or verbose
+    )
+    if not (choices.only or setting.request.selection.select or setting.request.selection.ignore):
+        tell_stale_decisions(setting.request.selection.decided, report.findings, lang)
     if plan:
         from torchferry.report.plan import plan_json, plan_of, plan_text  # imported late: few scans ask for it
 
@@ -155,9 +148,9 @@ def command(
         if quiet:
             print_text(report.verdict_message.render(lang))
         else:
-            write_report(report, output_format, lang, None, verbose)
+            write_report(report, output_format, lang, None, verbose, choices.paths)
     else:
-        write_report(report, output_format, lang, output_file)
+        write_report(report, output_format, lang, output_file, verbose, choices.paths)
     if (list_mentions or verbose) and not plan:
         for word in report.words.staying:
             reason = say(word.kind.value).render(lang)
@@ -168,6 +161,42 @@ def command(
     is_open = report.verdict is ProjectVerdict.MAY_NEED or (choices.only and report.verdict is not ProjectVerdict.READY)
     is_finding = report.work or is_wrong or is_open
     sys.exit(exitcodes.FINDINGS if is_finding and not exit_zero else exitcodes.CLEAN)
+
+
+def scanned(
+    setting: RunSettings,
+    choices: Choices,
+    environment: Environment | None = None,
+    runs: Runs | None = None,
+    reproduction: Path | None = None,
+    *,
+    use_cache: bool = True,
+    with_account: bool = False,
+) -> Report:
+    """Return the report of a scan, an earlier one where nothing has changed since.
+
+    Args:
+        setting: The run.
+        choices: What was asked for on the command line.
+        environment: The packages to examine with it, or None.
+        runs: The programs to run on the simulated card, or None.
+        reproduction: The archive for what was seen there, or None.
+        use_cache: Whether an earlier report may be taken, and this one kept.
+        with_account: Whether words are counted also where rules are left out.
+    """
+    selection = setting.request.selection
+    every = not (selection.select or selection.ignore)  # else the account would count what was not looked for
+    request = setting.request._replace(account=every or with_account, afterwards=JUDGED_AFTERWARDS)
+    setting = setting._replace(request=request)
+    cache = None
+    if use_cache and environment is None and runs is None:
+        cache = ScanCache.of(setting, choices)
+    report = None if cache is None else cache.load()
+    if report is None:
+        report = _examined(setting, choices, environment, runs, reproduction)
+        if cache is not None:
+            cache.store(report)
+    return report
 
 
 def _examined(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +15,12 @@ from torchferry.cli.choices import Choices
 from torchferry.cli.device_module import portable_target
 from torchferry.cli.output import tell_idle, tell_idle_ignores
 from torchferry.core.config import Config, check_paths, load, read
+from torchferry.core.enclosing_folders import enclosing_folders, is_planted
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
+from torchferry.core.recorded_decisions import FILE as DECISIONS
+from torchferry.core.recorded_decisions import RecordedDecision, read_decisions
 from torchferry.rules.analysis import Request
 from torchferry.rules.base import Options
 from torchferry.rules.file_result import Selection
@@ -142,6 +146,7 @@ def settle(choices: Choices, rewrite: bool) -> RunSettings:
         ignore=config.ignore,
         unsafe=config.unsafe_fixes,
         per_file=tuple(config.per_file_ignores.items()),
+        decided=() if choices.isolated else decisions_of_project(root, target.name),
     )
     options = Options(
         paths=config.paths,
@@ -186,6 +191,34 @@ def settle(choices: Choices, rewrite: bool) -> RunSettings:
         unusual.append("--status-line")
     name = project_name(choices.home or root)
     return RunSettings(root, name, config, target, request, choices.style, placement, tuple(unusual))
+
+
+def decisions_of_project(root: Path, target: str) -> tuple[RecordedDecision, ...]:
+    """Return what people decided about places below a folder, on a target, with paths from the folder.
+
+    The file lies in the folder, or above it in the same project.
+
+    Raises:
+        UsageError: the file cannot be read, or contradicts itself.
+    """
+    for folder in enclosing_folders(root):
+        path = folder / DECISIONS
+        if not os.path.lexists(path) or is_planted(path, root):
+            continue
+        below = Path(os.path.relpath(os.path.realpath(root), folder)).as_posix()
+        prefix = "" if below == "." else f"{below}/"
+        return tuple(
+            each._replace(
+                places=frozenset(
+                    place._replace(path=place.path.removeprefix(prefix))
+                    for place in each.places
+                    if place.path.startswith(prefix)
+                )
+            )
+            for each in read_decisions(folder)
+            if each.target == target
+        )
+    return ()
 
 
 def project_name(root: Path) -> str:

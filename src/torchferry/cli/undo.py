@@ -66,6 +66,9 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
         refuse_unknown(tree, chosen, trust_journal)  # before the first of them is taken back
         for journal in reversed(chosen):
             undo(tree, journal, trust_journal)
+            if journal.is_decision:
+                print_text(say("took back the decision of {created}", created=journal.created).render(lang))
+                continue
             print_text(
                 say_plural(
                     "undid the migration to {target} of {created}: {count} file restored",

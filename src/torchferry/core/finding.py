@@ -67,6 +67,9 @@ class Stage(str, Enum):
     PORT = "port"
     """The file has been ported to the target's kernel language."""
 
+    DECIDED = "decided"
+    """A person has decided about the place (`torchferry decide`)."""
+
 
 class Stays(str, Enum):
     """What makes code that speaks of CUDA stay as it is; the message has the words for it."""
@@ -170,6 +173,7 @@ class Finding(NamedTuple):
         effect: What happens there as it is, whatever is known of a remedy.
         anchor: What it is known by in later reports.
         origin: Where the place was before files were rewritten; None where nothing was, or where it is new.
+        decided_by: Who has decided about the place, where somebody has.
     """
 
     code: str
@@ -191,6 +195,7 @@ class Finding(NamedTuple):
     effect: Effect = Effect.UNKNOWN
     anchor: Anchor = Anchor()
     origin: Location | None = None
+    decided_by: str = ""
 
     @property
     def key(self) -> tuple[str, str, Anchor]:

@@ -24,6 +24,7 @@ from torchferry.core.json_text import parsed_json
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.core.recorded_decisions import FILE as DECISIONS
 from torchferry.migration.directory import Directory, WrongKindError
 from torchferry.migration.durable import Durable
 from torchferry.migration.signing import Signer, signer
@@ -130,6 +131,11 @@ class Journal(NamedTuple):
     def is_known(self) -> bool:
         """Whether it was made here by this user."""
         return self.problem is None
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether it has nothing but a decision (`torchferry decide`): no code was changed."""
+        return all(change.path == DECISIONS for change in self.changes)
 
     def touches(self, root: Path, path: Path) -> bool:
         """Whether it changed a path or something below it, or made a port or a new version of that.

@@ -24,6 +24,8 @@ def check_not_migrated(root: Path, target: Target, analysis: Analysis) -> None:
         TorchferryError: the tree was migrated to another target.
     """
     for journal in reversed(known_journals(root)):
+        if journal.is_decision:
+            continue
         name = journal.target.partition("@")[0]
         if name != target.journal_key.partition("@")[0]:
             raise TorchferryError(

@@ -7,10 +7,10 @@ from typing import Any
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say, say_plural
 from torchferry.core.terminal import visible
+from torchferry.report.full_format import GRADE_TITLES
 from torchferry.report.html_words import FOR_SCRIPT
 from torchferry.report.model import FileDiff, Report
 from torchferry.report.side_by_side import DiffRow, LinePart, lines_of
-from torchferry.report.text_format import GRADE_TITLES
 from torchferry.rules.registry import family_title
 
 LONGEST = 1_000

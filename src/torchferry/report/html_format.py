@@ -19,13 +19,13 @@ from torchferry.core.messages import Message, say, say_plural
 from torchferry.installed.describing import package_message, state_message
 from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.report import html_words as words
+from torchferry.report.full_format import GRADE_TITLES
 from torchferry.report.html_data import LONGEST, data
 from torchferry.report.html_escape import json_in_html, lines, marked, paragraphs, text
 from torchferry.report.model import FileDiff, ProjectVerdict, Report
 from torchferry.report.pages import page
 from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
 from torchferry.report.side_by_side import DiffRow, rows
-from torchferry.report.text_format import GRADE_TITLES
 from torchferry.rules.registry import family_name, family_title
 
 _FOLDER = Path(__file__).with_name("html")

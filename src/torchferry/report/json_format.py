@@ -9,11 +9,12 @@ from torchferry.core.json_text import json_text
 from torchferry.installed.describing import package_message
 from torchferry.installed.model import Inspected
 from torchferry.programs.model import Judged, Need, Obstacle, Settled, Unlooked, Verdict
+from torchferry.report.decisions import ReportedDecision
 from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import verdict_of
 from torchferry.rules.registry import family_name, family_title, rule_facts
 
-SCHEMA_VERSION = "3.1"
+SCHEMA_VERSION = "3.2"
 
 OLDER_VERSION = "2.3"
 """What `--output-format json-2` prints, for who reads reports of version 2."""
@@ -34,11 +35,13 @@ def render_older(report: Report, lang: str) -> str:
     older.pop("style")
     older.pop("words")
     older.pop("roles")
+    older.pop("decisions")
     if older["verdict"] == ProjectVerdict.MAY_NEED.value:
         older["verdict"] = ProjectVerdict.AFTER_WORK.value
     for program in older["programs"]:
         program.pop("unresolved")
         program.pop("role")
+        program.pop("waits_for")
         for package in program["unverified"]:
             package.pop("carries")
         for judged in filter(None, (program, (program["settled"] or {}).get("static"))):
@@ -48,17 +51,18 @@ def render_older(report: Report, lang: str) -> str:
         regraded = [
             {"stage": step["stage"], "before": step["grade_before"]}
             for step in finding.pop("history")
-            if step["stage"] != Stage.TORCHSCRIPT.value
+            if step["stage"] not in (Stage.TORCHSCRIPT.value, Stage.DECIDED.value)
         ]
         if regraded:
             finding["regraded"] = regraded
-        for name in ("effect", "anchor", "origin"):
+        for name in ("effect", "anchor", "origin", "decided_by"):
             finding.pop(name, None)
     return json_text(older)
 
 
 def document(report: Report, lang: str) -> dict[str, Any]:
     """Return the report as the object that JSON holds."""
+    decisions = report.decisions
     return {
         "schema": SCHEMA_VERSION,
         "torchferry": report.torchferry,
@@ -79,7 +83,11 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "remarks": [remark.render(lang) for remark in report.remarks],
         "entry_points": list(report.entry_points),
         "roles": {path: role.value for path, role in report.entry_points.items()},
-        "programs": [program_object(judged, lang) for judged in report.programs],
+        "programs": [
+            {**program_object(judged, lang), "waits_for": list(decisions.of_program.get(judged.program.title, ()))}
+            for judged in report.programs
+        ],
+        "decisions": [decision_object(decision, lang) for decision in decisions.all],
         "findings": [finding_object(finding, lang) for finding in report.findings],
         "changes": list(report.changes),
         "ignored": list(report.ignored),
@@ -104,6 +112,24 @@ def _native_object(report: Report, lang: str) -> dict[str, Any] | None:
     from torchferry.report.native import native_object  # imported late: most projects have no C++
 
     return native_object(report.native, lang)
+
+
+def decision_object(decision: ReportedDecision, lang: str) -> dict[str, Any]:
+    """Return one decision as JSON holds it, with all of its places and programs."""
+    return {
+        "id": decision.id,
+        "code": decision.code,
+        "effect": decision.effect.value,
+        "message": decision.message.render(lang),
+        "subjects": list(decision.subjects),
+        "fix": decision.is_fix,
+        "blocks": decision.blocks,
+        "unresolved": decision.is_unresolved,
+        "places": [str(place) for place in decision.places],
+        "stopped": list(decision.stopped),
+        "undecided": list(decision.undecided),
+        "waiting": list(decision.waiting),
+    }
 
 
 def program_object(judged: Judged, lang: str) -> dict[str, Any]:
@@ -254,6 +280,8 @@ def finding_object(finding: Finding, lang: str) -> dict[str, Any]:
     }
     if place.cell:
         entry["cell"] = place.cell
+    if finding.decided_by:
+        entry["decided_by"] = finding.decided_by
     origin = finding.origin
     if origin is not None:
         entry["origin"] = {"line": origin.line, "column": origin.column}

@@ -17,6 +17,7 @@ from torchferry.installed.model import Inspected, State
 from torchferry.programs.blocking import blocking
 from torchferry.programs.model import Judged, Unlooked
 from torchferry.programs.model import Verdict as ProgramVerdict
+from torchferry.report.decisions import Decisions, decisions_of
 from torchferry.report.programs import if_they_work, names_of, unresolved_places, work_of
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
@@ -139,6 +140,16 @@ class Report(NamedTuple):
         return [finding for finding in self.findings if finding.grade is not Grade.NOTE]
 
     @property
+    def decisions(self) -> Decisions:
+        """What a person has to decide, each thing once."""
+        return decisions_of(self.target, self.findings, self.programs)
+
+    @property
+    def accepted(self) -> tuple[Finding, ...]:
+        """The places that somebody has accepted as they are."""
+        return tuple(each for each in self.findings if each.decided_by and each.grade is Grade.NOTE)
+
+    @property
     def blockers(self) -> list[Finding]:
         """The findings without which the project cannot run on the target."""
         return [finding for finding in self.findings if finding.blocker]
@@ -201,7 +212,8 @@ class Report(NamedTuple):
         """Return the verdict where nothing blocks, with what it rests on and what it leaves out."""
         target, work = self.target_title, self._work()
         carriers = list(dict.fromkeys(name for judged in self.programs for name in judged.carriers))
-        if work is None and not self.unresolved and not carriers:
+        accepted = self.accepted
+        if work is None and not self.unresolved and not carriers and not accepted:
             return say("Ready for {target}: nothing has to change.", target=target)
         ready = (
             say("Ready for {target}", target=target)
@@ -213,6 +225,11 @@ class Report(NamedTuple):
             ready = say("{verdict}, except for {places}", verdict=ready, places=places)
         if carriers:
             ready = say("{verdict}, if {packages}", verdict=ready, packages=if_they_work(carriers))
+        if accepted:
+            by = ", ".join(dict.fromkeys(each.decided_by for each in accepted))
+            places = say_plural("one place accepted by {names}", "{count} places accepted by {names}",
+                                count=len(accepted), names=by)  # fmt: skip
+            ready = say("{verdict}, with {places}", verdict=ready, places=places)
         return say("{verdict}.", verdict=ready)
 
     @property
@@ -359,8 +376,18 @@ class Report(NamedTuple):
         names = list(dict.fromkeys(obstacle.what for judged in self.programs for obstacle in judged.blockers))
         if 0 < len(names) <= _MOST_NAMES:
             return say("{names}, which it lacks", names=", ".join(f"`{name}`" for name in names))
-        count = len(names) or len(self.blockers)
+        count = len(names) or sum(each.blocks for each in self.decisions.all)
         return say_plural("one thing that it lacks", "{count} things that it lacks", count=count)
+
+    @property
+    def work_message(self) -> Message:
+        """What is left to be done, of which something is."""
+        blocking = sum(each.blocks for each in self.decisions.to_decide)
+        work = self._work_and_unresolved()
+        if not blocking:
+            return work if work is not None else say("nothing")
+        blockers = say_plural("one thing that blocks", "{count} things that block", count=blocking)
+        return blockers if work is None else say("{first} and {second}", first=blockers, second=work)
 
     def _work(self) -> Message | None:
         """Return what is to be done as one phrase; where findings were left out, what the programs need."""
@@ -375,28 +402,21 @@ class Report(NamedTuple):
 
     def _work_by_grade(self) -> Message | None:
         """Return what is to be done, blockers left out, as one phrase; None when there is nothing."""
-        grades = Counter(
-            finding.grade
-            for finding in self.findings
-            if not finding.blocker and finding.code != UnreadableFile.CODE  # it is said by itself
-        )
-        manual_places = {finding.location for finding in self.findings if finding.grade is Grade.MANUAL}
-        others = {(doubt.place, doubt.what) for judged in self.programs for doubt in judged.doubts}
-        others |= {
-            (build.place, build.what)
-            for judged in self.programs
-            for build in judged.builds
-            if build.place not in manual_places
-        }
-        safe, unsafe = grades[Grade.SAFE], grades[Grade.UNSAFE]
-        manual = grades[Grade.MANUAL] + len(others) - len(self._unresolved_findings)
+        grades = Counter(finding.grade for finding in self.findings)
+        open_ones = [each for each in self.decisions.to_decide if not (each.blocks or each.is_unresolved)]
+        open_ones = [each for each in open_ones if each.code != UnreadableFile.CODE]  # it is said by itself
+        safe, unsafe, decided = grades[Grade.SAFE], grades[Grade.UNSAFE], len(open_ones)
         parts = []
         if safe:
             parts.append(say_plural("one safe fix", "{count} safe fixes", count=safe))
         if unsafe:
-            parts.append(say_plural("one fix to read first", "{count} fixes to read first", count=unsafe))
-        if manual:
-            parts.append(say_plural("one decision", "{count} decisions", count=manual))
+            parts.append(say_plural("one fix to read", "{count} fixes to read", count=unsafe))
+        if decided:
+            phrase = say_plural("one decision", "{count} decisions", count=decided)
+            places = sum(len(each.places) for each in open_ones)
+            if places > decided:
+                phrase = say("{decisions} in {count} places", decisions=phrase, count=places)
+            parts.append(phrase)
         if len(parts) == 3:
             return say("{first}, {second} and {third}", first=parts[0], second=parts[1], third=parts[2])
         if len(parts) == 2:

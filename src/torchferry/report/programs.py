@@ -19,6 +19,9 @@ VERDICT_GRADES = {
 """The grade whose colour each verdict has in a report."""
 
 _MOST_NAMES = 3
+_LONGEST_CONDITION = 40
+"""Characters of a condition in a short report."""
+
 _READY = (Verdict.READY, Verdict.FIXES, Verdict.DECISIONS)
 """Verdicts of programs that need no more than work."""
 
@@ -90,7 +93,7 @@ def work_of(judged: Judged) -> Message | None:
     """
     fixes, decisions = judged.fixes, len(judged.decisions) - len(judged.unresolved)
     fix = say_plural("one fix", "{count} fixes", count=fixes)
-    decide = say_plural("one decision", "{count} decisions", count=decisions)
+    decide = say_plural("one place to decide", "{count} places to decide", count=decisions)
     if fixes and decisions:
         return say("{first} and {second}", first=fix, second=decide)
     return fix if fixes else decide if decisions else None
@@ -98,8 +101,12 @@ def work_of(judged: Judged) -> Message | None:
 
 def chain_of(obstacle: Obstacle) -> str:
     """Return the way to an obstacle: `train.py:12 -> data/pipeline.py:3`; its place alone where no way is told."""
-    steps = obstacle.way.steps or (Step(obstacle.place.path, obstacle.place.line),)
-    return " -> ".join(map(str, steps))
+    return " -> ".join(steps_of(obstacle))
+
+
+def steps_of(obstacle: Obstacle) -> tuple[str, ...]:
+    """Return the steps of the way to an obstacle; its place alone where no way is told."""
+    return tuple(map(str, obstacle.way.steps or (Step(obstacle.place.path, obstacle.place.line),)))
 
 
 def unread_chain(unread: Unread) -> str:
@@ -130,8 +137,13 @@ def unlooked_message(unlooked: Unlooked) -> Message:
     return say("{what}; files: {files}, CUDA words: {words}", what=subject, files=unlooked.files, words=unlooked.words)
 
 
-def circumstance_of(obstacle: Obstacle) -> Message:
-    """Return what makes an obstacle necessary or not."""
+def circumstance_of(obstacle: Obstacle, most: int | None = None) -> Message:
+    """Return what makes an obstacle necessary or not.
+
+    Args:
+        obstacle: What the target lacks.
+        most: How many conditions are told, shortened, with the number of the others; None for all as they are.
+    """
     way = obstacle.way
     if way.need is Need.OPTION and way.options:
         return say("only with {options}", options=", ".join(f"`{option}`" for option in way.options))
@@ -140,14 +152,24 @@ def circumstance_of(obstacle: Obstacle) -> Message:
     if not way.steps:
         return say("perhaps: there are too many ways to follow them all")
     if way.conditions:
-        return say("only where {conditions}", conditions="; ".join(way.conditions))
+        shown = way.conditions if most is None else tuple(_brief(each) for each in way.conditions[:most])
+        more = f"; +{len(way.conditions) - len(shown)}" if len(shown) < len(way.conditions) else ""
+        return say("only where {conditions}", conditions="; ".join(shown) + more)
     return say_in("need", "always")
+
+
+def _brief(condition: str) -> str:
+    """Return a condition, of a long one its place and how it begins."""
+    text, mark, place = condition.rpartition(" (")
+    if not mark or len(text) <= _LONGEST_CONDITION:
+        return condition
+    return f"{text[:_LONGEST_CONDITION]}...{mark}{place}"
 
 
 def lines_of(judged: Judged) -> Iterator[Message]:
     """Yield what there is to know of a program below its verdict."""
     if judged.settled is not None:
-        yield from _settled_lines(judged.settled)
+        yield from settled_lines(judged.settled)
     for obstacle in judged.blockers:
         yield say(
             "needs {what}, {source}: {chain}", what=obstacle.what, source=source_of(obstacle), chain=chain_of(obstacle)
@@ -174,7 +196,7 @@ def lines_of(judged: Judged) -> Iterator[Message]:
         yield say("{path}: {reason}", path=unread_chain(unread), reason=unread.reason)
 
 
-def _settled_lines(settled: Settled) -> Iterator[Message]:
+def settled_lines(settled: Settled) -> Iterator[Message]:
     """Yield what a run said, beside what the code alone had said."""
     seen = settled.seen
     if settled.decides:

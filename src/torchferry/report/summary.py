@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from torchferry.backends.target import Target
@@ -12,9 +12,10 @@ from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
 from torchferry.migration.transaction import Write
+from torchferry.report.full_format import blocker_lines, by_file, failure_lines
 from torchferry.report.model import BEYOND_WORK, ProjectVerdict, Report
 from torchferry.report.programs import lines_of
-from torchferry.report.text_format import blocker_lines, by_file, failure_lines
+from torchferry.report.text_format import decision_lines, fix_lines
 from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts
 
@@ -52,8 +53,20 @@ def summary(
     written: MigrationOutput,
     lang: str,
     verbose: bool = False,
+    settled: Sequence[str] = (),
 ) -> Iterator[str]:
-    """Yield the lines of the summary; with `verbose` every finding, and how the grades came about that were changed."""
+    """Yield the lines of the summary.
+
+    Args:
+        report: What remains.
+        fixed: What was fixed.
+        writes: The files that were written.
+        target: The target.
+        written: How.
+        lang: The language.
+        verbose: Whether every finding is listed, and how the grades came about that were changed.
+        settled: The ids of the decisions that the fixes have settled.
+    """
     yield _headline(report, fixed, writes, target, written).render(lang)
     if report.verdict in BEYOND_WORK:
         yield report.verdict_message.render(lang)
@@ -74,9 +87,15 @@ def summary(
     work = [finding for finding in report.findings if finding.grade is not Grade.NOTE]
     notes = [finding for finding in report.findings if finding.grade is Grade.NOTE]
     yield ""
+    if settled:
+        yield f"  ✓ {say('settled by the fixes: {names}', names=', '.join(map(visible, settled))).render(lang)}"
     if work:
-        yield say("Remaining: {count}", count=len(work)).render(lang)
-        yield from _listed(work, lang, verbose)
+        decisions = report.decisions
+        yield say("What remains for you: {work}.", work=report.work_message).render(lang)
+        yield from decision_lines(decisions.to_decide, lang, verbose=verbose)
+        yield from fix_lines(decisions.to_read, lang, verbose=verbose)
+        if verbose:
+            yield from by_file(work, lang, verbose=True)
     elif report.verdict is ProjectVerdict.MAY_NEED:
         yield say("Nothing remains to be done by hand; what the files do not decide:").render(lang)
         for judged in report.programs:
@@ -84,8 +103,9 @@ def summary(
                 yield visible(f"  {judged.program.title}: {message.render(lang)}")
     else:
         yield say("Nothing remains to be done by hand.").render(lang)
-    if notes and verbose:
+    if notes:
         yield ""
+    if notes and verbose:
         yield say_plural(
             "{count} note on a place that stays as it is:",
             "{count} notes on places that stay as they are:",
@@ -100,8 +120,8 @@ def summary(
         ).render(lang)
     elif notes:
         yield say_plural(
-            "{count} note on a place that stays as it is; `torchferry scan` shows it.",
-            "{count} notes on places that stay as they are; `torchferry scan` shows them.",
+            "{count} note on a place that stays as it is; `torchferry scan -f full` shows it.",
+            "{count} notes on places that stay as they are; `torchferry scan -f full` shows them.",
             count=len(notes),
         ).render(lang)
     yield ""

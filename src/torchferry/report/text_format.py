@@ -1,84 +1,117 @@
-"""A report as text: the verdict, the counts, the blockers, then the findings file by file."""
+"""A report as text to act on: a first screen with the verdict and what to decide first, then each thing once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+import shlex
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
-from torchferry.core.finding import Finding, Grade, Stage
-from torchferry.core.messages import Message, say, say_plural, translatable
+from torchferry.core.finding import Grade
+from torchferry.core.messages import Message, display_width, say, say_in, say_plural
+from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
-from torchferry.installed.describing import package_message, state_message
+from torchferry.programs.model import Judged, Need, Obstacle, Verdict
+from torchferry.report.decisions import Decisions, ReportedDecision, effect_words, slug
+from torchferry.report.full_format import (
+    Paint,
+    account_message,
+    by_file,
+    failure_lines,
+    mention_lines,
+    package_lines,
+    plain,
+    unlooked_lines,
+)
 from torchferry.report.model import Report
-from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
-from torchferry.rules.mentions import WordAccount
-from torchferry.rules.registry import family_title
+from torchferry.report.programs import (
+    VERDICT_GRADES,
+    circumstance_of,
+    if_they_work,
+    names_of,
+    settled_lines,
+    source_of,
+    steps_of,
+    verdict_of,
+)
 
-GRADE_TITLES = {
-    # translators: grade of a finding
-    Grade.SAFE: translatable("safe fix"),
-    # translators: grade of a finding: a fix that should be read before it is applied
-    Grade.UNSAFE: translatable("unsafe fix"),
-    # translators: grade of a finding: a person has to decide
-    Grade.MANUAL: translatable("by hand"),
-    # translators: grade of a finding: nothing has to be done
-    Grade.NOTE: translatable("note"),
-}
-"""What the grades are called."""
+WIDTH = 100
+"""Columns of the first screen; a longer line is cut there, and is whole further down."""
 
-STAGE_TITLES = {
-    Stage.REDIRECT: translatable("the redirect does it when the program runs"),
-    Stage.MACHINE: translatable("it belongs to one machine"),
-    Stage.ACCELERATOR: translatable("torch.accelerator offers less"),
-    Stage.TORCHSCRIPT: translatable("TorchScript cannot compile it"),
-    Stage.PATH: translatable("the project's module cannot be imported there"),
-    Stage.GROUP: translatable("findings that change together"),
-    Stage.PORT: translatable("it is ported"),
-}
-"""Why a grade was changed after the rules."""
+SCREEN = 24
+"""Lines of a screen; at the end of a longer report its verdict stands once more."""
 
-_MOST_BLOCKERS = 10
-_MOST_PROGRAMS = 20
-_MOST_UNLOOKED = 20
-_MOST_LINES = 6
-"""Lines below one program; the JSON report has them all."""
+_LONGEST = 200
+"""Columns of any line."""
 
+_MOST_FIRST = 5
+"""Decisions on the first screen."""
 
-Paint = Callable[[str, str], str]
+_MOST_PLACES = 3
+_MOST_NAMES = 3
+_MOST_DECISIONS = 30
+_MOST_GROUPS = 20
+_MOST_STEPS = 3
+_MOST_REASONS = 4
+"""Reasons below programs that share them."""
+
+_WORST_FIRST = (
+    Verdict.BLOCKED,
+    Verdict.NOT_JUDGED,
+    Verdict.MAY_NEED,
+    Verdict.DECISIONS,
+    Verdict.WITHOUT,
+    Verdict.FIXES,
+    Verdict.READY,
+)
 
 
 def render(report: Report, lang: str) -> str:
-    """Return the report as plain text, one finding a line."""
+    """Return the report as plain text."""
     return "".join(f"{line}\n" for line in lines(report, lang))
 
 
-def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool = False) -> Iterator[str]:
+def lines(
+    report: Report, lang: str, paint: Paint | None = None, verbose: bool = False, paths: Sequence[str] = (".",)
+) -> Iterator[str]:
     """Yield the lines of the report.
 
     Args:
         report: The report.
         lang: The language.
         paint: Colours a text by its kind (`verdict`, `path`, or a grade).
-        verbose: Whether to show which grades were changed after the rules, and why.
+        verbose: Whether all places and all programs are shown, and every finding behind them.
+        paths: What was named on the command line.
     """
-    paint = paint or _plain
-    yield paint(report.verdict_message.render(lang), "verdict")
-    yield say_plural(
-        "{root}: {count} file examined for {target}",
-        "{root}: {count} files examined for {target}",
-        root=visible(report.root),
-        count=report.files,
-        target=report.target,
-    ).render(lang)
+    paint = paint or plain
+    verdict = paint(report.verdict_message.render(lang), "verdict")
+    yield verdict
+    count = 0
+    for line in _below_verdict(report, lang, paint, verbose, paths):
+        yield line
+        count += 1
+    if count > SCREEN:
+        yield ""
+        yield verdict
+
+
+def _below_verdict(report: Report, lang: str, paint: Paint, verbose: bool, paths: Sequence[str]) -> Iterator[str]:
+    """Yield all lines but those of the verdict."""
+    decisions = report.decisions
+    yield _examined(report).render(lang)
     if report.words.total:
         yield account_message(report.words).render(lang)
     for remark in report.remarks:
         yield visible(remark.render(lang))
-    yield from program_lines(report, lang, paint)
-    if report.findings:
-        yield ""
-        yield from _table(report, lang)
-    yield from blocker_lines(report, lang, paint)
+    yield from _program_counts(report, decisions, lang, paint)
+    yield from _first_decisions(report, decisions, lang, paint)
+    yield ""
+    yield from next_commands(report, decisions, paths, lang)
+    yield from _programs(report, decisions, lang, paint, verbose)
+    yield from decision_lines(decisions.to_decide, lang, paint, verbose)
+    yield from fix_lines(decisions.to_read, lang, paint, verbose)
+    yield from accepted_lines(report, lang, paint)
+    yield from _left_alone(report, lang)
     if report.native is not None:
         from torchferry.report.native import native_lines  # imported late: most projects have no C++
 
@@ -86,149 +119,351 @@ def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool =
         yield from native_lines(report.native, lang, verbose)
     yield from package_lines(report, lang, paint)
     yield from unlooked_lines(report, lang, paint)
-    yield from by_file(report.findings, lang, paint, verbose)
+    if verbose:
+        yield from by_file(report.findings, lang, paint, verbose)
     if report.words.staying:
         yield ""
-        yield from mention_lines(report, lang)
+        staying = mention_lines(report, lang)
+        yield from staying if verbose else [next(iter(staying))]
     yield from failure_lines(report, lang)
 
 
-def account_message(words: WordAccount) -> Message:
-    """Return what becomes of the words of CUDA, as a line."""
-    return say(
-        "CUDA words: {total} ({rewritten} with a fix, {reported} reported, {kept} that stay, {open} unresolved)",
-        total=words.total,
-        rewritten=words.rewritten,
-        reported=words.reported - words.unresolved,
-        kept=len(words.staying),
-        open=words.unresolved,
+def _examined(report: Report) -> Message:
+    return say_plural(
+        "{root}: {count} file examined for {target}",
+        "{root}: {count} files examined for {target}",
+        root=visible(report.root),
+        count=report.files,
+        target=report.target,
     )
 
 
-def program_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
-    """Yield the programs with their verdicts, behind an empty line; nothing when there are none."""
-    paint = paint or _plain
+# --- the first screen ---
+
+
+def _program_counts(report: Report, decisions: Decisions, lang: str, paint: Paint) -> Iterator[str]:
+    """Yield how many programs have each verdict, the worst first, behind an empty line."""
+    if len(report.programs) < 2:  # one is shown below
+        return
+    yield ""
+    yield paint(say("Programs: {count}", count=len(report.programs)).render(lang), "path")
+    by_verdict: defaultdict[tuple[Verdict, bool], list[Judged]] = defaultdict(list)
+    for judged in report.programs:
+        carried = bool(judged.carriers) and judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
+        by_verdict[judged.verdict, carried].append(judged)
+    for verdict, carried in sorted(by_verdict, key=lambda key: (_WORST_FIRST.index(key[0]), not key[1])):
+        group = by_verdict[verdict, carried]
+        words = _class_words(verdict, group)
+        if carried:
+            carriers = list(dict.fromkeys(name for judged in group for name in judged.carriers))
+            words = say("{verdict}, if {packages}", verdict=words, packages=if_they_work(carriers))
+        begin = visible(f"{len(group):>5}  {words.render(lang)}")
+        names = _as_many([visible(judged.program.title) for judged in group], WIDTH - display_width(begin) - 2)
+        yield paint(cut(f"{begin}: {names}" if names else begin, WIDTH), VERDICT_GRADES[verdict])
+
+
+def _class_words(verdict: Verdict, group: Sequence[Judged]) -> Message:
+    """Return what programs with one verdict have in common, as a phrase."""
+    match verdict:
+        case Verdict.BLOCKED:
+            return say("blocked by {names}", names=_things(each for judged in group for each in judged.blockers))
+        case Verdict.NOT_JUDGED:
+            return say_in("verdict", "not judged")
+        case Verdict.MAY_NEED:
+            return say("may need {names}", names=_things(each for judged in group for each in judged.undecided))
+        case Verdict.DECISIONS:
+            return say_in("verdict", "ready after decisions")
+        case Verdict.WITHOUT:
+            names = _things(each for judged in group for each in judged.optional)
+            return say("run without {names}", names=names)
+        case Verdict.FIXES:
+            return say_in("verdict", "ready after fixes")
+        case Verdict.READY:
+            return say_in("verdict", "ready")
+
+
+def _things(obstacles: Iterable[Obstacle]) -> str:
+    return names_of([obstacle.what for obstacle in obstacles])
+
+
+def _first_decisions(report: Report, decisions: Decisions, lang: str, paint: Paint) -> Iterator[str]:
+    """Yield what to decide first, behind an empty line; nothing where nothing is to be decided."""
+    first = decisions.first(_MOST_FIRST)
+    if len(decisions.to_decide) < _MOST_NAMES:  # they are shown below
+        return
+    ready = decisions.ready_after(first)
+    yield ""
+    if ready:
+        title = say_plural(
+            "Decide first (of {all} decisions); {count} program then waits for none:",
+            "Decide first (of {all} decisions); {count} programs then wait for none:",
+            all=len(decisions.to_decide),
+            count=ready,
+        )
+    else:
+        title = say("Decide first (of {all} decisions):", all=len(decisions.to_decide))
+    yield paint(title.render(lang), "path")
+    width = min(max(display_width(each.id) for each in first), 24)
+    for each in first:
+        yield cut(f"  {visible(each.id):{width}}  {visible(each.message.render(lang))}", WIDTH)
+
+
+def next_commands(report: Report, decisions: Decisions, paths: Sequence[str], lang: str) -> Iterator[str]:
+    """Yield the commands that come next, for the paths that were named."""
+    place = " ".join(shlex.quote(path) for path in paths)
+    asked = f"{place} -t {report.target.partition('@')[0]}"
+    commands: list[tuple[str, Message]] = []
+    if report.by_grade[Grade.SAFE]:
+        purpose = say_plural(
+            "makes the one safe fix", "makes the {count} safe fixes", count=report.by_grade[Grade.SAFE]
+        )
+        commands.append((f"torchferry migrate {asked}", purpose))
+    first = decisions.first(1)
+    if first:
+        shown = f"torchferry show {shlex.quote(first[0].id)} {asked}"
+        commands.append((shown, say("one decision with its code and its choices")))
+    if report.findings:
+        commands.append((f"torchferry scan {asked} -f full", say("every finding, file by file")))
+    title = say("Next:").render(lang)
+    for command, purpose in commands:
+        yield cut(f"{title} {visible(command)}  # {purpose.render(lang)}", _LONGEST)
+        title = " " * display_width(title)
+    if not commands:
+        yield say("Next: nothing is to be done in the code.").render(lang)
+
+
+# --- below it ---
+
+
+def _programs(report: Report, decisions: Decisions, lang: str, paint: Paint, verbose: bool) -> Iterator[str]:
+    """Yield the programs, those together that share a verdict and its reasons, behind an empty line."""
     if not report.programs:
         return
+    groups: defaultdict[object, list[Judged]] = defaultdict(list)
+    for judged in report.programs:
+        lacking = tuple(frozenset(each.what for each in some) for some in (judged.blockers, judged.undecided))
+        waits = decisions.of_program.get(judged.program.title, ())
+        unread = tuple(each.place for each in judged.unread)
+        run = None if judged.settled is None else judged.program.title
+        groups[judged.verdict, lacking, waits, judged.carriers, unread, run].append(judged)
+    ordered = sorted(groups.values(), key=lambda group: _WORST_FIRST.index(group[0].verdict))
     yield ""
-    yield paint(say("Programs:").render(lang), "path")
-    shown = report.programs[:_MOST_PROGRAMS]
-    width = min(max(len(visible(judged.program.title)) for judged in shown), 40)
-    for judged in shown:
-        name, words = visible(judged.program.title), visible(verdict_of(judged).render(lang))
-        yield f"  {name:{width}}  {paint(words, VERDICT_GRADES[judged.verdict])}"
-        messages = list(lines_of(judged))
-        for message in messages[:_MOST_LINES]:
-            yield f"      {visible(message.render(lang))}"
-        if len(messages) > _MOST_LINES:
-            yield f"      {say('... and {count} more', count=len(messages) - _MOST_LINES).render(lang)}"
-    if len(report.programs) > len(shown):
-        yield f"  {say('... and {count} more', count=len(report.programs) - len(shown)).render(lang)}"
-
-
-def blocker_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
-    """Yield what blocks, behind an empty line; nothing when nothing does."""
-    paint = paint or _plain
-    if not report.blockers:
-        return
-    yield ""
-    yield paint(say("What blocks:").render(lang), "manual")
-    for finding in report.blockers[:_MOST_BLOCKERS]:
-        yield f"  {visible(str(finding.location))} {finding.code} {visible(finding.message.render(lang))}"
-    if len(report.blockers) > _MOST_BLOCKERS:
-        yield say("  ... and {count} more", count=len(report.blockers) - _MOST_BLOCKERS).render(lang)
-
-
-def package_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
-    """Yield what packages of the environment need a look, behind an empty line; nothing where none was named."""
-    paint = paint or _plain
-    if not report.packages:
-        return
-    yield ""
-    telling = report.telling_packages
-    title = say(
-        "Packages of the environment: {count} reached, {told} to check", count=len(report.packages), told=len(telling)
-    )
+    title = say("Programs, the worst first:") if len(report.programs) > 1 else say("Program:")
     yield paint(title.render(lang), "path")
-    for package in telling:
-        name = f"{package.package} {package.version}".rstrip()
-        state = state_message(package.state).render(lang)
-        yield visible(f"  {name}: {state}; {package_message(package).render(lang)}")
-        if package.chain:
-            way = " -> ".join(map(str, package.chain))
-            yield visible(f"    {say('reached by {chain}', chain=way).render(lang)}")
+    shown = ordered if verbose else ordered[:_MOST_GROUPS]
+    for group in shown:
+        names = [judged.program.title for judged in group]
+        some = names if verbose else names[:_MOST_NAMES]
+        more = f", +{len(names) - len(some)}" if len(names) > len(some) else ""
+        yield cut(visible(f"  {', '.join(some)}{more}"), max(_LONGEST, _LONGEST * verbose * len(names)))
+        most = max(group, key=lambda judged: judged.fixes)
+        words = verdict_of(most)
+        if most.verdict is not Verdict.NOT_JUDGED and any(judged.fixes != most.fixes for judged in group):
+            words = say("{verdict}, at most", verdict=words)
+        yield f"      {paint(cut(visible(words.render(lang)), _LONGEST), VERDICT_GRADES[most.verdict])}"
+        reasons = list(_reasons(group, report, decisions, verbose))
+        for reason in reasons if verbose else reasons[:_MOST_REASONS]:
+            yield f"      {reason.line(lang, verbose)}"
+        if len(reasons) > _MOST_REASONS and not verbose:
+            yield f"      {say('... and {count} more', count=len(reasons) - _MOST_REASONS).render(lang)}"
+    if len(shown) < len(ordered):
+        left = sum(map(len, ordered[len(shown) :]))
+        yield f"  {say('... and {count} more', count=left).render(lang)}"
 
 
-def unlooked_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
-    """Yield what was not looked at, behind an empty line; nothing where everything was."""
-    paint = paint or _plain
-    if not report.unlooked:
+class _Reason(NamedTuple):
+    """What stands behind a verdict, and the way there; no steps where there is none. What a run said is never cut."""
+
+    words: Message
+    steps: tuple[str, ...] = ()
+    is_whole: bool = False
+
+    def line(self, lang: str, verbose: bool) -> str:
+        """Return it in one line: of a long way its two ends, or its end alone."""
+        words = visible(self.words.render(lang))
+        steps = [visible(step) for step in self.steps]
+        if not steps:
+            return words if verbose or self.is_whole else cut(words, _LONGEST)
+        ways = (
+            [steps]
+            if verbose
+            else [steps, [steps[0], "...", steps[-1]], ["...", steps[-1]]][len(steps) > _MOST_STEPS :]
+        )
+        lines = [f"{words}: {' -> '.join(way)}" for way in ways]
+        return next((line for line in lines if display_width(line) <= _LONGEST or verbose), cut(lines[-1], _LONGEST))
+
+
+def _reasons(group: Sequence[Judged], report: Report, decisions: Decisions, verbose: bool) -> Iterator[_Reason]:
+    """Yield what stands behind the verdict of programs that share it, each thing in a line, as the first one has it."""
+    shown: dict[tuple[str, Need], None] = {}
+    for unread in dict.fromkeys(each for judged in group for each in judged.unread):
+        yield _Reason(unread.reason, (*map(str, unread.chain), unread.place))
+    for judged in group:
+        if judged.settled is not None:
+            yield from (_Reason(message, is_whole=True) for message in settled_lines(judged.settled))
+        for obstacle in (*judged.blockers, *judged.builds, *judged.doubts, *judged.optional, *judged.alternatives):
+            if (obstacle.what, obstacle.way.need) not in shown:
+                shown[obstacle.what, obstacle.way.need] = None
+                words = say("{what}, {circumstance}", what=obstacle.what, circumstance=_how(judged, obstacle, verbose))
+                yield _Reason(words, steps_of(obstacle))
+    things = {slug(name.split()[0]) for name, _ in shown}
+    waits = [each for each in decisions.of_program.get(group[0].program.title, ()) if each not in things]
+    if waits:
+        yield _Reason(say("waits for {names}", names=", ".join(waits) if verbose else names_of(waits)))
+    reached = {path for judged in group for path in judged.reached}
+    accepted = [finding for finding in report.accepted if finding.location.path in reached]
+    if accepted:
+        by = ", ".join(dict.fromkeys(finding.decided_by for finding in accepted))
+        yield _Reason(say("accepted by {names}: {count}", names=by, count=len(accepted)))
+    unverified = list(dict.fromkeys(item.package for judged in group for item in judged.unverified))
+    if unverified:
+        names = ", ".join(unverified) if verbose else names_of(unverified)
+        yield _Reason(say("nobody has verified on this card: {names}", names=names))
+
+
+def _how(judged: Judged, obstacle: Obstacle, verbose: bool) -> Message:
+    """Return how surely a program comes to what the target lacks, or what is needed in its place."""
+    if obstacle in judged.blockers:
+        return source_of(obstacle)
+    if obstacle in judged.builds:
+        return say("another build is needed")
+    if obstacle in judged.doubts:
+        return say("look at it")
+    how = circumstance_of(obstacle, most=None if verbose else 1)
+    start = judged.program.start_with(obstacle.way.options)
+    return how if start is None else say("{circumstance}, as {place} starts it", circumstance=how, place=start.place)
+
+
+def decision_lines(
+    decisions: Sequence[ReportedDecision], lang: str, paint: Paint = plain, verbose: bool = False
+) -> Iterator[str]:
+    """Yield decisions with their text, their programs and their places, behind an empty line."""
+    if not decisions:
+        return
+    places = sum(len(each.places) for each in decisions)
+    count = len(decisions)
+    if places > count:
+        title = say("Decisions: {count} in {places} places, the worst first", count=count, places=places)
+    else:
+        title = say("Decisions: {count}, the worst first", count=count)
+    yield ""
+    yield paint(title.render(lang), "path")
+    shown = decisions if verbose else decisions[:_MOST_DECISIONS]
+    for each in shown:
+        yield f"  {paint(visible(each.id), 'manual')}  {'; '.join(text.render(lang) for text in waiting_words(each))}"
+        yield from _text(each, lang, verbose)
+    if len(shown) < count:
+        yield f"  {say('... and {count} more', count=count - len(shown)).render(lang)}"
+
+
+def _text(decision: ReportedDecision, lang: str, verbose: bool) -> Iterator[str]:
+    """Yield what a decision is about, and its places."""
+    text = decision.message
+    others = decision.subjects[1:]
+    if others:
+        names = ", ".join(f"`{name}`" for name in (others if verbose else others[:_MOST_NAMES]))
+        more = "" if verbose or len(others) <= _MOST_NAMES else f", +{len(others) - _MOST_NAMES}"
+        text = say("{message} (and so for {names})", message=text, names=names + more)
+    yield from wrapped(visible(text.render(lang)), "      ")
+    yield from wrapped(visible(places_of(decision, verbose)), "      ")
+
+
+def waiting_words(decision: ReportedDecision) -> Iterator[Message]:
+    """Yield what happens at the places of a decision, and how many programs wait for it."""
+    yield effect_words(decision.effect)
+    if decision.stopped:
+        yield say_plural("stops one program", "stops {count} programs", count=len(decision.stopped))
+    if decision.undecided:
+        yield say_plural("one program may need it", "{count} programs may need it", count=len(decision.undecided))
+    if decision.waiting:
+        yield say_plural("one program reaches it", "{count} programs reach it", count=len(decision.waiting))
+
+
+def places_of(decision: ReportedDecision, verbose: bool) -> str:
+    """Return the places of a decision, the first ones or all."""
+    shown = decision.places if verbose else decision.places[:_MOST_PLACES]
+    more = f", +{len(decision.places) - len(shown)}" if len(shown) < len(decision.places) else ""
+    return ", ".join(map(str, shown)) + more
+
+
+def fix_lines(
+    decisions: Sequence[ReportedDecision], lang: str, paint: Paint = plain, verbose: bool = False
+) -> Iterator[str]:
+    """Yield the fixes that a person reads first, behind an empty line."""
+    if not decisions:
         return
     yield ""
-    yield paint(say("Not examined:").render(lang), "path")
-    for unlooked in report.unlooked[:_MOST_UNLOOKED]:
-        yield visible(f"  {unlooked_message(unlooked).render(lang)}")
-    if len(report.unlooked) > _MOST_UNLOOKED:
-        yield f"  {say('... and {count} more', count=len(report.unlooked) - _MOST_UNLOOKED).render(lang)}"
+    yield paint(say("Fixes to read, which `migrate --unsafe-fixes` makes:").render(lang), "path")
+    for each in decisions:
+        yield f"  {paint(visible(each.id), 'unsafe')}  {effect_words(each.effect).render(lang)}"
+        yield from _text(each, lang, verbose)
 
 
-def failure_lines(report: Report, lang: str) -> Iterator[str]:
-    """Yield on which files torchferry failed and how, each behind an empty line."""
-    for failure in report.failures:
+def accepted_lines(report: Report, lang: str, paint: Paint = plain) -> Iterator[str]:
+    """Yield the places that somebody has accepted as they are, behind an empty line."""
+    if not report.accepted:
+        return
+    yield ""
+    yield paint(say("Accepted as they are: {count}", count=len(report.accepted)).render(lang), "path")
+    for finding in report.accepted:
+        yield f"  {visible(str(finding.location))}"
+        yield from wrapped(visible(finding.message.render(lang)), "      ")
+
+
+def _left_alone(report: Report, lang: str) -> Iterator[str]:
+    """Yield what torchferry changes itself, and what stays as it is, in a line each, behind an empty line."""
+    counts = report.by_grade
+    if counts[Grade.SAFE] or counts[Grade.NOTE]:
         yield ""
-        yield say(
-            "torchferry failed on {path} because of a bug in torchferry; please report it:",
-            path=visible(failure.path),
+    if counts[Grade.SAFE]:
+        files = len({each.location.path for each in report.findings if each.grade is Grade.SAFE})
+        safe = say_plural("one safe fix", "{count} safe fixes", count=counts[Grade.SAFE])
+        where = say_plural("one file", "{count} files", count=files)
+        yield say("`torchferry migrate` makes {fixes} in {files}.", fixes=safe, files=where).render(lang)
+    if counts[Grade.NOTE]:
+        yield say_plural(
+            "One note on a place that stays as it is (`-f full` lists it).",
+            "{count} notes on places that stay as they are (`-f full` lists them).",
+            count=counts[Grade.NOTE],
         ).render(lang)
-        yield from (visible(line) for line in failure.what.rstrip().split("\n"))
 
 
-def mention_lines(report: Report, lang: str) -> Iterator[str]:
-    """Yield how many words of CUDA stay without a finding, and why."""
-    yield say("CUDA words that stay as they are: {count}", count=len(report.words.staying)).render(lang)
-    for kind, count in report.mentions_by_kind.items():
-        yield f"{count:>10}  {say(kind.value).render(lang)}"
+# --- lines ---
 
 
-def by_file(findings: Iterable[Finding], lang: str, paint: Paint | None = None, verbose: bool = False) -> Iterator[str]:
-    """Yield findings below the names of their files, with `verbose` also how their grades came about."""
-    paint = paint or _plain
-    for path, of_file in groupby(findings, key=lambda finding: finding.location.path):
-        yield ""
-        yield paint(visible(path), "path")
-        for finding in of_file:
-            yield finding_line(finding, lang, paint)
-            if verbose:
-                yield from _regrading_lines(finding, lang)
+def _as_many(names: Sequence[str], room: int) -> str:
+    """Return as many names as have room in one line, and how many more there are; nothing where not one has."""
+    shown = ""
+    for number, name in enumerate(names):
+        more = f"{shown}, {name}" if shown else name
+        left = len(names) - number - 1
+        if display_width(more) + (len(f", +{left}") if left else 0) > room:
+            return f"{shown}, +{len(names) - number}" if shown else ""
+        shown = more
+    return shown
 
 
-def _regrading_lines(finding: Finding, lang: str) -> Iterator[str]:
-    """Yield a line for each change of the grade: `    safe fix -> note: findings that change together`."""
-    grades = [*(regrading.before for regrading in finding.regradings), finding.grade]
-    for regrading, after in zip(finding.regradings, grades[1:], strict=True):
-        before_title, after_title = (say(GRADE_TITLES[grade]).render(lang) for grade in (regrading.before, after))
-        yield f"      {before_title} -> {after_title}: {say(STAGE_TITLES[regrading.stage]).render(lang)}"
+def cut(line: str, width: int) -> str:
+    """Return a line that takes no more than some columns, with three dots where it is cut."""
+    if display_width(line) <= width:
+        return line
+    room = width - 3
+    taken = 0
+    for number, letter in enumerate(line):
+        taken += display_width(letter)
+        if taken > room:
+            return f"{line[:number]}..."
+    return line
 
 
-def _plain(text: str, kind: str) -> str:
-    return text
-
-
-def _table(report: Report, lang: str) -> Iterator[str]:
-    """Yield a line for each family: how many findings of each grade."""
-    grades = (Grade.SAFE, Grade.UNSAFE, Grade.MANUAL, Grade.NOTE)
-    heads = [say(GRADE_TITLES[grade]).render(lang) for grade in grades]
-    yield " ".join(f"{head:>10}" for head in heads)
-    for name, counts in report.by_family.items():
-        row = " ".join(f"{counts[grade] or '':>10}" for grade in grades)
-        yield f"{row}  {name} {family_title(name).render(lang)}"
-
-
-def finding_line(finding: Finding, lang: str, paint: Paint = _plain) -> str:
-    """Return a finding as one line, without its path."""
-    place = finding.location
-    cell = f"cell {place.cell}:" if place.cell else ""
-    mark = say(GRADE_TITLES[finding.grade]).render(lang)
-    return f"  {cell}{place.line}:{place.column} {finding.code} {visible(finding.message.render(lang))} " + paint(
-        f"[{mark}]", finding.grade.value
-    )
+def wrapped(text: str, indent: str) -> Iterator[str]:
+    """Yield a text in lines of the width of the screen; words are not cut, but those longer than any line."""
+    narrow = WIDTH if display_width(text) == len(text) else WIDTH // 2
+    yield from textwrap.wrap(
+        text,
+        narrow,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=len(text) > _LONGEST * 20,
+        break_on_hyphens=False,
+    ) or [indent]

@@ -46,7 +46,7 @@ def anchored(findings: Sequence[Finding], context: Context) -> list[Finding]:
     for finding, span in zip(ordered, spans, strict=True):
         if span is not None:
             symbol, begin = around[span[0]]
-            text = _in_cuda_words(context.target, context.text[span[0] : span[1]])
+            text = in_cuda_words(context.target, context.text[span[0] : span[1]])
             key = (finding.code, symbol, _digest(text))
             ordinals[key] = max(ordinals[key], occurrences.before(text, begin, span[0])) + 1
             finding = finding._replace(anchor=Anchor(*key[1:], ordinals[key]))
@@ -65,7 +65,7 @@ class _Occurrences:
     def __init__(self, context: Context, offsets: Iterable[int]) -> None:
         cuts = sorted({0, *offsets})
         parts = [
-            _in_cuda_words(context.target, context.text[start:end])
+            in_cuda_words(context.target, context.text[start:end])
             for start, end in zip(cuts, (*cuts[1:], None), strict=True)
         ]
         self._moved = dict(zip(cuts, accumulate(map(len, parts), initial=0), strict=False))  # its last one is the end
@@ -88,7 +88,7 @@ class _Occurrences:
         return count
 
 
-def _in_cuda_words(target: Target, text: str) -> str:
+def in_cuda_words(target: Target, text: str) -> str:
     """Return a text without spaces, and with CUDA's words where it has those of the target: a rename keeps it."""
     backend = target.backend
     text = _SPACE.sub("", text)

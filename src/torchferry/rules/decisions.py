@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 
-from torchferry.core.finding import LINK, Edit, Finding, Grade
+from torchferry.core.finding import LINK, Edit, Finding, Grade, Stage
 from torchferry.rules.base import Context
 
 _Span = tuple[int, int]
@@ -40,10 +40,18 @@ def carried_over(
         origin = finding.location if finding.origin is None else finding.origin
         number = places.take(finding.code, moved, and_notes=not is_decision)
         if number is not None:
-            findings[number] = findings[number]._replace(anchor=finding.anchor, origin=origin)
+            findings[number] = _still_decided(findings[number]._replace(anchor=finding.anchor, origin=origin), finding)
         elif is_decision and not moves.replaces(start, end) and not places.has(finding.code, moved):
             findings.append(finding._replace(location=new.location(*moved), snippet=new.snippet(*moved), origin=origin))
     return sorted(findings, key=lambda finding: finding.location.order)
+
+
+def _still_decided(after: Finding, before: Finding) -> Finding:
+    """Return a finding in an edited text with what a person has decided about its place in the old one."""
+    if not before.decided_by or before.grade is not Grade.NOTE or after.grade not in (Grade.MANUAL, Grade.UNSAFE):
+        return after
+    decided = after.regraded(Stage.DECIDED, Grade.NOTE, before.message)
+    return decided._replace(decided_by=before.decided_by)
 
 
 class _PlacesByRule:

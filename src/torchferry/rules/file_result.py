@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.record import NamedTuple
+from torchferry.core.recorded_decisions import RecordedDecision
 from torchferry.rules.base import Context
 from torchferry.rules.mentions import WordAccount
 from torchferry.source.document import Document
@@ -21,12 +22,14 @@ class Selection(NamedTuple):
         ignore: Codes or families to leave out.
         unsafe: Whether unsafe fixes are applied too.
         per_file: For each pattern of paths, codes or families to leave out there.
+        decided: What people decided about places, on the target.
     """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     unsafe: bool = False
     per_file: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    decided: tuple[RecordedDecision, ...] = ()
 
     def wants(self, code: str, path: str) -> bool:
         """Whether findings with this code are reported for this file."""

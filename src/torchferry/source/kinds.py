@@ -6,6 +6,7 @@ import re
 from enum import Enum
 
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.recorded_decisions import FILE as DECISIONS
 
 
 class Kind(Enum):
@@ -88,7 +89,7 @@ _SUFFIXES = {
 def kind_of(path: str) -> Kind | None:
     """Return the kind of the file at `path` (with `/`), or None for one that torchferry does not read."""
     folder, _, name = path.rpartition("/")
-    if name == OWN_SETTINGS:
+    if name in (OWN_SETTINGS, DECISIONS):
         return None  # it speaks of the project, and rewriting it would change what the next run does
     named = _NAMED.match(name)
     if named is not None:

@@ -126,11 +126,12 @@ class CudaRequirement(Rule):
             message = noted(message, plain_attention_speed(context.target))
         renamed = row.status in ("renamed", "equivalent") and _INSTALLABLE.match(row.use)
         if renamed and not requirement.specifier:
-            yield self.finding(context, span, message, Grade.UNSAFE, [Edit(*span, row.use)])
+            reported = self.finding(context, span, message, Grade.UNSAFE, [Edit(*span, row.use)])
         elif row.status in ("partial", "unknown"):
-            yield self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
+            reported = self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
         else:
-            yield self.finding(context, span, message, Grade.MANUAL)
+            reported = self.finding(context, span, message, Grade.MANUAL)
+        yield reported._replace(package=name)
 
 
 def _is_part_of_build(requirement: Requirement, kind: Kind) -> bool:

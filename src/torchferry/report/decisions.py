@@ -1,0 +1,296 @@
+"""What a person has to decide, each thing once: its places, the programs that wait for it, and what to decide first."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from torchferry.backends.registry import choose
+from torchferry.backends.target import Target
+from torchferry.core.finding import Effect, Finding, Grade, Location
+from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
+from torchferry.programs.model import Judged, Obstacle, Verdict
+from torchferry.rules.anchors import in_cuda_words
+from torchferry.rules.registry import rule_facts
+
+_SHORT, _LONG = 4, 8
+"""Digits of the hash in an id; the long form where two decisions of a report have the same short one."""
+
+_WORST_FIRST = (Effect.RAISES, Effect.WRONG, Effect.UNKNOWN, Effect.SLOW, Effect.NOTHING)
+
+_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9._+-]+")
+
+_Key = tuple[str, str]
+"""The rule and what tells its decisions apart; without a rule the name of a package, an operator or a module."""
+
+
+class ReportedDecision(NamedTuple):
+    """Something that a person has to decide.
+
+    Attributes:
+        id: What it is called on the command line: the name of a package or module, or the rule with digits that stay
+            when lines move and when files are migrated.
+        message: What it is, and what to do, at the first of its places.
+        code: The rule of that place.
+        effect: The worst that happens at its places.
+        findings: Its places, the worst first.
+        places: All of them, with those in packages of an environment.
+        is_fix: Whether torchferry has an edit for each place, which a person reads first.
+        is_unresolved: Whether nobody could tell what stands at its places.
+        stopped: The programs that it stops.
+        undecided: Those of which the files do not say whether they need it.
+        waiting: The others that reach one of its places as they are started.
+    """
+
+    id: str
+    message: Message
+    code: str
+    effect: Effect
+    findings: tuple[Finding, ...]
+    places: tuple[Location, ...]
+    is_fix: bool = False
+    is_unresolved: bool = False
+    stopped: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The things of which its messages say the same, each once; the first one is that of `message`."""
+        named = (without_subject(each.message)[1] for each in self.findings)
+        return tuple(dict.fromkeys(name for name in (without_subject(self.message)[1], *named) if name))
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """All programs that wait for it, those that it stops first."""
+        return (*self.stopped, *self.undecided, *self.waiting)
+
+    @property
+    def blocks(self) -> bool:
+        """Whether something cannot run before it is settled."""
+        return bool(self.stopped) or any(finding.blocker for finding in self.findings)
+
+
+class _DecisionGroup:
+    """What belongs to one decision, while it is collected."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.obstacles: list[Obstacle] = []
+        self.programs: dict[str, int] = {}
+
+    def reached_by(self, program: str, rank: int) -> None:
+        """Note a program: 0 where it is stopped, 1 where nobody can tell, 2 where it reaches a place."""
+        self.programs[program] = min(rank, self.programs.get(program, rank))
+
+
+class Decisions(NamedTuple):
+    """The decisions of a report.
+
+    Attributes:
+        all: The worst first.
+        of_program: The ids that each program waits for; a program that waits for none is not among them.
+    """
+
+    all: tuple[ReportedDecision, ...]
+    of_program: Mapping[str, tuple[str, ...]]
+
+    @property
+    def to_decide(self) -> tuple[ReportedDecision, ...]:
+        """Those that are no fixes to read."""
+        return tuple(each for each in self.all if not each.is_fix)
+
+    @property
+    def to_read(self) -> tuple[ReportedDecision, ...]:
+        """The fixes to read."""
+        return tuple(each for each in self.all if each.is_fix)
+
+    def first(self, most: int) -> tuple[ReportedDecision, ...]:
+        """Return the decisions with which most programs become ready soonest; where no program waits, the worst ones.
+
+        Of the programs that are left, each time that set of decisions is taken that makes most programs ready for each
+        decision, and of equal ones that with the fewest places.
+        """
+        by_id = {each.id: each for each in self.all}
+        waiting = Counter(frozenset(ids) for ids in self.of_program.values())
+        chosen: dict[str, None] = {}
+        while waiting and len(chosen) < most:
+            needed = min(waiting, key=partial(_cost, waiting, frozenset(chosen), by_id))
+            chosen |= dict.fromkeys(sorted(needed, key=list(by_id).index))
+            waiting = Counter({other: count for other, count in waiting.items() if not other <= chosen.keys()})
+        ids = chosen or dict.fromkeys(each.id for each in self.to_decide)
+        return tuple(by_id[each] for each in [*ids][:most])
+
+    def ready_after(self, decided: Iterable[ReportedDecision]) -> int:
+        """Return how many programs wait for nothing once some decisions are settled."""
+        ids = {each.id for each in decided}
+        return sum(ids.issuperset(needed) for needed in self.of_program.values())
+
+
+def _cost(
+    waiting: Mapping[frozenset[str], int],
+    settled: frozenset[str],
+    by_id: Mapping[str, ReportedDecision],
+    needed: frozenset[str],
+) -> tuple[float, int, list[str]]:
+    """Return what sets of decisions are chosen by, the least first: programs made ready for each, then places."""
+    more = needed - settled
+    ready = sum(count for other, count in waiting.items() if other <= needed | settled)
+    return -ready / max(len(more), 1), sum(len(by_id[each].places) for each in more), sorted(needed)
+
+
+def decisions_of(target: str, findings: Sequence[Finding], programs: Sequence[Judged]) -> Decisions:
+    """Return the decisions of a report.
+
+    Args:
+        target: The target, as `NAME` or `NAME@VERSION`.
+        findings: What was found.
+        programs: The programs and their verdicts.
+    """
+    keys = _Keys(target)
+    groups: defaultdict[_Key, _DecisionGroup] = defaultdict(_DecisionGroup)
+    by_place: dict[tuple[Location, str], _Key] = {}
+    at: defaultdict[Location, list[_Key]] = defaultdict(list)
+    for finding in findings:
+        key = keys.of(finding)
+        by_place[finding.location if finding.origin is None else finding.origin, finding.code] = key
+        if finding.grade in (Grade.MANUAL, Grade.UNSAFE):
+            groups[key].findings.append(finding)
+            at[finding.location if finding.origin is None else finding.origin].append(key)
+    for judged in programs:
+        ranked = [
+            *((obstacle, 0) for obstacle in judged.blockers),
+            *((obstacle, 1) for obstacle in judged.undecided),
+            *((obstacle, 2) for obstacle in (*judged.builds, *judged.doubts) if obstacle.way.may_be_taken),
+        ]
+        for obstacle, rank in ranked:
+            key = by_place.get((obstacle.place, obstacle.code)) or ("", slug(obstacle.what.split()[0]))
+            groups[key].obstacles.append(obstacle)
+            groups[key].reached_by(judged.program.title, rank)
+        for place in judged.decisions:
+            for key in at[place]:
+                groups[key].reached_by(judged.program.title, 2)
+    ids = _ids(groups)
+    decisions = [_decision(ids[key], group) for key, group in groups.items()]
+    of_program: defaultdict[str, list[str]] = defaultdict(list)
+    ordered = tuple(sorted(decisions, key=_rank))
+    for each in ordered:
+        for program in each.programs if not each.is_fix else ():
+            of_program[program].append(each.id)
+    unread = {judged.program.title for judged in programs if judged.verdict is Verdict.NOT_JUDGED}
+    return Decisions(
+        ordered, {program: tuple(needed) for program, needed in of_program.items() if program not in unread}
+    )
+
+
+def _rank(decision: ReportedDecision) -> tuple[object, ...]:
+    """Return what decisions are sorted by, the worst first."""
+    return (
+        not decision.blocks,
+        decision.is_fix,
+        -len(decision.stopped),
+        -len(decision.undecided),
+        _WORST_FIRST.index(decision.effect),
+        -len(decision.programs),
+        -len(decision.places),
+        decision.id,
+    )
+
+
+def _decision(name: str, group: _DecisionGroup) -> ReportedDecision:
+    findings = tuple(
+        sorted(group.findings, key=lambda each: (not each.blocker, each.grade is not Grade.MANUAL, each.location.order))
+    )
+    obstacles = group.obstacles
+    first = findings[0] if findings else None
+    places = {each.location: None for each in findings}
+    covered = {each.location if each.origin is None else each.origin for each in findings}
+    places |= {each.place: None for each in obstacles if each.place not in covered}
+    by_rank = [tuple(name for name, rank in group.programs.items() if rank == wanted) for wanted in range(3)]
+    return ReportedDecision(
+        name,
+        first.message if first is not None else obstacles[0].message,
+        first.code if first is not None else obstacles[0].code,
+        min((each.effect for each in findings), key=_WORST_FIRST.index, default=Effect.RAISES),
+        findings,
+        tuple(places),
+        bool(findings) and not obstacles and all(each.grade is Grade.UNSAFE for each in findings),
+        bool(findings) and all(rule_facts(each.code).unresolved for each in findings),
+        *by_rank,
+    )
+
+
+class _Keys:
+    """Tells which findings belong to one decision."""
+
+    def __init__(self, target: str) -> None:
+        choice = choose(target)
+        self._target = Target(choice.backend, choice.version)
+        self._texts: dict[Message, str] = {}
+
+    def of(self, finding: Finding) -> _Key:
+        """Return what a finding is grouped by: a thing that several rules speak of, or the rule and what it says.
+
+        What it says is taken in CUDA's words, so that it is the same once the file is migrated.
+        """
+        thing = finding.package or finding.lacks or finding.installs
+        if thing:
+            return ("", slug(thing.split()[0]))
+        if finding.grade is Grade.UNSAFE:  # which fixes of a rule are right is one question
+            return (finding.code, "")
+        if finding.message not in self._texts:
+            alike, _ = without_subject(finding.message)
+            self._texts[finding.message] = in_cuda_words(self._target, alike.render("en"))
+        return (finding.code, self._texts[finding.message])
+
+
+def without_subject(message: Message) -> tuple[Message, str]:
+    """Return a message without the first name in it, and that name: what is said alike of several things is one."""
+    for number, (name, value) in enumerate(message.values):
+        rest = message.values[number + 1 :]
+        if isinstance(value, Message):
+            inner, subject = without_subject(value)
+            return message._replace(values=(*message.values[:number], (name, inner), *rest)), subject
+        if isinstance(value, str) and name != "count":
+            return message._replace(values=(*message.values[:number], (name, ""), *rest)), value
+    return message, ""
+
+
+def slug(name: str) -> str:
+    """Return the name of a thing as an id has it."""
+    return _NOT_IN_IDS.sub("-", name).strip("-.") or "-"
+
+
+def _ids(keys: Iterable[_Key]) -> dict[_Key, str]:
+    """Return the id of each decision; two never have the same."""
+    short = {key: _id(key, _SHORT) for key in keys}
+    counts = Counter(short.values())
+    return {key: name if counts[name] == 1 else _id(key, _LONG) for key, name in short.items()}
+
+
+def _id(key: _Key, digits: int) -> str:
+    code, text = key
+    if not code:
+        return text
+    if not text:
+        return code
+    return f"{code}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:digits]}"
+
+
+def effect_words(effect: Effect) -> Message:
+    """Return what happens at the places of a decision as a phrase."""
+    match effect:
+        case Effect.RAISES:
+            return say("ends with an error")
+        case Effect.WRONG:
+            return say("goes wrong in silence")
+        case Effect.SLOW:
+            return say("works, slower")
+        case Effect.NOTHING:
+            return say("changes nothing")
+        case Effect.UNKNOWN:
+            return say("effect not known")

@@ -1,0 +1,149 @@
+"""One decision with all there is to know of it: its places with their code, the programs, the ways, the choices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from torchferry.core.finding import Finding, Location
+from torchferry.core.json_text import json_text
+from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.record import NamedTuple
+from torchferry.core.recorded_decisions import ACCEPT, FIX
+from torchferry.core.terminal import visible
+from torchferry.programs.model import Judged, Obstacle
+from torchferry.report.decisions import ReportedDecision, effect_words
+from torchferry.report.full_format import Paint, plain
+from torchferry.report.json_format import decision_object, finding_object
+from torchferry.report.model import Report
+from torchferry.report.programs import chain_of, circumstance_of
+from torchferry.report.text_format import WIDTH, cut, waiting_words, wrapped
+
+AROUND = 3
+"""Lines of code before and after a place."""
+
+_MOST_WAYS = 10
+
+ReadLines = Callable[[Location], Sequence[tuple[int, str]]]
+"""Returns the lines around a place with their numbers; none where there are none to show."""
+
+
+class DecisionChoice(NamedTuple):
+    """One way to settle a decision.
+
+    Attributes:
+        name: What `torchferry decide` calls it; empty for what a person does in the code.
+        text: What it means, and what it costs.
+    """
+
+    name: str
+    text: Message
+
+
+def choices_of(decision: ReportedDecision) -> list[DecisionChoice]:
+    """Return the ways to settle a decision, the recommended one first."""
+    choices = []
+    if any(finding.edits for finding in decision.findings):
+        fixes = say_plural(
+            "take the edit that torchferry proposes (one place)",
+            "take the edits that torchferry proposes ({count} places)",
+            count=sum(bool(finding.edits) for finding in decision.findings),
+        )
+        choices.append(DecisionChoice(FIX, fixes))
+    else:
+        change = say_plural(
+            "change the code as it says above (one place)",
+            "change the code as it says above ({count} places)",
+            count=len(decision.places),
+        )
+        choices.append(DecisionChoice("", change))
+    if can_be_accepted(decision):
+        accepted = say("leave it as it is: the report goes on to say that you have accepted it")
+        choices.append(DecisionChoice(ACCEPT, accepted))
+    return choices
+
+
+def can_be_accepted(decision: ReportedDecision) -> bool:
+    """Whether somebody can decide that its places stay: not where a program stops, nor of what is no place of code."""
+    return bool(decision.findings) and not decision.blocks and not any(each.lacks for each in decision.findings)
+
+
+def lines(
+    decision: ReportedDecision, report: Report, read: ReadLines, asked: str, lang: str, paint: Paint = plain
+) -> Iterator[str]:
+    """Yield a decision as text.
+
+    Args:
+        decision: The decision.
+        report: The report that has it.
+        read: Reads the code around a place.
+        asked: The paths and the target, as a command takes them.
+        lang: The language.
+        paint: Colours a text by its kind.
+    """
+    words = "; ".join(text.render(lang) for text in waiting_words(decision))
+    yield f"{paint(visible(decision.id), 'manual')}  {words}"
+    for message in dict.fromkeys((decision.message, *(finding.message for finding in decision.findings))):
+        yield from wrapped(visible(message.render(lang)), "  ")
+    yield ""
+    yield paint(say("Choices:").render(lang), "path")
+    for choice in choices_of(decision):
+        yield from wrapped(f"- {choice.text.render(lang)}", "  ")
+        if choice.name:
+            yield f"    torchferry decide {visible(decision.id)} {choice.name} {visible(asked)} --why REASON"
+    programs = (
+        (say("It stops:"), decision.stopped),
+        (say("These may need it:"), decision.undecided),
+        (say("These reach one of its places:"), decision.waiting),
+    )
+    for title, names in programs:
+        if names:
+            yield ""
+            yield paint(title.render(lang), "path")
+            yield from wrapped(visible(", ".join(names)), "  ")
+    ways = list(_ways(decision, report.programs))
+    if ways:
+        yield ""
+        yield paint(say("How they come there:").render(lang), "path")
+    for judged, obstacle in ways[:_MOST_WAYS]:
+        circumstance = circumstance_of(obstacle).render(lang)
+        yield from wrapped(visible(f"{judged.program.title} ({circumstance}): {chain_of(obstacle)}"), "  ")
+    if len(ways) > _MOST_WAYS:
+        yield f"  {say('... and {count} more', count=len(ways) - _MOST_WAYS).render(lang)}"
+    yield ""
+    yield paint(say("Places: {count}", count=len(decision.places)).render(lang), "path")
+    by_place: dict[Location, list[Finding]] = {}
+    for finding in decision.findings:
+        by_place.setdefault(finding.location, []).append(finding)
+    for place in decision.places:
+        codes = ", ".join(dict.fromkeys(finding.code for finding in by_place.get(place, ())))
+        effects = dict.fromkeys(effect_words(finding.effect) for finding in by_place.get(place, ()))
+        about = ", ".join([codes, *(effect.render(lang) for effect in effects)]) if codes else ""
+        yield visible(f"  {place}{f'  ({about})' if about else ''}")
+        for number, text in read(place):
+            mark = ">" if place.line <= number <= place.end_line else " "
+            yield cut(f"    {mark} {number:>5} | {visible(text)}", WIDTH)
+
+
+def _ways(decision: ReportedDecision, programs: Sequence[Judged]) -> Iterator[tuple[Judged, Obstacle]]:
+    """Yield how programs come to one of the places, where that was followed."""
+    places = {(finding.location if finding.origin is None else finding.origin) for finding in decision.findings}
+    places |= set(decision.places)
+    for judged in programs:
+        for obstacle in (*judged.blockers, *judged.undecided, *judged.builds, *judged.doubts):
+            if obstacle.place in places:
+                yield judged, obstacle
+
+
+def render_json(decision: ReportedDecision, report: Report, lang: str) -> str:
+    """Return a decision as JSON, with its findings, its choices and the ways."""
+    return json_text(
+        {
+            **decision_object(decision, lang),
+            "choices": [{"name": each.name, "text": each.text.render(lang)} for each in choices_of(decision)],
+            "findings": [finding_object(finding, lang) for finding in decision.findings],
+            "ways": [
+                {"program": judged.program.title, "chain": [str(step) for step in obstacle.way.steps]}
+                for judged, obstacle in _ways(decision, report.programs)
+            ],
+        }
+    )

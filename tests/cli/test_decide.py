@@ -1,0 +1,164 @@
+"""A decision is shown, recorded, undone, and asked again when its code changes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cli.process import torchferry
+from torchferry.core.errors import UsageError
+from torchferry.core.finding import Anchor
+from torchferry.core.recorded_decisions import (
+    CHOICES,
+    FILE,
+    DecidedPlace,
+    RecordedDecision,
+    decisions_text,
+    read_decisions,
+    with_decision,
+)
+
+PROGRAM = """import torch
+
+
+def main():
+    major, minor = torch.cuda.get_device_capability()
+    name = "cuda"
+    unknown(name)
+    print(torch.ones(3, device="cuda").sum(), major)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "train.py").write_text(PROGRAM, encoding="utf-8")
+    return folder
+
+
+def _open(project: Path, target: str = "npu") -> list[str]:
+    document = json.loads(torchferry("scan", ".", "-t", target, "-f", "json", cwd=project).stdout)
+    return [each["id"] for each in document["decisions"]]
+
+
+def test_from_the_report_to_the_record_and_back(project: Path) -> None:
+    capability, fix = _open(project)
+    shown = torchferry("show", capability, ".", "-t", "npu", cwd=project)
+    assert shown.returncode == 0, shown.stderr
+    assert ">     5 |     major, minor = torch.cuda.get_device_capability()" in shown.stdout
+    assert f"torchferry decide {capability} accept . -t npu --why REASON" in shown.stdout
+    assert json.loads(torchferry("show", fix, ".", "-t", "npu", "-f", "json", cwd=project).stdout)["fix"]
+    why = ["--by", "A. Person", "--why", "only printed"]
+    assert torchferry("decide", capability, "accept", ".", "-t", "npu", *why, cwd=project).returncode == 0
+    assert torchferry("decide", fix, "fix", ".", "-t", "npu", "--by", "B. Person", cwd=project).returncode == 0
+    assert _open(project) == []
+    assert _open(project, "musa") != []  # it was decided for one target
+    scanned = torchferry("scan", ".", "-t", "npu", cwd=project).stdout
+    assert scanned.startswith("Ready for Huawei Ascend after 4 safe fixes, with one place accepted by A. Person.")
+    assert torchferry("migrate", ".", "-t", "npu", cwd=project).returncode == 0
+    assert 'name = "npu"' in (project / "train.py").read_text(encoding="utf-8")
+    after = torchferry("scan", ".", "-t", "npu", cwd=project)
+    assert after.stdout.startswith("Ready for Huawei Ascend, with one place accepted by A. Person.")
+    assert after.returncode == 0
+    assert torchferry("undo", ".", "--all", cwd=project).returncode == 0
+    assert {path.name for path in project.iterdir()} == {"train.py"}
+    assert (project / "train.py").read_text(encoding="utf-8") == PROGRAM
+
+
+def test_a_place_that_changed_is_asked_about_again(project: Path) -> None:
+    capability = _open(project)[0]
+    torchferry("decide", capability, "accept", ".", "-t", "npu", "--by", "A. Person", cwd=project)
+    changed = PROGRAM.replace(
+        "major, minor = torch.cuda.get_device_capability()", "major = torch.cuda.get_device_capability()[0]"
+    )
+    (project / "train.py").write_text(changed, encoding="utf-8")
+    scanned = torchferry("scan", ".", "-t", "npu", cwd=project)
+    assert "one place is gone or has changed, and is not decided any more" in scanned.stderr
+    assert "accepted" not in scanned.stdout.split("\n", 1)[0]
+
+
+WRONG = {
+    "an id that does not exist": (("show", "CUD110-0000", "."), "unknown decision `CUD110-0000`"),
+    "a fix where there is none": (("decide", "CUD110", "fix", "."), "has no edit that torchferry could make"),
+    "standard input": (
+        ("decide", "CUD110", "accept", "-", "--stdin-filename", "a.py"),
+        "a decision belongs to a project",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_decided_is_refused(project: Path, case: str) -> None:
+    arguments, said = WRONG[case]
+    capability = _open(project)[0]
+    words = [capability if word == "CUD110" else word for word in arguments]
+    done = torchferry(*words, "-t", "npu", cwd=project, given="" if "-" in words else None)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert not (project / FILE).exists()
+
+
+def test_what_a_target_lacks_cannot_be_accepted(project: Path) -> None:
+    (project / "train.py").write_text("import torch\nimport xformers.ops\nxformers.ops.memory_efficient_attention()\n")
+    done = torchferry("decide", "xformers", "accept", ".", "-t", "npu", "--by", "A", cwd=project)
+    assert (done.returncode, "cannot be accepted" in done.stderr) == (2, True)
+
+
+ANCHORS = st.builds(Anchor, st.text(max_size=8), st.text("0123456789abcdef", max_size=12), st.integers(1, 9))
+DECISIONS = st.builds(
+    RecordedDecision,
+    st.text(max_size=8),
+    st.sampled_from(("npu", "musa")),
+    st.sampled_from(CHOICES),
+    st.text(min_size=1, max_size=8).filter(str.strip),
+    st.text(max_size=20),
+    st.frozensets(st.builds(DecidedPlace, st.text(max_size=8), st.just("CUD110"), ANCHORS), min_size=1, max_size=3),
+)
+
+
+@given(st.lists(DECISIONS, max_size=5))
+def test_the_file_says_what_was_decided(
+    tmp_path_factory: pytest.TempPathFactory, decisions: list[RecordedDecision]
+) -> None:
+    made: tuple[RecordedDecision, ...] = ()
+    for each in decisions:
+        made = with_decision(made, each)
+    folder = tmp_path_factory.mktemp("decided")
+    text = decisions_text(made)
+    (folder / FILE).write_bytes(text.encode("utf-8", "surrogatepass"))
+    read = read_decisions(folder)
+    assert Counter(read) == Counter(made)
+    assert decisions_text(read) == text
+
+
+BROKEN = {
+    "a conflict of git": "<<<<<<< HEAD\n",
+    "another table": "[other]\n",
+    "no places": '[[decision]]\nid = "a"\ntarget = "npu"\nchoice = "accept"\nby = "A"\nwhy = ""\n',
+    "another choice": '[[decision]]\nid = "a"\ntarget = "npu"\nchoice = "burn"\nby = "A"\nwhy = ""\nplaces = []\n',
+    "nobody": '[[decision]]\nid = "a"\ntarget = "npu"\nchoice = "fix"\nby = " "\nwhy = ""\nplaces = []\n',
+    "a place of another form": (
+        '[[decision]]\nid = "a"\ntarget = "npu"\nchoice = "fix"\nby = "A"\nwhy = ""\nplaces = [["a.py", "CUD110", 1]]\n'
+    ),
+    "two who contradict each other": "".join(
+        f'[[decision]]\nid = "a"\ntarget = "npu"\nchoice = "{choice}"\nby = "{by}"\nwhy = ""\n'
+        'places = [["a.py", "CUD110", "", "00", 1]]\n'
+        for choice, by in (("accept", "A"), ("fix", "B"))
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_file_is_said(tmp_path: Path, case: str) -> None:
+    (tmp_path / FILE).write_text(BROKEN[case], encoding="utf-8")
+    with pytest.raises(UsageError, match=FILE):
+        read_decisions(tmp_path)

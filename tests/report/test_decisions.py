@@ -1,0 +1,179 @@
+"""What has to be decided is told once, with all of its places, and under a name that stays."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.report.reports import hostile, real
+from torchferry.core.finding import Effect, Finding, Grade, Location
+from torchferry.core.messages import Message, display_width, say
+from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Verdict, Way
+from torchferry.report import full_format, json_format, show_format, text_format
+from torchferry.report.decisions import Decisions, decisions_of
+from torchferry.report.model import Report
+
+MESSAGES = (
+    say("`{name}` has no counterpart on {target}", name="torch.cuda.x", target="T"),
+    say("`{name}` has no counterpart on {target}", name="torch.cuda.y", target="T"),
+    say("decide what is intended"),
+)
+
+
+def finding(line: int, message: Message = MESSAGES[2], grade: Grade = Grade.MANUAL, **more: object) -> Finding:
+    made = Finding("CUD110", Location("a.py", line, 1, line, 5), message, grade, effect=Effect.RAISES)
+    return made._replace(**more)  # type: ignore[arg-type]
+
+
+def judged(
+    name: str, verdict: Verdict, lines: Iterable[int] = (), lacking: str = "", need: Need = Need.ALWAYS
+) -> Judged:
+    obstacles: tuple[Obstacle, ...] = ()
+    if lacking:
+        way = Way(need, ())
+        obstacles = (Obstacle(lacking, "LIB101", Location("b.py", 1, 1, 1, 2), say("{x} is missing", x=lacking), way),)
+    return Judged(
+        Program(name, Form.SCRIPT),
+        verdict,
+        blockers=obstacles if need is Need.ALWAYS else (),
+        optional=obstacles if need is Need.CHOSEN else (),
+        decisions=tuple(Location("a.py", line, 1, line, 5) for line in lines),
+    )
+
+
+FINDINGS = st.lists(
+    st.builds(
+        finding,
+        st.integers(1, 30),
+        st.sampled_from(MESSAGES),
+        st.sampled_from((*Grade, Grade.MANUAL)),
+        package=st.sampled_from(("", "", "flash-attn", "nvidia.dali")),
+    ),
+    max_size=12,
+    unique_by=lambda each: each.location,
+)
+
+
+@given(FINDINGS, st.randoms(use_true_random=False))
+def test_each_finding_that_asks_is_in_one_decision(findings: list[Finding], order: object) -> None:
+    decisions = decisions_of("npu", findings, ())
+    asking = [each for each in findings if each.grade in (Grade.MANUAL, Grade.UNSAFE)]
+    assert sorted(each for decision in decisions.all for each in decision.findings) == sorted(asking)
+    assert {place for decision in decisions.all for place in decision.places} == {each.location for each in asking}
+    ids = [decision.id for decision in decisions.all]
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch(r"[A-Za-z0-9._+-]+", each) for each in ids)
+    shuffled = list(findings)
+    order.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert [each.id for each in decisions_of("npu", shuffled, ()).all] == ids
+    for decision in decisions.all:
+        assert decision.is_fix == all(each.grade is Grade.UNSAFE for each in decision.findings)
+
+
+def test_what_is_said_alike_of_two_things_is_one_decision() -> None:
+    one, other = (finding(line, message) for line, message in enumerate(MESSAGES[:2], 1))
+    (decision,) = decisions_of("npu", [one, other], ()).all
+    assert decision.subjects == ("torch.cuda.x", "torch.cuda.y")
+    text = "\n".join(text_format.decision_lines([decision], "en"))
+    assert "(and so for `torch.cuda.y`)" in text
+
+
+@pytest.mark.parametrize(("target", "word"), [("npu", "npu"), ("musa", "musa"), ("gcu", "gcu"), ("ptex", "xla")])
+def test_an_id_stays_when_the_code_is_given_the_targets_words(target: str, word: str) -> None:
+    before, after = (
+        decisions_of(
+            target, [finding(1, say("`{x}` of torch.{module}: decide for torch.{module}.y", x="a", module=name))], ()
+        )
+        for name in ("cuda", word)
+    )
+    assert before.all[0].id == after.all[0].id
+
+
+PROGRAMS = {
+    "no program": ((), (), ()),
+    "the set that most programs wait for": (
+        (
+            judged("a", Verdict.DECISIONS, [1]),
+            judged("b", Verdict.DECISIONS, [1]),
+            judged("c", Verdict.DECISIONS, [2, 3]),
+        ),
+        ("one",),
+        ("a", "b"),
+    ),
+    "one that is contained in another one": (
+        (judged("a", Verdict.DECISIONS, [1, 2]), judged("b", Verdict.DECISIONS, [2])),
+        ("two", "one"),
+        ("a", "b"),
+    ),
+    "what was not read is made ready by nothing": ((judged("a", Verdict.NOT_JUDGED, [1]),), (), ()),
+}
+
+
+@pytest.mark.parametrize("case", PROGRAMS)
+def test_first_comes_what_makes_most_programs_ready(case: str) -> None:
+    programs, expected, ready = PROGRAMS[case]
+    findings = [finding(number, package=name) for number, name in enumerate(("one", "two", "three"), 1)]
+    decisions = decisions_of("npu", findings, programs)
+    first = decisions.first(len(expected) or 1)
+    if expected:
+        assert [each.id for each in first] == list(expected)
+    assert decisions.ready_after(first) == len(ready)
+
+
+def test_what_stops_a_program_comes_first_and_says_which() -> None:
+    programs = (
+        judged("train.py", Verdict.BLOCKED, lacking="xformers"),
+        judged("eval.py", Verdict.MAY_NEED, [1], lacking="xformers", need=Need.CHOSEN),
+    )
+    decisions = decisions_of("npu", [finding(1)], programs)
+    worst, other = decisions.all
+    assert (worst.id, worst.stopped, worst.undecided, worst.blocks) == ("xformers", ("train.py",), ("eval.py",), True)
+    assert other.waiting == ("eval.py",)
+    assert decisions.of_program == {"train.py": ("xformers",), "eval.py": ("xformers", other.id)}
+    assert show_format.choices_of(worst)[-1].name == ""  # nobody can accept that it is there
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("make", [real, hostile])
+def test_text_json_and_the_full_list_hold_the_same(make: object, lang: str) -> None:
+    report: Report = make()  # type: ignore[operator]
+    every = "\n".join(text_format.lines(report, lang, verbose=True))
+    full = full_format.render(report, lang)
+    document = json.loads(json_format.render(report, lang))
+    decisions = report.decisions
+    assert [each["id"] for each in document["decisions"]] == [each.id for each in decisions.all]
+    asking = [each for each in report.findings if each.grade in (Grade.MANUAL, Grade.UNSAFE)]
+    assert sum(len(each["places"]) for each in document["decisions"]) == len({each.location for each in asking})
+    for each in report.findings:
+        assert each.code in full
+        assert each.code in every
+    for line in text_format.render(report, lang).split("\n")[1:-2]:
+        assert display_width(line) <= 200 or line == report.verdict_message.render(lang)
+
+
+def test_counts_agree() -> None:
+    report = real()
+    decisions: Decisions = report.decisions
+    said = report.verdict_message.render("en")
+    assert f"{report.by_grade[Grade.SAFE]} safe fixes, one fix to read and {len(decisions.to_decide)} decisions" in said
+    assert f"Decisions: {len(decisions.to_decide)}, the worst first" in text_format.render(report, "en")
+    assert report.by_grade[Grade.UNSAFE] == sum(len(each.places) for each in decisions.to_read) == 1
+
+
+def test_the_first_screen_has_the_answers() -> None:
+    deciding = (judged(f"train{i}.py", Verdict.DECISIONS, [i % 4 + 1]) for i in range(40))
+    programs = (*deciding, judged("x.py", Verdict.BLOCKED, lacking="xformers"))
+    findings = tuple(finding(number, package=f"package{number}") for number in range(1, 9))
+    report = real()._replace(findings=findings, programs=programs)
+    screen = text_format.render(report, "en").split("\n")[: text_format.SCREEN]
+    text = "\n".join(screen)
+    assert "    1  blocked by xformers: x.py" in text
+    assert "   40  ready after decisions: train0.py, " in text
+    assert "Decide first (of 9 decisions)" in text
+    assert "torchferry show xformers" in text or "torchferry show package" in text
+    assert all(display_width(line) <= text_format.WIDTH for line in screen[5:])
