@@ -147,10 +147,10 @@ def warn(report: Report, lang: str) -> None:
 def tell_work(setting: RunSettings, planned: Plan, lang: str) -> None:
     """Say on standard error what is left to do."""
     report = report_of(setting, planned, Verdicts())
-    decisions = report.decisions
+    decisions, layout = report.decisions, Layout(lang)
     for line in (
-        *decision_lines(decisions.to_decide, lang),
-        *fix_lines(decisions.to_read, lang),
+        *decision_lines(decisions.to_decide, layout),
+        *fix_lines(decisions.to_read, layout),
         *failure_lines(report, lang),
     ):
         print_notice(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from torchferry.core.finding import Finding
     from torchferry.core.recorded_decisions import RecordedDecision
     from torchferry.report.model import Report
+    from torchferry.report.text_format import Layout
 
 _REFRESH = 0.1
 """Seconds between two drawings of the progress bar."""
@@ -46,11 +48,11 @@ def write_report(
     if form in ("text", "full"):
         from torchferry.report import full_format, text_format
 
-        colours = paint if file is None else None
         if form == "full":
-            lines = full_format.lines(report, lang, colours, verbose)
+            lines = full_format.lines(report, lang, paint if file is None else None, verbose)
         else:
-            lines = text_format.lines(report, lang, colours, verbose, [*map(str, paths)] or ["."])
+            layout = text_format.Layout(lang, verbose=verbose) if file is not None else terminal_layout(lang, verbose)
+            lines = text_format.lines(report, layout, [*map(str, paths)] or ["."])
         if file is not None:
             write(lines, file)
             return
@@ -65,6 +67,14 @@ def write_report(
     else:
         text = importlib.import_module(f"torchferry.report.{form}_format").render(report, lang)
     write(text, file)
+
+
+def terminal_layout(lang: str, verbose: bool = False) -> Layout:
+    """Return how text is written to standard output: with colours and the columns of a terminal, where it is one."""
+    from torchferry.report.text_format import Layout
+
+    columns = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
+    return Layout.of_terminal(lang, paint, verbose, columns)
 
 
 def tell_idle(patterns: Iterable[str], lang: str) -> None:

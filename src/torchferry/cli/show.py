@@ -11,7 +11,7 @@ import click
 from torchferry.cli.choices import Choices
 from torchferry.cli.judging import within_project
 from torchferry.cli.options import refuse_seen, selection_options
-from torchferry.cli.output import paint
+from torchferry.cli.output import terminal_layout
 from torchferry.cli.scan import scanned
 from torchferry.cli.settings import RunSettings, settle
 from torchferry.core.errors import UsageError, unknown_name
@@ -45,7 +45,8 @@ def command(choices: Choices, decision: str, output_format: str) -> None:
     if output_format == "json":
         print_data(render_json(chosen, report, choices.lang))
         return
-    for line in lines(chosen, report, _CodeReader(setting).around, asked(choices, setting), choices.lang, paint):
+    layout = terminal_layout(choices.lang)
+    for line in lines(chosen, report, _CodeReader(setting).around, asked(choices, setting), layout):
         print_text(line)
 
 

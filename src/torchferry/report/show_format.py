@@ -12,11 +12,10 @@ from torchferry.core.recorded_decisions import ACCEPT, FIX
 from torchferry.core.terminal import visible
 from torchferry.programs.model import Judged, Obstacle
 from torchferry.report.decisions import ReportedDecision, effect_words
-from torchferry.report.full_format import Paint, plain
 from torchferry.report.json_format import decision_object, finding_object
 from torchferry.report.model import Report
 from torchferry.report.programs import chain_of, circumstance_of
-from torchferry.report.text_format import WIDTH, cut, waiting_words, wrapped
+from torchferry.report.text_format import Layout, waiting_words
 
 AROUND = 3
 """Lines of code before and after a place."""
@@ -67,9 +66,7 @@ def can_be_accepted(decision: ReportedDecision) -> bool:
     return bool(decision.findings) and not decision.blocks and not any(each.lacks for each in decision.findings)
 
 
-def lines(
-    decision: ReportedDecision, report: Report, read: ReadLines, asked: str, lang: str, paint: Paint = plain
-) -> Iterator[str]:
+def lines(decision: ReportedDecision, report: Report, read: ReadLines, asked: str, layout: Layout) -> Iterator[str]:
     """Yield a decision as text.
 
     Args:
@@ -77,17 +74,17 @@ def lines(
         report: The report that has it.
         read: Reads the code around a place.
         asked: The paths and the target, as a command takes them.
-        lang: The language.
-        paint: Colours a text by its kind.
+        layout: How it is written.
     """
+    lang, paint, _, _ = layout
     words = "; ".join(text.render(lang) for text in waiting_words(decision))
     yield f"{paint(visible(decision.id), 'manual')}  {words}"
     for message in dict.fromkeys((decision.message, *(finding.message for finding in decision.findings))):
-        yield from wrapped(visible(message.render(lang)), "  ")
+        yield from layout.wrapped(visible(message.render(lang)), "  ")
     yield ""
-    yield paint(say("Choices:").render(lang), "path")
+    yield layout.title(say("Choices:"))
     for choice in choices_of(decision):
-        yield from wrapped(f"- {choice.text.render(lang)}", "  ")
+        yield from layout.wrapped(f"- {choice.text.render(lang)}", "  ")
         if choice.name:
             yield f"    torchferry decide {visible(decision.id)} {choice.name} {visible(asked)} --why REASON"
     programs = (
@@ -98,19 +95,19 @@ def lines(
     for title, names in programs:
         if names:
             yield ""
-            yield paint(title.render(lang), "path")
-            yield from wrapped(visible(", ".join(names)), "  ")
+            yield layout.title(title)
+            yield from layout.wrapped(visible(", ".join(names)), "  ")
     ways = list(_ways(decision, report.programs))
     if ways:
         yield ""
-        yield paint(say("How they come there:").render(lang), "path")
+        yield layout.title(say("How they come there:"))
     for judged, obstacle in ways[:_MOST_WAYS]:
         circumstance = circumstance_of(obstacle).render(lang)
-        yield from wrapped(visible(f"{judged.program.title} ({circumstance}): {chain_of(obstacle)}"), "  ")
+        yield from layout.wrapped(visible(f"{judged.program.title} ({circumstance}): {chain_of(obstacle)}"), "  ")
     if len(ways) > _MOST_WAYS:
         yield f"  {say('... and {count} more', count=len(ways) - _MOST_WAYS).render(lang)}"
     yield ""
-    yield paint(say("Places: {count}", count=len(decision.places)).render(lang), "path")
+    yield layout.title(say("Places: {count}", count=len(decision.places)))
     by_place: dict[Location, list[Finding]] = {}
     for finding in decision.findings:
         by_place.setdefault(finding.location, []).append(finding)
@@ -121,7 +118,7 @@ def lines(
         yield visible(f"  {place}{f'  ({about})' if about else ''}")
         for number, text in read(place):
             mark = ">" if place.line <= number <= place.end_line else " "
-            yield cut(f"    {mark} {number:>5} | {visible(text)}", WIDTH)
+            yield layout.cut(f"    {mark} {number:>5} | {visible(text)}")
 
 
 def _ways(decision: ReportedDecision, programs: Sequence[Judged]) -> Iterator[tuple[Judged, Obstacle]]:

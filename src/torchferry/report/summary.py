@@ -15,7 +15,7 @@ from torchferry.migration.transaction import Write
 from torchferry.report.full_format import blocker_lines, by_file, failure_lines
 from torchferry.report.model import BEYOND_WORK, ProjectVerdict, Report
 from torchferry.report.programs import lines_of
-from torchferry.report.text_format import decision_lines, fix_lines
+from torchferry.report.text_format import Layout, decision_lines, fix_lines
 from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts
 
@@ -92,8 +92,9 @@ def summary(
     if work:
         decisions = report.decisions
         yield say("What remains for you: {work}.", work=report.work_message).render(lang)
-        yield from decision_lines(decisions.to_decide, lang, verbose=verbose)
-        yield from fix_lines(decisions.to_read, lang, verbose=verbose)
+        layout = Layout(lang, verbose=verbose)
+        yield from decision_lines(decisions.to_decide, layout)
+        yield from fix_lines(decisions.to_read, layout)
         if verbose:
             yield from by_file(work, lang, verbose=True)
     elif report.verdict is ProjectVerdict.MAY_NEED:

@@ -35,8 +35,8 @@ from torchferry.report.programs import (
     verdict_of,
 )
 
-WIDTH = 100
-"""Columns of the first screen; a longer line is cut there, and is whole further down."""
+_WIDTH = 100
+_NARROWEST, _WIDEST = 60, 160
 
 SCREEN = 24
 """Lines of a screen; at the end of a longer report its verdict stands once more."""
@@ -66,28 +66,65 @@ _WORST_FIRST = (
 )
 
 
+class Layout(NamedTuple):
+    """How text is written.
+
+    Attributes:
+        lang: The language.
+        paint: Colours a text by its kind (`verdict`, `path`, or a grade).
+        verbose: Whether all places and all programs are shown, and every finding behind them.
+        width: Columns of the first screen and of running text; a longer line of a list is cut there.
+    """
+
+    lang: str
+    paint: Paint = plain
+    verbose: bool = False
+    width: int = _WIDTH
+
+    @classmethod
+    def of_terminal(cls, lang: str, paint: Paint, verbose: bool, columns: int | None) -> Layout:
+        """Return the layout for a terminal with so many columns; None for none."""
+        width = _WIDTH if columns is None else max(_NARROWEST, min(columns, _WIDEST))
+        return cls(lang, paint, verbose, width)
+
+    def title(self, message: Message) -> str:
+        """Return the title of a part."""
+        return self.paint(message.render(self.lang), "path")
+
+    def cut(self, line: str) -> str:
+        """Return a line of the first screen."""
+        return cut(line, self.width)
+
+    def wrapped(self, text: str, indent: str) -> Iterator[str]:
+        """Yield a text in lines of the width; words are not cut, but those of a text that nobody reads."""
+        narrow = self.width if display_width(text) == len(text) else self.width // 2
+        yield from textwrap.wrap(
+            text,
+            narrow,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_long_words=len(text) > _LONGEST * 20,
+            break_on_hyphens=False,
+        ) or [indent]
+
+
 def render(report: Report, lang: str) -> str:
     """Return the report as plain text."""
-    return "".join(f"{line}\n" for line in lines(report, lang))
+    return "".join(f"{line}\n" for line in lines(report, Layout(lang)))
 
 
-def lines(
-    report: Report, lang: str, paint: Paint | None = None, verbose: bool = False, paths: Sequence[str] = (".",)
-) -> Iterator[str]:
+def lines(report: Report, layout: Layout, paths: Sequence[str] = (".",)) -> Iterator[str]:
     """Yield the lines of the report.
 
     Args:
         report: The report.
-        lang: The language.
-        paint: Colours a text by its kind (`verdict`, `path`, or a grade).
-        verbose: Whether all places and all programs are shown, and every finding behind them.
+        layout: How they are written.
         paths: What was named on the command line.
     """
-    paint = paint or plain
-    verdict = paint(report.verdict_message.render(lang), "verdict")
+    verdict = layout.paint(report.verdict_message.render(layout.lang), "verdict")
     yield verdict
     count = 0
-    for line in _below_verdict(report, lang, paint, verbose, paths):
+    for line in _below_verdict(report, layout, paths):
         yield line
         count += 1
     if count > SCREEN:
@@ -95,22 +132,23 @@ def lines(
         yield verdict
 
 
-def _below_verdict(report: Report, lang: str, paint: Paint, verbose: bool, paths: Sequence[str]) -> Iterator[str]:
+def _below_verdict(report: Report, layout: Layout, paths: Sequence[str]) -> Iterator[str]:
     """Yield all lines but those of the verdict."""
+    lang, paint, verbose, _ = layout
     decisions = report.decisions
     yield _examined(report).render(lang)
     if report.words.total:
         yield account_message(report.words).render(lang)
     for remark in report.remarks:
         yield visible(remark.render(lang))
-    yield from _program_counts(report, decisions, lang, paint)
-    yield from _first_decisions(report, decisions, lang, paint)
+    yield from _program_counts(report, layout)
+    yield from _first_decisions(decisions, layout)
     yield ""
     yield from next_commands(report, decisions, paths, lang)
-    yield from _programs(report, decisions, lang, paint, verbose)
-    yield from decision_lines(decisions.to_decide, lang, paint, verbose)
-    yield from fix_lines(decisions.to_read, lang, paint, verbose)
-    yield from accepted_lines(report, lang, paint)
+    yield from _programs(report, decisions, layout)
+    yield from decision_lines(decisions.to_decide, layout)
+    yield from fix_lines(decisions.to_read, layout)
+    yield from _accepted(report, layout)
     yield from _left_alone(report, lang)
     if report.native is not None:
         from torchferry.report.native import native_lines  # imported late: most projects have no C++
@@ -141,12 +179,12 @@ def _examined(report: Report) -> Message:
 # --- the first screen ---
 
 
-def _program_counts(report: Report, decisions: Decisions, lang: str, paint: Paint) -> Iterator[str]:
+def _program_counts(report: Report, layout: Layout) -> Iterator[str]:
     """Yield how many programs have each verdict, the worst first, behind an empty line."""
     if len(report.programs) < 2:  # one is shown below
         return
     yield ""
-    yield paint(say("Programs: {count}", count=len(report.programs)).render(lang), "path")
+    yield layout.title(say("Programs: {count}", count=len(report.programs)))
     by_verdict: defaultdict[tuple[Verdict, bool], list[Judged]] = defaultdict(list)
     for judged in report.programs:
         carried = bool(judged.carriers) and judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
@@ -157,9 +195,9 @@ def _program_counts(report: Report, decisions: Decisions, lang: str, paint: Pain
         if carried:
             carriers = list(dict.fromkeys(name for judged in group for name in judged.carriers))
             words = say("{verdict}, if {packages}", verdict=words, packages=if_they_work(carriers))
-        begin = visible(f"{len(group):>5}  {words.render(lang)}")
-        names = _as_many([visible(judged.program.title) for judged in group], WIDTH - display_width(begin) - 2)
-        yield paint(cut(f"{begin}: {names}" if names else begin, WIDTH), VERDICT_GRADES[verdict])
+        begin = visible(f"{len(group):>5}  {words.render(layout.lang)}")
+        names = _as_many([visible(judged.program.title) for judged in group], layout.width - display_width(begin) - 2)
+        yield layout.paint(layout.cut(f"{begin}: {names}" if names else begin), VERDICT_GRADES[verdict])
 
 
 def _class_words(verdict: Verdict, group: Sequence[Judged]) -> Message:
@@ -186,7 +224,7 @@ def _things(obstacles: Iterable[Obstacle]) -> str:
     return names_of([obstacle.what for obstacle in obstacles])
 
 
-def _first_decisions(report: Report, decisions: Decisions, lang: str, paint: Paint) -> Iterator[str]:
+def _first_decisions(decisions: Decisions, layout: Layout) -> Iterator[str]:
     """Yield what to decide first, behind an empty line; nothing where nothing is to be decided."""
     first = decisions.first(_MOST_FIRST)
     if len(decisions.to_decide) < _MOST_NAMES:  # they are shown below
@@ -202,10 +240,10 @@ def _first_decisions(report: Report, decisions: Decisions, lang: str, paint: Pai
         )
     else:
         title = say("Decide first (of {all} decisions):", all=len(decisions.to_decide))
-    yield paint(title.render(lang), "path")
+    yield layout.title(title)
     width = min(max(display_width(each.id) for each in first), 24)
     for each in first:
-        yield cut(f"  {visible(each.id):{width}}  {visible(each.message.render(lang))}", WIDTH)
+        yield layout.cut(f"  {visible(each.id):{width}}  {visible(each.message.render(layout.lang))}")
 
 
 def next_commands(report: Report, decisions: Decisions, paths: Sequence[str], lang: str) -> Iterator[str]:
@@ -235,7 +273,7 @@ def next_commands(report: Report, decisions: Decisions, paths: Sequence[str], la
 # --- below it ---
 
 
-def _programs(report: Report, decisions: Decisions, lang: str, paint: Paint, verbose: bool) -> Iterator[str]:
+def _programs(report: Report, decisions: Decisions, layout: Layout) -> Iterator[str]:
     """Yield the programs, those together that share a verdict and its reasons, behind an empty line."""
     if not report.programs:
         return
@@ -248,8 +286,8 @@ def _programs(report: Report, decisions: Decisions, lang: str, paint: Paint, ver
         groups[judged.verdict, lacking, waits, judged.carriers, unread, run].append(judged)
     ordered = sorted(groups.values(), key=lambda group: _WORST_FIRST.index(group[0].verdict))
     yield ""
-    title = say("Programs, the worst first:") if len(report.programs) > 1 else say("Program:")
-    yield paint(title.render(lang), "path")
+    lang, _, verbose, _ = layout
+    yield layout.title(say("Programs, the worst first:") if len(report.programs) > 1 else say("Program:"))
     shown = ordered if verbose else ordered[:_MOST_GROUPS]
     for group in shown:
         names = [judged.program.title for judged in group]
@@ -260,7 +298,7 @@ def _programs(report: Report, decisions: Decisions, lang: str, paint: Paint, ver
         words = verdict_of(most)
         if most.verdict is not Verdict.NOT_JUDGED and any(judged.fixes != most.fixes for judged in group):
             words = say("{verdict}, at most", verdict=words)
-        yield f"      {paint(cut(visible(words.render(lang)), _LONGEST), VERDICT_GRADES[most.verdict])}"
+        yield f"      {layout.paint(cut(visible(words.render(lang)), _LONGEST), VERDICT_GRADES[most.verdict])}"
         reasons = list(_reasons(group, report, decisions, verbose))
         for reason in reasons if verbose else reasons[:_MOST_REASONS]:
             yield f"      {reason.line(lang, verbose)}"
@@ -334,9 +372,7 @@ def _how(judged: Judged, obstacle: Obstacle, verbose: bool) -> Message:
     return how if start is None else say("{circumstance}, as {place} starts it", circumstance=how, place=start.place)
 
 
-def decision_lines(
-    decisions: Sequence[ReportedDecision], lang: str, paint: Paint = plain, verbose: bool = False
-) -> Iterator[str]:
+def decision_lines(decisions: Sequence[ReportedDecision], layout: Layout) -> Iterator[str]:
     """Yield decisions with their text, their programs and their places, behind an empty line."""
     if not decisions:
         return
@@ -347,25 +383,26 @@ def decision_lines(
     else:
         title = say("Decisions: {count}, the worst first", count=count)
     yield ""
-    yield paint(title.render(lang), "path")
-    shown = decisions if verbose else decisions[:_MOST_DECISIONS]
+    yield layout.title(title)
+    shown = decisions if layout.verbose else decisions[:_MOST_DECISIONS]
     for each in shown:
-        yield f"  {paint(visible(each.id), 'manual')}  {'; '.join(text.render(lang) for text in waiting_words(each))}"
-        yield from _text(each, lang, verbose)
+        words = "; ".join(text.render(layout.lang) for text in waiting_words(each))
+        yield f"  {layout.paint(visible(each.id), 'manual')}  {words}"
+        yield from _text(each, layout)
     if len(shown) < count:
-        yield f"  {say('... and {count} more', count=count - len(shown)).render(lang)}"
+        yield f"  {say('... and {count} more', count=count - len(shown)).render(layout.lang)}"
 
 
-def _text(decision: ReportedDecision, lang: str, verbose: bool) -> Iterator[str]:
+def _text(decision: ReportedDecision, layout: Layout) -> Iterator[str]:
     """Yield what a decision is about, and its places."""
-    text = decision.message
+    text, verbose = decision.message, layout.verbose
     others = decision.subjects[1:]
     if others:
         names = ", ".join(f"`{name}`" for name in (others if verbose else others[:_MOST_NAMES]))
         more = "" if verbose or len(others) <= _MOST_NAMES else f", +{len(others) - _MOST_NAMES}"
         text = say("{message} (and so for {names})", message=text, names=names + more)
-    yield from wrapped(visible(text.render(lang)), "      ")
-    yield from wrapped(visible(places_of(decision, verbose)), "      ")
+    yield from layout.wrapped(visible(text.render(layout.lang)), "      ")
+    yield from layout.wrapped(visible(places_of(decision, verbose)), "      ")
 
 
 def waiting_words(decision: ReportedDecision) -> Iterator[Message]:
@@ -386,28 +423,26 @@ def places_of(decision: ReportedDecision, verbose: bool) -> str:
     return ", ".join(map(str, shown)) + more
 
 
-def fix_lines(
-    decisions: Sequence[ReportedDecision], lang: str, paint: Paint = plain, verbose: bool = False
-) -> Iterator[str]:
+def fix_lines(decisions: Sequence[ReportedDecision], layout: Layout) -> Iterator[str]:
     """Yield the fixes that a person reads first, behind an empty line."""
     if not decisions:
         return
     yield ""
-    yield paint(say("Fixes to read, which `migrate --unsafe-fixes` makes:").render(lang), "path")
+    yield layout.title(say("Fixes to read, which `migrate --unsafe-fixes` makes:"))
     for each in decisions:
-        yield f"  {paint(visible(each.id), 'unsafe')}  {effect_words(each.effect).render(lang)}"
-        yield from _text(each, lang, verbose)
+        yield f"  {layout.paint(visible(each.id), 'unsafe')}  {effect_words(each.effect).render(layout.lang)}"
+        yield from _text(each, layout)
 
 
-def accepted_lines(report: Report, lang: str, paint: Paint = plain) -> Iterator[str]:
+def _accepted(report: Report, layout: Layout) -> Iterator[str]:
     """Yield the places that somebody has accepted as they are, behind an empty line."""
     if not report.accepted:
         return
     yield ""
-    yield paint(say("Accepted as they are: {count}", count=len(report.accepted)).render(lang), "path")
+    yield layout.title(say("Accepted as they are: {count}", count=len(report.accepted)))
     for finding in report.accepted:
         yield f"  {visible(str(finding.location))}"
-        yield from wrapped(visible(finding.message.render(lang)), "      ")
+        yield from layout.wrapped(visible(finding.message.render(layout.lang)), "      ")
 
 
 def _left_alone(report: Report, lang: str) -> Iterator[str]:
@@ -454,16 +489,3 @@ def cut(line: str, width: int) -> str:
         if taken > room:
             return f"{line[:number]}..."
     return line
-
-
-def wrapped(text: str, indent: str) -> Iterator[str]:
-    """Yield a text in lines of the width of the screen; words are not cut, but those longer than any line."""
-    narrow = WIDTH if display_width(text) == len(text) else WIDTH // 2
-    yield from textwrap.wrap(
-        text,
-        narrow,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=len(text) > _LONGEST * 20,
-        break_on_hyphens=False,
-    ) or [indent]
