@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 import click
 
@@ -34,29 +35,47 @@ def command(name: str, targets: tuple[str, ...], lang: str | None) -> None:
     """Show what replaces a CUDA name on a target.
 
     NAME is a torch API (`torch.cuda.nvtx.range_push`), an environment variable (`CUDA_VISIBLE_DEVICES`), a program
-    (`nvidia-smi`), a package (`flash-attn`), an image (`nvidia/cuda`) or a name of the plugin itself
-    (`torch.npu.set_aoe`). What nobody has verified is UNKNOWN.
+    (`nvidia-smi`), a package or a module of one (`flash-attn`, `flash_attn.bert_padding`), an image (`nvidia/cuda`) or
+    a name of the plugin itself (`torch.npu.set_aoe`). What nobody has verified is UNKNOWN.
     """
     lang = lang or language()
     is_known = False
-    for text in targets or registry.names():
-        target = Target.named(text)
+    chosen = [Target.named(text) for text in targets or registry.names()]
+    for target in chosen:
         rows = _rows(name, target)
         is_known = is_known or any(row.status != "unknown" or row.source for row in rows)
         for row in rows:
             _show(row, target, lang)
     if not is_known and not cuda.api_group(name):
         print_notice(say("no table mentions `{name}`", name=name).render(lang))
+        near = _nearest(name, chosen)
+        if near:
+            print_notice(say("names that are alike: {names}", names=", ".join(near)).render(lang))
         sys.exit(exitcodes.FINDINGS)
 
 
 def _rows(name: str, target: Target) -> list[Row]:
-    """Return what the tables say of a name; an unknown row when none does."""
+    """Return what the tables say of a name; an unknown row when none does.
+
+    A module stands for the distribution that brings it, and a distribution is found in any spelling.
+    """
     rows = [target.row(table, name) for table in _TABLES[1:]]
     rows.append(target.api(name))
     own = _own_name(name, target)
     listed = [row for row in (*rows, *own) if row.status != "unknown" or row.source]
+    package = cuda.package_named(name) or cuda.package_of_module(name)
+    if not listed and package is not None and not name.startswith("torch."):
+        listed = [target.row("packages", package.name)]
     return listed or [target.api(name)]
+
+
+def _nearest(name: str, targets: Iterable[Target]) -> list[str]:
+    """Return names of the tables that are spelled alike, the nearest first."""
+    from difflib import get_close_matches  # imported late: most runs have no wrong name
+
+    tables = [target.backend.table(table) for target in targets for table in _TABLES]
+    names = {row.name for table in tables for row in table} | set(cuda.packages()) | set(cuda.idle())
+    return get_close_matches(name, sorted(names), n=3, cutoff=0.75)
 
 
 def _own_name(name: str, target: Target) -> list[Row]:

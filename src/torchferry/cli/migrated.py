@@ -25,7 +25,7 @@ from torchferry.report.decisions import decisions_of
 from torchferry.report.full_format import blocker_lines, by_file, failure_lines
 from torchferry.report.model import BEYOND_WORK, ProjectVerdict, Report, diffs_of
 from torchferry.report.summary import MigrationOutput, summary
-from torchferry.report.text_format import decision_lines, fix_lines
+from torchferry.report.text_format import Layout, decision_lines, fix_lines
 
 __all__ = ["MigrationOutput", "Shown", "finish", "judge", "report_of", "status", "tell_work", "warn"]
 
@@ -79,7 +79,7 @@ def finish(
         write_report(report, form, lang, file)
         warn(report, lang)
     failed = written.device_test is not None and not written.device_test.good
-    is_open = failed or report.verdict is ProjectVerdict.MAY_NEED
+    is_open = failed or report.verdict in (ProjectVerdict.MAY_NEED, ProjectVerdict.INCOMPLETE)
     sys.exit(status(planned, changes_count) or (exitcodes.FINDINGS if is_open else exitcodes.CLEAN))
 
 

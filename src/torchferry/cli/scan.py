@@ -158,7 +158,9 @@ def command(
     if report.failures:
         sys.exit(exitcodes.ERROR)
     is_wrong = any(item.settled is not None and item.settled.fault is not None for item in report.programs)
-    is_open = report.verdict is ProjectVerdict.MAY_NEED or (choices.only and report.verdict is not ProjectVerdict.READY)
+    is_open = report.verdict in (ProjectVerdict.MAY_NEED, ProjectVerdict.INCOMPLETE) or (
+        choices.only and report.verdict is not ProjectVerdict.READY
+    )
     is_finding = report.work or is_wrong or is_open
     sys.exit(exitcodes.FINDINGS if is_finding and not exit_zero else exitcodes.CLEAN)
 

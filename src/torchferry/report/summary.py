@@ -102,6 +102,8 @@ def summary(
         for judged in report.programs:
             for message in lines_of(judged._replace(unverified=())) if judged.undecided else ():
                 yield visible(f"  {judged.program.title}: {message.render(lang)}")
+    elif report.verdict is ProjectVerdict.INCOMPLETE:
+        yield say("Nothing remains of what was examined; what was not is named above.").render(lang)
     else:
         yield say("Nothing remains to be done by hand.").render(lang)
     if notes:

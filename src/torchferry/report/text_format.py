@@ -23,7 +23,7 @@ from torchferry.report.full_format import (
     plain,
     unlooked_lines,
 )
-from torchferry.report.model import Report
+from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import (
     VERDICT_GRADES,
     circumstance_of,
@@ -143,7 +143,6 @@ def _below_verdict(report: Report, layout: Layout, paths: Sequence[str]) -> Iter
         yield visible(remark.render(lang))
     yield from _program_counts(report, layout)
     yield from _first_decisions(decisions, layout)
-    yield ""
     yield from next_commands(report, decisions, paths, lang)
     yield from _programs(report, decisions, layout)
     yield from decision_lines(decisions.to_decide, layout)
@@ -262,11 +261,16 @@ def next_commands(report: Report, decisions: Decisions, paths: Sequence[str], la
         commands.append((shown, say("one decision with its code and its choices")))
     if report.findings:
         commands.append((f"torchferry scan {asked} -f full", say("every finding, file by file")))
+    yield ""
     title = say("Next:").render(lang)
     for command, purpose in commands:
         yield cut(f"{title} {visible(command)}  # {purpose.render(lang)}", _LONGEST)
         title = " " * display_width(title)
-    if not commands:
+    if commands:
+        return
+    if not report.files:
+        yield say("Next: name the folder of the project, or a file of it.").render(lang)
+    elif report.verdict is ProjectVerdict.READY:
         yield say("Next: nothing is to be done in the code.").render(lang)
 
 
