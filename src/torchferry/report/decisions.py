@@ -242,10 +242,10 @@ class _Keys:
             return ("", slug(thing.split()[0]))
         if finding.grade is Grade.UNSAFE:  # which fixes of a rule are right is one question
             return (finding.code, "")
-        if finding.message not in self._texts:
-            alike, _ = without_subject(finding.message)
-            self._texts[finding.message] = in_cuda_words(self._target, alike.render("en"))
-        return (finding.code, self._texts[finding.message])
+        alike, _ = without_subject(finding.message)
+        if alike not in self._texts:
+            self._texts[alike] = in_cuda_words(self._target, alike.render("en"))
+        return (finding.code, self._texts[alike])
 
 
 def without_subject(message: Message) -> tuple[Message, str]:
