@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from torchferry.cli.choices import Choices
-from torchferry.cli.output import progress
+from torchferry.cli.output import progress, slow_progress
 from torchferry.cli.settings import RunSettings
 from torchferry.core import config
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_in
 from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.model import Judged, Start, Unlooked
@@ -103,7 +103,9 @@ def verdicts(
     from torchferry.programs.unlooked import unlooked
 
     only = tuple(os.path.normpath(path) for path in choices.only)
-    judged = judgement(analysis, setting.target, setting.config.entry_points, only, packages, starts, blockers_only)
+    named = setting.config.entry_points
+    with slow_progress(say_in("progress", "judging programs")) as progress_of:
+        judged = judgement(analysis, setting.target, named, only, packages, starts, blockers_only, progress_of)
     selection = setting.request.selection
     left_out = bool(selection.select or selection.ignore or selection.per_file)
     remarks = []

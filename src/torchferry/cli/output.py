@@ -18,12 +18,16 @@ from torchferry.core.terminal import is_terminal, print_notice, print_text, styl
 
 if TYPE_CHECKING:
     from torchferry.core.finding import Finding
+    from torchferry.core.messages import Message
     from torchferry.core.recorded_decisions import RecordedDecision
     from torchferry.report.model import Report
     from torchferry.report.text_format import Layout
 
 _REFRESH = 0.1
 """Seconds between two drawings of the progress bar."""
+
+_SLOW = 1.0
+"""Seconds of work before a bar is worth reading."""
 
 _FEW = 200
 """Files that are examined faster than a progress bar can be read."""
@@ -158,3 +162,32 @@ def progress(total: int) -> Iterator[Callable[[int], None] | None]:
                 bar.refresh()
 
         yield advance
+
+
+@contextmanager
+def slow_progress(title: Message) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a progress bar on a terminal once work has taken a second; yields what to call with done and total."""
+    if not is_terminal(sys.stderr):
+        yield None
+        return
+    from rich.progress import Progress
+
+    begun = monotonic()
+    bars: list[Progress] = []
+
+    def advance(done: int, total: int) -> None:
+        if not bars:
+            if monotonic() - begun < _SLOW:
+                return
+            from rich.console import Console
+
+            bars.append(Progress(console=Console(file=unescaped(sys.stderr)), transient=True, auto_refresh=False))
+            bars[0].add_task(title.render(), total=total)
+            bars[0].start()
+        bars[0].update(bars[0].task_ids[0], completed=done, total=total, refresh=True)
+
+    try:
+        yield advance
+    finally:
+        for bar in bars:
+            bar.stop()

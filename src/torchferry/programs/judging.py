@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from torchferry.backends.target import Target
@@ -58,6 +58,9 @@ _LONGEST_NAME = 60
 """Characters of the code that stands for a decision."""
 
 
+Progress = Callable[[int, int], None] | None
+
+
 class Judgement(NamedTuple):
     """The programs of a project and the verdict of each, and how many more there are that were not judged."""
 
@@ -78,6 +81,7 @@ def judgement(
     packages: Iterable[Inspected] = (),
     starts: Mapping[str, Start] | None = None,
     blockers_only: bool = False,
+    progress: Progress = None,
 ) -> Judgement:
     """Return the programs of a project and the verdict of each, those that documents start first.
 
@@ -89,10 +93,11 @@ def judgement(
         packages: What an environment shows of the packages that the project imports.
         starts: How the user starts some programs, by their file or the name of the console script.
         blockers_only: Whether to look for what blocks, and for nothing else that a verdict rests on.
+        progress: Called with how many programs are judged, and how many there are.
     """
     assert analysis.project is not None
     judge = _Judge(analysis, analysis.project, target, packages, blockers_only)
-    return judge.judged(named, only, starts or {})
+    return judge.judged(named, only, starts or {}, progress)
 
 
 def reached_files(
@@ -201,7 +206,9 @@ class _Judge:
             elif item.outline is not None:
                 yield item.outline
 
-    def judged(self, named: Iterable[str], only: Collection[str], starts: Mapping[str, Start]) -> Judgement:
+    def judged(
+        self, named: Iterable[str], only: Collection[str], starts: Mapping[str, Start], progress: Progress
+    ) -> Judgement:
         folders = tuple(f"{path}/" for path in only)
         programs = self._programs((*named, *only, *starts))
         if only:
@@ -213,8 +220,12 @@ class _Judge:
         reached = {path for closure in closures.values() for path in closure or ()}
         begun = (Program(path) for path in self.started.begun_by(reached) - reached)
         self.uses.reached = frozenset(reached.union(*(self._attempted(program) or () for program in begun)))
-        judged = tuple(self._judged(program, closure) for program, closure in closures.items())
-        return Judgement(judged, max(len(programs) - MOST_PROGRAMS, 0))
+        judged: list[Judged] = []
+        for program, closure in closures.items():
+            judged.append(self._judged(program, closure))
+            if progress is not None:
+                progress(len(judged), len(closures))
+        return Judgement(tuple(judged), max(len(programs) - MOST_PROGRAMS, 0))
 
     def reached(self, programs: Iterable[Program] | None, named: Iterable[str]) -> tuple[str, ...]:
         if programs is None:
