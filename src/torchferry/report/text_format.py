@@ -7,7 +7,7 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from torchferry.core.finding import Grade
+from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, display_width, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
@@ -293,17 +293,19 @@ def _programs(report: Report, decisions: Decisions, layout: Layout) -> Iterator[
     lang, _, verbose, _ = layout
     yield layout.title(say("Programs, the worst first:") if len(report.programs) > 1 else say("Program:"))
     shown = ordered if verbose else ordered[:_MOST_GROUPS]
+    accepted = report.accepted
     for group in shown:
         names = [judged.program.title for judged in group]
         some = names if verbose else names[:_MOST_NAMES]
         more = f", +{len(names) - len(some)}" if len(names) > len(some) else ""
-        yield cut(visible(f"  {', '.join(some)}{more}"), max(_LONGEST, _LONGEST * verbose * len(names)))
+        line = visible(f"  {', '.join(some)}{more}")
+        yield line if verbose else cut(line, _LONGEST)
         most = max(group, key=lambda judged: judged.fixes)
         words = verdict_of(most)
         if most.verdict is not Verdict.NOT_JUDGED and any(judged.fixes != most.fixes for judged in group):
             words = say("{verdict}, at most", verdict=words)
         yield f"      {layout.paint(cut(visible(words.render(lang)), _LONGEST), VERDICT_GRADES[most.verdict])}"
-        reasons = list(_reasons(group, report, decisions, verbose))
+        reasons = list(_reasons(group, accepted, decisions, verbose))
         for reason in reasons if verbose else reasons[:_MOST_REASONS]:
             yield f"      {reason.line(lang, verbose)}"
         if len(reasons) > _MOST_REASONS and not verbose:
@@ -326,16 +328,16 @@ class _Reason(NamedTuple):
         steps = [visible(step) for step in self.steps]
         if not steps:
             return words if verbose or self.is_whole else cut(words, _LONGEST)
-        ways = (
-            [steps]
-            if verbose
-            else [steps, [steps[0], "...", steps[-1]], ["...", steps[-1]]][len(steps) > _MOST_STEPS :]
-        )
-        lines = [f"{words}: {' -> '.join(way)}" for way in ways]
-        return next((line for line in lines if display_width(line) <= _LONGEST or verbose), cut(lines[-1], _LONGEST))
+        if verbose:
+            return f"{words}: {' -> '.join(steps)}"
+        short = [steps[0], "...", steps[-1]] if len(steps) > _MOST_STEPS else steps
+        lines = [f"{words}: {' -> '.join(way)}" for way in (short, ["...", steps[-1]])]
+        return next((line for line in lines if display_width(line) <= _LONGEST), cut(lines[-1], _LONGEST))
 
 
-def _reasons(group: Sequence[Judged], report: Report, decisions: Decisions, verbose: bool) -> Iterator[_Reason]:
+def _reasons(
+    group: Sequence[Judged], accepted: Sequence[Finding], decisions: Decisions, verbose: bool
+) -> Iterator[_Reason]:
     """Yield what stands behind the verdict of programs that share it, each thing in a line, as the first one has it."""
     shown: dict[tuple[str, Need], None] = {}
     for unread in dict.fromkeys(each for judged in group for each in judged.unread):
@@ -353,10 +355,10 @@ def _reasons(group: Sequence[Judged], report: Report, decisions: Decisions, verb
     if waits:
         yield _Reason(say("waits for {names}", names=", ".join(waits) if verbose else names_of(waits)))
     reached = {path for judged in group for path in judged.reached}
-    accepted = [finding for finding in report.accepted if finding.location.path in reached]
-    if accepted:
-        by = ", ".join(dict.fromkeys(finding.decided_by for finding in accepted))
-        yield _Reason(say("accepted by {names}: {count}", names=by, count=len(accepted)))
+    theirs = [finding for finding in accepted if finding.location.path in reached]
+    if theirs:
+        by = ", ".join(dict.fromkeys(finding.decided_by for finding in theirs))
+        yield _Reason(say("accepted by {names}: {count}", names=by, count=len(theirs)))
     unverified = list(dict.fromkeys(item.package for judged in group for item in judged.unverified))
     if unverified:
         names = ", ".join(unverified) if verbose else names_of(unverified)
