@@ -71,8 +71,8 @@ WORDS = {
     "there": Bilingual("# on the machine with the cards", "# 在有卡的机器上"),
     "left": Bilingual("Left for a person:", "留给人决定："),
     "unsafe": Bilingual(
-        "`--unsafe-fixes` applies fixes that you should read first: here they are all right.",
-        "`--unsafe-fixes` 会应用需要先读一遍的修复；在这里它们都是对的。",
+        "`--unsafe-fixes` makes the fixes to read, too: here they are all right.",
+        "`--unsafe-fixes` 会写入需过目的修复；在这里它们都是对的。",
     ),
     "all": Bilingual("Each target has a page with the same nine programs:", "每个目标各有一页，都是同样的九个程序："),
 }

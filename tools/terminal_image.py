@@ -21,18 +21,17 @@ WIDTH = 96
 STYLES = (
     (r"^\$ .*", "bold"),
     (r"^Ready .*", "bold green"),
-    (r"^Programs:", "bold"),
-    (r"runs without [\w-]+", "yellow"),
-    (r"[\w/.]+\.py(?::\d+)?", "cyan"),
-    (r"\b[A-Z]{3}\d{3}\b", "magenta"),
-    (r"\[safe fix\]|(?<!un)safe fix(?= )", "green"),
-    (r"\[by hand\]|by hand(?= )|unsafe fix", "yellow"),
-    (r"\[note\]|note$", "dim"),
+    (r"^(?:Programs?|Decisions|Decide first|Fixes to read|Next):?", "bold"),
+    (r"blocked by [^:;,]+|not judged", "red"),
+    (r"runs? without [\w-]+|may need [^:;,]+|ready after decisions", "yellow"),
+    (r"[\w/.-]+\.py(?::\d+)*", "cyan"),
+    (r"\b[A-Z]{3}\d{3}(?:-[0-9a-f]{4})?\b", "magenta"),
+    (r"ends with an error|goes wrong in silence", "yellow"),
 )
 
 
 def scan_image() -> str:
-    """Return the SVG of what a scan prints, up to the findings of the first files."""
+    """Return the SVG of what a scan prints, up to the decisions."""
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "cuda-training"
         shutil.copytree(EXAMPLE, project)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @click.command("migrate")
 @selection_options
-@click.option("--unsafe-fixes", is_flag=True, help="Also apply unsafe fixes, which you should read.")
+@click.option("--unsafe-fixes", is_flag=True, help="Also make the fixes to read; read them first.")
 @click.option("--diff", is_flag=True, help="Print a patch and write nothing.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something would change.")
 @click.option(

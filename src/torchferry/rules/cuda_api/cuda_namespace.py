@@ -7,7 +7,7 @@ the program runs, so no table can be consulted. Requests by a text, such as `get
 
 In code for every device (`migrate --style portable`) a question by name is put to `accelerator_namespace`, which asks
 the plugin that is there. A value becomes `whole_module`, with every portable name; where it is handed on, and so may be
-asked for anything, that is an unsafe fix.
+asked for anything, that is a fix to read.
 
 Why: The name that is looked up at run time may be absent, and then a feature is silently skipped.
 

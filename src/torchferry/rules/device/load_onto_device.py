@@ -5,7 +5,7 @@ raises, whatever the file holds. Load to the CPU: `load_state_dict` copies to wh
 otherwise is moved with `.to(device)`. So are the values of a table of locations, and what is kept as `map_location` for
 a later call or given to a library under that name. A string that names CUDA is rewritten as a safe fix where what is
 loaded goes to `load_state_dict`. A whole model or a tensor would stay on the CPU, where a program that asks it for its
-device runs without a word; and a name may hold a function or the CPU as well. There the fix is one to read first.
+device runs without a word; and a name may hold a function or the CPU as well. There it is a fix to read.
 
 Why: Loading raises on the target, also for a checkpoint that was saved there.
 

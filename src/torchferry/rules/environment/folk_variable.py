@@ -2,7 +2,7 @@
 
 `NPU_FALLBACK_MODE=1`, `NPU_VISIBLE_DEVICES=0`, `CUDA_VISIBLE_DEVICE=0`: they are copied from program to program, and
 have no effect. The finding says what works instead. Nothing is rewritten: what the variable was believed to do may not
-be what the program needs. A variable that is believed to choose cards is *by hand*, the others are notes.
+be what the program needs. A variable that is believed to choose cards is a decision, the others are notes.
 
 Why: The program does not do what its author believes: it uses every card, or keeps the default.
 

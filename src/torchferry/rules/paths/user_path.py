@@ -13,7 +13,7 @@ A key may end in a pattern of file names, so that one folder becomes several by 
 
 Such a key holds for the files of the pattern at any depth below the folder, before the folder's own entry. The name
 may be joined to the folder by `os.path.join`, `/` of a `Path`, or `+`. Where the program only knows the name when it
-runs, the folder's own entry is proposed as an unsafe fix; without such an entry, or for the folder alone, nothing is
+runs, the folder's own entry is proposed as a fix to read; without such an entry, or for the folder alone, nothing is
 changed, and the place is reported. `torchferry migrate --paths kaggle` adds a shipped table.
 
 A value may begin with its key (`"/data/" = "/data/new/"`): what has the value already stays. A value that the table

@@ -5,8 +5,8 @@ program ends they print one line to standard error: device, card, dtype, the mos
 seconds since the imports. With `--style portable` it is one call, `device_utils.print_status_at_end()`, and the dtype
 is the best one that the device computes itself. Otherwise the lines use the plugin's own names, leave out what the
 plugin does not tell, and the dtype is torch's default. A program that has not used the device says that. The device is
-asked at the end only, so that the lines choose no card and start none. The fix is unsafe: it adds a line to the output
-of the program, and a program that is killed prints none.
+asked at the end only, so that the lines choose no card and start none. It is a fix to read: it adds a line to the
+output of the program, and a program that is killed prints none.
 
 Why: A log without the device cannot be compared with another, and a run that stayed on the CPU looks like a slow card.
 
