@@ -29,6 +29,12 @@ _NAMES_MEMBERS = re.compile(
 )
 """Where an object may be given members by computed names; `bar.update(1)` gives none."""
 
+_STORES = re.compile(
+    r"[.\[](?:(?<=\.)|[\"'])(\w+)(?=(?:[\"']\])?[ \t]*(?::[^=\n]*)?[-+*/|&]?=(?!=))"
+    r"|setattr\((?=[^\n,]{1,200},\s*[\"'](\w+)[\"'])"
+)
+"""Where something may be stored in an object under a name, as an attribute or an item."""
+
 _BLANKS = re.compile(r"[\s\\]*")
 
 
@@ -75,6 +81,7 @@ class Words:
         self._derived: dict[str, frozenset[str]] = {}
         self._holding_any: dict[frozenset[str], frozenset[str]] = {}
         self._storing: dict[str, frozenset[str]] = {}
+        self._stored: dict[str, frozenset[str]] = {}
         self._naming: frozenset[str] | None = None
         self._setting: dict[str, frozenset[str]] = {}
         self._beginning: dict[str, list[str]] = {}
@@ -175,13 +182,15 @@ class Words:
     def storing(self, name: str) -> frozenset[str]:
         """Return the files that may store something in an object under a name, as an attribute or an item."""
         if name not in self._storing:
-            word = re.escape(name)
-            said = re.compile(
-                rf"(?:\.|\[[\"']){word}(?:[\"']\])?[ \t]*(?::[^=\n]*)?[-+*/|&]?=(?!=)"
-                rf"|setattr\([^\n,]{{1,200}},\s*[\"']{word}[\"']"
-            )
-            self._storing[name] = frozenset(path for path in self.holding(name) if said.search(self._text(path)))
+            self._storing[name] = frozenset(path for path in self.holding(name) if name in self._stored_in(path))
         return self._storing[name]
+
+    def _stored_in(self, path: str) -> frozenset[str]:
+        """Return the names under which a file may store something: one search for all that are asked for."""
+        if path not in self._stored:
+            found = _STORES.findall(self._text(path))
+            self._stored[path] = frozenset(name for names in found for name in names)
+        return self._stored[path]
 
     def setting_variable(self, name: str) -> frozenset[str]:
         """Return the files that may set a variable of the environment."""
