@@ -26,8 +26,9 @@ from torchferry.programs.live import Leads, Live
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Unread, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.noting import Noted
-from torchferry.programs.program_facts import ProgramFacts, SharedResults
+from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.reach import Reach
+from torchferry.programs.sharing import SharedResults
 from torchferry.programs.sources import Sources
 from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.switches import Switchboard

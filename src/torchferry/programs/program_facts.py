@@ -11,13 +11,14 @@ from operator import itemgetter
 from typing import Any, Generic, TypeVar, cast
 
 from torchferry.core.record import NamedTuple
-from torchferry.programs.answers import Dependencies, Fact, Known
+from torchferry.programs.answers import Known
 from torchferry.programs.around import FunctionNode, is_under_main
 from torchferry.programs.config_files import GROUP, NO_KEY, ConfigFiles
 from torchferry.programs.given_words import CHANGES_WORDS, GivenWords, added_words
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.model import Program, Start
 from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as, handed_on
+from torchferry.programs.sharing import Dependencies, Question, SearchResult, SharedResults, SharedTree
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import computed_members, merges_settings
 from torchferry.programs.switches import (
@@ -36,12 +37,6 @@ from torchferry.source.python import PythonFile
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
-_MOST_EXPRESSIONS = 20_000
-"""Expressions of which results are kept."""
-
-_MOST_KEPT = 6
-"""Different results of one expression that are kept."""
-
 _MOST_NESTED = 12
 """Parameters behind parameters that are followed."""
 
@@ -54,39 +49,6 @@ GIN_READERS = ("parse_config_file", "parse_config_files_and_bindings", "parse_co
 
 _CallPlace = tuple[str, Any, int]
 """Where a name is called: the file, the line and the column; of a function its file, name and line."""
-
-
-class SearchResult(NamedTuple):
-    """What was found, what it depends on of the program, and on which parameters it depends."""
-
-    result: object
-    dependencies: Dependencies
-    asked: frozenset[Parameter] = frozenset()
-    consulted: Mapping[Parameter, Given | None] = {}
-
-    @property
-    def depends(self) -> bool:
-        """Whether parameters decide."""
-        return bool(self.asked or self.consulted)
-
-
-class SharedResults:
-    """What was found where no parameter decides, for all programs that say the same to what was asked of them."""
-
-    def __init__(self) -> None:
-        self._found: dict[Hashable, list[SearchResult]] = {}
-
-    def find(self, key: Hashable, facts: ProgramFacts) -> SearchResult | None:
-        """Return what was found for a program that says what this one does."""
-        return next((each for each in self._found.get(key, ()) if facts.is_same(each.dependencies)), None)
-
-    def keep(self, key: Hashable, found: SearchResult) -> None:
-        """Keep what was found; of a large project, only the latest: it holds files that are parsed."""
-        if len(self._found) > _MOST_EXPRESSIONS:
-            self._found.clear()
-        kept = self._found.setdefault(key, [])
-        kept.insert(0, found)
-        del kept[_MOST_KEPT:]
 
 
 class OncePerProgram(Generic[K, T]):
@@ -124,12 +86,13 @@ class OncePerProgram(Generic[K, T]):
             return self._kept[key]
         if key in self._under_way:
             return self._unknown
+        # what is led deeper than a search goes gives up as one does
+        is_shared = len(self._under_way) <= _MOST_NESTED
         self._under_way.add(key)
-        with self._facts.by_itself() as dependencies:
-            result = self._find(key)
+        result, is_whole = self._facts.shared((self._kind, key), lambda: self._find(key), is_shared=is_shared)
         self._under_way.discard(key)
         self._kept[key] = result
-        if self._under_way and not dependencies.is_whole:
+        if self._under_way and not is_whole:
             self._partial.add(key)  # it may have met what is under way
         return result
 
@@ -217,8 +180,9 @@ class ProgramFacts:
         reads_files = bool(self._ordered(sources.words.holding("fromfile_prefix_chars")))
         commands = _Commands(program.starts, self._added_words(), reads_files)
         self._joined: tuple[str, ...] | None = None
-        self._known: dict[Fact, object] = {}
+        self._known: dict[Question, tuple[object, int]] = {}
         self._not_kept: set[str] = set()
+        self._shared: set[str] = set()
         self._dependencies: list[Dependencies] = [Dependencies()]
         words = sources.words
         self._kinds: dict[str, Callable[[Any], object]] = {
@@ -271,32 +235,59 @@ class ProgramFacts:
 
     # --- what depends on the program ---
 
-    def answers(self, kind: str, answer: Callable[[Any], object], *, is_kept: bool = True) -> None:
-        """Let something else of the program answer a kind of question, which may keep the answers itself."""
+    def answers(
+        self, kind: str, answer: Callable[[Any], object], *, is_kept: bool = True, is_shared: bool = False
+    ) -> None:
+        """Let something else of the program answer a kind of question.
+
+        It may keep the answers itself; or they may be shared, where they depend on nothing but other questions.
+        """
         self._kinds[kind] = answer
         if not is_kept:
             self._not_kept.add(kind)
+        if is_shared:
+            self._shared.add(kind)
 
     def ask(self, kind: str, name: Hashable) -> object:
         """Return what the program says to a question, and take it down."""
-        fact = (kind, name)
-        answer = self._dependencies[-1].facts[fact] = self._of_fact(fact)
+        question = self._results.question(kind, name)
+        answer, number = self._answered(question)
+        self._dependencies[-1].facts[question] = number
         return answer
 
-    def _of_fact(self, fact: Fact) -> object:
-        """Return what the program says to a question; what is asked to find that out is a part of it."""
-        kind, name = fact
-        if kind in self._not_kept:
-            return self._kinds[kind](name)
-        if fact not in self._known:
-            with self._taken_down():
-                answer = self._kinds[kind](name)
-            self._known[fact] = answer
-        return self._known[fact]
+    def number(self, question: Question) -> int:
+        """Return the number of what the program says to a question."""
+        return self._answered(question)[1]
 
-    def is_same(self, dependencies: Dependencies) -> bool:
-        """Whether the program says to all that was asked of another one what that one has said."""
-        return all(self._of_fact(fact) == said for fact, said in dependencies.facts.items())
+    def _answered(self, question: Question) -> tuple[object, int]:
+        """Return what the program says to a question; what is asked to find that out is a part of it."""
+        answered = self._known.get(question)
+        if answered is None:
+            kind, name = question.kind, question.name
+            if kind in self._shared:
+                answer, _ = self.shared(question, lambda: self._kinds[kind](name))
+            else:
+                self._dependencies.append(Dependencies())
+                try:
+                    answer = self._kinds[kind](name)
+                finally:
+                    self._dependencies.pop()
+            answered = answer, question.number(answer)
+            if kind not in self._not_kept:
+                self._known[question] = answered
+        return answered
+
+    def shared(self, key: Hashable, find: Callable[[], T], *, is_shared: bool = True) -> tuple[T, bool]:
+        """Return what is found by itself, once for all programs that say the same, and whether nothing else decided."""
+        tree = self._results.tree(key) if is_shared else SharedTree()
+        held = tree.find(self.number)
+        if held is not None:
+            return cast("T", held.result), True
+        with self.by_itself() as dependencies:
+            result = find()
+        if dependencies.is_whole:
+            tree.keep(dependencies.facts, SearchResult(result, dependencies))
+        return result, dependencies.is_whole
 
     @contextmanager
     def _taken_down(self) -> Iterator[Dependencies]:
@@ -338,7 +329,8 @@ class ProgramFacts:
         Where one does, or where the search gives up, it is kept for the condition that is asked: else what gives up is
         searched again on each way to it.
         """
-        held = self._results.find(key, self) or self.found.get(key)
+        tree = self._results.tree(key)
+        held = tree.find(self.number) or self.found.get(key)
         if held is None:
             asked, consulted = self.asked, self.consulted
             self.asked, self.consulted = set(), {}
@@ -347,7 +339,7 @@ class ProgramFacts:
             held = SearchResult(result, dependencies, frozenset(self.asked), self.consulted)
             self.asked, self.consulted = asked, consulted
             if dependencies.is_whole and not held.depends:
-                self._results.keep(key, held)
+                tree.keep(dependencies.facts, held)
             else:
                 self.found[key] = held
         else:
