@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator
 from typing import cast
 
 from torchferry.programs.answers import Answer, Known, Truth
+from torchferry.core.record import NamedTuple
 from torchferry.programs.around import Around, around
 from torchferry.programs.environment_fields import EnvironmentFiles, is_filled_by_environment, variables_of_field
 from torchferry.programs.object_kinds import (
@@ -33,7 +33,7 @@ from torchferry.programs.object_kinds import (
 from torchferry.programs.objects import Objects
 from torchferry.programs.option_members import OptionMembers
 from torchferry.programs.parameters import Expression, function_of
-from torchferry.programs.program_facts import MOST_STEPS, ProgramFacts
+from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.stored import (
     computed_members,
     is_empty,
@@ -59,18 +59,20 @@ _MAKE = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__"})
 """Methods that are run where an object is made."""
 
 
-class _Store:
+class _Store(NamedTuple):
     """A place where the program gives an object an attribute or item: `x.name = value`."""
 
-    __slots__ = ("base", "is_searched", "is_under_way", "keys", "stands", "value")
+    base: Expression
+    value: Expression | None
+    stands: Around
 
-    def __init__(self, base: Expression, value: Expression | None, stands: Around) -> None:
-        self.base = base
-        self.value = value
-        self.stands = stands
-        self.keys: frozenset[object] = frozenset()
-        self.is_searched = False
-        self.is_under_way = False
+    @property
+    def site(self) -> _Site:
+        """By what it is told from others: the file, and the expression of the object."""
+        return self.base.file.path, self.base.node
+
+
+_Site = tuple[str, ast.expr]
 
 
 class Members:
@@ -84,6 +86,9 @@ class Members:
         self._options = OptionMembers(facts, objects, self)
         objects.member = self.of
         self._stores: dict[str, list[_Store] | None] = {}
+        self._keys: dict[_Site, frozenset[object]] = {}
+        """In what objects places store, by the keys of these; none while that is searched."""
+        self._under_way: set[_Site] = set()
         self._begins: dict[object, set[str]] | None = None
         self._merges = self._is_building = False
         facts.answers("stores", self._places_of_stores)
@@ -147,9 +152,10 @@ class Members:
         for store in stores:
             if self.is_later(store.base):
                 continue
-            if None in store.keys and isinstance(of, (ClassObject, TableObject)):
+            stored_in = self._keys[store.site]
+            if None in stored_in and isinstance(of, (ClassObject, TableObject)):
                 is_open = True
-            if not store.keys.isdisjoint(keys):
+            if not stored_in.isdisjoint(keys):
                 found = True
                 answer = self.runs(store.base, store.stands, depth)
                 if answer.truth is Truth.NO:
@@ -164,22 +170,12 @@ class Members:
         option = own.known.option if own.known is not None else own.option
         return Member(tuple(values), own.known, own.objects, skipped or option or name, is_open)
 
-    @contextmanager
-    def _by_itself(self) -> Iterator[None]:
-        """Ask what does not depend on where the search comes from: whoever asks first finds the same."""
-        met, self._open = self._open, set()
-        try:
-            with self._facts.by_itself():
-                yield
-        finally:
-            self._open = met
-
     def _stores_into(self, keys: tuple[object, ...], name: str) -> list[_Store] | None:
         """Return where the program stores under a name in an object; None where it stores so too often."""
         stores = self._stores_of(name)
-        if any(store.is_under_way for store in stores or ()):
+        if stores and not self._under_way.isdisjoint(store.site for store in stores):
             self._facts.give_up()
-            return stores and [store for store in stores if not store.keys.isdisjoint((*keys, None))]
+            return [each for each in stores if not self._keys.get(each.site, frozenset()).isdisjoint((*keys, None))]
         places = cast("frozenset[object] | None", self._facts.ask("stores", (keys, name)))
         return None if places is None or stores is None else [each for each in stores if each.base.place in places]
 
@@ -189,18 +185,28 @@ class Members:
         stores = self._stores_of(name)
         if stores is None:
             return None
-        for store in stores:
-            self._find_keys(store)
-        return frozenset(each.base.place for each in stores if not each.keys.isdisjoint((*keys, None)))
+        sought = (*keys, None)
+        return frozenset(each.base.place for each in stores if not self._find_keys(each).isdisjoint(sought))
 
-    def _find_keys(self, store: _Store) -> None:
+    def _find_keys(self, store: _Store) -> frozenset[object]:
         """Find out once in what objects a place stores."""
-        if not store.is_searched:
-            store.is_searched = store.is_under_way = True
-            with self._by_itself():
-                bases = self._objects.of(store.base, _DEEPEST // 2)
-            store.keys = frozenset({None}) if bases is None else frozenset(each.key for each in bases)
-            store.is_under_way = False
+        site = store.site
+        if site not in self._keys:
+            self._keys[site] = frozenset()
+            self._under_way.add(site)
+            objects = self._objects_of(("stored in", site), store.base)
+            self._keys[site] = frozenset({None}) if objects is None else objects
+            self._under_way.discard(site)
+        return self._keys[site]
+
+    def _objects_of(self, key: Hashable, where: Expression) -> frozenset[object] | None:
+        """Return what an expression may be, by the keys of the objects: the same wherever the search comes from."""
+        met, self._open = self._open, set()
+        try:
+            found, _ = self._facts.shared(key, lambda: self._objects.of(where, _DEEPEST // 2))
+        finally:
+            self._open = met
+        return None if found is None else frozenset(each.key for each in found)
 
     def runs(self, where: Expression, stands: Around, depth: int) -> Answer:
         """Return whether the program comes to a place: yes where nothing has to hold for it."""
@@ -278,13 +284,12 @@ class Members:
         keys, name, takes_in = question
         if self._begins is None:
             self._begins, self._is_building = {}, True
-            with self._by_itself():
-                for path in self._facts.naming():
-                    loaded = self._sources.file(path)
-                    for found, begin in self._computed_in(*loaded) if loaded is not None else ():
-                        for key in found:
-                            self._begins.setdefault(key, set()).add(begin)
-                    self._merges = self._merges or (loaded is not None and merges_settings(loaded[0]))
+            for path in self._facts.naming():
+                loaded = self._sources.file(path)
+                for found, begin in self._computed_in(*loaded) if loaded is not None else ():
+                    for key in found:
+                        self._begins.setdefault(key, set()).add(begin)
+                self._merges = self._merges or (loaded is not None and merges_settings(loaded[0]))
             self._is_building = False
         if takes_in and self._merges and self._may_be_merged(name):
             return True  # it goes to the nodes below too, and into which one a file merges cannot always be told
@@ -293,10 +298,9 @@ class Members:
     def _computed_in(self, file: PythonFile, names: Names) -> Iterator[tuple[frozenset[object], str]]:
         """Yield the objects that a file gives names which it computes, with what these begin with."""
         for base, begin in computed_members(file):
-            self._facts.steps = MOST_STEPS  # it is worked out once, for all conditions
-            bases = self._objects.of(Expression(file, names, base), _DEEPEST // 2)
+            bases = self._objects_of(("named in", base), Expression(file, names, base))
             if bases is not None:
-                yield frozenset(each.key for each in bases), begin
+                yield bases, begin
             if (bases is None or _is_of_loop(file, names, base)) and may_fill_anything(file, base):
                 yield frozenset({None}), begin
 
