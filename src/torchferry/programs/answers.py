@@ -92,9 +92,7 @@ class SharedAnswers:
     def __init__(self) -> None:
         self._told: dict[ast.expr, _ByGiven] = {}
 
-    def find(
-        self, test: ast.expr, bound: Mapping[Parameter, Given], number: Callable[[Question], int]
-    ) -> Told | None:
+    def find(self, test: ast.expr, bound: Mapping[Parameter, Given], number: Callable[[Question], int]) -> Told | None:
         """Return an answer to a condition that holds for a program where some parameters are given, or None."""
         for parameters, by_given in self._told.get(test, {}).items():
             tree = by_given.get(tuple(map(bound.get, parameters)))

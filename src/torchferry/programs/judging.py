@@ -170,7 +170,7 @@ class _Judge:
         self.switchboard = Switchboard(self.sources, switches)
         self.config_files = ConfigFiles(self.modules.settings)
         self.answers = SharedAnswers()
-        self.results = SharedResults()
+        self.results = SharedResults(self.sources)
         self.commands = StartingCommands(project.root, self.modules, target)
         calls = {path: noted.start_calls for path, noted in self.noted.items() if noted.start_calls is not None}
         self.started = StartedPrograms(self.sources, self.commands, calls)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Hashable, Iterator
 from typing import cast
 
-from torchferry.programs.answers import Answer, Known, Truth
 from torchferry.core.record import NamedTuple
+from torchferry.programs.answers import Answer, Known, Truth
 from torchferry.programs.around import Around, around
 from torchferry.programs.environment_fields import EnvironmentFiles, is_filled_by_environment, variables_of_field
 from torchferry.programs.object_kinds import (
@@ -30,13 +30,14 @@ from torchferry.programs.object_kinds import (
     body_values,
     default_of_field,
 )
-from torchferry.programs.objects import Objects
+from torchferry.programs.objects import Objects, returned
 from torchferry.programs.option_members import OptionMembers
 from torchferry.programs.parameters import Expression, function_of
 from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.stored import (
     computed_members,
     is_empty,
+    item_stores,
     loops_around,
     may_fill_anything,
     merges_settings,
@@ -247,10 +248,7 @@ class Members:
         found: list[ast.Attribute | ast.Subscript] = [
             store for store in file.attributes.get(name, ()) if isinstance(store.ctx, ast.Store)
         ]
-        for constant in file.strings:
-            parent = file.parents.get(constant)
-            if constant.value == name and isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
-                found.append(parent)
+        found += item_stores(file, name)
         for callee in file.names.get("setattr", ()):
             call = file.parents.get(callee)
             if isinstance(call, ast.Call) and len(call.args) == 3 and string_value(call.args[1]) == name:
@@ -366,7 +364,7 @@ class Members:
         saved = self._saved_parameters(of, depth) if name == "hparams" else None
         if saved is not None:
             return saved
-        values = [*body_values(of, name)]
+        values = body_values(of.file, of.node).get(name, [])
         if values:
             value = values[0] if len(values) == 1 else None
             option = f"--{of.prefix}{name}" if of.by_options else name
@@ -376,9 +374,7 @@ class Members:
             inside, function = found
             if not {"property", "cached_property"} & {last_name(each) for each in function.decorator_list}:
                 return UNKNOWN
-            return Member(
-                tuple(inside.part(value) for value in self._objects.returned(inside.file, function)), option=name
-            )
+            return Member(tuple(inside.part(value) for value in returned(inside.file, function)), option=name)
         bases = [*self._objects.bases(of)]
         for base in bases:
             inherited = self.of(base, name, depth)

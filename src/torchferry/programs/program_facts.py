@@ -10,14 +10,14 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Generic, TypeVar, cast
 
-from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Known
-from torchferry.programs.around import FunctionNode, is_under_main
+from torchferry.programs.around import FunctionNode
+from torchferry.programs.calls import FunctionPlace, calls_in
 from torchferry.programs.config_files import GROUP, NO_KEY, ConfigFiles
 from torchferry.programs.given_words import CHANGES_WORDS, GivenWords, added_words
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.model import Program, Start
-from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as, handed_on
+from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as
 from torchferry.programs.sharing import Dependencies, Question, SearchResult, SharedResults, SharedTree
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import computed_members, merges_settings
@@ -46,9 +46,6 @@ MOST_STEPS = 3_000
 
 GIN_READERS = ("parse_config_file", "parse_config_files_and_bindings", "parse_config")
 """Functions that read what gin gives to parameters."""
-
-_CallPlace = tuple[str, Any, int]
-"""Where a name is called: the file, the line and the column; of a function its file, name and line."""
 
 
 class OncePerProgram(Generic[K, T]):
@@ -492,67 +489,23 @@ class ProgramFacts:
 
     def calls_of(self, file: PythonFile, function: FunctionNode) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
         """Yield the calls of a function in the files of the program, also those of what it is handed to."""
-        called = called_as(file, function)
-        places = cast("tuple[_CallPlace, ...]", self.ask("calls", (file.path, called, function.lineno)))
+        of = file.path, called_as(file, function), function.lineno
+        places = cast("tuple[tuple[str, int, int], ...]", self.ask("calls", of))
         for path, group in groupby(places, key=itemgetter(0)):
             loaded = self.sources.file(path)
             if loaded is not None:
                 counted = set(group)
-                for callee in _callees(loaded[0], called):
-                    call = _call_of(loaded[0], callee, function)
-                    if call is not None and (path, callee.lineno, callee.col_offset) in counted:
+                for callee, call, _ in calls_in(loaded[0], (of[1], function)):
+                    if (path, callee.lineno, callee.col_offset) in counted:
                         yield *loaded, call
 
-    def _calls(self, key: _CallPlace) -> Iterator[_CallPlace]:
-        """Yield where a function of a file is called, by its name and line."""
-        defined_in, called, line = key
-        defining = self.sources.file(defined_in)
-        function = next((each for each in defining[0].functions if each.lineno == line), None) if defining else None
-        if function is None:
-            return
-        words = self.sources.words
-        for path in self._ordered(words.as_call(called) | words.as_argument(called) | {defined_in}):
-            loaded = self.sources.file(path)
-            for callee in _callees(loaded[0], called) if loaded is not None else ():
-                assert loaded is not None
-                if _call_of(loaded[0], callee, function) is None:
-                    continue
-                if path != self.program.path and is_under_main(loaded[0], callee):
-                    continue
-                if self._may_mean(*loaded, callee, defined_in, called):
-                    yield path, callee.lineno, callee.col_offset
-
-    def _may_mean(self, other: PythonFile, names: Names, callee: ast.expr, defined_in: str, called: str) -> bool:
-        """Whether a name that is called may be that of a file: no other file is known to define it."""
-        if isinstance(callee, ast.Name):
-            bindings = names.bindings(callee)
-            own = [each for each in bindings if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
-            if own and len(own) == len(bindings):
-                return other.path == defined_in
-        qualified = names.qualified(callee)
-        module = qualified.rpartition(".")[0] if qualified is not None else ""
-        path = self.sources.project.module_path(module, other.path) if module.strip(".") else None
-        if path is None or path == defined_in:
-            return True
-        text = self.sources.text(path)
-        return f"def {called}(" not in text and f"class {called}" not in text
-
-
-def _callees(file: PythonFile, name: str) -> Iterator[ast.Name | ast.Attribute]:
-    """Yield where a file reads a name, or a member of that name; of a class also where it calls itself `cls`."""
-    for callee in (*file.names.get(name, ()), *file.attributes.get(name, ())):
-        if isinstance(callee.ctx, ast.Load):
-            yield callee
-    for callee in file.names.get("cls", ()):
-        around = file.enclosing_class(callee)
-        if around is not None and around.name == name:
-            yield callee
-
-
-def _call_of(file: PythonFile, callee: ast.Name | ast.Attribute, function: FunctionNode) -> ast.Call | None:
-    """Return the call of a name, or the one that it is handed on to; None where it is neither."""
-    parent = file.parents.get(callee)
-    return parent if isinstance(parent, ast.Call) and parent.func is callee else handed_on(file, callee, function)
+    def _calls(self, of: FunctionPlace) -> Iterator[tuple[str, int, int]]:
+        """Yield where a function is called in the files of the program."""
+        calls = self._results.calls
+        for path in self._ordered(calls.paths(of)):
+            for line, column, when_started in calls.within(path, of):
+                if path == self.program.path or not when_started:
+                    yield path, line, column
 
 
 def agreed(switches: tuple[Switch, ...], facts: ProgramFacts) -> Known | None:

@@ -12,7 +12,9 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
 from torchferry.core.record import NamedTuple
+from torchferry.programs.calls import CallPlaces
 from torchferry.programs.parameters import Given, Parameter
+from torchferry.programs.sources import Sources
 
 T = TypeVar("T")
 
@@ -117,9 +119,14 @@ class SharedTree(Generic[T]):
 
 
 class SharedResults:
-    """What was found where no parameter decides, for all programs of a project."""
+    """What was found where no parameter decides, for all programs of a project.
 
-    def __init__(self) -> None:
+    Attributes:
+        calls: Where functions are called.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        self.calls = CallPlaces(sources)
         self._questions: dict[str, dict[Hashable, Question]] = {}
         self._trees: dict[Hashable, SharedTree[SearchResult]] = {}
 
