@@ -91,9 +91,10 @@ class Members:
         """In what objects places store, by the keys of these; none while that is searched."""
         self._under_way: set[_Site] = set()
         self._begins: dict[object, set[str]] | None = None
+        self._named: dict[tuple[tuple[object, ...], str, bool], bool] = {}
         self._merges = self._is_building = False
         facts.answers("stores", self._places_of_stores)
-        facts.answers("set by name", self._sets_by_name)
+        facts.answers("set by name", self._sets_by_name, is_kept=False)
         self._open: set[tuple[object, str]] = set()
         self.answer: Callable[[Expression, int], Answer] = lambda where, depth: Answer(Truth.OPEN)
         """Returns what is known of a condition."""
@@ -101,8 +102,10 @@ class Members:
     def of(self, of: Object, name: str, depth: int = 0) -> Member:
         """Return an attribute or item of an object."""
         key = (of.key, name)
-        if key in self._open or not self._facts.goes_on(depth, _DEEPEST):
-            self._facts.give_up()
+        if key in self._open:
+            self._facts.give_up(is_met=True)
+            return UNKNOWN
+        if not self._facts.goes_on(depth, _DEEPEST):
             return UNKNOWN
         self._open.add(key)
         try:
@@ -173,21 +176,22 @@ class Members:
 
     def _stores_into(self, keys: tuple[object, ...], name: str) -> list[_Store] | None:
         """Return where the program stores under a name in an object; None where it stores so too often."""
-        stores = self._stores_of(name)
+        stores = self._stores.get(name)
         if stores and not self._under_way.isdisjoint(store.site for store in stores):
-            self._facts.give_up()
+            self._facts.give_up(is_met=True)
             return [each for each in stores if not self._keys.get(each.site, frozenset()).isdisjoint((*keys, None))]
-        places = cast("frozenset[object] | None", self._facts.ask("stores", (keys, name)))
+        places = cast("tuple[object, ...] | None", self._facts.ask("stores", (keys, name)))
+        stores = self._stores[name]
         return None if places is None or stores is None else [each for each in stores if each.base.place in places]
 
-    def _places_of_stores(self, question: tuple[tuple[object, ...], str]) -> frozenset[object] | None:
+    def _places_of_stores(self, question: tuple[tuple[object, ...], str]) -> tuple[object, ...] | None:
         """Return where the program stores, or may store, under a name in an object, told by its keys."""
         keys, name = question
         stores = self._stores_of(name)
         if stores is None:
             return None
         sought = (*keys, None)
-        return frozenset(each.base.place for each in stores if not self._find_keys(each).isdisjoint(sought))
+        return tuple(each.base.place for each in stores if not self._find_keys(each).isdisjoint(sought))
 
     def _find_keys(self, store: _Store) -> frozenset[object]:
         """Find out once in what objects a place stores."""
@@ -204,7 +208,7 @@ class Members:
         """Return what an expression may be, by the keys of the objects: the same wherever the search comes from."""
         met, self._open = self._open, set()
         try:
-            found, _ = self._facts.shared(key, lambda: self._objects.of(where, _DEEPEST // 2))
+            found = self._facts.shared(key, lambda: self._objects.of(where, _DEEPEST // 2))
         finally:
             self._open = met
         return None if found is None else frozenset(each.key for each in found)
@@ -271,15 +275,10 @@ class Members:
         keys: tuple[object, ...] = _keys_of(of)
         if isinstance(of, (ClassObject, OptionsObject)) or (isinstance(of, TableObject) and _is_record(of)):
             keys = (*keys, None)  # what may be any object
-        question = (keys, name, isinstance(of, (TableObject, OtherObject)))
-        if self._is_building:
-            self._facts.give_up()
-            return self._sets_by_name(question)
-        return bool(self._facts.ask("set by name", question))
+        return bool(self._facts.ask("set by name", (keys, name, isinstance(of, (TableObject, OtherObject)))))
 
     def _sets_by_name(self, question: tuple[tuple[object, ...], str, bool]) -> bool:
         """Return the same for the keys of an object; what is merged into others may come to those that take it in."""
-        keys, name, takes_in = question
         if self._begins is None:
             self._begins, self._is_building = {}, True
             for path in self._facts.naming():
@@ -289,9 +288,15 @@ class Members:
                         self._begins.setdefault(key, set()).add(begin)
                 self._merges = self._merges or (loaded is not None and merges_settings(loaded[0]))
             self._is_building = False
+            self._named.clear()  # so far, it was told by what had been read
+        if question not in self._named or self._is_building:
+            self._named[question] = self._is_named(*question)
+        return self._named[question]
+
+    def _is_named(self, keys: tuple[object, ...], name: str, takes_in: bool) -> bool:
         if takes_in and self._merges and self._may_be_merged(name):
             return True  # it goes to the nodes below too, and into which one a file merges cannot always be told
-        return any(name.startswith(begin) for key in keys for begin in self._begins.get(key, ()))
+        return any(name.startswith(begin) for key in keys for begin in (self._begins or {}).get(key, ()))
 
     def _computed_in(self, file: PythonFile, names: Names) -> Iterator[tuple[frozenset[object], str]]:
         """Yield the objects that a file gives names which it computes, with what these begin with."""

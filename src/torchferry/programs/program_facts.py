@@ -18,7 +18,7 @@ from torchferry.programs.given_words import CHANGES_WORDS, GivenWords, added_wor
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.model import Program, Start
 from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as
-from torchferry.programs.sharing import Dependencies, Question, SearchResult, SharedResults, SharedTree
+from torchferry.programs.sharing import Dependencies, Question, SearchResult, SharedResults
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import computed_members, merges_settings
 from torchferry.programs.switches import (
@@ -36,6 +36,9 @@ from torchferry.source.python import PythonFile
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
+
+_UNDER_WAY = object()
+"""What is said to who asks for something while it is being worked out, or too far behind other parameters."""
 
 _MOST_NESTED = 12
 """Parameters behind parameters that are followed."""
@@ -55,7 +58,7 @@ class OncePerProgram(Generic[K, T]):
         facts: What depends on the program.
         kind: What is asked, a name of its own.
         find: Works it out.
-        unknown: The result for who asks while it is being worked out; what rests on it has given up.
+        unknown: The result for who asks while it is being worked out.
     """
 
     def __init__(self, facts: ProgramFacts, kind: str, find: Callable[[K], T], unknown: T) -> None:
@@ -64,34 +67,22 @@ class OncePerProgram(Generic[K, T]):
         self._find = find
         self._unknown = unknown
         self._kept: dict[K, T] = {}
-        self._partial: set[K] = set()
         self._under_way: set[K] = set()
         facts.answers(kind, self._result, is_kept=False)
 
     def of(self, key: K) -> T:
         """Return what is kept, or what is worked out now."""
-        if key in self._under_way or len(self._under_way) > _MOST_NESTED:
-            self._facts.give_up()
-            return self._unknown
-        result = cast("T", self._facts.ask(self._kind, key))
-        if key in self._partial:
-            self._facts.give_up()
-        return result
+        result = self._facts.ask(self._kind, key)
+        return self._unknown if result is _UNDER_WAY else cast("T", result)
 
-    def _result(self, key: K) -> T:
-        if key in self._kept:
-            return self._kept[key]
-        if key in self._under_way:
-            return self._unknown
-        # what is led deeper than a search goes gives up as one does
-        is_shared = len(self._under_way) <= _MOST_NESTED
-        self._under_way.add(key)
-        result, is_whole = self._facts.shared((self._kind, key), lambda: self._find(key), is_shared=is_shared)
-        self._under_way.discard(key)
-        self._kept[key] = result
-        if self._under_way and not is_whole:
-            self._partial.add(key)  # it may have met what is under way
-        return result
+    def _result(self, key: K) -> object:
+        if key in self._under_way or len(self._under_way) > _MOST_NESTED:
+            return _UNDER_WAY
+        if key not in self._kept:
+            self._under_way.add(key)
+            self._kept[key] = self._facts.shared((self._kind, key), lambda: self._find(key))
+            self._under_way.discard(key)
+        return self._kept[key]
 
 
 class _Commands:
@@ -179,7 +170,6 @@ class ProgramFacts:
         self._joined: tuple[str, ...] | None = None
         self._known: dict[Question, tuple[object, int]] = {}
         self._not_kept: set[str] = set()
-        self._shared: set[str] = set()
         self._dependencies: list[Dependencies] = [Dependencies()]
         words = sources.words
         self._kinds: dict[str, Callable[[Any], object]] = {
@@ -232,18 +222,11 @@ class ProgramFacts:
 
     # --- what depends on the program ---
 
-    def answers(
-        self, kind: str, answer: Callable[[Any], object], *, is_kept: bool = True, is_shared: bool = False
-    ) -> None:
-        """Let something else of the program answer a kind of question.
-
-        It may keep the answers itself; or they may be shared, where they depend on nothing but other questions.
-        """
+    def answers(self, kind: str, answer: Callable[[Any], object], *, is_kept: bool = True) -> None:
+        """Let something else of the program answer a kind of question, which may keep the answers itself."""
         self._kinds[kind] = answer
         if not is_kept:
             self._not_kept.add(kind)
-        if is_shared:
-            self._shared.add(kind)
 
     def ask(self, kind: str, name: Hashable) -> object:
         """Return what the program says to a question, and take it down."""
@@ -261,30 +244,26 @@ class ProgramFacts:
         answered = self._known.get(question)
         if answered is None:
             kind, name = question.kind, question.name
-            if kind in self._shared:
-                answer, _ = self.shared(question, lambda: self._kinds[kind](name))
-            else:
-                self._dependencies.append(Dependencies())
-                try:
-                    answer = self._kinds[kind](name)
-                finally:
-                    self._dependencies.pop()
+            self._dependencies.append(Dependencies())
+            try:
+                answer = self._kinds[kind](name)
+            finally:
+                self._dependencies.pop()
             answered = answer, question.number(answer)
             if kind not in self._not_kept:
                 self._known[question] = answered
         return answered
 
-    def shared(self, key: Hashable, find: Callable[[], T], *, is_shared: bool = True) -> tuple[T, bool]:
-        """Return what is found by itself, once for all programs that say the same, and whether nothing else decided."""
-        tree = self._results.tree(key) if is_shared else SharedTree()
+    def shared(self, key: Hashable, find: Callable[[], T]) -> T:
+        """Return what is found by itself, once for all programs that say the same."""
+        tree = self._results.tree(key)
         held = tree.find(self.number)
-        if held is not None:
-            return cast("T", held.result), True
-        with self.by_itself() as dependencies:
-            result = find()
-        if dependencies.is_whole:
-            tree.keep(dependencies.facts, SearchResult(result, dependencies))
-        return result, dependencies.is_whole
+        if held is None:
+            with self.by_itself() as dependencies:
+                held = SearchResult(find(), dependencies)
+            if not dependencies.is_met:
+                tree.keep(dependencies.facts, held)
+        return cast("T", held.result)
 
     @contextmanager
     def _taken_down(self) -> Iterator[Dependencies]:
@@ -349,9 +328,11 @@ class ProgramFacts:
         """Take down all that a remembered answer depends on."""
         self._dependencies[-1].add(dependencies)
 
-    def give_up(self) -> None:
-        """Note that the answer depends on where the search came from."""
-        self._dependencies[-1].is_whole = False
+    def give_up(self, *, is_met: bool = False) -> None:
+        """Note that the answer depends on where the search came from, and whether it met what is under way there."""
+        dependencies = self._dependencies[-1]
+        dependencies.is_whole = False
+        dependencies.is_met = dependencies.is_met or is_met
 
     def goes_on(self, depth: int, deepest: int) -> bool:
         """Whether one more expression is looked at."""

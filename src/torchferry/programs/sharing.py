@@ -51,19 +51,22 @@ class Dependencies:
 
     Attributes:
         facts: What was asked, each with the number of the answer, in the order in which it was asked first.
-        is_whole: Whether nothing else decided: the search did not give up, and did not meet itself.
+        is_whole: Whether it is the same wherever the search comes from: it did not give up, and did not meet itself.
+        is_met: Whether it met what was under way when it began, in a way that no question tells.
     """
 
-    __slots__ = ("facts", "is_whole")
+    __slots__ = ("facts", "is_met", "is_whole")
 
     def __init__(self) -> None:
         self.facts: dict[Question, int] = {}
         self.is_whole = True
+        self.is_met = False
 
     def add(self, other: Dependencies) -> None:
         """Add what another answer depends on, which this one rests on."""
         self.facts |= other.facts
         self.is_whole = self.is_whole and other.is_whole
+        self.is_met = self.is_met or other.is_met
 
 
 class SearchResult(NamedTuple):
