@@ -214,8 +214,8 @@ class ProgramFacts:
     def _added_words(self) -> GivenWords:
         """Return the words that the program itself may add to what it is started with."""
         found = GivenWords()
-        for path in self._ordered(self.sources.words.holding("argv")):
-            loaded = self.sources.file(path) if CHANGES_WORDS.search(self.sources.text(path)) else None
+        for path in self._ordered(self.sources.words.saying("argv", CHANGES_WORDS)):
+            loaded = self.sources.file(path)
             if loaded is not None:
                 found = found.with_more(added_words(*loaded, is_started=path == self.program.path))
         return found

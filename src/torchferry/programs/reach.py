@@ -18,7 +18,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Truth
 from torchferry.programs.around import Around, FunctionNode
 from torchferry.programs.conditions import Conditions
-from torchferry.programs.handed_out import hands_out, uses_of_attempt, uses_of_handed_out
+from torchferry.programs.handed_out import uses_of_attempt, uses_of_handed_out
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.parameters import Given, Parameter
@@ -295,7 +295,7 @@ class Reach:
         if is_attempt:
             assert isinstance(node, (ast.Import, ast.ImportFrom))
             yield from self._uses_of_attempt(arrival, file, names, node)
-        if stands.attempts and stands.unit is not None and hands_out(file, names, node, stands.unit):
+        if stands.attempts and stands.unit is not None and self.surroundings.hands_out(file, names, node, stands.unit):
             yield from self._uses_of_handed_out(arrival, file, names, stands.unit)
         if stands.tests and stands.unit is None:
             yield from self._uses_of_stub(arrival, file, names, node)
