@@ -428,11 +428,11 @@ class _Judge:
 
     # --- what the target does not have ---
 
-    def _obstacle(self, reach: Reach, lack: Lack) -> Obstacle | None:
+    def _obstacle(self, reach: Reach, lack: Lack, worst: Need = Need.GUARDED) -> Obstacle | None:
         """Return what the target lacks with the way to it, or None where the program does not come there."""
         node = self._node(lack.place)
         if node is not None:
-            way = reach.way(lack.place.path, node, supposed(node, lack.when))
+            way = reach.way(lack.place.path, node, supposed(node, lack.when), worst)
         else:  # the cells of a notebook run from the first to the last
             need = Need.GUARDED if lack.noted else Need.CHOSEN if lack.when else Need.ALWAYS
             way = Way(need, (Step(lack.place.path, lack.place.line),))
@@ -466,7 +466,7 @@ class _Judge:
             for finding in self._grouped_findings(path).installs:
                 if finding.installs not in sure:
                     lack = Lack(finding.installs, finding.code, finding.location, finding.message, when=finding.when)
-                    build = self._obstacle(reach, lack)
+                    build = self._obstacle(reach, lack, Need.OPTION)
                     if build is not None and build.way.need is not Need.GUARDED:
                         yield build
                         if build.way.need is Need.ALWAYS:
@@ -510,7 +510,8 @@ class _Judge:
         for finding in islice(spared, _MOST_SPARED):
             place = finding.location
             loaded, node = self.sources.file(place.path), self._node(place)
-            way = reach.way(place.path, node, supposed(node, finding.when)) if node is not None else None
+            when = supposed(node, finding.when) if node is not None else None
+            way = reach.way(place.path, node, when, worst=Need.OPTION) if node is not None else None
             if loaded is not None and node is not None and way is not None and way.need is Need.OPTION:
                 what = " ".join(loaded[0].text(node).split())[:_LONGEST_NAME]
                 yield Obstacle(what, finding.code, place, finding.message, way)

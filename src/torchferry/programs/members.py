@@ -91,8 +91,7 @@ class Members:
         """In what objects places store, by the keys of these; none while that is searched."""
         self._under_way: set[_Site] = set()
         self._begins: dict[object, set[str]] | None = None
-        self._named: dict[tuple[tuple[object, ...], str, bool], bool] = {}
-        self._merges = self._is_building = False
+        self._merges = False
         facts.answers("stores", self._places_of_stores)
         facts.answers("set by name", self._sets_by_name, is_kept=False)
         self._open: set[tuple[object, str]] = set()
@@ -280,23 +279,18 @@ class Members:
     def _sets_by_name(self, question: tuple[tuple[object, ...], str, bool]) -> bool:
         """Return the same for the keys of an object; what is merged into others may come to those that take it in."""
         if self._begins is None:
-            self._begins, self._is_building = {}, True
+            self._begins = {}
             for path in self._facts.naming():
                 loaded = self._sources.file(path)
                 for found, begin in self._computed_in(*loaded) if loaded is not None else ():
                     for key in found:
                         self._begins.setdefault(key, set()).add(begin)
                 self._merges = self._merges or (loaded is not None and merges_settings(loaded[0]))
-            self._is_building = False
-            self._named.clear()  # so far, it was told by what had been read
-        if question not in self._named or self._is_building:
-            self._named[question] = self._is_named(*question)
-        return self._named[question]
-
-    def _is_named(self, keys: tuple[object, ...], name: str, takes_in: bool) -> bool:
+            self._facts.answers("set by name", self._sets_by_name)  # until now it was told by what had been read
+        keys, name, takes_in = question
         if takes_in and self._merges and self._may_be_merged(name):
             return True  # it goes to the nodes below too, and into which one a file merges cannot always be told
-        return any(name.startswith(begin) for key in keys for begin in (self._begins or {}).get(key, ()))
+        return any(name.startswith(begin) for key in keys for begin in self._begins.get(key, ()))
 
     def _computed_in(self, file: PythonFile, names: Names) -> Iterator[tuple[frozenset[object], str]]:
         """Yield the objects that a file gives names which it computes, with what these begin with."""

@@ -225,7 +225,9 @@ class ProgramFacts:
     def answers(self, kind: str, answer: Callable[[Any], object], *, is_kept: bool = True) -> None:
         """Let something else of the program answer a kind of question, which may keep the answers itself."""
         self._kinds[kind] = answer
-        if not is_kept:
+        if is_kept:
+            self._not_kept.discard(kind)
+        else:
             self._not_kept.add(kind)
 
     def ask(self, kind: str, name: Hashable) -> object:

@@ -74,6 +74,7 @@ class _Search:
 
     Attributes:
         worst: The least sure way that is asked for.
+        is_told: Whether all steps of the way are told: not where it is enough that it may be taken.
         seen: What was asked already.
         passed: The functions and files from which was searched with no condition left to be told.
         waiting: What is still to be looked at, the surest and nearest first.
@@ -82,6 +83,7 @@ class _Search:
 
     def __init__(self, worst: Need) -> None:
         self.worst = worst
+        self.is_told = worst is not Need.CHOSEN
         self.waiting: list[tuple[Need, int, int, _Arrival | Way, _Passed | None]] = []
         self.is_cut = False
         self.seen: set[object] = set()
@@ -188,15 +190,18 @@ class Reach:
         """The surest ways to files, and whether all was looked at for them."""
         self._plain: set[str] | None = None
 
-    def way(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> Way | None:
+    def way(
+        self, path: str, node: ast.AST, supposed: ast.expr | None = None, worst: Need = Need.GUARDED
+    ) -> Way | None:
         """Return the surest way to a node of a file, or None when the program does not come there.
 
         Args:
             path: The file.
             node: The node.
             supposed: A condition on values at the node that must hold too.
+            worst: The least sure way that is of interest; `comes_to` asks for one that may be taken.
         """
-        return self._surest(_start(path, node, supposed), Need.GUARDED)
+        return self._surest(_start(path, node, supposed), worst)
 
     def comes_to(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> bool:
         """Whether the program comes to a node of a file, or may: without an option, and where no code does without it.
@@ -246,7 +251,7 @@ class Reach:
             return None
         if search.worst is Need.GUARDED:
             self._ways |= dict.fromkeys(search.passed)
-        else:
+        elif search.worst is not Need.ALWAYS:
             self._taken |= dict.fromkeys(search.passed, False)
         return None
 
@@ -256,17 +261,17 @@ class Reach:
             if way.may_be_taken:
                 self._taken[passed.unit] = True
             # not those to files: where several are as long, the one is told whose import is met first
-            if passed.is_free and passed.unit[1] and search.worst is Need.GUARDED:
+            if passed.is_free and passed.unit[1] and search.is_told:
                 self._ways[passed.unit] = way._replace(steps=way.steps[: len(way.steps) - passed.steps])
             passed = passed.last
 
     def _is_known(self, unit: _Unit, search: _Search) -> bool:
         """Whether it is known what lies behind a function or file, as far as a search asks for it."""
-        return unit in self._ways or (search.worst is not Need.GUARDED and unit in self._taken)
+        return unit in self._ways or (not search.is_told and unit in self._taken)
 
     def _known(self, unit: _Unit, arrival: _Arrival, search: _Search) -> Iterator[Way]:
         """Yield the way behind a function or file, where one is known."""
-        if search.worst is not Need.GUARDED and unit in self._taken:
+        if not search.is_told and unit in self._taken:
             if self._taken[unit]:
                 yield Way(arrival.need, ())
             return
@@ -311,7 +316,7 @@ class Reach:
     def _is_never_entered(self, path: str, unit: FunctionNode, search: _Search) -> bool:
         """Whether it is known that nothing leads to a function, whatever has to hold on the way to it."""
         key = (path, unit.lineno, unit.col_offset)
-        if search.worst is not Need.GUARDED and self._taken.get(key) is False:
+        if search.worst <= Need.CHOSEN and self._taken.get(key) is False:
             return True
         return key in self._ways and self._ways[key] is None
 
@@ -450,7 +455,7 @@ class Reach:
                 yield from self._known(whole, arrival, search)
                 return
             alone = arrival.is_free and arrival.steps and not search.waiting
-            if search.worst is Need.GUARDED and alone and self._nested < _MOST_NESTED:
+            if search.is_told and alone and self._nested < _MOST_NESTED:
                 before, is_whole = self._from_file(path)
                 if is_whole:
                     if before is not None:
@@ -462,7 +467,7 @@ class Reach:
         if key in search.seen:
             return
         search.seen.add(key)
-        if search.worst is not Need.GUARDED and path in self.imported_plainly():
+        if not search.is_told and path in self.imported_plainly():
             yield Way(Need.ALWAYS, ())
             return
         for edge in self.modules.importers.get(path, ()):

@@ -325,7 +325,7 @@ class UnreadParts:
         loaded = self._sources.file(path)
         for external in self._modules.externals.get(path, ()) if loaded is not None else ():
             statement = import_at(loaded[0], external.line) if external.module.partition(".")[0] == top else None  # type: ignore[index]
-            way = reach.way(path, statement) if statement is not None else None
+            way = reach.way(path, statement, worst=Need.ALWAYS) if statement is not None else None
             if way is not None and way.need is Need.ALWAYS:
                 return True
         return False
