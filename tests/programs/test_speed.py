@@ -365,12 +365,14 @@ def test_a_way_is_the_one_that_is_found_alone(tmp_path: Path, monkeypatch: pytes
 
     remembering, differing, asked = Reach.way, [], []
 
-    def way(self: Reach, path: str, node: ast.AST, supposed: ast.expr | None = None) -> object:
-        answer = remembering(self, path, node, supposed)
+    def way(
+        self: Reach, path: str, node: ast.AST, supposed: ast.expr | None = None, worst: Need = Need.GUARDED
+    ) -> object:
+        answer = remembering(self, path, node, supposed, worst)
         ways, taken = dict(self._ways), dict(self._taken)
         self._ways.clear()
         self._taken.clear()
-        alone = remembering(self, path, node, supposed)
+        alone = remembering(self, path, node, supposed, worst)
         self._ways, self._taken = ways, taken
         asked.append(path)
         if alone != answer:

@@ -150,8 +150,8 @@ class _Judge:
             if item.kind in (Kind.YAML, Kind.JSON, Kind.TOML) and not ASIDE.search(item.path)
         ]
         self.modules = Modules(project, self._outlines(), SettingsFiles(project.root, self.settings))
-        classes = {path: noted.classes for path, noted in self.noted.items() if noted.classes is not None}
-        self.uses = Uses(self.sources, self.modules, classes)
+        said = {path: noted.uses for path, noted in self.noted.items() if noted.uses is not None}
+        self.uses = Uses(self.sources, self.modules, said)
         self.leads = Leads(self.sources, self.modules, self.uses)
         self.by_path = {item.path: item for item in self.examined}
         self.unresolved = {

@@ -190,9 +190,7 @@ class Reach:
         """The surest ways to files, and whether all was looked at for them."""
         self._plain: set[str] | None = None
 
-    def way(
-        self, path: str, node: ast.AST, supposed: ast.expr | None = None, worst: Need = Need.GUARDED
-    ) -> Way | None:
+    def way(self, path: str, node: ast.AST, supposed: ast.expr | None = None, worst: Need = Need.GUARDED) -> Way | None:
         """Return the surest way to a node of a file, or None when the program does not come there.
 
         Args:
