@@ -369,11 +369,10 @@ def test_a_way_is_the_one_that_is_found_alone(tmp_path: Path, monkeypatch: pytes
         self: Reach, path: str, node: ast.AST, supposed: ast.expr | None = None, worst: Need = Need.GUARDED
     ) -> object:
         answer = remembering(self, path, node, supposed, worst)
-        ways, taken = dict(self._ways), dict(self._taken)
-        self._ways.clear()
-        self._taken.clear()
+        kept = self._ways, self._taken, self._without
+        self._ways, self._taken, self._without = {}, set(), {need: set() for need in Need}
         alone = remembering(self, path, node, supposed, worst)
-        self._ways, self._taken = ways, taken
+        self._ways, self._taken, self._without = kept
         asked.append(path)
         if alone != answer:
             differing.append((path, answer, alone))

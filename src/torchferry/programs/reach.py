@@ -181,10 +181,12 @@ class Reach:
         self.modules = modules
         self.closure = closure
         self.conditions = conditions
-        self._ways: dict[_Unit, Way | None] = {}
+        self._ways: dict[_Unit, Way] = {}
         """The surest ways to functions and files, as far as they were met."""
-        self._taken: dict[_Unit, bool] = {}
-        """Whether any way to them may be taken, as far as that was met."""
+        self._taken: set[_Unit] = set()
+        """Those to which a way leads that may be taken."""
+        self._without: dict[Need, set[_Unit]] = {need: set() for need in Need}
+        """Those to which no way leads that is as sure."""
         self._from_files: dict[str, tuple[Way | None, bool]] = {}
         self._nested = 0  # searches from files that are under way
         """The surest ways to files, and whether all was looked at for them."""
@@ -247,17 +249,16 @@ class Reach:
         search.is_cut = bool(heap)
         if search.is_cut:
             return None
-        if search.worst is Need.GUARDED:
-            self._ways |= dict.fromkeys(search.passed)
-        elif search.worst is not Need.ALWAYS:
-            self._taken |= dict.fromkeys(search.passed, False)
+        for need in Need:
+            if need <= search.worst:
+                self._without[need] |= search.passed
         return None
 
     def _remember(self, way: Way, passed: _Passed | None, search: _Search) -> None:
         """Remember what a way that was found says of the functions and files on it."""
         while passed is not None:
             if way.may_be_taken:
-                self._taken[passed.unit] = True
+                self._taken.add(passed.unit)
             # not those to files: where several are as long, the one is told whose import is met first
             if passed.is_free and passed.unit[1] and search.is_told:
                 self._ways[passed.unit] = way._replace(steps=way.steps[: len(way.steps) - passed.steps])
@@ -265,17 +266,15 @@ class Reach:
 
     def _is_known(self, unit: _Unit, search: _Search) -> bool:
         """Whether it is known what lies behind a function or file, as far as a search asks for it."""
-        return unit in self._ways or (not search.is_told and unit in self._taken)
+        is_known = unit in self._ways or unit in self._without[search.worst]
+        return is_known or (not search.is_told and unit in self._taken)
 
     def _known(self, unit: _Unit, arrival: _Arrival, search: _Search) -> Iterator[Way]:
         """Yield the way behind a function or file, where one is known."""
-        if not search.is_told and unit in self._taken:
-            if self._taken[unit]:
-                yield Way(arrival.need, ())
+        if unit in self._without[search.worst]:
             return
-        before = self._ways[unit]
-        if before is not None:
-            yield arrival.behind(before)
+        is_enough = not search.is_told and unit in self._taken
+        yield Way(arrival.need, ()) if is_enough else arrival.behind(self._ways[unit])
 
     def _before(self, arrival: _Arrival, search: _Search) -> Iterator[_Arrival | Way]:
         """Yield what leads to a place, or the way itself where the program begins there."""
@@ -312,11 +311,8 @@ class Reach:
             yield from self._importers(path, here.led_by(self.surroundings.step(path, node)), search)
 
     def _is_never_entered(self, path: str, unit: FunctionNode, search: _Search) -> bool:
-        """Whether it is known that nothing leads to a function, whatever has to hold on the way to it."""
-        key = (path, unit.lineno, unit.col_offset)
-        if search.worst <= Need.CHOSEN and self._taken.get(key) is False:
-            return True
-        return key in self._ways and self._ways[key] is None
+        """Whether it is known that nothing leads to a function that is as sure as a search asks for."""
+        return (path, unit.lineno, unit.col_offset) in self._without[search.worst]
 
     def _uses_of_attempt(
         self, arrival: _Arrival, file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom
