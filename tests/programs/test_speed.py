@@ -348,9 +348,11 @@ def test_a_decision_is_one_where_the_way_says_so(tmp_path: Path, monkeypatch: py
     def comes_to(self: Reach, path: str, node: ast.AST, supposed: ast.expr | None = None) -> bool:
         answer = short(self, path, node, supposed)
         self._ways.clear()
+        self._without[Need.GUARDED].clear()
         way = self.way(path, node, supposed)
         asked.append((answer, way is not None and way.need <= Need.CHOSEN))
         self._ways.clear()
+        self._without[Need.GUARDED].clear()
         return answer
 
     monkeypatch.setattr(Reach, "comes_to", comes_to)
