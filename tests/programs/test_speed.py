@@ -348,9 +348,11 @@ def test_a_decision_is_one_where_the_way_says_so(tmp_path: Path, monkeypatch: py
     def comes_to(self: Reach, path: str, node: ast.AST, supposed: ast.expr | None = None) -> bool:
         answer = short(self, path, node, supposed)
         self._ways.clear()
+        self._without[Need.GUARDED].clear()
         way = self.way(path, node, supposed)
         asked.append((answer, way is not None and way.need <= Need.CHOSEN))
         self._ways.clear()
+        self._without[Need.GUARDED].clear()
         return answer
 
     monkeypatch.setattr(Reach, "comes_to", comes_to)
@@ -365,13 +367,14 @@ def test_a_way_is_the_one_that_is_found_alone(tmp_path: Path, monkeypatch: pytes
 
     remembering, differing, asked = Reach.way, [], []
 
-    def way(self: Reach, path: str, node: ast.AST, supposed: ast.expr | None = None) -> object:
-        answer = remembering(self, path, node, supposed)
-        ways, taken = dict(self._ways), dict(self._taken)
-        self._ways.clear()
-        self._taken.clear()
-        alone = remembering(self, path, node, supposed)
-        self._ways, self._taken = ways, taken
+    def way(
+        self: Reach, path: str, node: ast.AST, supposed: ast.expr | None = None, worst: Need = Need.GUARDED
+    ) -> object:
+        answer = remembering(self, path, node, supposed, worst)
+        kept = self._ways, self._taken, self._without
+        self._ways, self._taken, self._without = {}, set(), {need: set() for need in Need}
+        alone = remembering(self, path, node, supposed, worst)
+        self._ways, self._taken, self._without = kept
         asked.append(path)
         if alone != answer:
             differing.append((path, answer, alone))

@@ -1,18 +1,14 @@
-"""Answers to conditions, and which of them hold for other programs too.
-
-`if args.use_flash` is asked on the ways of many programs. What is said about it depends on the program only through a
-few facts: the option of that name, the words of its command, the files that call a function. All facts that were asked
-for are taken down with the answer, and where they are the same for another program, the answer holds there.
-"""
+"""Answers to conditions, by what is given to the parameters that they ask for."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.parameters import Given, Parameter
+from torchferry.programs.sharing import Dependencies, Question, SharedTree
 from torchferry.programs.switches import Value
 
 
@@ -55,30 +51,6 @@ class Known(NamedTuple):
         return type(self.value) is type(other.value) and self.value == other.value
 
 
-Fact = tuple[str, Hashable]
-"""What was asked of a program: the kind of the question, and what it was about, such as a name."""
-
-
-class Dependencies:
-    """All that was asked of a program for one answer.
-
-    Attributes:
-        facts: What was asked, each with what the program says.
-        is_whole: Whether nothing else decided: the search did not give up, and did not meet itself.
-    """
-
-    __slots__ = ("facts", "is_whole")
-
-    def __init__(self) -> None:
-        self.facts: dict[Fact, object] = {}
-        self.is_whole = True
-
-    def add(self, other: Dependencies) -> None:
-        """Add what another answer depends on, which this one rests on."""
-        self.facts |= other.facts
-        self.is_whole = self.is_whole and other.is_whole
-
-
 class Told(NamedTuple):
     """An answer, what it has asked for that could not be told, and what was given to the parameters it asked for."""
 
@@ -111,24 +83,27 @@ class Answers:
         self._told.setdefault(tuple(told.consulted), {}).setdefault(tuple(told.consulted.values()), told)
 
 
-_MOST_KEPT = 8
-"""Answers to one condition that are kept; of further ones none is likely to be asked again."""
+_ByGiven = dict[tuple[Parameter, ...], dict[tuple[Given | None, ...], SharedTree[Told]]]
 
 
 class SharedAnswers:
-    """The answers that were given to the programs of a project, each with what it depends on."""
+    """The answers that were given to the programs of a project, each by what it depends on."""
 
     def __init__(self) -> None:
-        self._answers: dict[ast.expr, list[tuple[Dependencies, Told]]] = {}
+        self._told: dict[ast.expr, _ByGiven] = {}
 
-    def of(self, test: ast.expr) -> Iterator[tuple[Dependencies, Told]]:
-        """Yield what is kept for a condition."""
-        yield from self._answers.get(test, ())
+    def find(self, test: ast.expr, bound: Mapping[Parameter, Given], number: Callable[[Question], int]) -> Told | None:
+        """Return an answer to a condition that holds for a program where some parameters are given, or None."""
+        for parameters, by_given in self._told.get(test, {}).items():
+            tree = by_given.get(tuple(map(bound.get, parameters)))
+            told = tree.find(number) if tree is not None else None
+            if told is not None:
+                return told
+        return None
 
     def keep(self, test: ast.expr, dependencies: Dependencies, told: Told) -> None:
         """Keep an answer for the programs to come: each condition is searched from its own beginning, also where it
         gives up.
         """
-        kept = self._answers.setdefault(test, [])
-        if len(kept) < _MOST_KEPT:
-            kept.append((dependencies, told))
+        by_given = self._told.setdefault(test, {}).setdefault(tuple(told.consulted), {})
+        by_given.setdefault(tuple(told.consulted.values()), SharedTree()).keep(dependencies.facts, told)

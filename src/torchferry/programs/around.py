@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from weakref import WeakKeyDictionary
 
 from torchferry.core.record import NamedTuple
+from torchferry.programs.per_file import per_file
 from torchferry.rules.guarded import copes, suppresses
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.python import PythonFile
@@ -60,19 +60,9 @@ _END_MODULES = frozenset({"sys", "os"})
 """Functions that end the process, and the modules that have them; `exit` and `quit` are builtins too."""
 
 
-_KEPT: WeakKeyDictionary[PythonFile, dict[ast.AST, Around]] = WeakKeyDictionary()
-"""What stands around places, as long as their file is kept parsed: many ask for the same ones."""
-
-
+@per_file
 def around(file: PythonFile, node: ast.AST) -> Around:
     """Return what stands around a place."""
-    kept = _KEPT.setdefault(file, {})
-    if node not in kept:
-        kept[node] = _around(file, node)
-    return kept[node]
-
-
-def _around(file: PythonFile, node: ast.AST) -> Around:
     tests: list[tuple[ast.expr, bool]] = []
     suppressed, main, imported, is_dead = False, is_run_when_started(node), False, False
     attempts: list[ast.Try] = []
@@ -214,11 +204,14 @@ def _fails(block: list[ast.stmt]) -> bool:
 
     Nobody starts a program for that: what stands beside such a block is no choice, but what the program does.
     """
-    if not block or any(isinstance(node, _EXITS) for statement in block for node in ast.walk(statement)):
-        return False
-    last = block[-1]
+    return _ends_so(block) and not any(isinstance(node, _EXITS) for statement in block for node in ast.walk(statement))
+
+
+def _ends_so(block: list[ast.stmt]) -> bool:
+    """Whether the last statement of a block ends the program with an error."""
+    last = block[-1] if block else None
     if isinstance(last, ast.If):
-        return _fails(last.body) and _fails(last.orelse)
+        return _ends_so(last.body) and _ends_so(last.orelse)
     if isinstance(last, ast.Assert):
         return isinstance(last.test, ast.Constant) and not last.test.value
     if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):

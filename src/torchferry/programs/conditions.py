@@ -77,10 +77,10 @@ class Conditions(Values):
         if known is not None:
             return known.answer, known.asked
         facts = self.facts
-        for dependencies, known in self._shared.of(test):
-            if all(bound.get(each) == given for each, given in known.consulted.items()) and facts.is_same(dependencies):
-                answers.keep(known)
-                return known.answer, known.asked
+        known = self._shared.find(test, bound, facts.number)
+        if known is not None:
+            answers.keep(known)
+            return known.answer, known.asked
         with facts.by_itself() as dependencies:
             facts.bound = bound
             answer = self.answer(Expression(file, names, test))

@@ -41,7 +41,7 @@ def hands_out(file: PythonFile, names: Names, node: ast.AST, function: FunctionN
     """Whether a function gives back what an import in it binds, or a call that imports by a name."""
     bound = {bound_name(alias) for alias in node.names} if isinstance(node, (ast.Import, ast.ImportFrom)) else set()
     imports = [each for each in ast.walk(node) if isinstance(each, ast.Call) and last_name(each.func) in IMPORTS]
-    for each in ast.walk(function):
+    for each in ast.walk(function) if bound or imports else ():
         value = each.value if isinstance(each, ast.Return) else None
         if value in imports or (isinstance(value, ast.Name) and value.id in bound):
             return True

@@ -26,8 +26,9 @@ from torchferry.programs.live import Leads, Live
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Unread, Verdict, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.noting import Noted
-from torchferry.programs.program_facts import ProgramFacts, SharedResults
+from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.reach import Reach
+from torchferry.programs.sharing import SharedResults
 from torchferry.programs.sources import Sources
 from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.switches import Switchboard
@@ -154,8 +155,8 @@ class _Judge:
             if item.kind in (Kind.YAML, Kind.JSON, Kind.TOML) and not ASIDE.search(item.path)
         ]
         self.modules = Modules(project, self._outlines(), SettingsFiles(project.root, self.settings))
-        classes = {path: noted.classes for path, noted in self.noted.items() if noted.classes is not None}
-        self.uses = Uses(self.sources, self.modules, classes)
+        said = {path: noted.uses for path, noted in self.noted.items() if noted.uses is not None}
+        self.uses = Uses(self.sources, self.modules, said)
         self.leads = Leads(self.sources, self.modules, self.uses)
         self.by_path = {item.path: item for item in self.examined}
         self.unresolved = {
@@ -174,7 +175,7 @@ class _Judge:
         self.switchboard = Switchboard(self.sources, switches)
         self.config_files = ConfigFiles(self.modules.settings)
         self.answers = SharedAnswers()
-        self.results = SharedResults()
+        self.results = SharedResults(self.sources)
         self.commands = StartingCommands(project.root, self.modules, target)
         calls = {path: noted.start_calls for path, noted in self.noted.items() if noted.start_calls is not None}
         self.started = StartedPrograms(self.sources, self.commands, calls)
@@ -438,11 +439,11 @@ class _Judge:
 
     # --- what the target does not have ---
 
-    def _obstacle(self, reach: Reach, lack: Lack) -> Obstacle | None:
+    def _obstacle(self, reach: Reach, lack: Lack, worst: Need = Need.GUARDED) -> Obstacle | None:
         """Return what the target lacks with the way to it, or None where the program does not come there."""
         node = self._node(lack.place)
         if node is not None:
-            way = reach.way(lack.place.path, node, supposed(node, lack.when))
+            way = reach.way(lack.place.path, node, supposed(node, lack.when), worst)
         else:  # the cells of a notebook run from the first to the last
             need = Need.GUARDED if lack.noted else Need.CHOSEN if lack.when else Need.ALWAYS
             way = Way(need, (Step(lack.place.path, lack.place.line),))
@@ -476,7 +477,7 @@ class _Judge:
             for finding in self._grouped_findings(path).installs:
                 if finding.installs not in sure:
                     lack = Lack(finding.installs, finding.code, finding.location, finding.message, when=finding.when)
-                    build = self._obstacle(reach, lack)
+                    build = self._obstacle(reach, lack, Need.OPTION)
                     if build is not None and build.way.need is not Need.GUARDED:
                         yield build
                         if build.way.need is Need.ALWAYS:
@@ -520,7 +521,8 @@ class _Judge:
         for finding in islice(spared, _MOST_SPARED):
             place = finding.location
             loaded, node = self.sources.file(place.path), self._node(place)
-            way = reach.way(place.path, node, supposed(node, finding.when)) if node is not None else None
+            when = supposed(node, finding.when) if node is not None else None
+            way = reach.way(place.path, node, when, worst=Need.OPTION) if node is not None else None
             if loaded is not None and node is not None and way is not None and way.need is Need.OPTION:
                 what = " ".join(loaded[0].text(node).split())[:_LONGEST_NAME]
                 yield Obstacle(what, finding.code, place, finding.message, way)

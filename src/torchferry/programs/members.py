@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator
 from typing import cast
 
+from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Answer, Known, Truth
 from torchferry.programs.around import Around, around
 from torchferry.programs.environment_fields import EnvironmentFiles, is_filled_by_environment, variables_of_field
@@ -30,13 +30,14 @@ from torchferry.programs.object_kinds import (
     body_values,
     default_of_field,
 )
-from torchferry.programs.objects import Objects
+from torchferry.programs.objects import Objects, returned
 from torchferry.programs.option_members import OptionMembers
 from torchferry.programs.parameters import Expression, function_of
-from torchferry.programs.program_facts import MOST_STEPS, ProgramFacts
+from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.stored import (
     computed_members,
     is_empty,
+    item_stores,
     loops_around,
     may_fill_anything,
     merges_settings,
@@ -59,18 +60,20 @@ _MAKE = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__"})
 """Methods that are run where an object is made."""
 
 
-class _Store:
+class _Store(NamedTuple):
     """A place where the program gives an object an attribute or item: `x.name = value`."""
 
-    __slots__ = ("base", "is_searched", "is_under_way", "keys", "stands", "value")
+    base: Expression
+    value: Expression | None
+    stands: Around
 
-    def __init__(self, base: Expression, value: Expression | None, stands: Around) -> None:
-        self.base = base
-        self.value = value
-        self.stands = stands
-        self.keys: frozenset[object] = frozenset()
-        self.is_searched = False
-        self.is_under_way = False
+    @property
+    def site(self) -> _Site:
+        """By what it is told from others: the file, and the expression of the object."""
+        return self.base.file.path, self.base.node
+
+
+_Site = tuple[str, ast.expr]
 
 
 class Members:
@@ -84,10 +87,13 @@ class Members:
         self._options = OptionMembers(facts, objects, self)
         objects.member = self.of
         self._stores: dict[str, list[_Store] | None] = {}
+        self._keys: dict[_Site, frozenset[object]] = {}
+        """In what objects places store, by the keys of these; none while that is searched."""
+        self._under_way: set[_Site] = set()
         self._begins: dict[object, set[str]] | None = None
-        self._merges = self._is_building = False
+        self._merges = False
         facts.answers("stores", self._places_of_stores)
-        facts.answers("set by name", self._sets_by_name)
+        facts.answers("set by name", self._sets_by_name, is_kept=False)
         self._open: set[tuple[object, str]] = set()
         self.answer: Callable[[Expression, int], Answer] = lambda where, depth: Answer(Truth.OPEN)
         """Returns what is known of a condition."""
@@ -95,8 +101,10 @@ class Members:
     def of(self, of: Object, name: str, depth: int = 0) -> Member:
         """Return an attribute or item of an object."""
         key = (of.key, name)
-        if key in self._open or not self._facts.goes_on(depth, _DEEPEST):
-            self._facts.give_up()
+        if key in self._open:
+            self._facts.give_up(is_met=True)
+            return UNKNOWN
+        if not self._facts.goes_on(depth, _DEEPEST):
             return UNKNOWN
         self._open.add(key)
         try:
@@ -147,9 +155,10 @@ class Members:
         for store in stores:
             if self.is_later(store.base):
                 continue
-            if None in store.keys and isinstance(of, (ClassObject, TableObject)):
+            stored_in = self._keys[store.site]
+            if None in stored_in and isinstance(of, (ClassObject, TableObject)):
                 is_open = True
-            if not store.keys.isdisjoint(keys):
+            if not stored_in.isdisjoint(keys):
                 found = True
                 answer = self.runs(store.base, store.stands, depth)
                 if answer.truth is Truth.NO:
@@ -164,43 +173,44 @@ class Members:
         option = own.known.option if own.known is not None else own.option
         return Member(tuple(values), own.known, own.objects, skipped or option or name, is_open)
 
-    @contextmanager
-    def _by_itself(self) -> Iterator[None]:
-        """Ask what does not depend on where the search comes from: whoever asks first finds the same."""
-        met, self._open = self._open, set()
-        try:
-            with self._facts.by_itself():
-                yield
-        finally:
-            self._open = met
-
     def _stores_into(self, keys: tuple[object, ...], name: str) -> list[_Store] | None:
         """Return where the program stores under a name in an object; None where it stores so too often."""
-        stores = self._stores_of(name)
-        if any(store.is_under_way for store in stores or ()):
-            self._facts.give_up()
-            return stores and [store for store in stores if not store.keys.isdisjoint((*keys, None))]
-        places = cast("frozenset[object] | None", self._facts.ask("stores", (keys, name)))
+        stores = self._stores.get(name)
+        if stores and not self._under_way.isdisjoint(store.site for store in stores):
+            self._facts.give_up(is_met=True)
+            return [each for each in stores if not self._keys.get(each.site, frozenset()).isdisjoint((*keys, None))]
+        places = cast("tuple[object, ...] | None", self._facts.ask("stores", (keys, name)))
+        stores = self._stores[name]
         return None if places is None or stores is None else [each for each in stores if each.base.place in places]
 
-    def _places_of_stores(self, question: tuple[tuple[object, ...], str]) -> frozenset[object] | None:
+    def _places_of_stores(self, question: tuple[tuple[object, ...], str]) -> tuple[object, ...] | None:
         """Return where the program stores, or may store, under a name in an object, told by its keys."""
         keys, name = question
         stores = self._stores_of(name)
         if stores is None:
             return None
-        for store in stores:
-            self._find_keys(store)
-        return frozenset(each.base.place for each in stores if not each.keys.isdisjoint((*keys, None)))
+        sought = (*keys, None)
+        return tuple(each.base.place for each in stores if not self._find_keys(each).isdisjoint(sought))
 
-    def _find_keys(self, store: _Store) -> None:
+    def _find_keys(self, store: _Store) -> frozenset[object]:
         """Find out once in what objects a place stores."""
-        if not store.is_searched:
-            store.is_searched = store.is_under_way = True
-            with self._by_itself():
-                bases = self._objects.of(store.base, _DEEPEST // 2)
-            store.keys = frozenset({None}) if bases is None else frozenset(each.key for each in bases)
-            store.is_under_way = False
+        site = store.site
+        if site not in self._keys:
+            self._keys[site] = frozenset()
+            self._under_way.add(site)
+            objects = self._objects_of(("stored in", site), store.base)
+            self._keys[site] = frozenset({None}) if objects is None else objects
+            self._under_way.discard(site)
+        return self._keys[site]
+
+    def _objects_of(self, key: Hashable, where: Expression) -> frozenset[object] | None:
+        """Return what an expression may be, by the keys of the objects: the same wherever the search comes from."""
+        met, self._open = self._open, set()
+        try:
+            found = self._facts.shared(key, lambda: self._objects.of(where, _DEEPEST // 2))
+        finally:
+            self._open = met
+        return None if found is None else frozenset(each.key for each in found)
 
     def runs(self, where: Expression, stands: Around, depth: int) -> Answer:
         """Return whether the program comes to a place: yes where nothing has to hold for it."""
@@ -241,10 +251,7 @@ class Members:
         found: list[ast.Attribute | ast.Subscript] = [
             store for store in file.attributes.get(name, ()) if isinstance(store.ctx, ast.Store)
         ]
-        for constant in file.strings:
-            parent = file.parents.get(constant)
-            if constant.value == name and isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
-                found.append(parent)
+        found += item_stores(file, name)
         for callee in file.names.get("setattr", ()):
             call = file.parents.get(callee)
             if isinstance(call, ast.Call) and len(call.args) == 3 and string_value(call.args[1]) == name:
@@ -267,25 +274,20 @@ class Members:
         keys: tuple[object, ...] = _keys_of(of)
         if isinstance(of, (ClassObject, OptionsObject)) or (isinstance(of, TableObject) and _is_record(of)):
             keys = (*keys, None)  # what may be any object
-        question = (keys, name, isinstance(of, (TableObject, OtherObject)))
-        if self._is_building:
-            self._facts.give_up()
-            return self._sets_by_name(question)
-        return bool(self._facts.ask("set by name", question))
+        return bool(self._facts.ask("set by name", (keys, name, isinstance(of, (TableObject, OtherObject)))))
 
     def _sets_by_name(self, question: tuple[tuple[object, ...], str, bool]) -> bool:
         """Return the same for the keys of an object; what is merged into others may come to those that take it in."""
-        keys, name, takes_in = question
         if self._begins is None:
-            self._begins, self._is_building = {}, True
-            with self._by_itself():
-                for path in self._facts.naming():
-                    loaded = self._sources.file(path)
-                    for found, begin in self._computed_in(*loaded) if loaded is not None else ():
-                        for key in found:
-                            self._begins.setdefault(key, set()).add(begin)
-                    self._merges = self._merges or (loaded is not None and merges_settings(loaded[0]))
-            self._is_building = False
+            self._begins = {}
+            for path in self._facts.naming():
+                loaded = self._sources.file(path)
+                for found, begin in self._computed_in(*loaded) if loaded is not None else ():
+                    for key in found:
+                        self._begins.setdefault(key, set()).add(begin)
+                self._merges = self._merges or (loaded is not None and merges_settings(loaded[0]))
+            self._facts.answers("set by name", self._sets_by_name)  # until now it was told by what had been read
+        keys, name, takes_in = question
         if takes_in and self._merges and self._may_be_merged(name):
             return True  # it goes to the nodes below too, and into which one a file merges cannot always be told
         return any(name.startswith(begin) for key in keys for begin in self._begins.get(key, ()))
@@ -293,10 +295,9 @@ class Members:
     def _computed_in(self, file: PythonFile, names: Names) -> Iterator[tuple[frozenset[object], str]]:
         """Yield the objects that a file gives names which it computes, with what these begin with."""
         for base, begin in computed_members(file):
-            self._facts.steps = MOST_STEPS  # it is worked out once, for all conditions
-            bases = self._objects.of(Expression(file, names, base), _DEEPEST // 2)
+            bases = self._objects_of(("named in", base), Expression(file, names, base))
             if bases is not None:
-                yield frozenset(each.key for each in bases), begin
+                yield bases, begin
             if (bases is None or _is_of_loop(file, names, base)) and may_fill_anything(file, base):
                 yield frozenset({None}), begin
 
@@ -362,7 +363,7 @@ class Members:
         saved = self._saved_parameters(of, depth) if name == "hparams" else None
         if saved is not None:
             return saved
-        values = [*body_values(of, name)]
+        values = body_values(of.file, of.node).get(name, [])
         if values:
             value = values[0] if len(values) == 1 else None
             option = f"--{of.prefix}{name}" if of.by_options else name
@@ -372,9 +373,7 @@ class Members:
             inside, function = found
             if not {"property", "cached_property"} & {last_name(each) for each in function.decorator_list}:
                 return UNKNOWN
-            return Member(
-                tuple(inside.part(value) for value in self._objects.returned(inside.file, function)), option=name
-            )
+            return Member(tuple(inside.part(value) for value in returned(inside.file, function)), option=name)
         bases = [*self._objects.bases(of)]
         for base in bases:
             inherited = self.of(base, name, depth)

@@ -113,6 +113,7 @@ class Modules:
         self._sorted: list[str] | None = None
         self._folder_names = {part for path in project.paths for part in path.split("/")[:-1]}
         self._by_last: dict[str, list[str]] | None = None
+        self._may_bind: dict[tuple[str, str, bool], bool] = {}
         self._elsewhere: dict[str, tuple[str | None, str | None]] = {}
         for outline in outlines:
             self.imports[outline.path] = outline.imports
@@ -208,12 +209,12 @@ class Modules:
 
     def may_bind(self, path: str, name: str, importer: str) -> bool:
         """Whether a package's file may bind a name that a file imports, judged by its text: else it is a module's."""
-        text = self._text(path)
-        if _BINDS_ANY.search(text) is not None:
-            return True
-        return (
-            self.defines(path, (name,)) if importer == path else re.search(rf"\b{re.escape(name)}\b", text) is not None
-        )
+        key = (path, name, importer == path)
+        if key not in self._may_bind:
+            text = self._text(path)
+            is_said = self.defines(path, (name,)) if importer == path else re.search(rf"\b{re.escape(name)}\b", text)
+            self._may_bind[key] = bool(is_said) or _BINDS_ANY.search(text) is not None
+        return self._may_bind[key]
 
     def _find_elsewhere(self, module: str) -> tuple[str | None, str | None]:
         """Return the only file of the tree that a module can be: a package in a folder that is put on Python's path.

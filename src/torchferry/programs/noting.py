@@ -10,7 +10,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs.entry_points import StartCommands, may_call_starter, start_calls
 from torchferry.programs.sources import LONGEST
 from torchferry.programs.switches import Switch, may_define, switches_of
-from torchferry.programs.uses import ClassBases, class_bases
+from torchferry.programs.uses import Said, said_in
 from torchferry.programs.written_commands import READ_FOR_COMMANDS, Written, may_start, written_in
 from torchferry.rules.base import Context, PythonContext
 from torchferry.rules.file_result import Afterwards
@@ -28,7 +28,7 @@ class Noted(NamedTuple):
         switches: The options and fields that a Python file or a notebook defines, by their names.
         commands: The commands in a file that may start one of the project's.
         start_calls: The calls in a Python file or a notebook that may start one.
-        classes: The classes that one defines, with their bases.
+        uses: What one says that is asked for where functions and classes are used.
         text: The code of a notebook.
         outline: What a notebook imports.
         names: The words of a Python file, each once, with blanks between them.
@@ -37,7 +37,7 @@ class Noted(NamedTuple):
     switches: dict[str, list[Switch]] | None = None
     commands: tuple[Written, ...] | None = None
     start_calls: tuple[StartCommands, ...] | None = None
-    classes: ClassBases | None = None
+    uses: Said | None = None
     text: str | None = None
     outline: Outline | None = None
     names: bytes | None = None
@@ -57,7 +57,11 @@ def note(data: bytes, names: bytes | None, document: Document, context: Context)
     if isinstance(context, PythonContext) and len(context.text) <= LONGEST:
         switches = switches_of(context.file) if may_define(context.text, names) else {}
         calls = start_calls(context.file, context.names) if may_call_starter(context.text, names) else ()
-        noted = noted._replace(switches=switches, start_calls=calls, classes=class_bases(context.file))
+        noted = noted._replace(
+            switches=switches,
+            start_calls=calls,
+            uses=said_in(context.file, context.names),
+        )
     if document.kind is Kind.NOTEBOOK:
         read = outline(document.path, context.text.encode("utf-8", "replace"))
         noted = noted._replace(text=context.text, outline=read)

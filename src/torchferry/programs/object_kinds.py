@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Known
 from torchferry.programs.given_words import OF_COMMAND, GivenWords
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.parameters import Expression
+from torchferry.programs.per_file import per_file
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
@@ -200,22 +200,24 @@ ABSENT = Member(is_there=False)
 UNKNOWN = Member(is_open=True)
 
 
-def body_values(of: ClassObject, name: str) -> Iterator[ast.expr | None]:
-    """Yield what the body of a class gives a name; None where it gives it no value that can be told."""
-    todo: list[ast.stmt] = [*of.node.body]
-    while todo:
-        part = todo.pop(0)
+@per_file
+def body_values(_: PythonFile, of: ast.ClassDef) -> dict[str, list[ast.expr | None]]:
+    """Return what the body of a class gives names; None where it gives one a value that cannot be told."""
+    values: dict[str, list[ast.expr | None]] = {}
+    for part in of.body:
+        given: dict[str, ast.expr | None] = {}
         if isinstance(part, ast.Assign):
-            if any(isinstance(target, ast.Name) and target.id == name for target in part.targets):
-                yield part.value
-        elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name) and part.target.id == name:
-            yield part.value
-        elif isinstance(part, ast.ClassDef) and part.name == name:
-            yield ast.copy_location(ast.Name(name, ast.Load()), part)
+            given = {target.id: part.value for target in part.targets if isinstance(target, ast.Name)}
+        elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+            given = {part.target.id: part.value}
+        elif isinstance(part, ast.ClassDef):
+            given = {part.name: ast.copy_location(ast.Name(part.name, ast.Load()), part)}
         elif isinstance(part, (ast.If, ast.For, ast.Try, ast.With)):
-            names = [inner for inner in ast.walk(part) if isinstance(inner, ast.Name) and inner.id == name]
-            if any(isinstance(inner.ctx, ast.Store) for inner in names):
-                yield None
+            names = (inner for inner in ast.walk(part) if isinstance(inner, ast.Name))
+            given = {name.id: None for name in names if isinstance(name.ctx, ast.Store)}
+        for name, value in given.items():
+            values.setdefault(name, []).append(value)
+    return values
 
 
 def default_of_field(of: ClassObject, value: ast.expr) -> Expression:

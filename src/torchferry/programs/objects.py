@@ -38,6 +38,7 @@ from torchferry.programs.parameters import (
     given_by,
 )
 from torchferry.programs.parser_words import ParserWords
+from torchferry.programs.per_file import per_file
 from torchferry.programs.program_facts import OncePerProgram, ProgramFacts
 from torchferry.programs.switches import RECORDS
 from torchferry.source.flow.syntax import last_name, string_value
@@ -81,7 +82,6 @@ class Objects:
     def __init__(self, facts: ProgramFacts) -> None:
         self.facts = facts
         self._sources = facts.sources
-        self._returns: dict[FunctionNode, tuple[ast.expr, ...]] = {}
         self._parameters = OncePerProgram(facts, "object", self._from_calls, None)
         self._words = ParserWords(facts)
         self.member: Callable[[Object, str, int], Member] = lambda of, name, depth: Member(is_open=True)
@@ -402,7 +402,7 @@ class Objects:
         element: int | None = None,
     ) -> tuple[Object, ...] | None:
         """Return what a function of the project gives back for a call; with an element, that of the tuple."""
-        results = self.returned(inside.file, function)
+        results = returned(inside.file, function)
         if not results or len(results) > _MOST_OBJECTS:
             return None
         given = {**self.arguments(where, call, inside, function), **more}
@@ -410,12 +410,6 @@ class Objects:
         if element is None:
             return self._union(self.of(value, depth) for value in values)
         return self._union(self._element(value, element, depth) for value in values)
-
-    def returned(self, file: PythonFile, function: FunctionNode) -> tuple[ast.expr, ...]:
-        """Return what a function gives back, where it gives back something."""
-        if function not in self._returns:
-            self._returns[function] = tuple(_returns_of(file, function))
-        return self._returns[function]
 
     def arguments(
         self, where: Expression, call: ast.Call, inside: Expression, function: FunctionNode
@@ -540,13 +534,12 @@ class Objects:
         return (SettingsObject((ComposedFile(found, ""),)),) if found is not None else None
 
 
-def _returns_of(file: PythonFile, function: FunctionNode) -> Iterator[ast.expr]:
-    """Yield what a function gives back, where it gives back something."""
-    for statement in function.body:
-        for part in ast.walk(statement):
-            if isinstance(part, ast.Return) and file.enclosing_function(part) is function and part.value is not None:
-                if not (isinstance(part.value, ast.Constant) and part.value.value is None):
-                    yield part.value
+@per_file
+def returned(file: PythonFile, function: FunctionNode) -> list[ast.expr]:
+    """Return what a function gives back, where it gives back something."""
+    parts = (part for statement in function.body for part in ast.walk(statement))
+    own = (part.value for part in parts if isinstance(part, ast.Return) and file.enclosing_function(part) is function)
+    return [each for each in own if each is not None and not (isinstance(each, ast.Constant) and each.value is None)]
 
 
 def _gathered(file: PythonFile, binding: ast.AST) -> ast.expr | None:

@@ -10,14 +10,15 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Generic, TypeVar, cast
 
-from torchferry.core.record import NamedTuple
-from torchferry.programs.answers import Dependencies, Fact, Known
-from torchferry.programs.around import FunctionNode, is_under_main
+from torchferry.programs.answers import Known
+from torchferry.programs.around import FunctionNode
+from torchferry.programs.calls import FunctionPlace, calls_in
 from torchferry.programs.config_files import GROUP, NO_KEY, ConfigFiles
 from torchferry.programs.given_words import CHANGES_WORDS, GivenWords, added_words
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.model import Program, Start
-from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as, handed_on
+from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as
+from torchferry.programs.sharing import Dependencies, Question, SearchResult, SharedResults
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import computed_members, merges_settings
 from torchferry.programs.switches import (
@@ -36,11 +37,8 @@ from torchferry.source.python import PythonFile
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
-_MOST_EXPRESSIONS = 20_000
-"""Expressions of which results are kept."""
-
-_MOST_KEPT = 6
-"""Different results of one expression that are kept."""
+_UNDER_WAY = object()
+"""What is said to who asks for something while it is being worked out, or too far behind other parameters."""
 
 _MOST_NESTED = 12
 """Parameters behind parameters that are followed."""
@@ -52,42 +50,6 @@ MOST_STEPS = 3_000
 GIN_READERS = ("parse_config_file", "parse_config_files_and_bindings", "parse_config")
 """Functions that read what gin gives to parameters."""
 
-_CallPlace = tuple[str, Any, int]
-"""Where a name is called: the file, the line and the column; of a function its file, name and line."""
-
-
-class SearchResult(NamedTuple):
-    """What was found, what it depends on of the program, and on which parameters it depends."""
-
-    result: object
-    dependencies: Dependencies
-    asked: frozenset[Parameter] = frozenset()
-    consulted: Mapping[Parameter, Given | None] = {}
-
-    @property
-    def depends(self) -> bool:
-        """Whether parameters decide."""
-        return bool(self.asked or self.consulted)
-
-
-class SharedResults:
-    """What was found where no parameter decides, for all programs that say the same to what was asked of them."""
-
-    def __init__(self) -> None:
-        self._found: dict[Hashable, list[SearchResult]] = {}
-
-    def find(self, key: Hashable, facts: ProgramFacts) -> SearchResult | None:
-        """Return what was found for a program that says what this one does."""
-        return next((each for each in self._found.get(key, ()) if facts.is_same(each.dependencies)), None)
-
-    def keep(self, key: Hashable, found: SearchResult) -> None:
-        """Keep what was found; of a large project, only the latest: it holds files that are parsed."""
-        if len(self._found) > _MOST_EXPRESSIONS:
-            self._found.clear()
-        kept = self._found.setdefault(key, [])
-        kept.insert(0, found)
-        del kept[_MOST_KEPT:]
-
 
 class OncePerProgram(Generic[K, T]):
     """Works out something once for a program, whatever the calls on a way give: other answers depend on its result.
@@ -96,7 +58,7 @@ class OncePerProgram(Generic[K, T]):
         facts: What depends on the program.
         kind: What is asked, a name of its own.
         find: Works it out.
-        unknown: The result for who asks while it is being worked out; what rests on it has given up.
+        unknown: The result for who asks while it is being worked out.
     """
 
     def __init__(self, facts: ProgramFacts, kind: str, find: Callable[[K], T], unknown: T) -> None:
@@ -105,33 +67,22 @@ class OncePerProgram(Generic[K, T]):
         self._find = find
         self._unknown = unknown
         self._kept: dict[K, T] = {}
-        self._partial: set[K] = set()
         self._under_way: set[K] = set()
         facts.answers(kind, self._result, is_kept=False)
 
     def of(self, key: K) -> T:
         """Return what is kept, or what is worked out now."""
-        if key in self._under_way or len(self._under_way) > _MOST_NESTED:
-            self._facts.give_up()
-            return self._unknown
-        result = cast("T", self._facts.ask(self._kind, key))
-        if key in self._partial:
-            self._facts.give_up()
-        return result
+        result = self._facts.ask(self._kind, key)
+        return self._unknown if result is _UNDER_WAY else cast("T", result)
 
-    def _result(self, key: K) -> T:
-        if key in self._kept:
-            return self._kept[key]
-        if key in self._under_way:
-            return self._unknown
-        self._under_way.add(key)
-        with self._facts.by_itself() as dependencies:
-            result = self._find(key)
-        self._under_way.discard(key)
-        self._kept[key] = result
-        if self._under_way and not dependencies.is_whole:
-            self._partial.add(key)  # it may have met what is under way
-        return result
+    def _result(self, key: K) -> object:
+        if key in self._under_way or len(self._under_way) > _MOST_NESTED:
+            return _UNDER_WAY
+        if key not in self._kept:
+            self._under_way.add(key)
+            self._kept[key] = self._facts.shared((self._kind, key), lambda: self._find(key))
+            self._under_way.discard(key)
+        return self._kept[key]
 
 
 class _Commands:
@@ -217,7 +168,7 @@ class ProgramFacts:
         reads_files = bool(self._ordered(sources.words.holding("fromfile_prefix_chars")))
         commands = _Commands(program.starts, self._added_words(), reads_files)
         self._joined: tuple[str, ...] | None = None
-        self._known: dict[Fact, object] = {}
+        self._known: dict[Question, tuple[object, int]] = {}
         self._not_kept: set[str] = set()
         self._dependencies: list[Dependencies] = [Dependencies()]
         words = sources.words
@@ -263,8 +214,8 @@ class ProgramFacts:
     def _added_words(self) -> GivenWords:
         """Return the words that the program itself may add to what it is started with."""
         found = GivenWords()
-        for path in self._ordered(self.sources.words.holding("argv")):
-            loaded = self.sources.file(path) if CHANGES_WORDS.search(self.sources.text(path)) else None
+        for path in self._ordered(self.sources.words.saying("argv", CHANGES_WORDS)):
+            loaded = self.sources.file(path)
             if loaded is not None:
                 found = found.with_more(added_words(*loaded, is_started=path == self.program.path))
         return found
@@ -274,29 +225,47 @@ class ProgramFacts:
     def answers(self, kind: str, answer: Callable[[Any], object], *, is_kept: bool = True) -> None:
         """Let something else of the program answer a kind of question, which may keep the answers itself."""
         self._kinds[kind] = answer
-        if not is_kept:
+        if is_kept:
+            self._not_kept.discard(kind)
+        else:
             self._not_kept.add(kind)
 
     def ask(self, kind: str, name: Hashable) -> object:
         """Return what the program says to a question, and take it down."""
-        fact = (kind, name)
-        answer = self._dependencies[-1].facts[fact] = self._of_fact(fact)
+        question = self._results.question(kind, name)
+        answer, number = self._answered(question)
+        self._dependencies[-1].facts[question] = number
         return answer
 
-    def _of_fact(self, fact: Fact) -> object:
-        """Return what the program says to a question; what is asked to find that out is a part of it."""
-        kind, name = fact
-        if kind in self._not_kept:
-            return self._kinds[kind](name)
-        if fact not in self._known:
-            with self._taken_down():
-                answer = self._kinds[kind](name)
-            self._known[fact] = answer
-        return self._known[fact]
+    def number(self, question: Question) -> int:
+        """Return the number of what the program says to a question."""
+        return self._answered(question)[1]
 
-    def is_same(self, dependencies: Dependencies) -> bool:
-        """Whether the program says to all that was asked of another one what that one has said."""
-        return all(self._of_fact(fact) == said for fact, said in dependencies.facts.items())
+    def _answered(self, question: Question) -> tuple[object, int]:
+        """Return what the program says to a question; what is asked to find that out is a part of it."""
+        answered = self._known.get(question)
+        if answered is None:
+            kind, name = question.kind, question.name
+            self._dependencies.append(Dependencies())
+            try:
+                answer = self._kinds[kind](name)
+            finally:
+                self._dependencies.pop()
+            answered = answer, question.number(answer)
+            if kind not in self._not_kept:
+                self._known[question] = answered
+        return answered
+
+    def shared(self, key: Hashable, find: Callable[[], T]) -> T:
+        """Return what is found by itself, once for all programs that say the same."""
+        tree = self._results.tree(key)
+        held = tree.find(self.number)
+        if held is None:
+            with self.by_itself() as dependencies:
+                held = SearchResult(find(), dependencies)
+            if not dependencies.is_met:
+                tree.keep(dependencies.facts, held)
+        return cast("T", held.result)
 
     @contextmanager
     def _taken_down(self) -> Iterator[Dependencies]:
@@ -338,7 +307,8 @@ class ProgramFacts:
         Where one does, or where the search gives up, it is kept for the condition that is asked: else what gives up is
         searched again on each way to it.
         """
-        held = self._results.find(key, self) or self.found.get(key)
+        tree = self._results.tree(key)
+        held = tree.find(self.number) or self.found.get(key)
         if held is None:
             asked, consulted = self.asked, self.consulted
             self.asked, self.consulted = set(), {}
@@ -347,7 +317,7 @@ class ProgramFacts:
             held = SearchResult(result, dependencies, frozenset(self.asked), self.consulted)
             self.asked, self.consulted = asked, consulted
             if dependencies.is_whole and not held.depends:
-                self._results.keep(key, held)
+                tree.keep(dependencies.facts, held)
             else:
                 self.found[key] = held
         else:
@@ -360,9 +330,11 @@ class ProgramFacts:
         """Take down all that a remembered answer depends on."""
         self._dependencies[-1].add(dependencies)
 
-    def give_up(self) -> None:
-        """Note that the answer depends on where the search came from."""
-        self._dependencies[-1].is_whole = False
+    def give_up(self, *, is_met: bool = False) -> None:
+        """Note that the answer depends on where the search came from, and whether it met what is under way there."""
+        dependencies = self._dependencies[-1]
+        dependencies.is_whole = False
+        dependencies.is_met = dependencies.is_met or is_met
 
     def goes_on(self, depth: int, deepest: int) -> bool:
         """Whether one more expression is looked at."""
@@ -500,67 +472,23 @@ class ProgramFacts:
 
     def calls_of(self, file: PythonFile, function: FunctionNode) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
         """Yield the calls of a function in the files of the program, also those of what it is handed to."""
-        called = called_as(file, function)
-        places = cast("tuple[_CallPlace, ...]", self.ask("calls", (file.path, called, function.lineno)))
+        of = file.path, called_as(file, function), function.lineno
+        places = cast("tuple[tuple[str, int, int], ...]", self.ask("calls", of))
         for path, group in groupby(places, key=itemgetter(0)):
             loaded = self.sources.file(path)
             if loaded is not None:
                 counted = set(group)
-                for callee in _callees(loaded[0], called):
-                    call = _call_of(loaded[0], callee, function)
-                    if call is not None and (path, callee.lineno, callee.col_offset) in counted:
+                for callee, call, _ in calls_in(loaded[0], (of[1], function)):
+                    if (path, callee.lineno, callee.col_offset) in counted:
                         yield *loaded, call
 
-    def _calls(self, key: _CallPlace) -> Iterator[_CallPlace]:
-        """Yield where a function of a file is called, by its name and line."""
-        defined_in, called, line = key
-        defining = self.sources.file(defined_in)
-        function = next((each for each in defining[0].functions if each.lineno == line), None) if defining else None
-        if function is None:
-            return
-        words = self.sources.words
-        for path in self._ordered(words.as_call(called) | words.as_argument(called) | {defined_in}):
-            loaded = self.sources.file(path)
-            for callee in _callees(loaded[0], called) if loaded is not None else ():
-                assert loaded is not None
-                if _call_of(loaded[0], callee, function) is None:
-                    continue
-                if path != self.program.path and is_under_main(loaded[0], callee):
-                    continue
-                if self._may_mean(*loaded, callee, defined_in, called):
-                    yield path, callee.lineno, callee.col_offset
-
-    def _may_mean(self, other: PythonFile, names: Names, callee: ast.expr, defined_in: str, called: str) -> bool:
-        """Whether a name that is called may be that of a file: no other file is known to define it."""
-        if isinstance(callee, ast.Name):
-            bindings = names.bindings(callee)
-            own = [each for each in bindings if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
-            if own and len(own) == len(bindings):
-                return other.path == defined_in
-        qualified = names.qualified(callee)
-        module = qualified.rpartition(".")[0] if qualified is not None else ""
-        path = self.sources.project.module_path(module, other.path) if module.strip(".") else None
-        if path is None or path == defined_in:
-            return True
-        text = self.sources.text(path)
-        return f"def {called}(" not in text and f"class {called}" not in text
-
-
-def _callees(file: PythonFile, name: str) -> Iterator[ast.Name | ast.Attribute]:
-    """Yield where a file reads a name, or a member of that name; of a class also where it calls itself `cls`."""
-    for callee in (*file.names.get(name, ()), *file.attributes.get(name, ())):
-        if isinstance(callee.ctx, ast.Load):
-            yield callee
-    for callee in file.names.get("cls", ()):
-        around = file.enclosing_class(callee)
-        if around is not None and around.name == name:
-            yield callee
-
-
-def _call_of(file: PythonFile, callee: ast.Name | ast.Attribute, function: FunctionNode) -> ast.Call | None:
-    """Return the call of a name, or the one that it is handed on to; None where it is neither."""
-    parent = file.parents.get(callee)
-    return parent if isinstance(parent, ast.Call) and parent.func is callee else handed_on(file, callee, function)
+    def _calls(self, of: FunctionPlace) -> Iterator[tuple[str, int, int]]:
+        """Yield where a function is called in the files of the program."""
+        calls = self._results.calls
+        for path in self._ordered(calls.paths(of)):
+            for line, column, when_started in calls.within(path, of):
+                if path == self.program.path or not when_started:
+                    yield path, line, column
 
 
 def agreed(switches: tuple[Switch, ...], facts: ProgramFacts) -> Known | None:

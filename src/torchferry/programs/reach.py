@@ -18,7 +18,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Truth
 from torchferry.programs.around import Around, FunctionNode
 from torchferry.programs.conditions import Conditions
-from torchferry.programs.handed_out import hands_out, uses_of_attempt, uses_of_handed_out
+from torchferry.programs.handed_out import uses_of_attempt, uses_of_handed_out
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.parameters import Given, Parameter
@@ -74,6 +74,7 @@ class _Search:
 
     Attributes:
         worst: The least sure way that is asked for.
+        is_told: Whether all steps of the way are told: not where it is enough that it may be taken.
         seen: What was asked already.
         passed: The functions and files from which was searched with no condition left to be told.
         waiting: What is still to be looked at, the surest and nearest first.
@@ -82,6 +83,7 @@ class _Search:
 
     def __init__(self, worst: Need) -> None:
         self.worst = worst
+        self.is_told = worst is not Need.CHOSEN
         self.waiting: list[tuple[Need, int, int, _Arrival | Way, _Passed | None]] = []
         self.is_cut = False
         self.seen: set[object] = set()
@@ -179,24 +181,27 @@ class Reach:
         self.modules = modules
         self.closure = closure
         self.conditions = conditions
-        self._ways: dict[_Unit, Way | None] = {}
+        self._ways: dict[_Unit, Way] = {}
         """The surest ways to functions and files, as far as they were met."""
-        self._taken: dict[_Unit, bool] = {}
-        """Whether any way to them may be taken, as far as that was met."""
+        self._taken: set[_Unit] = set()
+        """Those to which a way leads that may be taken."""
+        self._without: dict[Need, set[_Unit]] = {need: set() for need in Need}
+        """Those to which no way leads that is as sure."""
         self._from_files: dict[str, tuple[Way | None, bool]] = {}
         self._nested = 0  # searches from files that are under way
         """The surest ways to files, and whether all was looked at for them."""
         self._plain: set[str] | None = None
 
-    def way(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> Way | None:
+    def way(self, path: str, node: ast.AST, supposed: ast.expr | None = None, worst: Need = Need.GUARDED) -> Way | None:
         """Return the surest way to a node of a file, or None when the program does not come there.
 
         Args:
             path: The file.
             node: The node.
             supposed: A condition on values at the node that must hold too.
+            worst: The least sure way that is of interest; `comes_to` asks for one that may be taken.
         """
-        return self._surest(_start(path, node, supposed), Need.GUARDED)
+        return self._surest(_start(path, node, supposed), worst)
 
     def comes_to(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> bool:
         """Whether the program comes to a node of a file, or may: without an option, and where no code does without it.
@@ -244,35 +249,32 @@ class Reach:
         search.is_cut = bool(heap)
         if search.is_cut:
             return None
-        if search.worst is Need.GUARDED:
-            self._ways |= dict.fromkeys(search.passed)
-        else:
-            self._taken |= dict.fromkeys(search.passed, False)
+        for need in Need:
+            if need <= search.worst:
+                self._without[need] |= search.passed
         return None
 
     def _remember(self, way: Way, passed: _Passed | None, search: _Search) -> None:
         """Remember what a way that was found says of the functions and files on it."""
         while passed is not None:
             if way.may_be_taken:
-                self._taken[passed.unit] = True
+                self._taken.add(passed.unit)
             # not those to files: where several are as long, the one is told whose import is met first
-            if passed.is_free and passed.unit[1] and search.worst is Need.GUARDED:
+            if passed.is_free and passed.unit[1] and search.is_told:
                 self._ways[passed.unit] = way._replace(steps=way.steps[: len(way.steps) - passed.steps])
             passed = passed.last
 
     def _is_known(self, unit: _Unit, search: _Search) -> bool:
         """Whether it is known what lies behind a function or file, as far as a search asks for it."""
-        return unit in self._ways or (search.worst is not Need.GUARDED and unit in self._taken)
+        is_known = unit in self._ways or unit in self._without[search.worst]
+        return is_known or (not search.is_told and unit in self._taken)
 
     def _known(self, unit: _Unit, arrival: _Arrival, search: _Search) -> Iterator[Way]:
         """Yield the way behind a function or file, where one is known."""
-        if search.worst is not Need.GUARDED and unit in self._taken:
-            if self._taken[unit]:
-                yield Way(arrival.need, ())
+        if unit in self._without[search.worst]:
             return
-        before = self._ways[unit]
-        if before is not None:
-            yield arrival.behind(before)
+        is_enough = not search.is_told and unit in self._taken
+        yield Way(arrival.need, ()) if is_enough else arrival.behind(self._ways[unit])
 
     def _before(self, arrival: _Arrival, search: _Search) -> Iterator[_Arrival | Way]:
         """Yield what leads to a place, or the way itself where the program begins there."""
@@ -295,7 +297,7 @@ class Reach:
         if is_attempt:
             assert isinstance(node, (ast.Import, ast.ImportFrom))
             yield from self._uses_of_attempt(arrival, file, names, node)
-        if stands.attempts and stands.unit is not None and hands_out(file, names, node, stands.unit):
+        if stands.attempts and stands.unit is not None and self.surroundings.hands_out(file, names, node, stands.unit):
             yield from self._uses_of_handed_out(arrival, file, names, stands.unit)
         if stands.tests and stands.unit is None:
             yield from self._uses_of_stub(arrival, file, names, node)
@@ -309,11 +311,8 @@ class Reach:
             yield from self._importers(path, here.led_by(self.surroundings.step(path, node)), search)
 
     def _is_never_entered(self, path: str, unit: FunctionNode, search: _Search) -> bool:
-        """Whether it is known that nothing leads to a function, whatever has to hold on the way to it."""
-        key = (path, unit.lineno, unit.col_offset)
-        if search.worst is not Need.GUARDED and self._taken.get(key) is False:
-            return True
-        return key in self._ways and self._ways[key] is None
+        """Whether it is known that nothing leads to a function that is as sure as a search asks for."""
+        return (path, unit.lineno, unit.col_offset) in self._without[search.worst]
 
     def _uses_of_attempt(
         self, arrival: _Arrival, file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom
@@ -450,7 +449,7 @@ class Reach:
                 yield from self._known(whole, arrival, search)
                 return
             alone = arrival.is_free and arrival.steps and not search.waiting
-            if search.worst is Need.GUARDED and alone and self._nested < _MOST_NESTED:
+            if search.is_told and alone and self._nested < _MOST_NESTED:
                 before, is_whole = self._from_file(path)
                 if is_whole:
                     if before is not None:
@@ -462,7 +461,7 @@ class Reach:
         if key in search.seen:
             return
         search.seen.add(key)
-        if search.worst is not Need.GUARDED and path in self.imported_plainly():
+        if not search.is_told and path in self.imported_plainly():
             yield Way(Need.ALWAYS, ())
             return
         for edge in self.modules.importers.get(path, ()):

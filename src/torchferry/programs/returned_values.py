@@ -12,7 +12,7 @@ from torchferry.programs.members import Members
 from torchferry.programs.objects import Objects
 from torchferry.programs.parameters import Expression
 from torchferry.programs.program_facts import ProgramFacts, agreed
-from torchferry.programs.stored import IMPORTS, in_handler_of, is_guarded, loops_around
+from torchferry.programs.stored import IMPORTS, in_handler_of, is_guarded, loops_around, returns_of
 from torchferry.programs.switches import UNSAID
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
@@ -66,8 +66,7 @@ class ReturnedValues:
         other, other_names, _ = defined
         inside = Expression(other, other_names, node)
         inside = inside._replace(given=self._objects.arguments(where, node, inside, function))
-        returns = [each for each in ast.walk(function) if isinstance(each, ast.Return)]
-        returns = [each for each in returns if other.enclosing_function(each) is function]
+        returns = returns_of(other, function)
         guarded = [each for each in returns if is_guarded(other, each)]
         if guarded:
             return self._attempted(inside, function, guarded, depth)

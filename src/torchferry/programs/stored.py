@@ -6,9 +6,10 @@ import ast
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.programs.around import FunctionNode
+from torchferry.programs.per_file import per_file
 from torchferry.rules.guarded import copes
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value, bound_name
@@ -94,6 +95,28 @@ def stores_in(file: PythonFile, name: str, attribute: str) -> Iterator[ast.Attri
     for store in file.attributes.get(attribute, ()):
         if isinstance(store.ctx, ast.Store) and isinstance(store.value, ast.Name) and store.value.id == name:
             yield store
+
+
+def item_stores(file: PythonFile, key: str) -> list[ast.Subscript]:
+    """Return where an item is stored under a text: `cfg["fast"] = ...`."""
+    return _all_item_stores(file, None).get(key, [])
+
+
+@per_file
+def _all_item_stores(file: PythonFile, _: None) -> dict[str, list[ast.Subscript]]:
+    stores: dict[str, list[ast.Subscript]] = {}
+    for constant in file.strings:
+        parent = file.parents.get(constant)
+        if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
+            stores.setdefault(str(constant.value), []).append(parent)
+    return stores
+
+
+@per_file
+def returns_of(file: PythonFile, function: FunctionNode) -> list[ast.Return]:
+    """Return where a function itself is left by `return`, not one that is defined in it."""
+    returns = [part for part in ast.walk(function) if isinstance(part, ast.Return)]
+    return [part for part in returns if file.enclosing_function(part) is function]
 
 
 def stored_before(file: PythonFile, node: ast.Attribute) -> ast.expr | None:
@@ -207,15 +230,14 @@ IMPORTS = frozenset({"import_module", "__import__"})
 """Functions that import by a name."""
 
 
-_COMPUTED: WeakKeyDictionary[PythonFile, list[tuple[ast.expr, str]]] = WeakKeyDictionary()
-"""What gets members by computed names in files, as long as these are kept parsed: each program asks."""
-
-
 def computed_members(file: PythonFile) -> list[tuple[ast.expr, str]]:
     """Return what gets members by computed names in a file, with what the names begin with."""
-    if file not in _COMPUTED:
-        _COMPUTED[file] = [*_computed_members(file)]
-    return _COMPUTED[file]
+    return _all_computed_members(file, None)
+
+
+@per_file
+def _all_computed_members(file: PythonFile, _: None) -> list[tuple[ast.expr, str]]:
+    return [*_computed_members(file)]
 
 
 def _computed_members(file: PythonFile) -> Iterator[tuple[ast.expr, str]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from torchferry.programs.around import Around, FunctionNode, around
 from torchferry.programs.decorators import changes_arguments
 from torchferry.programs.gin_bindings import is_configurable
+from torchferry.programs.handed_out import hands_out
 from torchferry.programs.model import Step
 from torchferry.programs.modules import Modules
 from torchferry.programs.parameters import Given, Parameter, given_by
@@ -43,6 +44,7 @@ class Surroundings:
         self._lines: dict[tuple[str, int], str] = {}
         self._steps: dict[ast.AST, Step] = {}
         self._given: dict[tuple[ast.Call, FunctionNode], tuple[tuple[Parameter, Given], ...]] = {}
+        self._handing: dict[ast.AST, bool] = {}
         self._texts: dict[ast.expr, str] = {}
         self._twice: dict[ast.Try, bool] = {}
         self._failing: dict[ast.Try, bool] = {}
@@ -95,6 +97,12 @@ class Surroundings:
             )
         if isinstance(called, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield from self.given(file.path, called, call, path, bound=isinstance(owner, ast.ClassDef))
+
+    def hands_out(self, file: PythonFile, names: Names, node: ast.AST, unit: FunctionNode) -> bool:
+        """Whether a function gives back what a place in it imports; see `handed_out.hands_out`."""
+        if node not in self._handing:
+            self._handing[node] = hands_out(file, names, node, unit)
+        return self._handing[node]
 
     # --- how places read ---
 

@@ -110,6 +110,7 @@ class UnreadParts:
         self._reasons: dict[External, Message | None] = {}
         self._added: dict[str, Submodule | None] = {}
         self._carried: dict[tuple[str, str], bool] = {}
+        self._loading: dict[str, bool] = {}
         self._astray = _OfImports(modules, self._found_astrays)
         self._engines = _OfImports(modules, self._found_engines)
         self._frameworks = _OfImports(modules, self._found_frameworks)
@@ -304,8 +305,7 @@ class UnreadParts:
         """Yield the code that a program loads with a model, which nobody has read here."""
         seen: set[str] = set()
         for path in running:
-            text = self._sources.text(path)
-            loaded = self._sources.file(path) if "hub.load" in text or "trust_remote_code" in text else None
+            loaded = self._sources.file(path) if self._may_load_code(path) else None
             for code in loaded_code(*loaded) if loaded is not None else ():
                 way = reach.way(path, code.call, code.when)
                 if way is not None and way.may_be_taken and code.name not in seen:
@@ -314,12 +314,18 @@ class UnreadParts:
                         code.name, f"{path}:{code.call.lineno}", way.need is Need.ALWAYS or code.when is not None
                     )
 
+    def _may_load_code(self, path: str) -> bool:
+        if path not in self._loading:
+            text = self._sources.text(path)
+            self._loading[path] = "hub.load" in text or "trust_remote_code" in text
+        return self._loading[path]
+
     def _surely_imports(self, reach: Reach, path: str, top: str) -> bool:
         """Whether a program comes to an import of a package as it is started, whatever the code cannot tell."""
         loaded = self._sources.file(path)
         for external in self._modules.externals.get(path, ()) if loaded is not None else ():
             statement = import_at(loaded[0], external.line) if external.module.partition(".")[0] == top else None  # type: ignore[index]
-            way = reach.way(path, statement) if statement is not None else None
+            way = reach.way(path, statement, worst=Need.ALWAYS) if statement is not None else None
             if way is not None and way.need is Need.ALWAYS:
                 return True
         return False

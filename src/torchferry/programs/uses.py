@@ -80,13 +80,26 @@ class Use(NamedTuple):
     others: tuple[str, ...] = ()
 
 
-ClassBases = tuple[tuple[str, tuple[str, ...]], ...]
-"""The names of the classes of a file, each with the last names of its bases."""
+class Said(NamedTuple):
+    """What a file says that many questions ask for, of more files than can be kept parsed.
+
+    Attributes:
+        classes: The names of its classes, each with the last names of its bases.
+        looked_in: The names of the modules that it looks names up in; an empty one for itself.
+        requests: What it asks of objects by names.
+    """
+
+    classes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    looked_in: frozenset[str] = frozenset()
+    requests: tuple[MethodRequest, ...] = ()
 
 
-def class_bases(file: PythonFile) -> ClassBases:
-    """Return the classes of a file with their bases, by their names."""
-    return tuple((owner.name, tuple(map(last_name, owner.bases))) for owner in file.classes)
+def said_in(file: PythonFile, names: Names) -> Said:
+    """Return what a file says that many questions ask for."""
+    classes = tuple((owner.name, tuple(map(last_name, owner.bases))) for owner in file.classes)
+    is_looking = any(word in file.source.text for word in namespaces.WORDS)
+    looked_in = (each.module for each in namespaces.namespace_lookups(file, names)) if is_looking else ()
+    return Said(classes, frozenset(looked_in), method_requests(file, names))
 
 
 class Uses:
@@ -95,10 +108,10 @@ class Uses:
     Args:
         sources: The project's files.
         modules: Its imports.
-        classes: The classes of files in which they were looked for already, by the files.
+        said: What files say, of those of which it is known already.
     """
 
-    def __init__(self, sources: Sources, modules: Modules, classes: Mapping[str, ClassBases] | None = None) -> None:
+    def __init__(self, sources: Sources, modules: Modules, said: Mapping[str, Said] | None = None) -> None:
         self.sources = sources
         self.modules = modules
         self.paths = sorted(sources.project.paths | sources.notebooks)
@@ -112,11 +125,10 @@ class Uses:
         self._meant: dict[str, str] = {}
         self._bases: dict[str, set[str] | None] = {}
         self._everywhere: dict[str, bool] = {}
-        self._requests: dict[str, tuple[MethodRequest, ...]] = {}
         self._looking: dict[tuple[str, str], frozenset[str]] = {}
         self._namespaces: dict[str, frozenset[str]] = {}
         self._taken: dict[str, frozenset[str]] = {}
-        self._class_bases: dict[str, ClassBases] = dict(classes or {})
+        self._said: dict[str, Said] = dict(said or {})
 
     def of(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> list[Use]:
         """Return where a function or class is spoken of, in any file of the project."""
@@ -196,14 +208,16 @@ class Uses:
         naming = {file.path, *words.holding(owner.name)}
         naming.update(path for name in self._related(owner) for path in words.holding(name))
         asking = (p for p in words.holding("getattr") if p in naming or f'"{method}"' in self.sources.text(p))
-        return [path for path in asking if any(each.may_be(owner.name, method) for each in self._requests_of(path))]
+        return [
+            path for path in asking if any(each.may_be(owner.name, method) for each in self._said_in(path).requests)
+        ]
 
-    def _requests_of(self, path: str) -> tuple[MethodRequest, ...]:
-        """Return what a file asks of objects by names, without its syntax: more files than can be kept parsed do."""
-        if path not in self._requests:
+    def _said_in(self, path: str) -> Said:
+        """Return what a file says, without its syntax."""
+        if path not in self._said:
             loaded = self.sources.file(path)
-            self._requests[path] = () if loaded is None else method_requests(*loaded)
-        return self._requests[path]
+            self._said[path] = said_in(*loaded) if loaded is not None else Said()
+        return self._said[path]
 
     def _may_ask(self, path: str, name: str, related: set[str]) -> bool:
         """Whether a file may use a method of one of some related classes, judged by its text."""
@@ -251,11 +265,9 @@ class Uses:
         return self._looking[key]
 
     def _looked_into(self, path: str) -> frozenset[str]:
-        """Return the files of the project that a file looks something up in, without its syntax, as `_requests_of`."""
+        """Return the files of the project that a file looks something up in, without its syntax."""
         if path not in self._namespaces:
-            loaded = self.sources.file(path)
-            modules = {each.module for each in namespaces.namespace_lookups(*loaded)} if loaded is not None else set()
-            of = (self.modules.find(module, path) if module else path for module in modules)
+            of = (self.modules.find(module, path) if module else path for module in self._said_in(path).looked_in)
             self._namespaces[path] = frozenset(each for each in of if each is not None)
         return self._namespaces[path]
 
@@ -292,15 +304,8 @@ class Uses:
         """Return the names of the classes that are the class, its bases and those derived from it, by their names."""
         related = {owner.name} | {last_name(base) for base in owner.bases}
         for path in self.sources.words.as_base(owner.name):
-            related.update(name for name, bases in self._classes_in(path) if owner.name in bases)
+            related.update(name for name, bases in self._said_in(path).classes if owner.name in bases)
         return related
-
-    def _classes_in(self, path: str) -> ClassBases:
-        """Return the classes of a file: many questions ask for these alone, of more files than can be kept parsed."""
-        if path not in self._class_bases:
-            loaded = self.sources.file(path)
-            self._class_bases[path] = class_bases(loaded[0]) if loaded is not None else ()
-        return self._class_bases[path]
 
     def _may_be_of(
         self, file: PythonFile, names: Names, attribute: ast.Attribute, owner: str, related: set[str]
@@ -368,7 +373,7 @@ class Uses:
             for path in (
                 path for path in self.sources.words.holding(name) if f"class {name}" in self.sources.text(path)
             ):
-                for defined, bases in self._classes_in(path):
+                for defined, bases in self._said_in(path).classes:
                     if defined == name:
                         todo += bases
         return None if todo else found

@@ -22,12 +22,29 @@ _ENDS = frozenset("\"'{\\")
 _BROKEN = re.compile(r"\.(?=[\s\\#])")
 """A dot behind which `x.name` may go on on the next line."""
 
+_SETS_ATTRIBUTE = re.compile(r"setattr(?<=\bsetattr)[ \t]*\(")
 _NAMES_MEMBERS = re.compile(
-    r"\bsetattr[ \t]*\(|\.update[ \t]*\((?![ \t]*(?:\d|\)))"
-    r"|\[[A-Za-z_]\w*\][ \t]*=(?!=)[ \t]*[A-Za-z_]\w*[ \t]*(?:#|$)|\.merge_from_\w+\(",
+    r"[.\[](?:(?<=\.)(?:update[ \t]*\((?![ \t]*(?:\d|\)))|merge_from_\w+\()"
+    r"|(?<=\[)[A-Za-z_]\w*\][ \t]*=(?!=)[ \t]*[A-Za-z_]\w*[ \t]*(?:#|$))",
     re.MULTILINE,
 )
 """Where an object may be given members by computed names; `bar.update(1)` gives none."""
+
+_OF_ENVIRONMENT = frozenset({"environ", "putenv", "load_dotenv"})
+_SETS_VARIABLE = re.compile(
+    r"(?:environ[ \t]*\[[ \t]*(?=[\"'][^\"'\n]*[\"'][ \t]*\][ \t]*=(?!=))|environ\.setdefault\([ \t]*|putenv\([ \t]*)"
+    r"[\"']([^\"'\n]+)[\"']|environ\.update\(|load_dotenv\("
+)
+"""Where a variable of the environment may be set; any where none is captured."""
+
+_STORES = re.compile(
+    r"[.\[](?:(?<=\.)|[\"'])(\w+)(?=(?:[\"']\])?[ \t]*(?::[^=\n]*)?[-+*/|&]?=(?!=))"
+    r"|setattr\((?=[^\n,]{1,200},\s*[\"'](\w+)[\"'])"
+)
+"""Where something may be stored in an object under a name, as an attribute or an item."""
+
+_ARGUMENTS = re.compile(r"[(=,]\s*(?:\w+\.)*(\w+)(?=\s*[,)])")
+"""What stands alone as an argument."""
 
 _BLANKS = re.compile(r"[\s\\]*")
 
@@ -72,11 +89,14 @@ class Words:
         self._defined: dict[str, frozenset[str]] = {}
         self._bases: dict[str, frozenset[str]] = {}
         self._arguments: dict[str, frozenset[str]] = {}
+        self._handed: dict[str, frozenset[str]] = {}
         self._derived: dict[str, frozenset[str]] = {}
+        self._saying: dict[tuple[str, re.Pattern[str]], frozenset[str]] = {}
         self._holding_any: dict[frozenset[str], frozenset[str]] = {}
         self._storing: dict[str, frozenset[str]] = {}
+        self._stored: dict[str, frozenset[str]] = {}
         self._naming: frozenset[str] | None = None
-        self._setting: dict[str, frozenset[str]] = {}
+        self._setting: dict[str, frozenset[str]] | None = None
         self._beginning: dict[str, list[str]] = {}
         self._sorted: list[bytes] = []
 
@@ -89,6 +109,12 @@ class Words:
         if words not in self._holding_any:
             self._holding_any[words] = frozenset(path for word in words for path in self.holding(word))
         return self._holding_any[words]
+
+    def saying(self, word: str, said: re.Pattern[str]) -> frozenset[str]:
+        """Return the files that hold an identifier and say something."""
+        if (word, said) not in self._saying:
+            self._saying[word, said] = frozenset(path for path in self.holding(word) if said.search(self._text(path)))
+        return self._saying[word, said]
 
     def beginning(self, part: str) -> list[str]:
         """Return the files that hold a word which begins with a text without blanks and signs."""
@@ -175,30 +201,30 @@ class Words:
     def storing(self, name: str) -> frozenset[str]:
         """Return the files that may store something in an object under a name, as an attribute or an item."""
         if name not in self._storing:
-            word = re.escape(name)
-            said = re.compile(
-                rf"(?:\.|\[[\"']){word}(?:[\"']\])?[ \t]*(?::[^=\n]*)?[-+*/|&]?=(?!=)"
-                rf"|setattr\([^\n,]{{1,200}},\s*[\"']{word}[\"']"
-            )
-            self._storing[name] = frozenset(path for path in self.holding(name) if said.search(self._text(path)))
+            self._storing[name] = frozenset(path for path in self.holding(name) if name in self._stored_in(path))
         return self._storing[name]
+
+    def _stored_in(self, path: str) -> frozenset[str]:
+        """Return the names under which a file may store something: one search for all that are asked for."""
+        if path not in self._stored:
+            found = _STORES.findall(self._text(path))
+            self._stored[path] = frozenset(name for names in found for name in names)
+        return self._stored[path]
 
     def setting_variable(self, name: str) -> frozenset[str]:
         """Return the files that may set a variable of the environment."""
-        if name not in self._setting:
-            quoted = rf"[\"']{re.escape(name)}[\"']"
-            said = re.compile(
-                rf"environ[ \t]*\[[ \t]*{quoted}[ \t]*\][ \t]*=(?!=)|environ\.setdefault\([ \t]*{quoted}"
-                rf"|putenv\([ \t]*{quoted}|environ\.update\(|load_dotenv\("
-            )
-            paths = {*self.holding("environ"), *self.holding("putenv"), *self.holding("load_dotenv")}
-            self._setting[name] = frozenset(path for path in paths if said.search(self._text(path)))
-        return self._setting[name]
+        if self._setting is None:
+            paths = self.holding_any(_OF_ENVIRONMENT)
+            self._setting = {path: frozenset(_SETS_VARIABLE.findall(self._text(path))) for path in paths}
+        return frozenset(path for path, names in self._setting.items() if name in names or "" in names)
 
     def naming(self) -> frozenset[str]:
         """Return the files that may give objects attributes or items by names that they compute."""
         if self._naming is None:
-            self._naming = frozenset(path for path in self.paths if _NAMES_MEMBERS.search(self._text(path)))
+            texts = ((path, self._text(path)) for path in self.paths)
+            self._naming = frozenset(
+                path for path, text in texts if _SETS_ATTRIBUTE.search(text) or _NAMES_MEMBERS.search(text)
+            )
         return self._naming
 
     def classes_in(self, path: str) -> frozenset[str]:
@@ -237,11 +263,15 @@ class Words:
     def as_argument(self, name: str) -> frozenset[str]:
         """Return the files that may hand on what a name stands for: `map(name, ...)`, `Process(target=name)`."""
         if name not in self._arguments:
-            handed = re.compile(rf"[(=,]\s*(?:\w+\.)*{re.escape(name)}(?<=\b{re.escape(name)})\s*[,)]").search
-            self._arguments[name] = frozenset(
-                path for path in self.holding_any(HANDING) & {*self.holding(name)} if handed(self._text(path))
-            )
+            paths = self.holding_any(HANDING).intersection(self.holding(name))
+            self._arguments[name] = frozenset(path for path in paths if name in self._handed_in(path))
         return self._arguments[name]
+
+    def _handed_in(self, path: str) -> frozenset[str]:
+        """Return the names that stand alone as arguments in a file."""
+        if path not in self._handed:
+            self._handed[path] = frozenset(_ARGUMENTS.findall(self._text(path)))
+        return self._handed[path]
 
 
 def words_of(text: str) -> set[bytes]:

@@ -1,0 +1,105 @@
+"""Where the functions of a project are called by their names, file by file, whichever program asks."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchferry.core.record import NamedTuple
+from torchferry.programs.around import FunctionNode, is_under_main
+from torchferry.programs.parameters import handed_on
+from torchferry.programs.per_file import per_file
+from torchferry.programs.sources import Sources
+from torchferry.source.names import Names
+from torchferry.source.python import PythonFile
+
+FunctionPlace = tuple[str, str, int]
+"""A function: its file, the name by which it is called, and its line."""
+
+
+class Called(NamedTuple):
+    """A name that is called, the call, and whether that is only where the file is the one that is started."""
+
+    callee: ast.Name | ast.Attribute
+    call: ast.Call
+    when_started: bool
+
+
+class CallPlace(NamedTuple):
+    """Where a name is called: the line and the column, and whether it is so only where the file is started."""
+
+    line: int
+    column: int
+    when_started: bool
+
+
+class CallPlaces:
+    """Tells where functions are called: of each file this is known without its syntax once it was asked."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._places: dict[tuple[str, FunctionPlace], tuple[CallPlace, ...]] = {}
+        self._paths: dict[FunctionPlace, frozenset[str]] = {}
+
+    def paths(self, of: FunctionPlace) -> frozenset[str]:
+        """Return the files that may call a function."""
+        if of not in self._paths:
+            defined_in, called, _ = of
+            words = self._sources.words
+            self._paths[of] = words.as_call(called) | words.as_argument(called) | {defined_in}
+        return self._paths[of]
+
+    def within(self, path: str, of: FunctionPlace) -> tuple[CallPlace, ...]:
+        """Return where a file may call a function."""
+        if (path, of) not in self._places:
+            self._places[path, of] = tuple(self._found(path, of))
+        return self._places[path, of]
+
+    def _found(self, path: str, of: FunctionPlace) -> Iterator[CallPlace]:
+        defined_in, called, line = of
+        defining, loaded = self._sources.file(defined_in), self._sources.file(path)
+        function = next((each for each in defining[0].functions if each.lineno == line), None) if defining else None
+        for callee, _, when_started in calls_in(loaded[0], (called, function)) if loaded and function else ():
+            assert loaded is not None
+            if self._may_mean(*loaded, callee, defined_in, called):
+                yield CallPlace(callee.lineno, callee.col_offset, when_started)
+
+    def _may_mean(self, other: PythonFile, names: Names, callee: ast.expr, defined_in: str, called: str) -> bool:
+        """Whether a name that is called may be that of a file: no other file is known to define it."""
+        if isinstance(callee, ast.Name):
+            bindings = names.bindings(callee)
+            own = [each for each in bindings if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
+            if own and len(own) == len(bindings):
+                return other.path == defined_in
+        qualified = names.qualified(callee)
+        module = qualified.rpartition(".")[0] if qualified is not None else ""
+        path = self._sources.project.module_path(module, other.path) if module.strip(".") else None
+        if path is None or path == defined_in:
+            return True
+        text = self._sources.text(path)
+        return f"def {called}(" not in text and f"class {called}" not in text
+
+
+@per_file
+def calls_in(file: PythonFile, of: tuple[str, FunctionNode]) -> list[Called]:
+    """Return where a file may call a function, by the name under which it is called, or hands it on."""
+    called, function = of
+    found = ((callee, _call_of(file, callee, function)) for callee in _callees(file, called))
+    return [Called(callee, call, is_under_main(file, callee)) for callee, call in found if call is not None]
+
+
+def _callees(file: PythonFile, name: str) -> Iterator[ast.Name | ast.Attribute]:
+    """Yield where a file reads a name, or a member of that name; of a class also where it calls itself `cls`."""
+    for callee in (*file.names.get(name, ()), *file.attributes.get(name, ())):
+        if isinstance(callee.ctx, ast.Load):
+            yield callee
+    for callee in file.names.get("cls", ()):
+        around = file.enclosing_class(callee)
+        if around is not None and around.name == name:
+            yield callee
+
+
+def _call_of(file: PythonFile, callee: ast.Name | ast.Attribute, function: FunctionNode) -> ast.Call | None:
+    """Return the call of a name, or the one that it is handed on to; None where it is neither."""
+    parent = file.parents.get(callee)
+    return parent if isinstance(parent, ast.Call) and parent.func is callee else handed_on(file, callee, function)

@@ -1,0 +1,152 @@
+"""What was found for one program and holds for others: for all that say the same to what it rests on.
+
+`if args.use_flash` is asked on the ways of many programs. What is said about it depends on the program only through a
+few facts: the option of that name, the words of its command, the files that call a function. A search asks the same
+first question of each program, and after the same answer the same next one, so that what was found is kept in a tree
+of questions: another program is led through it by its own answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Generic, TypeVar
+
+from torchferry.core.record import NamedTuple
+from torchferry.programs.calls import CallPlaces
+from torchferry.programs.parameters import Given, Parameter
+from torchferry.programs.sources import Sources
+
+T = TypeVar("T")
+
+_MOST_TREES = 20_000
+"""Expressions and questions of which results are kept."""
+
+
+class Question:
+    """A question that programs are asked, and what they say.
+
+    Attributes:
+        kind: The kind of the question.
+        name: What it is about, such as a name.
+    """
+
+    __slots__ = ("_said", "kind", "name")
+
+    def __init__(self, kind: str, name: Hashable) -> None:
+        self.kind = kind
+        self.name = name
+        self._said: list[object] = []
+
+    def number(self, answer: object) -> int:
+        """Return the number of an answer; equal ones have the same."""
+        said = self._said
+        if answer in said:
+            return said.index(answer)
+        said.append(answer)
+        return len(said) - 1
+
+
+class Dependencies:
+    """All that was asked of a program for one answer.
+
+    Attributes:
+        facts: What was asked, each with the number of the answer, in the order in which it was asked first.
+        is_whole: Whether it is the same wherever the search comes from: it did not give up, and did not meet itself.
+        is_met: Whether it met what was under way when it began, in a way that no question tells.
+    """
+
+    __slots__ = ("facts", "is_met", "is_whole")
+
+    def __init__(self) -> None:
+        self.facts: dict[Question, int] = {}
+        self.is_whole = True
+        self.is_met = False
+
+    def add(self, other: Dependencies) -> None:
+        """Add what another answer depends on, which this one rests on."""
+        self.facts |= other.facts
+        self.is_whole = self.is_whole and other.is_whole
+        self.is_met = self.is_met or other.is_met
+
+
+class SearchResult(NamedTuple):
+    """What was found, what it depends on of the program, and on which parameters it depends."""
+
+    result: object
+    dependencies: Dependencies
+    asked: frozenset[Parameter] = frozenset()
+    consulted: Mapping[Parameter, Given | None] = {}
+
+    @property
+    def depends(self) -> bool:
+        """Whether parameters decide."""
+        return bool(self.asked or self.consulted)
+
+
+class SharedTree(Generic[T]):
+    """What one search found for several programs, by their answers to what it asked."""
+
+    __slots__ = ("_asks", "_behind", "_found")
+
+    def __init__(self) -> None:
+        self._asks: Question | None = None
+        self._behind: dict[int, SharedTree[T]] = {}
+        self._found: T | None = None
+
+    def find(self, number: Callable[[Question], int]) -> T | None:
+        """Return what was found for a program that answers as another one did; None where there was none.
+
+        Args:
+            number: Returns the number of the program's answer to a question.
+        """
+        tree: SharedTree[T] | None = self
+        while tree is not None:
+            if tree._asks is None:
+                return tree._found
+            tree = tree._behind.get(number(tree._asks))
+        return None
+
+    def keep(self, facts: Mapping[Question, int], found: T) -> None:
+        """Keep what was found for a program that gave some answers."""
+        rest, tree = dict(facts), self
+        while rest:
+            if tree._asks is None:
+                if tree._found is not None:
+                    return
+                tree._asks = next(iter(rest))
+            elif tree._asks not in rest:
+                return  # the other search gave up, or found something kept that this one did not
+            tree = tree._behind.setdefault(rest.pop(tree._asks), SharedTree())
+        if tree._asks is None:
+            tree._found = found
+
+
+class SharedResults:
+    """What was found where no parameter decides, for all programs of a project.
+
+    Attributes:
+        calls: Where functions are called.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        self.calls = CallPlaces(sources)
+        self._questions: dict[str, dict[Hashable, Question]] = {}
+        self._trees: dict[Hashable, SharedTree[SearchResult]] = {}
+
+    def question(self, kind: str, name: Hashable) -> Question:
+        """Return the question of a kind after something: the same one each time."""
+        questions = self._questions.setdefault(kind, {})
+        question = questions.get(name)
+        if question is None:
+            question = questions[name] = Question(kind, name)
+        return question
+
+    def tree(self, key: Hashable) -> SharedTree[SearchResult]:
+        """Return what was found for an expression or a question; of a large project, only the latest is kept."""
+        tree = self._trees.get(key)
+        if tree is None:
+            if len(self._trees) > _MOST_TREES:  # they hold files that are parsed
+                self._trees.clear()
+                self._questions.clear()
+            tree = self._trees[key] = SharedTree()
+        return tree
