@@ -51,7 +51,6 @@ MOST_PROGRAMS = 400
 _MOST_DECISIONS = 80
 """Findings of one program whose way is looked for; the rest counts as reached."""
 
-
 _MOST_SPARED = 10
 """Findings of one program that it does not come to as it is started, of which the option is looked for."""
 
@@ -335,7 +334,7 @@ class _Judge:
                 fixes |= {self.fixes.of(finding).number}
         for way, inner in self._started_by(reach, running):
             for obstacle in (*inner.blockers, *inner.optional):
-                joined = obstacle._replace(way=_joined(way, obstacle.way))
+                joined = obstacle._replace(way=way.joined(obstacle.way))
                 (blockers if joined.way.need is Need.ALWAYS else optional).append(joined)
             fixes |= self._fixed[inner.program]
             if way.may_be_taken:
@@ -562,16 +561,6 @@ def _is_undecided(optional: Iterable[Obstacle]) -> bool:
 
 def _is_fix(finding: Finding) -> bool:
     return finding.grade in (Grade.SAFE, Grade.UNSAFE)
-
-
-def _joined(first: Way, then: Way) -> Way:
-    """Return the way that goes on with another where it ends."""
-    return Way(
-        max(first.need, then.need),
-        (*first.steps, *then.steps),
-        tuple(dict.fromkeys((*first.conditions, *then.conditions))),
-        tuple(dict.fromkeys((*first.options, *then.options))),
-    )
 
 
 def _started(program: Program, starts: Mapping[str, Start]) -> Program:

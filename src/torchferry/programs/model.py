@@ -158,6 +158,15 @@ class Way(NamedTuple):
     conditions: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
+    def joined(self, then: Way) -> Way:
+        """Return the way that goes on with another where it ends."""
+        return Way(
+            max(self.need, then.need),
+            (*self.steps, *then.steps),
+            tuple(dict.fromkeys((*self.conditions, *then.conditions))),
+            tuple(dict.fromkeys((*self.options, *then.options))),
+        )
+
     @property
     def may_be_taken(self) -> bool:
         """Whether a program comes there as it is started, or may: no option is asked for, and no code does without."""
