@@ -7,6 +7,7 @@ import ast
 from torchferry.backends import cuda
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
+from torchferry.rules.machine_questions import is_machine_question
 from torchferry.source.flow.syntax import STRING_METHODS, last_name
 from torchferry.source.python import PythonFile
 
@@ -81,7 +82,9 @@ def condition_of(context: PythonContext, node: ast.AST, *, answer: bool = False)
 def _is_question(context: PythonContext, node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute) and node.attr == "is_cuda":
         return True
-    return isinstance(node, (ast.Name, ast.Attribute)) and context.names.qualified(node) in cuda.questions()
+    if not isinstance(node, (ast.Name, ast.Attribute)):
+        return is_machine_question(context, node)
+    return context.names.qualified(node) in cuda.questions()
 
 
 def _through_call(context: PythonContext, child: ast.AST, call: ast.Call, asks: bool) -> bool | None:
