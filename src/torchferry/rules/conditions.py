@@ -14,6 +14,9 @@ from torchferry.source.python import PythonFile
 _NO = (False, None, 0)
 _EXITS = (ast.Return, ast.Continue, ast.Break)
 
+_STATUS = frozenset({"system", "call"})
+"""Functions that start a program and return 0 where it went well."""
+
 NUMBERS = frozenset({"float", "int", "list", "max", "min", "range", "round", "sum", "tuple"})
 """Functions of numbers, which raise on None."""
 
@@ -110,6 +113,8 @@ def _turns(comparison: ast.Compare, part: ast.AST) -> bool:
     operator = comparison.ops[0]
     sides = [comparison.left, *comparison.comparators]
     no = any(isinstance(side, ast.Constant) and side.value in _NO for side in sides if side is not part)
+    if isinstance(part, ast.Call) and last_name(part) in _STATUS:
+        no = not no
     if isinstance(operator, (ast.NotEq, ast.IsNot, ast.NotIn)):
         return not no
     if isinstance(operator, (ast.Lt, ast.LtE)):

@@ -208,13 +208,13 @@ def _in_capitals(context: PythonContext, node: ast.Constant, value: str) -> _Hel
         return None
     own = context.target.backend.DEVICE_TYPE
     for other in _against(context, node):
-        method = _spelt_by(context, other)
+        method = "" if _is_name_of_card(context, other) else _spelt_by(context, other)
         if method:
             word, written = (_CAPITALS[method](text) for text in (cuda.DEVICE_TYPE, own))
             if not value.startswith(word):
                 return None
             try:
-                return _Held(word_edits(context, node, word, written), trace.result is TraceResult.YES)
+                return _Held(word_edits(context, node, word, written), _is_sure(context, other))
             except ValueError:
                 return _Held([], False)
     return None
@@ -266,3 +266,10 @@ def _values(context: PythonContext, expression: ast.expr) -> list[ast.expr]:
     """Return an expression and, of a variable, what is assigned to it."""
     bindings = context.names.bindings(expression) if isinstance(expression, ast.Name) else ()
     return [expression, *(value for each in bindings if (value := assigned_value(context.file, each)) is not None)]
+
+
+def _is_name_of_card(context: PythonContext, expression: ast.expr) -> bool:
+    """Whether an expression is what a card is called, and no device: `torch.cuda.get_device_name().upper()`."""
+    parts = (part for value in _values(context, expression) for part in ast.walk(value))
+    names = (part for each in parts for part in (_values(context, each) if isinstance(each, ast.Name) else (each,)))
+    return any(isinstance(part, ast.Call) and last_name(part) == "get_device_name" for part in names)
