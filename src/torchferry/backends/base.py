@@ -204,6 +204,9 @@ class Backend(DataOwner):
     LEFT_OUT_BY_TORCH: ClassVar[tuple[str, ...]] = ()
     """What torch does for a list of devices in which this one is not: `pin_memory`, `dlpack`, `fused` (optimizers)."""
 
+    OUT_OF_MEMORY_TEXT: ClassVar[str | Unknown] = UNKNOWN
+    """How the text of the error begins that is raised where the card's memory is exhausted."""
+
     SHARES_TENSORS_SINCE: ClassVar[str | None | Unknown] = UNKNOWN
     """First plugin version that sends device tensors to other processes (`torch.multiprocessing`) as shared memory;
     None for never."""

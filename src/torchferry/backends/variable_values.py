@@ -32,6 +32,15 @@ _IN_BRACKETS = lazy_regex(r"\[[^\[\]]*\]")
 """A value of one key that has commas of its own: `roundup_power2_divisions:[256:1,512:2]`."""
 
 
+_OPEN = lazy_regex(r"\$\{[^{}]*\}|\$\([^()]*\)|\$\w+|`[^`]*`|\{[^{}]*\}|<[^<>]*>|[$`{<]")
+"""What a shell, or a program, puts into a value when it runs."""
+
+_DEFAULT = lazy_regex(r"\$\{\w+:?[-=]([^{}]*)\}")
+"""What a shell puts there where its variable is not set: the `1,0` of `${1:-1,0}`."""
+
+_HOLE = "\0"
+
+
 class TakenValues(NamedTuple):
     """What a target's variable takes; see the module.
 
@@ -88,23 +97,62 @@ def refusal(target: Target, row: Row, value: str) -> Message | None:
     Args:
         target: The target.
         row: The row of CUDA's variable in the target's table.
-        value: Its value, as it is written; what a shell puts in is not known.
+        value: Its value, as it is written; of what a shell puts in, the default alone is known.
     """
-    if not value.strip() or any(letter in value for letter in "$`{<"):
+    with_holes = _OPEN.sub(_HOLE, value)
+    if with_holes == value:
+        return _refusal(target, row, value, value)
+    refused = _refusal(target, row, value, with_holes)
+    defaults = _DEFAULT.sub(r"\1", value)
+    if refused is None and defaults != value:
+        refused = _refusal(target, row, value, _OPEN.sub(_HOLE, defaults))
+    return refused
+
+
+def is_open(row: Row, value: str) -> bool:
+    """Whether the target's variable may refuse a value because of what is put into a part of it.
+
+    A value of which nothing is written is whatever the user of a program gives, and none of the program's own.
+    """
+    text = _OPEN.sub(_HOLE, value)
+    entries = [entry.strip() for entry in _IN_BRACKETS.sub("", text).split(",")]
+    if _HOLE not in text:
+        return False
+    takes = values_of(row)
+    if takes.numbers:
+        return takes.numbers == "ascending" and len(entries) > 1
+    given = {key.strip(): setting for key, _, setting in (entry.partition(":") for entry in entries)}
+    if len(entries) > 1 and any(_HOLE in key for key in given):
+        return bool(takes.keys or takes.refuses or takes.excludes)
+    if takes.refuses and _HOLE in given.get(_BACKEND, ""):
+        return True
+    return any(
+        _HOLE in given.get(key, "") and any(other in given for other in others)
+        for key, others in takes.excludes.items()
+    )
+
+
+_BACKEND = "backend"
+"""The key whose values are texts: which allocator is to be used."""
+
+
+def _refusal(target: Target, row: Row, value: str, text: str) -> Message | None:
+    """Return why a value is refused, by its text with holes for what is not known."""
+    if not text.strip() or text.strip() == _HOLE:
         return None
     takes = values_of(row)
-    entries = [entry.strip() for entry in value.split(",")]
+    entries = [entry.strip() for entry in text.split(",")]
     if takes.numbers:
         return _not_numbers(target, row, value, takes.numbers == "ascending", entries)
-    for text in takes.refuses:
-        if text in value:
+    for word in takes.refuses:
+        if word in text:
             return say(
                 "`{name}={value}`: `{use}` takes no `{text}` on {target}; {note}",
-                name=row.name, value=value, use=row.use, text=text, target=target.title, note=row.remark or "",
+                name=row.name, value=value, use=row.use, text=word, target=target.title, note=row.remark or "",
             )  # fmt: skip
-    entries = [entry.strip() for entry in _IN_BRACKETS.sub("", value).split(",")]
+    entries = [entry.strip() for entry in _IN_BRACKETS.sub("", text).split(",")]
     given = {key.strip(): setting.strip() for key, _, setting in (entry.partition(":") for entry in entries)}
-    unknown = [key for key in given if key and takes.keys and key not in takes.keys]
+    unknown = [key for key in given if key and _HOLE not in key and takes.keys and key not in takes.keys]
     if unknown:
         return say(
             "`{name}={value}`: `{use}` has no setting `{key}` on {target}, and an unknown one is an error; omit it",
@@ -121,13 +169,14 @@ def refusal(target: Target, row: Row, value: str) -> Message | None:
 
 
 def _not_numbers(target: Target, row: Row, value: str, ascending: bool, entries: list[str]) -> Message | None:
-    if not all(_is_number(entry) for entry in entries if entry):
+    entries = [entry for entry in entries if entry and _HOLE not in entry]
+    if not all(map(_is_number, entries)):
         message = say(
             "`{name}={value}`: `{use}` takes numbers of cards on {target}; choose the cards by their numbers",
             name=row.name, value=value, use=row.use, target=target.title,
         )  # fmt: skip
         return noted(message, row.remark)
-    numbers = [int(entry) for entry in entries if entry]
+    numbers = [*map(int, entries)]
     if ascending and numbers != sorted(set(numbers)):
         return say(
             "`{name}={value}`: `{use}` accepts only ascending numbers on {target}, and reading stops at the first "

@@ -7,11 +7,15 @@ import ast
 from torchferry.backends import cuda
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
+from torchferry.rules.machine_questions import is_machine_question
 from torchferry.source.flow.syntax import STRING_METHODS, last_name
 from torchferry.source.python import PythonFile
 
 _NO = (False, None, 0)
 _EXITS = (ast.Return, ast.Continue, ast.Break)
+
+_STATUS = frozenset({"system", "call"})
+"""Functions that start a program and return 0 where it went well."""
 
 NUMBERS = frozenset({"float", "int", "list", "max", "min", "range", "round", "sum", "tuple"})
 """Functions of numbers, which raise on None."""
@@ -81,7 +85,9 @@ def condition_of(context: PythonContext, node: ast.AST, *, answer: bool = False)
 def _is_question(context: PythonContext, node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute) and node.attr == "is_cuda":
         return True
-    return isinstance(node, (ast.Name, ast.Attribute)) and context.names.qualified(node) in cuda.questions()
+    if not isinstance(node, (ast.Name, ast.Attribute)):
+        return is_machine_question(context, node)
+    return context.names.qualified(node) in cuda.questions()
 
 
 def _through_call(context: PythonContext, child: ast.AST, call: ast.Call, asks: bool) -> bool | None:
@@ -107,6 +113,8 @@ def _turns(comparison: ast.Compare, part: ast.AST) -> bool:
     operator = comparison.ops[0]
     sides = [comparison.left, *comparison.comparators]
     no = any(isinstance(side, ast.Constant) and side.value in _NO for side in sides if side is not part)
+    if isinstance(part, ast.Call) and last_name(part) in _STATUS:
+        no = not no
     if isinstance(operator, (ast.NotEq, ast.IsNot, ast.NotIn)):
         return not no
     if isinstance(operator, (ast.Lt, ast.LtE)):

@@ -66,6 +66,7 @@ class _Guards:
         self._conditions: dict[ast.AST, str] = {}
         self._marked: dict[ast.AST, list[str]] = {}  # what a condition guards -> groups of such conditions
         self._reached: dict[ast.AST, tuple[str, ...]] = {}  # a place -> groups of the conditions around it
+        self._choosing: list[int] = []  # questions that stay CUDA's, and by which another device is taken
         self.nodes: dict[int, ast.AST] = {}
         self.binding: set[int] = set()
         for index, finding in enumerate(findings):
@@ -97,6 +98,13 @@ class _Guards:
         for name, of in self._needs.items():
             self._needs_of.setdefault(self._group(name), []).extend(sorted(of))
         findings = [self._grouped(index, finding) for index, finding in enumerate(self.findings)]
+        for index in self._choosing:
+            message = say(
+                "{message}; it chooses the device here, so on {target} the program takes another one",
+                message=findings[index].message,
+                target=self.context.target.title,
+            )
+            findings[index] = findings[index].regraded(Stage.GROUP, Grade.MANUAL, message, Effect.WRONG)
         self._leave_idle({index for index, _ in conditions}, findings)
         staying = {self._group(name): why for name, why in self.staying.items()}
         false = {self._group(name): why for name, why in false.items()}
@@ -219,6 +227,7 @@ class _Guards:
                 if node in branches:
                     reason = say("this branch uses `{module}`, which supports only CUDA cards", module=branches[node])
                     self.staying.setdefault(group, _goes_with(node, reason))
+        taking = self._taking_device()
         for index in sorted(self.binding):
             finding, node = self.findings[index], self.nodes[index]
             if finding.edits or finding.grade is not Grade.NOTE:
@@ -228,6 +237,9 @@ class _Guards:
                 for group in self._chain(node, why.owner):
                     self.staying.setdefault(group, _goes_with(node, why.reason))
             elif index in asking and self._answers_no(node):
+                if taking.intersection(self._chain(node)[:1]):
+                    self._choosing.append(index)
+                    continue
                 reason = say("without CUDA it is False")
                 for group in self._chain(node)[:1]:
                     self.staying.setdefault(group, _goes_with(node, reason))
@@ -385,6 +397,24 @@ class _Guards:
         name = self.context.names.qualified(node)
         return name in cuda.questions() and self.context.target.api(name).use == name
 
+    def _taking_device(self) -> set[str]:
+        """Return the groups that decide which device is taken, so that without CUDA it is another one."""
+        taking: set[str] = set()
+        for index, place in self.nodes.items():
+            if not isinstance(place, (ast.Constant, ast.JoinedStr)) or not self.findings[index].edits:
+                continue
+            child: ast.AST | None = place
+            while child is not None and child not in self._marked:
+                parent = self.file.parents.get(child)
+                is_device = isinstance(parent, ast.Call) and self.context.names.qualified(parent.func) == "torch.device"
+                child = parent if is_device or isinstance(parent, _KEPT) else None
+            if isinstance(child, _KEPT_BY) or isinstance(self.file.parents.get(child) if child else None, ast.IfExp):
+                taking.update(self._groups(self._marked[child]))  # type: ignore[index]
+        for name, needed in self._needs.items():
+            if self._group(name) in taking:
+                taking.update(map(self._group, needed))
+        return taking
+
     def _leave_idle(self, asking: set[int], findings: list[Finding]) -> None:
         """Let conditions stay that guard nothing but calls which do nothing without CUDA."""
         guarded: dict[str, list[ast.AST]] = {}
@@ -445,6 +475,10 @@ class _Guards:
 
 _ABOUT_CARD = frozenset({CAPABILITY, NAME, PROPERTIES, f"{cuda.NAMESPACE}.current_device"})
 """Functions that tell about the card and do nothing with it."""
+
+_KEPT_BY = (ast.Assign, ast.AnnAssign, ast.Return)
+_KEPT = (*_KEPT_BY, ast.JoinedStr, ast.BinOp)
+"""What may stand between a device and the code that a condition guards, where nothing is done but keep the device."""
 
 _DEPTH = 8
 """How many names are followed from one to the next."""

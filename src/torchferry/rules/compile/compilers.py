@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchferry.rules.base import PythonContext
+from torchferry.source.flow.containers import questions
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import assigned_value
 
@@ -24,6 +25,8 @@ def compiler_of(context: PythonContext, node: ast.AST) -> str | None:
     if isinstance(parent, ast.Compare):
         sides = (parent.left, *parent.comparators)
         return "Triton" if any(_is_backend(context, side) for side in sides if side is not child) else None
+    if isinstance(parent, ast.Dict) and child in parent.keys:
+        return "Triton" if any(_is_backend(context, asked) for asked in questions(context.devices, parent)) else None
     if isinstance(parent, (ast.MatchValue, ast.MatchOr)):
         while parent is not None and not isinstance(parent, ast.Match):
             parent = context.file.parents.get(parent)
@@ -63,7 +66,9 @@ def _is_backend(context: PythonContext, expression: ast.expr, depth: int = 0) ->
 
 def _is_target(context: PythonContext, expression: ast.expr, depth: int) -> bool:
     if isinstance(expression, ast.Call):
-        return last_name(expression.func) in (_CURRENT, _TARGET)
+        if last_name(expression.func) in (_CURRENT, _TARGET):
+            return True
+        return depth <= 2 and any(_is_target(context, value, depth + 1) for value in _returned(context, expression))
     named = last_name(expression)
     if named == "target" and ("triton" in context.text or _TARGET in context.text):
         return True
@@ -78,3 +83,11 @@ def _is_target(context: PythonContext, expression: ast.expr, depth: int) -> bool
         if value is not None and _is_target(context, value, depth + 1):
             return True
     return False
+
+
+def _returned(context: PythonContext, call: ast.Call) -> list[ast.expr]:
+    """Return what the statements of a function of the file return that a call means by its name."""
+    bindings = context.names.bindings(call.func) if isinstance(call.func, ast.Name) else ()
+    bodies = (binding.body for binding in bindings if isinstance(binding, ast.FunctionDef))
+    statements = (statement for body in bodies for statement in body)
+    return [each.value for each in statements if isinstance(each, ast.Return) and each.value is not None]

@@ -27,6 +27,7 @@ from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.compile.compilers import compiler_of
+from torchferry.rules.device.counted_letters import letters_compared
 from torchferry.rules.device.cut_off import cutting_call
 from torchferry.rules.device.expressions import portable_imports, quoted_for
 from torchferry.rules.device.load_onto_device import parts_of_unloadable
@@ -117,9 +118,13 @@ class CudaDeviceString(Rule):
             target=context.target.title,
             device=written.shown,
         )
-        if not written.edits:
+        cut = letters_compared(context, node)
+        if cut is not None and cut.edits is None:
+            message = say("{message}; the text that it is compared with is cut by its length", message=message)
+        if not written.edits or (cut is not None and cut.edits is None):
             return self.finding(context, span, message, Grade.MANUAL)
-        return self.finding(context, span, message, Grade.SAFE, written.edits, imports=portable_imports(context))
+        edits = [*written.edits, *((cut.edits or ()) if cut is not None else ())]
+        return self.finding(context, span, message, Grade.SAFE, edits, imports=portable_imports(context))
 
 
 def device_strings(context: PythonContext) -> list[ast.Constant]:

@@ -34,6 +34,7 @@ from torchferry.rules.device.load_onto_device import ON_CPU, grade_of_function, 
 from torchferry.rules.device.method_values import MethodValue, method_values
 from torchferry.rules.device.own_methods import class_defines, is_library_name, receiver_owns
 from torchferry.rules.device.receivers import (
+    is_index,
     is_packed_sequence,
     is_storage,
     is_surely_device,
@@ -135,6 +136,13 @@ class CudaMethod(Rule):
                 message = say(
                     "{message}, which takes a device for an object of the class with its own `cuda`, and none for a "
                     "module of torch",
+                    message=message,
+                )
+            elif refuses and not is_device and not _is_taken(context, call, func.value):
+                grade = Grade.UNSAFE
+                message = say(
+                    "{message}, which takes an index for a module and no device: where it is given a device, write "
+                    "`.to()` instead",
                     message=message,
                 )
             return self.finding(context, (start, last), message, grade, [Edit(start, end, mover)])
@@ -249,6 +257,24 @@ def _may_be_own(context: PythonContext, receiver: ast.expr) -> bool:
     is_super = isinstance(receiver, ast.Call) and last_name(receiver.func) == "super"
     is_of_torch = made_by is not None and made_by.startswith("torch.")
     return not (is_super or is_of_torch) and any(class_defines(owner, "cuda") for owner in context.file.classes)
+
+
+def _is_taken(context: PythonContext, call: ast.Call, receiver: ast.expr) -> bool:
+    """Whether a method that takes no device for a module takes what a call gives it: nothing, or an index.
+
+    Tensors take both, and so does what torch's functions return.
+    """
+    made_by = context.names.qualified(receiver.func) if isinstance(receiver, ast.Call) else None
+    if made_by is not None and made_by.startswith("torch.") and made_by.rpartition(".")[2].islower():
+        return True
+    chosen = _chosen_device(call)
+    if chosen is None:
+        return all(keyword.arg for keyword in call.keywords)
+    around = context.file.enclosing_function(call)
+    is_own = isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)) and around.name == "cuda"
+    if is_own and isinstance(chosen, ast.Name):
+        return any(isinstance(binding, ast.arg) for binding in context.names.bindings(chosen))  # handed on
+    return is_index(context, chosen) or (isinstance(chosen, ast.Constant) and chosen.value is None)
 
 
 def _chosen_device(call: ast.Call) -> ast.expr | None:

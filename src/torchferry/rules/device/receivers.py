@@ -124,8 +124,11 @@ def is_surely_device(context: PythonContext, value: ast.expr, depth: int = 0) ->
         return isinstance(value.value, str)
     if isinstance(value, ast.JoinedStr):
         return True
+    if isinstance(value, ast.BinOp):  # `"cuda:%d" % index`, `"cuda:" + index`
+        return isinstance(value.left, ast.JoinedStr) or string_value(value.left) is not None
     if isinstance(value, ast.Call):
-        return context.names.qualified(value.func) == "torch.device"
+        is_text = isinstance(value.func, ast.Attribute) and string_value(value.func.value) is not None
+        return is_text or context.names.qualified(value.func) == "torch.device"
     if isinstance(value, ast.IfExp):
         return all(is_surely_device(context, branch, depth + 1) for branch in (value.body, value.orelse))
     if isinstance(value, ast.Attribute):  # a tensor's; what other objects hold under that name may be None
@@ -147,6 +150,49 @@ def _binds_device(context: PythonContext, binding: ast.AST, depth: int) -> bool:
         return binding.annotation is not None and context.names.qualified(binding.annotation) == "torch.device"
     assigned = assigned_value(context.file, binding)
     return assigned is not None and is_surely_device(context, assigned, depth + 1)
+
+
+def is_index(context: PythonContext, value: ast.expr, depth: int = 0) -> bool:
+    """Whether a value is the number of a card, by what it is made of or by its name, and no device."""
+    if isinstance(value, ast.Constant):
+        return isinstance(value.value, int)
+    if depth > _DEPTH or is_surely_device(context, value):
+        return False
+    if isinstance(value, ast.BinOp):
+        return is_index(context, value.left, depth + 1) or is_index(context, value.right, depth + 1)
+    if isinstance(value, ast.IfExp):
+        return all(is_index(context, branch, depth + 1) for branch in (value.body, value.orelse))
+    if isinstance(value, ast.BoolOp):
+        return all(is_index(context, each, depth + 1) for each in value.values)
+    if isinstance(value, ast.Subscript):
+        key = string_value(value.slice)
+        return _INDEX.search(last_name(value.value) if key is None else key) is not None
+    if isinstance(value, ast.Call) and last_name(value.func) in _NUMBERS:
+        return True
+    if _INDEX.search(last_name(value)):
+        return True
+    bindings = context.names.bindings(value) if isinstance(value, ast.Name) else ()
+    return bool(bindings) and all(_binds_index(context, binding, depth) for binding in bindings)
+
+
+_NUMBERS = frozenset({"int", "min", "max", "len", "current_device", "get_device"})
+_INDEX = lazy_regex(
+    r"(?:\A|_)(?:i|j|k|n|rank|idx|ind|index|id|ids|gpu|gpus|gpuid|card|cards|num|number|ordinal)\Z", re.I
+)
+"""Names that hold the number of a card, or several."""
+
+
+def _binds_index(context: PythonContext, binding: ast.AST, depth: int) -> bool:
+    if isinstance(binding, ast.arg):
+        return binding.annotation is not None and last_name(binding.annotation) == "int"
+    loop = context.file.parents.get(binding)
+    if isinstance(loop, (ast.For, ast.AsyncFor, ast.comprehension)) and loop.target is binding:
+        items = loop.iter.elts if isinstance(loop.iter, (ast.List, ast.Tuple)) else None
+        if items is not None:
+            return all(is_index(context, item, depth + 1) for item in items)
+        return last_name(loop.iter) == "range" or is_index(context, loop.iter, depth + 1)
+    assigned = assigned_value(context.file, binding)
+    return assigned is not None and is_index(context, assigned, depth + 1)
 
 
 def _assigned(context: PythonContext, name: ast.Name, depth: int) -> list[ast.expr]:

@@ -14,7 +14,7 @@ References:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
@@ -77,7 +77,7 @@ class CudaEnvironment(Rule):
             yield self.finding(context, span, message, Grade.NOTE, stays=exemption.kind)
             return
         if context.target.module and not instead.refused:
-            yield self._portable(context, node, name, instead.effect)
+            yield self._portable(context, node, name, instead)
             return
         edits = word_edits(context, node, name, instead.use) if instead.use else []
         yield self.finding(context, span, instead.message, instead.grade, edits, effect=instead.effect)
@@ -96,7 +96,7 @@ class CudaEnvironment(Rule):
         grade = instead.grade if not instead.use else Grade.UNSAFE if edits else Grade.MANUAL
         yield self.finding(context, (start, end), instead.message, grade, edits, effect=instead.effect)
 
-    def _portable(self, context: PythonContext, node: ast.Constant, name: str, effect: Effect) -> Finding:
+    def _portable(self, context: PythonContext, node: ast.Constant, name: str, instead: VariableReplacement) -> Finding:
         """Ask for the variable when the program runs, where portable code has a name for it."""
         if name != _VISIBLE:
             message = say(
@@ -104,12 +104,13 @@ class CudaEnvironment(Rule):
                 found=name,
                 target=context.target.title,
             )
-            is_idle = effect is Effect.NOTHING
-            grade, effect = (Grade.NOTE, effect) if is_idle else (Grade.MANUAL, Effect.UNKNOWN)
+            is_idle = instead.effect is Effect.NOTHING
+            grade, effect = (Grade.NOTE, Effect.NOTHING) if is_idle else (Grade.MANUAL, Effect.UNKNOWN)
             return self.finding(context, literal_span(context, node), message, grade, effect=effect)
         use = f"{context.target.module}.visible_devices_variable()"
         message = say("`{name}` is `{use}` on {target}", name=name, use=use, target=context.target.title)
-        return asked_when_run(self, context, node, use, message)
+        grade = Grade.UNSAFE if instead.grade is Grade.UNSAFE else Grade.SAFE
+        return asked_when_run(self, context, node, use, message, grade)
 
     def _keyword(self, context: PythonContext, keyword: ast.keyword, name: str) -> Iterable[Finding]:
         instead = replacement_of_any(context.target, name, _texts_of(context, keyword.value))
@@ -173,8 +174,20 @@ def _texts_of(context: PythonContext, expression: ast.expr) -> tuple[str, ...]:
     elif isinstance(expression, ast.Name):
         bindings = context.names.bindings(expression)
         choices = [assigned_value(context.file, binding) or _default(context, binding) for binding in bindings]
-    texts = [text for choice in choices if choice is not None and (text := _text_of(choice)) is not None]
+    elif isinstance(expression, ast.Attribute):
+        choices = [*_defaults_of_option(context, expression.attr)]
+    texts = [text for choice in choices if choice is not None and (text := _text_of(context, choice)) is not None]
     return tuple(sorted(dict.fromkeys(texts), key=lambda text: text[:1].isdigit()))
+
+
+def _defaults_of_option(context: PythonContext, name: str) -> Iterator[ast.expr]:
+    """Yield the defaults of a command-line option, unless they are empty."""
+    for keyword in context.file.keywords.get("default", ()):
+        call = context.file.parents.get(keyword)
+        if isinstance(call, ast.Call) and last_name(call.func) in ("add_argument", "add_option", "option"):
+            flags = (string_value(argument) or "" for argument in call.args)
+            if string_value(keyword.value) and name in (flag.lstrip("-").replace("-", "_") for flag in flags):
+                yield keyword.value
 
 
 def _default(context: PythonContext, binding: ast.AST) -> ast.expr | None:
@@ -184,21 +197,73 @@ def _default(context: PythonContext, binding: ast.AST) -> ast.expr | None:
     return next((default for argument, default in pairs if argument is binding and string_value(default)), None)
 
 
-def _text_of(expression: ast.expr) -> str | None:
+_UNREAD = "{}"
+"""What stands for a part of a text that nobody can tell, and for a list of such parts."""
+_UNREAD_LIST = "{},{}"
+
+_FIELDS = lazy_regex(r"%(?:\(\w+\))?[sdir]|\{\w*\}")
+_ORDERED = frozenset({"sorted", "range"})
+_DEEPEST = 6
+
+
+def _text_of(context: PythonContext, expression: ast.expr, depth: int = 0) -> str | None:
+    """Return the text of a value, with `{}` for what is not known of it; None where nothing is."""
+    whole = folded(expression)
+    if whole is not None or depth > _DEEPEST:
+        return whole
+    if isinstance(expression, ast.Constant):
+        return str(expression.value) if type(expression.value) is int else None
+    if isinstance(expression, ast.UnaryOp):
+        return ast.unparse(expression) if isinstance(expression.operand, ast.Constant) else None
     if isinstance(expression, ast.JoinedStr):
-        return "".join(string_value(part) or "{}" for part in expression.values)
-    if isinstance(expression, ast.Call) and _is_joined_by_commas(expression):
-        items = expression.args[0].elts if isinstance(expression.args[0], (ast.List, ast.Tuple)) else [expression]
-        return ",".join(string_value(item) or "{}" for item in items)
-    if isinstance(expression, ast.Call) and last_name(expression.func) == "str" and len(expression.args) == 1:
-        return ast.unparse(expression.args[0]) if _is_number(expression.args[0]) else None
-    return folded(expression)
+        parts = (value.value if isinstance(value, ast.FormattedValue) else value for value in expression.values)
+        return "".join(_text_of(context, part, depth + 1) or _UNREAD for part in parts)
+    if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add):
+        sides = [_text_of(context, side, depth + 1) for side in (expression.left, expression.right)]
+        return None if sides == [None, None] else "".join(side if side is not None else _UNREAD for side in sides)
+    if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Mod):
+        right = expression.right
+        return _filled(context, expression.left, right.elts if isinstance(right, ast.Tuple) else [right], depth)
+    if isinstance(expression, ast.Subscript) and isinstance(expression.slice, ast.Slice):  # str([1, 0])[1:-1]
+        inner = expression.value
+        is_text = isinstance(inner, ast.Call) and last_name(inner.func) in ("str", "repr") and len(inner.args) == 1
+        return _listed(context, inner.args[0], depth) if is_text else None  # type: ignore[attr-defined]
+    if not isinstance(expression, ast.Call):
+        return None
+    if isinstance(expression.func, ast.Attribute) and expression.func.attr == "format":
+        return _filled(context, expression.func.value, expression.args, depth)
+    if _is_joined_by_commas(expression):
+        return _listed(context, expression.args[0], depth)
+    if last_name(expression.func) == "str" and len(expression.args) == 1:
+        return _text_of(context, expression.args[0], depth + 1)
+    return None
+
+
+def _filled(context: PythonContext, template: ast.expr, values: list[ast.expr], depth: int) -> str | None:
+    """Return the text of a template with the texts of what is put into it, one after the other."""
+    text = string_value(template)
+    if text is None:
+        return None
+    texts = iter([_text_of(context, value, depth + 1) or _UNREAD for value in values])
+    return _FIELDS.sub(lambda _: next(texts, _UNREAD), text)
+
+
+def _listed(context: PythonContext, items: ast.expr, depth: int) -> str:
+    """Return the text of items with commas between them; a list of which nothing is known has more than one."""
+    if isinstance(items, ast.Call) and last_name(items.func) == "map" and len(items.args) == 2:
+        items = items.args[1]
+    if isinstance(items, (ast.GeneratorExp, ast.ListComp)) and len(items.generators) == 1:
+        items = items.generators[0].iter
+    if isinstance(items, ast.Call) and last_name(items.func) in _ORDERED:
+        return _UNREAD
+    if isinstance(items, ast.Name):
+        values = [assigned_value(context.file, binding) for binding in context.names.bindings(items)]
+        items = values[0] if len(values) == 1 and values[0] is not None else items
+    if not isinstance(items, (ast.List, ast.Tuple)):
+        return _UNREAD_LIST
+    return ",".join(_text_of(context, item, depth + 1) or _UNREAD for item in items.elts)
 
 
 def _is_joined_by_commas(call: ast.Call) -> bool:
     joins = isinstance(call.func, ast.Attribute) and call.func.attr == "join" and len(call.args) == 1
     return joins and string_value(call.func.value) == ","  # type: ignore[attr-defined]
-
-
-def _is_number(expression: ast.expr) -> bool:
-    return isinstance(expression.operand if isinstance(expression, ast.UnaryOp) else expression, ast.Constant)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
-from torchferry.backends.variable_values import hides_every_card, names_nvidia_card
+from torchferry.backends.variable_values import hides_every_card, is_open, names_nvidia_card
 from torchferry.backends.variable_values import refusal as value_refusal
 from torchferry.core.finding import Effect, Grade
 from torchferry.core.lazy_regex import lazy_regex
@@ -68,6 +68,13 @@ def replacement(target: Target, name: str, value: str | None = None) -> Variable
         if refusal is not None:
             return VariableReplacement("", Grade.MANUAL, refusal, refused=True, is_outside=hidden is None)
         message = noted(say("`{name}` is `{use}` on {target}", name=name, use=row.use, target=target.title), row.remark)
+        if value is not None and is_open(row, value):
+            message = say(
+                "{message}; a part of the value is not known, and `{use}` does not take all that CUDA takes",
+                message=message,
+                use=row.use,
+            )
+            return VariableReplacement(row.use, Grade.UNSAFE, message)
         return VariableReplacement(row.use, Grade.SAFE, message)
     if row.status in REWRITTEN:
         message = noted(say("`{name}` on {target}", name=name, target=target.title), row.remark)
@@ -83,10 +90,16 @@ def replacement(target: Target, name: str, value: str | None = None) -> Variable
 
 
 def replacement_of_any(target: Target, name: str, values: Sequence[str]) -> VariableReplacement | None:
-    """Return what to do about a variable that is given one of several values: one that the target refuses decides."""
+    """Return what to do about a variable that is given one of several values: one that the target refuses decides.
+
+    Where it refuses none, one of which it may refuse a part does.
+    """
     first = replacement(target, name, values[0] if values else None)
-    others = (replacement(target, name, value) for value in values[1:])
-    return next((each for each in others if each is not None and each.refused), first)
+    each_of = [each for value in values[1:] if (each := replacement(target, name, value)) is not None]
+    refused = next((each for each in each_of if each.refused), None)
+    if refused is not None or first is None or first.grade is not Grade.SAFE:
+        return refused or first
+    return next((each for each in each_of if each.grade is Grade.UNSAFE), first)
 
 
 def _effect(row: Row, value: str | None) -> Effect:

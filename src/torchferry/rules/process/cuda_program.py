@@ -11,6 +11,7 @@ References:
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 
 from torchferry.core.finding import Effect, Finding
@@ -18,6 +19,7 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.process.programs import find_programs
 from torchferry.rules.texts import is_text
+from torchferry.source.flow.syntax import last_name
 
 
 class CudaProgram(Rule):
@@ -39,4 +41,14 @@ class CudaProgram(Rule):
                 continue
             start, end = context.file.literal_span(node)
             for program in find_programs(context.target, context.text, start, end):
-                yield self.finding(context, (program.start, program.end), program.message, program.grade, program.edits)
+                edits = [
+                    # what is looked for on the path is a program alone: `shutil.which("npu-smi")`
+                    edit._replace(text=edit.text.partition(" ")[0]) if _is_looked_for(context, node) else edit
+                    for edit in program.edits
+                ]
+                yield self.finding(context, (program.start, program.end), program.message, program.grade, edits)
+
+
+def _is_looked_for(context: PythonContext, node: ast.expr) -> bool:
+    call = context.file.parents.get(node)
+    return isinstance(call, ast.Call) and last_name(call.func) in ("which", "find_executable")

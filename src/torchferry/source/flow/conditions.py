@@ -30,6 +30,8 @@ def compared_with(flow: Tracer, other: ast.expr) -> Trace:
         return no(say("one of several words, such as `{word}`", word=stranger), certain=True)
     if not any(word in last_name(other).lower() for word in _CHOICES) and _met_peer(flow, other):
         return yes(say("compared with `{expression}`", expression=text))
+    if flow.is_used_elsewhere(other):
+        return yes(say("compared with `{expression}`", expression=text))
     return undecided(say("compared with `{expression}`", expression=text))
 
 

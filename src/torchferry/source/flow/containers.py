@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from torchferry.core.messages import say
 from torchferry.source.flow.assembled import begun_by
 from torchferry.source.flow.storage import as_parameter, assigned_to, under_key
-from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.flow.syntax import LOOKUPS, last_name, string_value
 from torchferry.source.flow.trace import Path, Trace, TraceResult, no, undecided, yes
 from torchferry.source.flow.tracer import Tracer
 from torchferry.source.names import assigned_value
@@ -71,8 +71,9 @@ def as_key(flow: Tracer, container: ast.expr) -> Trace:
     if isinstance(container, ast.Dict):
         if flow.values.has_peer_key(container):
             return yes(say("key next to other devices"))
-        if isinstance(parent, ast.Subscript) and flow.values.holds(parent.slice):
-            return yes(say("key asked for with `{expression}`", expression=ast.unparse(parent.slice)))
+        asked = key_asked(flow, container)
+        if asked is not None and flow.values.holds(asked):
+            return yes(say("key asked for with `{expression}`", expression=ast.unparse(asked)))
         if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
             return _asked(flow, parent.targets[0])
         return no(say("the key of a dictionary"))
@@ -83,13 +84,37 @@ def _asked(flow: Tracer, container: ast.expr) -> Trace:
     """Whether the file asks the dictionary in a variable with a value of the kind: `streams[device.type]`."""
     if isinstance(container, ast.Name):
         for use in flow.names.uses_of(container):
-            parent = flow.file.parents.get(use)
-            if isinstance(parent, ast.Subscript) and parent.value is use and string_value(parent.slice) is None:
-                if flow.values.holds(parent.slice):
-                    return yes(say("key asked for with `{expression}`", expression=ast.unparse(parent.slice)))
+            asked = key_asked(flow, use)
+            if asked is not None and string_value(asked) is None and flow.values.holds(asked):
+                return yes(say("key asked for with `{expression}`", expression=ast.unparse(asked)))
     if any(flow.values.has_peer_key(display) for display in _displays(flow, container)):
         return yes(say("key next to other devices"))
     return no(say("the key of a dictionary"))
+
+
+def key_asked(flow: Tracer, container: ast.expr) -> ast.expr | None:
+    """Return what a dictionary is asked for where it stands: `x[key]`, `x.get(key)`, `key in x`."""
+    parent = flow.file.parents.get(container)
+    if isinstance(parent, ast.Subscript) and parent.value is container:
+        return parent.slice
+    if isinstance(parent, ast.Attribute) and parent.attr in _ASKING:
+        call = flow.file.parents.get(parent)
+        return call.args[0] if isinstance(call, ast.Call) and call.func is parent and call.args else None
+    is_sought = isinstance(parent, ast.Compare) and isinstance(parent.ops[0], (ast.In, ast.NotIn))
+    return parent.left if is_sought and parent.comparators == [container] else None  # type: ignore[union-attr]
+
+
+def questions(flow: Tracer, container: ast.expr) -> list[ast.expr]:
+    """Return what a container is asked for, right there or by the name of the variable that holds it."""
+    places: list[ast.expr] = [container]
+    statement = flow.file.parents.get(container)
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+        places += flow.names.uses_of(statement.targets[0])
+    return [asked for place in places if (asked := key_asked(flow, place)) is not None]
+
+
+_ASKING = LOOKUPS | {"__getitem__", "__contains__", "has_key"}
+"""Methods of a dictionary whose first argument is a key."""
 
 
 def _displays(flow: Tracer, container: ast.expr) -> Iterator[ast.Dict]:

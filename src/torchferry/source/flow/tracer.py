@@ -39,6 +39,7 @@ class Tracer:
         self.project = project
         self.values = HeldValues(file, names, lexicon)
         self._traces: dict[ast.AST, Trace] = {}
+        self._used_elsewhere: dict[tuple[ast.AST | None, str], bool] = {}
 
     @cached_property
     def compared_with_peers(self) -> frozenset[str]:
@@ -60,6 +61,30 @@ class Tracer:
             if isinstance(self.file.parents.get(constant), ast.Return) and self.values.has_peer(constant)
         )
         return frozenset(function for function in returning if function is not None)
+
+    def is_used_elsewhere(self, expression: ast.expr) -> bool:
+        """Whether a variable or an attribute is used as a value of the kind where it is not compared.
+
+        Of `torch.ones(2, device=options.kind)` and `options.kind == "cuda"` the one says what the other is.
+        """
+        if not isinstance(expression, (ast.Name, ast.Attribute)):
+            return False
+        scope = None
+        if isinstance(expression, ast.Name):
+            scope = self.names.variable_scope(expression.id, self.file.scope(expression))
+        key = (scope, ast.dump(expression))
+        used = self._used_elsewhere.get(key)
+        if used is None:
+            self._used_elsewhere[key] = False  # also where the uses lead here again
+            if isinstance(expression, ast.Name):
+                uses: list[ast.expr] = [*self.names.uses_of(expression)]
+            else:
+                attributes = self.file.attributes.get(expression.attr, ())
+                uses = [each for each in attributes if isinstance(each.ctx, ast.Load) and ast.dump(each) == key[1]]
+            others = (each for each in uses if not isinstance(self.file.parents.get(each), ast.Compare))
+            used = any(self.follow(each, Path()).result is TraceResult.YES for each in others)
+            self._used_elsewhere[key] = used
+        return used
 
     def of(self, file: PythonFile, names: Names) -> Tracer:
         """Return the tracer of the same kind for another file."""

@@ -1,0 +1,94 @@
+"""A question for CUDA that is not asked of torch: `os.path.exists("/dev/nvidia0")`, `os.environ.get("CUDA_HOME")`.
+
+Device nodes, programs, variables and folders of NVIDIA's are not there on the target, nor are the functions and the
+marks of a torch that was built for CUDA (`hasattr(torch._C, "_cuda_init")`, `"+cu" in torch.__version__`). What is
+behind such a question is skipped, and the program goes on on the CPU. Ask torch whether there is a device.
+
+Why: The answer is no on the target, and the program goes on on the CPU without a word.
+
+References:
+- page migrating
+"""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+
+from torchferry.core.finding import LINK, Effect, Finding, Grade
+from torchferry.core.messages import say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.conditions import condition_of, followers, stored_uses
+from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.family import UnderRedirect
+from torchferry.rules.machine_questions import machine_question
+
+_NODES = ("/dev/nvidia", "/proc/driver/nvidia")
+"""Where only a card of NVIDIA's is."""
+
+_MOST_NAMES = 3
+
+
+class AskedOfMachine(Rule):
+    """Finds questions for CUDA that are asked of the machine, or of the build of torch."""
+
+    CODE = "CUD116"
+    EFFECT = Effect.WRONG
+    BINDS = True
+    RUNS_ON_DEVICE = False
+    UNDER_REDIRECT = UnderRedirect.ALL
+    WORDS = (
+        "/dev/nvidia", "/proc/driver/nvidia", "nvidia-smi", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "/cuda", "_cuda",
+        '"cu', "'cu", '"+cu', "'+cu", "libcuda", "libnvidia",
+    )  # fmt: skip
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield nothing: what is behind a question is known when all rules were asked."""
+        return ()
+
+    def check_rest(self, context: PythonContext, findings: Sequence[Finding]) -> Iterable[Finding]:
+        """Yield a finding for each question behind which is code for the card, or that only NVIDIA's can answer."""
+        changed = sorted(
+            (*context.source.span(finding.location), finding.grade.value) for finding in findings if finding.edits
+        )
+        starts = [start for start, _, _ in changed]
+        for text in context.file.strings:
+            question = machine_question(context, text)
+            if question is None or exemption_reason(context, question) is not None:
+                continue
+            start, end = context.file.span(text)
+            place = bisect_left(starts, start)
+            is_changed = place < len(changed) and changed[place][1] <= end  # to a program or variable of the target's
+            is_node = str(text.value).startswith(_NODES)
+            if not is_node and not any(_holds(context, part, starts) for part in _guarded(context, question)):
+                continue
+            message = LINK
+            if not is_changed:
+                message = say(
+                    "this asks for CUDA, and not by torch: on {target} the answer is no, and what is behind it is "
+                    "skipped; ask torch for the device",
+                    target=context.target.title,
+                )
+            grade = Grade(changed[place][2]) if is_changed else Grade.MANUAL
+            yield self.finding(context, context.file.span(question), message, grade)
+
+
+def _guarded(context: PythonContext, question: ast.expr) -> Iterator[ast.AST]:
+    """Yield what runs only where a question is answered with yes, also by the names that the answer is kept under."""
+    waiting: list[tuple[ast.expr, bool, int]] = [(question, True, 0)]
+    while waiting:
+        node, positive, depth = waiting.pop()
+        condition = condition_of(context, node, answer=True)
+        if condition is None:
+            continue
+        positive = positive == condition.positive
+        yield from followers(context.file, condition.top, positive)
+        if depth < _MOST_NAMES:
+            waiting += [(use, positive, depth + 1) for use in stored_uses(context, condition.top)]
+
+
+def _holds(context: PythonContext, node: ast.AST, starts: list[int]) -> bool:
+    start, end = context.file.span(node)
+    place = bisect_left(starts, start)
+    return place < len(starts) and starts[place] < end

@@ -1,0 +1,104 @@
+"""Questions for CUDA that a machine or a build of torch is asked: a device node, a program, a variable."""
+
+from __future__ import annotations
+
+import ast
+
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.rules.base import PythonContext
+from torchferry.source.flow.syntax import last_name, string_value
+
+_OF_FILES = frozenset(
+    {"exists", "lexists", "isfile", "isdir", "is_file", "is_dir", "glob", "iglob", "listdir", "access"}
+)
+"""Functions and methods that say whether a file or a folder is there."""
+
+_PROBES = frozenset(
+    {
+        "which", "find_executable", "find_library", "system", "call", "run", "check_call", "check_output", "getoutput",
+        "getstatusoutput", "popen", "Popen",
+    }
+)  # fmt: skip
+"""Functions that say whether a program or a library is there, or start it."""
+
+_WRAPPING = frozenset({"Path", "PurePath", "join", "str", "expanduser", "abspath", "expandvars"})
+_OF_CUDA = lazy_regex(r"(?i)nvidia|cuda")
+_FILE_OF_CUDA = lazy_regex(r"(?:/dev|/proc|/sys|/usr|/opt|/etc|/lib)/.*?(?:nvidia|cuda)")
+"""Files of the driver and the toolkit; others with such a name are the project's own."""
+
+_PROGRAM_OF_CUDA = lazy_regex(r"nvidia|cuda(?:rt)?\Z|libcuda|libnvidia")
+_BUILD = lazy_regex(r"\+?cu\d*\Z")
+"""How a build of torch for CUDA is marked in its version: `+cu121`."""
+
+_ENVIRONMENT = frozenset({"os.environ", "environ"})
+_LONGEST = 100
+_DEPTH = 6
+
+
+def machine_question(context: PythonContext, text: ast.Constant) -> ast.expr | None:
+    """Return the question that a text is a part of: `os.path.exists("/dev/nvidia0")`; None where it is of none."""
+    if not isinstance(text.value, str) or len(text.value) > _LONGEST:
+        return None
+    if _BUILD.match(text.value):
+        return _of_version(context, text)
+    if not _OF_CUDA.search(text.value):
+        return None
+    child: ast.expr = text
+    for _ in range(_DEPTH):
+        parent = context.file.parents.get(child)
+        if isinstance(parent, ast.Call) and child in parent.args:
+            if _asks(context, parent, child, text.value):
+                return parent
+            if last_name(parent.func) not in _WRAPPING:
+                return None
+        elif isinstance(parent, ast.Attribute):
+            call = context.file.parents.get(parent)
+            if not isinstance(call, ast.Call) or call.func is not parent or parent.attr not in _OF_FILES:
+                return None
+            return call if _FILE_OF_CUDA.match(text.value) else None
+        elif isinstance(parent, ast.Compare):
+            is_sought = child is parent.left and isinstance(parent.ops[0], (ast.In, ast.NotIn))
+            return parent if is_sought and _is_environment(context, parent.comparators[0]) else None
+        elif isinstance(parent, ast.Subscript):
+            return parent if isinstance(parent.ctx, ast.Load) and _is_environment(context, parent.value) else None
+        elif not isinstance(parent, (ast.BinOp, ast.JoinedStr, ast.List, ast.Tuple)):
+            return None
+        child = parent
+    return None
+
+
+def _asks(context: PythonContext, call: ast.Call, text: ast.expr, word: str) -> bool:
+    name = last_name(call.func)
+    if name == "hasattr":  # torch has its modules of CUDA in every build, and these functions in those for CUDA alone
+        owner = context.names.qualified(call.args[0]) or ""
+        return call.args.index(text) == 1 and (owner == "torch._C" or owner.startswith("torch._C."))
+    if name in ("get", "getenv"):
+        function = context.names.qualified(call.func) or ""
+        return call.args[0] is text and function in ("os.environ.get", "os.getenv")
+    if name in _OF_FILES:
+        return _FILE_OF_CUDA.match(word) is not None
+    return name in _PROBES and _PROGRAM_OF_CUDA.match(word) is not None
+
+
+def _is_environment(context: PythonContext, expression: ast.expr) -> bool:
+    return context.names.qualified(expression) in _ENVIRONMENT
+
+
+def _of_version(context: PythonContext, text: ast.Constant) -> ast.expr | None:
+    """Return the question for the build of torch: `"+cu" in torch.__version__`."""
+    parent = context.file.parents.get(text)
+    if isinstance(parent, ast.Compare):
+        asked = parent.comparators[0] if parent.left is text else None
+    elif isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute):
+        asked = parent.func.value if parent.func.attr in ("endswith", "count", "find") else None
+    else:
+        return None
+    return parent if asked is not None and context.names.qualified(asked) == "torch.__version__" else None
+
+
+def is_machine_question(context: PythonContext, node: ast.AST) -> bool:
+    """Whether an expression is such a question as a whole."""
+    if not isinstance(node, (ast.Call, ast.Compare, ast.Subscript)):
+        return False
+    texts = (part for part in ast.walk(node) if string_value(part) is not None)
+    return any(machine_question(context, text) is node for text in texts)  # type: ignore[arg-type]
