@@ -13,7 +13,7 @@ from torchferry.source.flow.syntax import defaults_of, last_name
 _METHOD = "cuda"
 _ON_CPU = "cpu"
 _BY_NAME = frozenset({"getattr", "methodcaller", "attrgetter"})
-_OWNERS = frozenset(
+TENSORS_AND_MODULES = frozenset(
     {"torch.Tensor", "torch.nn.Module", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch._C.TensorBase"}
 )
 """Classes of torch whose method moves what it is called for."""
@@ -45,7 +45,7 @@ def method_values(context: PythonContext) -> Iterator[MethodValue]:
             continue
         if not isinstance(attribute.ctx, ast.Load):
             continue
-        if context.names.qualified(attribute.value) in _OWNERS:
+        if context.names.qualified(attribute.value) in TENSORS_AND_MODULES:
             yield MethodValue(attribute, True)
         elif not is_library_name(context, attribute) and not receiver_owns(context, attribute.value, _METHOD):
             chosen, beside_cpu = _choice(context, attribute)
@@ -90,7 +90,7 @@ def _is_taken(context: PythonContext, call: ast.AST | None, node: ast.expr) -> b
         return None
     owner = call.args[0]
     qualified = context.names.qualified(owner)
-    if receiver_owns(context, owner, _METHOD) or (qualified is not None and qualified not in _OWNERS):
+    if receiver_owns(context, owner, _METHOD) or (qualified is not None and qualified not in TENSORS_AND_MODULES):
         return None  # of the project's own class; of a module, such as torch, which CUD107 reports
     return True if qualified is not None or _is_called(context, call) else None
 
