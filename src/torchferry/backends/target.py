@@ -189,6 +189,22 @@ class Target:
             )
         )
 
+    @cached_property
+    def replaced_last_names(self) -> tuple[str, ...]:
+        """The last parts of names outside `torch.cuda` that are the same below another module for the plugin."""
+        return tuple(
+            sorted(
+                {
+                    row.name.rpartition(".")[2]
+                    for row in self.backend.table("api")
+                    if row.status in REWRITTEN
+                    and row.use not in ("", row.name)
+                    and row.use.rpartition(".")[2] == row.name.rpartition(".")[2]
+                    and not row.name.startswith(cuda.NAMESPACE)
+                }
+            )
+        )
+
     @property
     def replaces_torch_names(self) -> bool:
         """Whether the plugin has its own version of torch names outside `torch.cuda`."""
