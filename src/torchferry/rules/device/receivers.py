@@ -137,9 +137,7 @@ def is_surely_device(context: PythonContext, value: ast.expr, depth: int = 0) ->
     return bool(bindings) and all(_binds_device(context, binding, depth) for binding in bindings)
 
 
-SETTINGS = lazy_regex(
-    r"(?:\A|_)(?:self|cls|args?|opts?|options|cfg|config|conf|params|hparams|settings|flags)\Z", re.I
-)
+SETTINGS = lazy_regex(r"(?:\A|_)(?:self|cls|args?|opts?|options|cfg|config|conf|params|hparams|settings|flags)\Z", re.I)
 """Names of objects that hold settings, or what a project keeps in an object of its own."""
 
 
