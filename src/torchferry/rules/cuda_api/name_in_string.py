@@ -2,7 +2,8 @@
 
 `mock.patch("torch.cuda.is_available")`, `monkeypatch.setattr("torch.cuda.device_count", ...)`,
 `importlib.import_module("torch.cuda.amp")`, `pydoc.locate("torch.cuda.Stream")`,
-`operator.attrgetter("cuda.is_available")(torch)`, `sys.modules["torch.cuda"]`, and `_target_: torch.cuda.amp.GradScaler` in a configuration file.
+`operator.attrgetter("cuda.is_available")(torch)`, `sys.modules["torch.cuda"]`, and in a configuration file
+`_target_: torch.cuda.amp.GradScaler`.
 Where it is known what looks the name up, the plugin's name is written. What another function does with such a string is
 for a person to read.
 

@@ -5,8 +5,8 @@ the plugin's own property, or a comparison of `x.device.type` where the plugin h
 compiles, which knows no property of a plugin's.
 
 The property as a value is one too: `getattr(x, "is_cuda")`, `attrgetter("is_cuda")`, `torch.Tensor.is_cuda`. Where the
-plugin has none, a person writes what asks for the device. What is called, `platform.is_cuda()`, is no tensor's property:
-it stays where the project defines it, and is one for a person elsewhere.
+plugin has none, a person writes what asks for the device. What is called, `platform.is_cuda()`, is no tensor's: it
+stays where the project defines it, and is one for a person elsewhere.
 
 A test that chooses a compiled CUDA kernel stays as it is: on the target that kernel does not exist, and the branch
 without it is the one to run. Such places are listed, because a ported kernel would make them fast again.

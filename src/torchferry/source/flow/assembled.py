@@ -62,7 +62,7 @@ def _begins(template: str | None, field: str | int) -> bool:
 
 
 def folded(expression: ast.expr) -> str | None:
-    """Return the text that literal parts make: `"cu" + "da"`, `f"cu{'da'}"`, `"".join(["cuda", ":0"])`, `"cu%s" % "da"`."""
+    """Return the text of literal parts: `"cu" + "da"`, `f"cu{'da'}"`, `"".join(["cuda", ":0"])`, `"cu%s" % "da"`."""
     if isinstance(expression, ast.Constant):
         return expression.value if isinstance(expression.value, str) else None
     parts: list[ast.expr] = []
