@@ -124,8 +124,8 @@ def _names_a_type(context: PythonContext, node: ast.AST | None, depth: int = 0) 
     if isinstance(above, ast.Dict):
         return whole in above.keys
     if isinstance(above, (ast.For, ast.comprehension)) and whole is above.iter and isinstance(above.target, ast.Name):
-        uses = context.names.uses_of(above.target)
-        return depth < _DEPTH and bool(uses) and all(_names_a_type(context, use, depth + 1) for use in uses)
+        items = context.names.uses_of(above.target)
+        return depth < _DEPTH and bool(items) and all(_names_a_type(context, use, depth + 1) for use in items)
     if isinstance(above, ast.keyword):
         return above.arg == "bound"
     if isinstance(above, ast.Call):
