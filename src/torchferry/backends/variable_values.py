@@ -72,6 +72,12 @@ def _is_number(entry: str) -> bool:
     return entry.isdecimal() and len(entry) <= _MOST_DIGITS
 
 
+def card_numbers(value: str) -> list[int] | None:
+    """Return the numbers of a list of cards that has nothing else; None for other texts."""
+    entries = [entry.strip() for entry in value.split(",")]
+    return [int(entry) for entry in entries] if all(map(_is_number, entries)) else None
+
+
 def cards_listed(value: str) -> list[int]:
     """Return the numbers of a list of cards as CUDA reads it: up to the first entry that is none."""
     numbers: list[int] = []
@@ -88,13 +94,15 @@ def refusal(target: Target, row: Row, value: str) -> Message | None:
     Args:
         target: The target.
         row: The row of CUDA's variable in the target's table.
-        value: Its value, as it is written; what a shell puts in is not known.
+        value: Its value, as it is written; what a shell puts in is not known, nor what stands for `{}`.
     """
-    if not value.strip() or any(letter in value for letter in "$`{<"):
+    if not value.strip() or any(letter in value.replace("{}", "") for letter in "$`{<"):
         return None
     takes = values_of(row)
     entries = [entry.strip() for entry in value.split(",")]
     if takes.numbers:
+        if "{}" in value:
+            return None
         return _not_numbers(target, row, value, takes.numbers == "ascending", entries)
     for text in takes.refuses:
         if text in value:
@@ -104,7 +112,7 @@ def refusal(target: Target, row: Row, value: str) -> Message | None:
             )  # fmt: skip
     entries = [entry.strip() for entry in _IN_BRACKETS.sub("", value).split(",")]
     given = {key.strip(): setting.strip() for key, _, setting in (entry.partition(":") for entry in entries)}
-    unknown = [key for key in given if key and takes.keys and key not in takes.keys]
+    unknown = [key for key in given if key and takes.keys and key not in takes.keys and "{}" not in key]
     if unknown:
         return say(
             "`{name}={value}`: `{use}` has no setting `{key}` on {target}, and an unknown one is an error; omit it",
