@@ -43,8 +43,8 @@ class AcceleratorTarget(PortableTarget):
         self.module = NAMESPACE
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kept = {"installed": self.installed, "vendor": self.vendor}
-        return AcceleratorTarget, (self.vendor.backend, self.version), kept
+        state = {"installed": self.installed, "vendor": self.vendor}
+        return AcceleratorTarget, (self.vendor.backend, self.version), state
 
     def at(self, path: str) -> AcceleratorTarget:
         """Return itself: torch is found everywhere."""

@@ -105,15 +105,15 @@ class PortableTarget(Target):
         return row if serves else super()._of_installed(row)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made = (self.vendor.backend, self.version, self.import_module, dict(self.modules), self.nearby)
-        return PortableTarget, made, {"installed": self.installed, "vendor": self.vendor}
+        arguments = (self.vendor.backend, self.version, self.import_module, dict(self.modules), self.nearby)
+        return PortableTarget, arguments, {"installed": self.installed, "vendor": self.vendor}
 
     def at(self, path: str) -> PortableTarget:
         """Return the target as one file of the project sees it, with the module that this file can import."""
         module = self.modules.get(path, self.import_module)
         if module not in self._of_module:
-            made = PortableTarget(self.vendor.backend, self.version, module, {}, self.nearby)
-            self._of_module[module] = made if self.installed is None else made.with_installed(self.installed)
+            target = PortableTarget(self.vendor.backend, self.version, module, {}, self.nearby)
+            self._of_module[module] = target if self.installed is None else target.with_installed(self.installed)
         return self._of_module[module]
 
     def import_statement(self, module: str) -> str:

@@ -140,9 +140,9 @@ def _idle_settings(setting: RunSettings, analysis: Analysis) -> Iterator[Message
         fitting = {path for path in paths if fnmatchcase(path, pattern)}
         if not any(fnmatchcase(entry.path, pattern) for entry in setting.request.listing.entries):
             continue  # it fits no file, which is said when the settings are read
-        found = {other for path, other in places if path in fitting}
+        codes_there = {other for path, other in places if path in fitting}
         for code in codes:
-            if not _is_of_run(code) and not any(other.startswith(code) for other in found):
+            if not _is_of_run(code) and not any(other.startswith(code) for other in codes_there):
                 yield say(
                     "`{setting}` has `{code}`, which silences nothing on {target}",
                     setting=f'per-file-ignores."{pattern}"',

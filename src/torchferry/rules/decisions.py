@@ -31,13 +31,13 @@ def carried_over(
     moves = _Moves(sorted(set(edits)))
     places = _PlacesByRule([(finding, new.source.span(finding.location)) for finding in after])
     findings = list(after)
-    kept = [finding for finding in before if finding.message is not LINK]
-    spans = [old.source.span(finding.location) for finding in kept]
+    earlier = [finding for finding in before if finding.message is not LINK]
+    spans = [old.source.span(finding.location) for finding in earlier]
     moved = [(moves.of_start(start), moves.of_end(end)) for start, end in spans]
     taken: dict[int, int] = {}
     # what says the same first, then decisions, and last what may be behind other words now
     for says_same, only_decisions in ((True, False), (False, True), (False, False)):
-        for index, finding in enumerate(kept):
+        for index, finding in enumerate(earlier):
             is_decision = finding.grade is Grade.MANUAL
             if index in taken or (only_decisions and not is_decision):
                 continue
@@ -45,7 +45,7 @@ def carried_over(
             number = places.take(finding.code, moved[index], and_notes=not is_decision, text=text)
             if number is not None:
                 taken[index] = number
-    for index, finding in enumerate(kept):
+    for index, finding in enumerate(earlier):
         origin = finding.location if finding.origin is None else finding.origin
         if index in taken:
             findings[taken[index]] = findings[taken[index]]._replace(anchor=finding.anchor, origin=origin)
