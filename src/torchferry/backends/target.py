@@ -256,6 +256,12 @@ class Target:
             )
         )
 
+    @cached_property
+    def packages_of_names(self) -> tuple[str, ...]:
+        """The packages, beside torch, that have what stands in place of CUDA's names."""
+        packages = {row.use.partition(".")[0] for row in self.backend.table("api") if row.status in REWRITTEN}
+        return tuple(sorted(packages - {"", "torch"}))
+
     @property
     def replaces_torch_names(self) -> bool:
         """Whether the plugin has its own version of torch names outside `torch.cuda`."""

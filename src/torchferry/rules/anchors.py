@@ -101,8 +101,10 @@ def _in_cuda_words(target: Target, text: str) -> str:
     """Return a text without spaces, and with CUDA's words where it has those of the target: a rename keeps it."""
     backend = target.backend
     text = _SPACE.sub("", text)
+    if "." in backend.IMPORT_NAMESPACE and not target.module:
+        text = text.replace(backend.IMPORT_NAMESPACE, "cuda")
     text = target_words(backend.COLLECTIVE).sub("nccl", text)
-    text = target_words(backend.DEVICE_TYPE, *target.words).sub("cuda", text)
+    text = target_words(backend.DEVICE_TYPE, *target.words, *target.packages_of_names).sub("cuda", text)
     if isinstance(backend.VISIBLE_DEVICES, str) and backend.VISIBLE_DEVICES:
         text = text.replace(backend.VISIBLE_DEVICES, "cuda_VISIBLE_DEVICES")
     if target.module:  # portable code
