@@ -42,6 +42,7 @@ REFUSED = {
     ("npu", ALLOCATOR, "backend:cudaMallocAsync"): "has no setting `backend`",
     ("npu", CARDS, "9" * 5000): "takes numbers of cards",
     ("npu", ALLOCATOR, "expandable_segments:True,max_split_size_mb:32"): "refuses `expandable_segments` together",
+    ("npu", ALLOCATOR, "max_split_size_mb:{},expandable_segments:True"): "refuses `expandable_segments` together",
     ("musa", ALLOCATOR, "backend:cudaMallocAsync"): "takes no `cudaMallocAsync`",
     ("musa", ALLOCATOR, "pinned_reserve_segment_size_mb:8"): "has no setting `pinned_reserve_segment_size_mb`",
     ("gcu", ALLOCATOR, "backend:cudaMallocAsync"): "takes no `cudaMallocAsync`",
@@ -61,6 +62,9 @@ TAKEN = {
     ("npu", ALLOCATOR, "expandable_segments:False,max_split_size_mb:32"),
     ("npu", ALLOCATOR, "roundup_power2_divisions:[256:1,512:2,>:4]"),
     ("musa", ALLOCATOR, "backend:native,max_split_size_mb:32"),
+    ("npu", ALLOCATOR, "{},max_split_size_mb:{}"),
+    ("npu", ALLOCATOR, "${A:-b,c:64}"),
+    ("npu", CARDS, "{},0"),
     ("sdaa", ALLOCATOR, "anything:1"),
 }
 """Values that are taken, or of which nothing is known."""

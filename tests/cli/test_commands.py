@@ -94,10 +94,15 @@ def test_what_is_excluded_stays_and_the_rest_is_migrated(
     assert snapshot(project) == before
 
 
-def test_settings_for_files_that_are_gone_are_named(project: Path) -> None:
-    lines = '[per-file-ignores]\n"train.py" = ["DEV"]\n"old/*.py" = ["DEV101"]\n'
+def test_settings_for_what_is_gone_are_named(project: Path) -> None:
+    lines = 'ignore = ["LIB105", "RUN", "DEV1"]\n'
+    lines += '[per-file-ignores]\n"train.py" = ["DEV", "EXT101"]\n"old/*.py" = ["DEV101"]\n'
     (project / "torchferry.toml").write_text(lines, encoding="utf-8")
     done = torchferry("scan", project, "-t", "npu")
+    assert [line for line in done.stdout.splitlines() if "silences nothing" in line] == [
+        "`ignore` has `LIB105`, which silences nothing on Huawei Ascend",
+        '`per-file-ignores."train.py"` has `EXT101`, which silences nothing on Huawei Ascend',
+    ]
     assert [line for line in done.stderr.splitlines() if "fits no file" in line] == [
         "torchferry: `per-file-ignores` has `old/*.py`, which fits no file: what it answered has moved or is gone"
     ]

@@ -135,3 +135,28 @@ def test_a_bare_name_is_a_program_on_path_and_never_one_of_the_current_folder(
     assert (tmp_path / "ran").exists() is runs
     if named == "nothing":
         assert "on PATH" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "silent"),
+    [
+        (
+            {"torch_npu/npu/__init__.py": "from .streams import *\n", "torch_npu/npu/streams.py": "class Event: ...\n"},
+            "",
+        ),
+        ({"torch_npu/npu/__init__.py": "from torch_npu._C import *\n"}, "a star import of what cannot be read"),
+        ({"torch_npu/npu/__init__.py": "def __getattr__(name): ...\n"}, "any name"),
+        ({"torch_npu/npu/__init__.py": "", "torch_npu/late.py": "torch.npu.synchronize = print\n"}, "given by another"),
+    ],
+)
+def test_the_plugin_that_is_installed_wins_over_the_table(plugin: dict[str, str], silent: str, tmp_path: Path) -> None:
+    install(site_of(tmp_path / "env"), "torch_npu", {"torch_npu/__init__.py": "from . import npu\n", **plugin}, "2.9.0")
+    root = tmp_path / "project"
+    text = "import torch\nevent = torch.cuda.Event()\ntorch.cuda.synchronize()\n"
+    report = scanned(root, {"train.py": text}, "--python", tmp_path / "env", form="text")
+    assert f"{tmp_path.as_posix()}/env has torch_npu 2.9.0: that is assumed." in report
+    assert ("`torch.npu.synchronize`, and torch_npu 2.9.0 in" in report) == (not silent)
+    assert "`torch.cuda.Event` is `torch.npu.Event`" in report or silent
+    named = scanned(root, {"train.py": text}, "--python", tmp_path / "env", "-t", "npu@2.10.0", form="text")
+    assert "has torch_npu 2.9.0; the code was examined for 2.10.0, as it was asked for." in named
+    assert "the plugin wins" not in named

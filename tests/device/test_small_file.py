@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -83,6 +84,14 @@ def test_whoever_asks_for_any_name_is_answered_as_by_the_installed_form() -> Non
             name: facts.name_of(name).path for name in asked
         }
     assert written["ptex"].name_of("amp").path == "torch_gcu.amp"
+
+
+def test_mixed_precision_is_a_module_that_stays_the_same_as_compiled_functions_ask() -> None:
+    written = ModuleType("device_utils")
+    exec(compile(small_file(["amp"]), "device_utils.py", "exec"), written.__dict__)
+    kept = written.amp
+    assert isinstance(kept, ModuleType)
+    assert written.amp is kept
 
 
 def test_the_whole_file_has_every_name_that_it_offers() -> None:

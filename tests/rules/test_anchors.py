@@ -128,9 +128,46 @@ def test_ordinals_of_very_many_different_places_are_counted_by_findings() -> Non
     assert len(set(anchors)) == len(anchors) >= 800
 
 
-def test_a_file_that_a_cell_writes_has_keys_and_places_of_its_own() -> None:
-    cells = ["import torch\n" + DECISION, "%%writefile train.py\nimport torch\n" + DECISION]
-    notebook = json.dumps(
+REWRITTEN = {
+    "names of which some stay, beside each other": (
+        "musa", "from torch.cuda import Stream, utilization, nvtx\n", "IMP102", (),
+    ),
+    "a name of the plugin's own modules": (
+        "ptex", "import torch\nm = torch.nn.DataParallel(net, device_ids=[0])\n", "DST105", (),
+    ),
+    "a device that is asked for": (
+        "npu", "import torch.distributed as dist\ndist.init_process_group('gloo')\ndist.all_reduce(x.cuda())\n",
+        "DST109", ("device_utils",),
+    ),
+    "a variable whose name is asked for": (
+        "npu", 'import os\nos.environ["CUDA_VISIBLE_DEVICES"] = "0"\nos.environ["CUDA_VISIBLE_DEVICES"] = "1,0"\n',
+        "ENV101", ("device_utils",),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("title", REWRITTEN)
+def test_a_decision_keeps_its_key_beside_what_is_rewritten(title: str) -> None:
+    name, text, code, portable = REWRITTEN[title]
+
+    def decisions(findings: list[Finding]) -> dict[object, str]:
+        return {each.key: each.snippet for each in findings if each.grade is Grade.MANUAL and each.code == code}
+
+    before = decisions(found(text, name, portable=portable))
+    assert before
+    assert decisions(found(text, name, portable=portable, rewrite=True)).keys() == before.keys()
+
+
+def test_a_command_of_a_notebook_is_known_by_its_text() -> None:
+    cells = ["!CUDA_VISIBLE_DEVICES=1,0 python a.py\n", "%env PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync"]
+    by_text = {each.snippet: each.anchor.text for each in found(notebook_of(cells), kind=Kind.NOTEBOOK)}
+    assert len(set(by_text.values())) == len(by_text) == 2
+    shell = found("CUDA_VISIBLE_DEVICES=1,0 python a.py\n", kind=Kind.SHELL)
+    assert by_text["CUDA_VISIBLE_DEVICES"] == shell[0].anchor.text
+
+
+def notebook_of(cells: list[str]) -> str:
+    return json.dumps(
         {
             "cells": [
                 {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": cell}
@@ -141,6 +178,11 @@ def test_a_file_that_a_cell_writes_has_keys_and_places_of_its_own() -> None:
             "nbformat_minor": 5,
         }
     )
+
+
+def test_a_file_that_a_cell_writes_has_keys_and_places_of_its_own() -> None:
+    cells = ["import torch\n" + DECISION, "%%writefile train.py\nimport torch\n" + DECISION]
+    notebook = notebook_of(cells)
     before = found(notebook, kind=Kind.NOTEBOOK)
     assert len({finding.key for finding in before}) == len(before) >= 4
     decisions = {finding.key: finding.location for finding in before if finding.grade is Grade.MANUAL}

@@ -48,6 +48,12 @@ CELLS = [
     ("%%cu\n__global__ void f() {}\n", {("EXT102", 2, 1)}, None),
     ("%%writefile broken.py\nx.cuda( = 'cuda'\n", {("FIL103", 2, 1)}, None),
     ("%%writefile notes.txt\nx.cuda()\n", set(), None),
+    (
+        "%%writefile {path}\nimport torch\nx = torch.ones(2).cuda()",
+        {("DEV103", 3, 19)},
+        "%%writefile {path}\nimport torch\nx = torch.ones(2).npu()",
+    ),
+    ("%%writefile $name\nfrom the shop: torch.cuda\n", set(), None),
     ("%%html\nx.cuda()\n", set(), None),
 ]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
 from torchferry.backends.counterpart import Decision, decide
 from torchferry.backends.portable import MIXED_PRECISION, PortableTarget, portable_name, without_name
 from torchferry.backends.tables import Row
-from torchferry.backends.target import Target
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.messages import Message, say
 
@@ -41,8 +42,9 @@ class AcceleratorTarget(PortableTarget):
         super().__init__(backend, version, NAMESPACE)
         self.module = NAMESPACE
 
-    def __reduce__(self) -> tuple[type[Target], tuple[type[Backend], str]]:
-        return AcceleratorTarget, (self.vendor.backend, self.version)
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {"installed": self.installed, "vendor": self.vendor}
+        return AcceleratorTarget, (self.vendor.backend, self.version), state
 
     def at(self, path: str) -> AcceleratorTarget:
         """Return itself: torch is found everywhere."""

@@ -459,3 +459,20 @@ def portable() -> dict[str, str]:
     """
     document = _document("portable")
     return {name: group["without"] for group in document["group"] for name in group["names"]}
+
+
+@lru_cache(maxsize=1)
+def group_makers() -> Mapping[str, int]:
+    """Return the functions that make a process group over a backend, with the position of the parameter for it."""
+    return {
+        entry["name"]: entry["position"]
+        for group in _document("parameters")["group"]
+        for entry in group["parameters"]
+        if entry.get("makes_group", False)
+    }
+
+
+def group_makers_of(module: str) -> Mapping[str, int]:
+    """Return those of one module, by their last names."""
+    below = f"{module}."
+    return {name.removeprefix(below): at for name, at in group_makers().items() if name.startswith(below)}

@@ -11,7 +11,7 @@ from torchferry.backends import cuda, registry
 from torchferry.backends.base import Backend
 from torchferry.backends.counterpart import Decision, decide
 from torchferry.backends.tables import Row
-from torchferry.backends.target import Target
+from torchferry.backends.target import InstalledPlugin, Target
 from torchferry.backends.unknown import UNKNOWN
 
 INSTALLED = "torchferry.device"
@@ -91,14 +91,29 @@ class PortableTarget(Target):
         self.nearby = nearby
         self._of_module: dict[str, PortableTarget] = {module: self}
 
-    def __reduce__(self) -> tuple[type[Target], tuple[Any, ...]]:
-        return PortableTarget, (self.vendor.backend, self.version, self.import_module, dict(self.modules), self.nearby)
+    def with_installed(self, plugin: InstalledPlugin) -> PortableTarget:
+        """Return this target as an environment has it: what it lacks is what the plugin there lacks."""
+        target = super().with_installed(plugin)
+        assert isinstance(target, PortableTarget)
+        target.vendor = self.vendor.with_installed(plugin)
+        target._of_module = {self.import_module: target}
+        return target
+
+    def _of_installed(self, row: Row) -> Row:
+        """Return a row as the installed plugin has it; a portable name often does without the plugin's."""
+        serves = cuda.portable().get(row.use.removeprefix(f"{self.module}."), "raises") != "raises"
+        return row if serves else super()._of_installed(row)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arguments = (self.vendor.backend, self.version, self.import_module, dict(self.modules), self.nearby)
+        return PortableTarget, arguments, {"installed": self.installed, "vendor": self.vendor}
 
     def at(self, path: str) -> PortableTarget:
         """Return the target as one file of the project sees it, with the module that this file can import."""
         module = self.modules.get(path, self.import_module)
         if module not in self._of_module:
-            self._of_module[module] = PortableTarget(self.vendor.backend, self.version, module, {}, self.nearby)
+            target = PortableTarget(self.vendor.backend, self.version, module, {}, self.nearby)
+            self._of_module[module] = target if self.installed is None else target.with_installed(self.installed)
         return self._of_module[module]
 
     def import_statement(self, module: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+from copy import copy
 from functools import cached_property
 from importlib import metadata
+from typing import Any
 
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
@@ -13,9 +15,29 @@ from torchferry.backends.registry import choose
 from torchferry.backends.tables import REWRITTEN, Row, normalised, reached
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.messages import Bilingual
+from torchferry.core.record import NamedTuple
 
 _NUMBERS_SINCE = "2.1.0"
 """The torch, and the plugin for it, in which a number became an index of the accelerator rather than of CUDA."""
+
+
+class InstalledPlugin(NamedTuple):
+    """A plugin that an environment has.
+
+    Attributes:
+        version: Its version.
+        place: The environment, as the user named it.
+        lacking: Names below its namespace that the table has, and its own sources surely have not.
+    """
+
+    version: str
+    place: str
+    lacking: frozenset[str] = frozenset()
+
+    @property
+    def release(self) -> str:
+        """Its version without what a build is called."""
+        return self.version.partition("+")[0]
 
 
 class Target:
@@ -24,6 +46,9 @@ class Target:
     module: str = ""
     """Module whose names are written in place of CUDA's, for code that is to run on every device; empty for the
     plugin's own names."""
+
+    installed: InstalledPlugin | None = None
+    """The plugin of the environment that the code is examined for, where one is named and has it."""
 
     def __init__(self, backend: type[Backend], version: str = "") -> None:
         self.backend = backend
@@ -58,6 +83,14 @@ class Target:
             plugins.setdefault(release[:2], plugin)
         fitting = plugins.get(wanted, plugins.get(wanted[:2]))
         return self if fitting is None else type(self)(self.backend, fitting)
+
+    def with_installed(self, plugin: InstalledPlugin) -> Target:
+        """Return this target as an environment has it: at that version, unless the user named one."""
+        target = copy(self)
+        target._rows = {}
+        target.version = self.version or plugin.release
+        target.installed = plugin
+        return target
 
     def plugin_rows(self) -> list[Row]:
         """Return the rows of `versions.toml` that are about the plugin, not about what is installed beside it."""
@@ -103,8 +136,8 @@ class Target:
     def __str__(self) -> str:
         return f"{self.name}@{self.version}" if self.version else self.name
 
-    def __reduce__(self) -> tuple[type[Target], tuple[type[Backend], str]]:
-        return Target, (self.backend, self.version)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Target, (self.backend, self.version), {"installed": self.installed}
 
     def at(self, path: str) -> Target:
         """Return the target as one file of the project sees it."""
@@ -128,8 +161,26 @@ class Target:
         key = ("api", name)
         row = self._rows.get(key)
         if row is None:
-            row = self._rows[key] = self._api(name)
+            row = self._rows[key] = self._of_installed(self._api(name))
         return row
+
+    def _of_installed(self, row: Row) -> Row:
+        """Return a row as the installed plugin has it: what its sources surely lack is missing, whatever tables say."""
+        plugin, namespace = self.installed, self.backend.NAMESPACE
+        if plugin is None or plugin.release != self.version:
+            return row
+        if row.status not in REWRITTEN or not row.use.startswith(f"{namespace}."):
+            return row
+        if row.use[len(namespace) + 1 :].partition(".")[0] not in plugin.lacking:
+            return row
+        name, place = f"{self.backend.PLUGIN} {plugin.version}", plugin.place
+        return row._replace(
+            status="missing",
+            use="",
+            note=f"the table has `{row.use}`, and {name} in {place} has not: the plugin wins",
+            note_zh=f"表中有 `{row.use}`，而 {place} 中的 {name} 没有：以插件为准",
+            extra={},
+        )
 
     def of_vendor(self, name: str) -> Row:
         """Return what the plugin itself has for `name`, also where something else is written in its place."""
@@ -188,6 +239,28 @@ class Target:
                 if row.status in REWRITTEN and row.use not in ("", row.name) and row.name.count(".") == 1
             )
         )
+
+    @cached_property
+    def replaced_last_names(self) -> tuple[str, ...]:
+        """The last parts of names outside `torch.cuda` that are the same below another module for the plugin."""
+        return tuple(
+            sorted(
+                {
+                    row.name.rpartition(".")[2]
+                    for row in self.backend.table("api")
+                    if row.status in REWRITTEN
+                    and row.use not in ("", row.name)
+                    and row.use.rpartition(".")[2] == row.name.rpartition(".")[2]
+                    and not row.name.startswith(cuda.NAMESPACE)
+                }
+            )
+        )
+
+    @cached_property
+    def packages_of_names(self) -> tuple[str, ...]:
+        """The packages, beside torch, that have what stands in place of CUDA's names."""
+        packages = {row.use.partition(".")[0] for row in self.backend.table("api") if row.status in REWRITTEN}
+        return tuple(sorted(packages - {"", "torch"}))
 
     @property
     def replaces_torch_names(self) -> bool:

@@ -81,6 +81,12 @@ def _is_number(entry: str) -> bool:
     return entry.isdecimal() and len(entry) <= _MOST_DIGITS
 
 
+def card_numbers(value: str) -> list[int] | None:
+    """Return the numbers of a list of cards that has nothing else; None for other texts."""
+    entries = [entry.strip() for entry in value.split(",")]
+    return [int(entry) for entry in entries] if all(map(_is_number, entries)) else None
+
+
 def cards_listed(value: str) -> list[int]:
     """Return the numbers of a list of cards as CUDA reads it: up to the first entry that is none."""
     numbers: list[int] = []

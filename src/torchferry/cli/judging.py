@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from torchferry.cli.choices import Choices
@@ -16,7 +17,9 @@ from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.model import Judged, Start, Unlooked
 from torchferry.rules.analysis import Analysis, analyse
+from torchferry.rules.family import Subject
 from torchferry.rules.file_result import Selection
+from torchferry.rules.registry import rule_facts, rules
 from torchferry.source.git import repository_of
 from torchferry.source.tree import Listing, list_files
 
@@ -115,7 +118,44 @@ def verdicts(
         remarks.append(
             say("Findings are shown only for the named files; the programs are judged by everything that they reach.")
         )
+    if not only:
+        remarks += _idle_settings(setting, analysis)
     return Verdicts(judged.programs, unlooked(analysis, judged.left), tuple(remarks), left_out or bool(only))
+
+
+def _idle_settings(setting: RunSettings, analysis: Analysis) -> Iterator[Message]:
+    """Yield which rules that the settings leave out find nothing: what they answered is gone, or is not on this target.
+
+    What only a run sees is not known here.
+    """
+    ignore, per_file = setting.config.ignore, setting.config.per_file_ignores
+    if not (ignore or per_file):
+        return
+    places = {(finding.location.path, finding.code) for finding in analysis.findings}
+    title = setting.target.title
+    for code in dict.fromkeys(ignore):
+        if not _is_of_run(code) and not any(other.startswith(code) for _, other in places):
+            yield say("`{setting}` has `{code}`, which silences nothing on {target}", setting="ignore", code=code,
+                      target=title)  # fmt: skip
+    paths = {path for path, _ in places}
+    for pattern, codes in per_file.items():
+        fitting = {path for path in paths if fnmatchcase(path, pattern)}
+        if not any(fnmatchcase(entry.path, pattern) for entry in setting.request.listing.entries):
+            continue  # it fits no file, which is said when the settings are read
+        codes_there = {other for path, other in places if path in fitting}
+        for code in codes:
+            if not _is_of_run(code) and not any(other.startswith(code) for other in codes_there):
+                yield say(
+                    "`{setting}` has `{code}`, which silences nothing on {target}",
+                    setting=f'per-file-ignores."{pattern}"',
+                    code=code,
+                    target=title,
+                )
+
+
+def _is_of_run(code: str) -> bool:
+    """Whether a code, or a family, is of rules that speak of nothing but what runs see."""
+    return all(rule_facts(rule.CODE).about is Subject.RUN for rule in rules() if rule.CODE.startswith(code))
 
 
 def project_around(folder: Path) -> Path:

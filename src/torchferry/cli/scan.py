@@ -122,7 +122,7 @@ def command(
 
         environment = environment_of(python)
     choices = within_project(choices)
-    setting = settle(choices, rewrite=output_format == "html")
+    setting = settle(choices, rewrite=output_format == "html", environment=environment)
     for folder in dict.fromkeys((setting.root, choices.named_folder)):
         for text in _interrupted(folder):
             print_notice(text.render(lang))

@@ -28,6 +28,7 @@ from torchferry.rules.registry import rules, unknown_rule
 from torchferry.source.tree import list_files
 
 if TYPE_CHECKING:
+    from torchferry.installed.environment import Environment
     from torchferry.kernels.survey import NativeSurvey
     from torchferry.source.copied import Placement
 
@@ -124,8 +125,13 @@ def _with_choices(config: Config, choices: Choices) -> Config:
     )
 
 
-def settle(choices: Choices, rewrite: bool) -> RunSettings:
+def settle(choices: Choices, rewrite: bool, environment: Environment | None = None) -> RunSettings:
     """Read the settings file and put it together with the command line, which wins.
+
+    Args:
+        choices: What was asked for on the command line.
+        rewrite: Whether fixes are applied in memory.
+        environment: The packages that are examined too; the plugin among them is the one that the code is to run with.
 
     Raises:
         UsageError: no target is named, or something named does not exist.
@@ -162,6 +168,11 @@ def settle(choices: Choices, rewrite: bool) -> RunSettings:
     placement = None
     if choices.style == "portable":
         target, placement = portable_target(target, root, listing, choices.device_module)
+    if environment is not None:
+        from torchferry.installed.plugin import installed_plugin  # imported late: most runs name no environment
+
+        plugin = installed_plugin(environment, Target.named(config.target))
+        target = target if plugin is None else target.with_installed(plugin)
     seen = None
     if choices.seen is not None:
         from torchferry.rules.runtime.report import (

@@ -12,6 +12,7 @@ import contextlib
 import os
 import sys
 import time
+import types
 from collections import Counter
 from functools import lru_cache
 from typing import Any
@@ -430,15 +431,15 @@ def __getattr__(name: str) -> Any:
         return forwarded(name, _paths()[name])
     if name in ("profile", "schedule", "tensorboard_trace_handler"):
         return resolve(chosen_kind().profiler.rpartition(".")[0] + f".{name}")
-    if name == "amp":
-        return _Amp()
+    if name == "amp":  # kept, since a compiled function asks whether it is the same module
+        return globals().setdefault(name, _Amp(f"{__name__}.amp"))
     if name in ("channels_last", "channels_last_3d"):
         return resolve(chosen_kind().memory_formats.get(name, f"torch.{name}"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-class _Amp:
-    """The names of `torch.cuda.amp`."""
+class _Amp(types.ModuleType):
+    """The names of `torch.cuda.amp`; a module, because `torch.compile` follows names of modules alone."""
 
     def __getattr__(self, name: str) -> Any:
         if f"amp.{name}" not in portable_names():

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import cached_property
 
+from torchferry.backends import cuda
 from torchferry.installed.model import Evidence, PlaceNeed
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.target_words import target_words
@@ -46,7 +47,7 @@ _NAMED = re.compile(r"cuda|nvidia|nccl|(?<![a-z])gpus?(?![a-z])", re.IGNORECASE)
 _PLACES = frozenset({"to", "device", "autocast", "Generator", "set_default_device", "load", "_apply"})
 _GETTERS = frozenset({"get", "pop", "getattr", "setdefault", "getenv"})
 _DEVICE_WORDS = re.compile(r"device|map_location|accelerator|backend|platform", re.IGNORECASE)
-_COLLECTIVE_CALLS = frozenset({"init_process_group", "new_group", "init_distributed", "init_device_mesh"})
+_COLLECTIVE_CALLS = frozenset({"init_device_mesh", *(name.rpartition(".")[2] for name in cuda.group_makers())})
 _BUILDERS = frozenset({"load", "load_inline", "CUDAExtension"})
 _OWN = frozenset({"cuda", "to", "_apply"})
 """Methods by which a caller moves an object: what they do inside, the caller asked for."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchferry.backends.portable import INSTALLED
-from torchferry.backends.target import Target
+from torchferry.backends.target import InstalledPlugin, Target
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.rules.analysis import Analysis
 from torchferry.source.tree import MOST_IGNORED
@@ -40,6 +40,8 @@ def remarks(
             version=target.version,
             known=", ".join(verified),
         )
+    if target.installed is not None:
+        yield _installed(target, target.installed)
     if analysis.ignored and ignored:
         yield _ignored(analysis.ignored)
     yield from analysis.run_remarks
@@ -74,6 +76,21 @@ def remarks(
             "No program was found that uses the device; `import torch` loads {plugin} by itself (torch 2.5 and later).",
             plugin=plugin,
         )
+
+
+def _installed(target: Target, plugin: InstalledPlugin) -> Message:
+    """Say that the version is that of an environment, or that the user named another one."""
+    name = target.backend.PLUGIN
+    if target.version == plugin.release:
+        return say("{place} has {plugin} {version}: that is assumed.", place=plugin.place, plugin=name,
+                   version=plugin.version)  # fmt: skip
+    return say(
+        "{place} has {plugin} {version}; the code was examined for {named}, as it was asked for.",
+        place=plugin.place,
+        plugin=name,
+        version=plugin.version,
+        named=target.version,
+    )
 
 
 def _ignored(paths: tuple[str, ...]) -> Message:

@@ -19,9 +19,10 @@ from typing import Any
 import torch
 
 from torchferry.backends import cuda
-from torchferry.backends.tables import REWRITTEN
+from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
+from torchferry.backends.variable_values import refusal, values_of
 from torchferry.core.userlines import NOWHERE, UserLine
 from torchferry.rehearsal import events
 from torchferry.rehearsal.config import given
@@ -208,7 +209,13 @@ def _watch_initialiser(kind: Any, asked: Callable[[dict[str, Any]], str], *, by_
 
 
 def _watch_environment(target: Target, folder: Path) -> None:
-    """The choice of CUDA's devices by the program itself, before torch is imported or after: the card reads another."""
+    """The choice of CUDA's devices by the program itself, before torch is imported or after: the card reads another.
+
+    A value that the card's own variables refuse ends the program where the plugin first allocates.
+    """
+    settings = {row.use: row for row in target.backend.table("env") if row.use and "values" in row.extra}
+    for name in settings.keys() & os.environ.keys():
+        _note_refused(target, settings[name], os.environ[name], _line_of_main(name))
     variable, own = cuda.VISIBLE_DEVICES, target.backend.VISIBLE_DEVICES
     try:
         at_first = given(folder)
@@ -227,11 +234,20 @@ def _watch_environment(target: Target, folder: Path) -> None:
 
     @functools.wraps(original)
     def set_item(self: Any, name: Any, value: Any) -> None:
+        if name in settings and self is os.environ:
+            _note_refused(target, settings[name], str(value))
         original(self, name, value)
         if name == variable and self is os.environ:
             note()
 
     environment.__setitem__ = set_item
+
+
+def _note_refused(target: Target, row: Row, value: str, place: UserLine | None = None) -> None:
+    """Note a value that is none for a variable of the target; lists of cards are read elsewhere."""
+    refused = None if values_of(row).numbers else refusal(target, row._replace(name=row.use), value)
+    if refused is not None:
+        events.recorder.add("refused-setting", row.use, refused.render("en"), place=place)
 
 
 def _line_of_main(word: str) -> UserLine:

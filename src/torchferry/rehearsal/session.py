@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch.utils.backend_registration import rename_privateuse1_backend
@@ -141,6 +144,7 @@ def _start(rehearsal: Rehearsal) -> Session:
         rename_privateuse1_backend(backend.DEVICE_TYPE)
         torch._register_device_module(backend.DEVICE_TYPE, namespace)  # type: ignore[no-untyped-call]
         torch_versions.name_methods_after_device()
+        _refuse_what_its_mover_refuses(backend)
     distributed.register_collectives(backend, profile.devices, native)
     if named_by_us:
         distributed.register_data_parallel(target)
@@ -152,6 +156,23 @@ def _start(rehearsal: Rehearsal) -> Session:
     events.recorder.at_end(lambda: _device_report(session))
     events.recorder.device_loaded()
     return session
+
+
+def _refuse_what_its_mover_refuses(backend: type[Backend]) -> None:
+    """Let the method that moves a module take a number alone, where the plugin's own takes no device."""
+    mover = backend.MOVER
+    if backend.MOVER_TAKES_DEVICE is not False or not isinstance(mover, str):
+        return
+    move: Callable[..., torch.nn.Module] = getattr(torch.nn.Module, mover)
+
+    @wraps(move)
+    def with_number(module: torch.nn.Module, device: Any = None) -> torch.nn.Module:
+        if device is not None and not isinstance(device, int):
+            kind = "torch.device" if isinstance(device, torch.device) else type(device).__name__
+            raise TypeError(f"device(): argument 'index' (position 2) must be int, not {kind}")
+        return move(module, device)
+
+    setattr(torch.nn.Module, mover, with_number)
 
 
 def refuse_other_plugin(backend: type[Backend]) -> None:

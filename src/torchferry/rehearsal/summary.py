@@ -42,6 +42,10 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
         say("names that the plugin lacks"),
         say("look up the CUDA name with `torchferry api`"),
     ),
+    "refused-setting": (
+        say("values of settings that the plugin refuses"),
+        say("leave the setting out, or give it a value that the plugin takes"),
+    ),
     "out-of-memory": (say("more memory than a device has"), say("make the batch or the model smaller")),
     "mixed-devices": (say("tensors of different devices in one operator"), say("move them with `.to(device)` first")),
     "cuda-remnant": (

@@ -7,6 +7,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import accumulate
 
 from torchferry.backends.target import Target
@@ -18,6 +19,14 @@ from torchferry.source.python import PythonFile
 _SPACE = re.compile(r"\s+")
 _CUDA = re.compile("CUDA")
 _CUDA_MODULE = re.compile(r"\btorch\.cuda\b")
+_PORTABLE = re.compile(
+    r"(?<![\w.])cuda\.(?:ACCELERATOR_TYPE\b|(?:device_string|load_location)\((?P<index>\d*)\)"
+    r"|(?P<variable>visible_devices_variable)\(\)|(?P<module>accelerator_namespace|whole_module)\b)"
+)
+_MOVED = re.compile(
+    r"\.to\((?:[\"']cuda[\"']|cuda\.(?:this_device|device_string|device)\((?:[\"']cuda[\"']|([^()\"']*))\))\)"
+)
+"""What `.cuda()` becomes where the target adds no such method, in CUDA's words."""
 
 _MOST_SEARCHED = 32
 """How often a file may be looked through, as many times its length, for ordinals that renames do not change."""
@@ -46,7 +55,7 @@ def anchored(findings: Sequence[Finding], context: Context) -> list[Finding]:
     for finding, span in zip(ordered, spans, strict=True):
         if span is not None:
             symbol, begin = around[span[0]]
-            text = in_cuda_words(context.target, context.text[span[0] : span[1]])
+            text = in_cuda_words(context.target, context.as_written[span[0] : span[1]])
             key = (finding.code, symbol, _digest(text))
             ordinals[key] = max(ordinals[key], occurrences.before(text, begin, span[0])) + 1
             finding = finding._replace(anchor=Anchor(*key[1:], ordinals[key]))
@@ -65,7 +74,7 @@ class _Occurrences:
     def __init__(self, context: Context, offsets: Iterable[int]) -> None:
         cuts = sorted({0, *offsets})
         parts = [
-            in_cuda_words(context.target, context.text[start:end])
+            in_cuda_words(context.target, context.as_written[start:end])
             for start, end in zip(cuts, (*cuts[1:], None), strict=True)
         ]
         self._moved = dict(zip(cuts, accumulate(map(len, parts), initial=0), strict=False))  # its last one is the end
@@ -92,13 +101,35 @@ def in_cuda_words(target: Target, text: str) -> str:
     """Return a text without spaces, and with CUDA's words where it has those of the target: a rename keeps it."""
     backend = target.backend
     text = _SPACE.sub("", text)
+    if "." in backend.IMPORT_NAMESPACE and not target.module:
+        text = text.replace(backend.IMPORT_NAMESPACE, "cuda")
     text = target_words(backend.COLLECTIVE).sub("nccl", text)
-    text = target_words(backend.DEVICE_TYPE, *target.words).sub("cuda", text)
+    text = target_words(backend.DEVICE_TYPE, *target.words, *target.packages_of_names).sub("cuda", text)
     if isinstance(backend.VISIBLE_DEVICES, str) and backend.VISIBLE_DEVICES:
         text = text.replace(backend.VISIBLE_DEVICES, "cuda_VISIBLE_DEVICES")
     if target.module:  # portable code
         text = re.sub(rf"(?<![\w.]){re.escape(target.module)}\b(?=\.)", "cuda", text)
-    return _CUDA_MODULE.sub("cuda", _CUDA.sub("cuda", text))
+    text = _CUDA_MODULE.sub("cuda", _CUDA.sub("cuda", text))
+    if target.module:
+        text = _PORTABLE.sub(_in_place_of_call, text.replace("'", '"'))
+    if target.replaced_last_names:  # of the plugin's own modules: `nn.DataParallel` and `torch_gcu.nn.parallel...`
+        text = _dotted(target.replaced_last_names).sub(r"\1", text)
+    return _MOVED.sub(lambda match: f".cuda({match[1] or ''})", text) if ".to(" in text else text
+
+
+def _in_place_of_call(match: re.Match[str]) -> str:
+    """Return what stands where a portable name does: `torch.cuda` itself, or a literal."""
+    if match["module"]:
+        return "cuda"
+    if match["variable"]:
+        return '"cuda_VISIBLE_DEVICES"'
+    return f'"cuda:{match["index"]}"' if match["index"] else '"cuda"'
+
+
+@lru_cache(maxsize=16)
+def _dotted(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Return a pattern for names behind any others: `a.b.name`."""
+    return re.compile(rf"(?<![\w.])[\w.]*\.({'|'.join(map(re.escape, names))})\b")
 
 
 def _digest(text: str) -> str:

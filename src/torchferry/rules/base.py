@@ -67,13 +67,18 @@ class Context:
         """The decoded text."""
         return self.source.text
 
+    @property
+    def as_written(self) -> str:
+        """The text with nothing masked: in a notebook also the commands and magics, at the same offsets."""
+        return self.text
+
     def location(self, start: int, end: int) -> Location:
         """Return the location of a span of offsets."""
         return Location(self.path, *self.source.position(start), *self.source.position(end))
 
     def snippet(self, start: int, end: int) -> str:
         """Return the text of a span, its first line at most, for showing it."""
-        return self.text[start:end].split("\n", 1)[0].rstrip("\r")[:120]
+        return self.as_written[start:end].split("\n", 1)[0].rstrip("\r")[:120]
 
 
 class PythonContext(Context):
@@ -84,9 +89,11 @@ class PythonContext(Context):
         names: Name resolution.
         project: The project that the file belongs to, or None.
         shell: The shell commands of a notebook, at the same offsets; None for other files.
+        script: The cells of a notebook as they are written, at the same offsets; None for other files.
     """
 
     shell: Context | None = None
+    script: str | None = None
 
     def __init__(
         self,
@@ -100,6 +107,11 @@ class PythonContext(Context):
         self.file = file
         self.names = names
         self.project = project
+
+    @property
+    def as_written(self) -> str:
+        """The text with nothing masked."""
+        return self.text if self.script is None else self.script
 
     @cached_property
     def references(self) -> dict[str, list[Reference]]:

@@ -31,18 +31,31 @@ def carried_over(
     moves = _Moves(sorted(set(edits)))
     places = _PlacesByRule([(finding, new.source.span(finding.location)) for finding in after])
     findings = list(after)
-    for finding in before:
-        if finding.message is LINK:
-            continue
-        start, end = old.source.span(finding.location)
-        is_decision = finding.grade is Grade.MANUAL
-        moved = moves.of_start(start), moves.of_end(end)
+    earlier = [finding for finding in before if finding.message is not LINK]
+    spans = [old.source.span(finding.location) for finding in earlier]
+    moved = [(moves.of_start(start), moves.of_end(end)) for start, end in spans]
+    taken: dict[int, int] = {}
+    # what says the same first, then decisions, and last what may be behind other words now
+    for says_same, only_decisions in ((True, False), (False, True), (False, False)):
+        for index, finding in enumerate(earlier):
+            is_decision = finding.grade is Grade.MANUAL
+            if index in taken or (only_decisions and not is_decision):
+                continue
+            text = finding.anchor.text if says_same else None
+            number = places.take(finding.code, moved[index], and_notes=not is_decision, text=text)
+            if number is not None:
+                taken[index] = number
+    for index, finding in enumerate(earlier):
         origin = finding.location if finding.origin is None else finding.origin
-        number = places.take(finding.code, moved, and_notes=not is_decision)
-        if number is not None:
-            findings[number] = _still_decided(findings[number]._replace(anchor=finding.anchor, origin=origin), finding)
-        elif is_decision and not moves.replaces(start, end) and not places.has(finding.code, moved):
-            findings.append(finding._replace(location=new.location(*moved), snippet=new.snippet(*moved), origin=origin))
+        if index in taken:
+            after_it = findings[taken[index]]._replace(anchor=finding.anchor, origin=origin)
+            findings[taken[index]] = _still_decided(after_it, finding)
+        elif finding.grade is Grade.MANUAL and not moves.replaces(*spans[index]):
+            place = moved[index]
+            if not places.has(finding.code, place):
+                findings.append(
+                    finding._replace(location=new.location(*place), snippet=new.snippet(*place), origin=origin)
+                )
     return sorted(findings, key=lambda finding: finding.location.order)
 
 
@@ -64,7 +77,9 @@ class _PlacesByRule:
     def __init__(self, findings: Iterable[tuple[Finding, _Span]]) -> None:
         self._by_code: dict[str, dict[int, list[tuple[_Span, int, bool]]]] = {}
         self._taken: set[int] = set()
+        self._texts: list[str] = []
         for number, (finding, span) in enumerate(findings):
+            self._texts.append(finding.anchor.text)
             by_length = self._by_code.setdefault(finding.code, {})
             place = span, number, finding.grade is Grade.NOTE
             by_length.setdefault((span[1] - span[0]).bit_length(), []).append(place)
@@ -72,11 +87,18 @@ class _PlacesByRule:
             for places in by_length.values():
                 places.sort()
 
-    def take(self, code: str, span: _Span, and_notes: bool) -> int | None:
-        """Return the number of a finding at a place that nobody took, best one with the same ends; None for none."""
+    def take(self, code: str, span: _Span, and_notes: bool, text: str | None = None) -> int | None:
+        """Return the number of a finding at a place that nobody took, best one with the same ends; None for none.
+
+        Args:
+            code: The rule.
+            span: The place.
+            and_notes: Whether a note will do.
+            text: What the text of its anchor has to be; None for any.
+        """
         best: tuple[bool, int] | None = None
         for place, number, is_note in self._at(code, span):
-            if number not in self._taken and (and_notes or not is_note):
+            if number not in self._taken and (and_notes or not is_note) and text in (None, self._texts[number]):
                 candidate = place != span, number
                 best = candidate if best is None else min(best, candidate)
         if best is None:

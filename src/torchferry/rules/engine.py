@@ -249,6 +249,7 @@ class Engine:
         if document.notebook is not None:
             shell = document.notebook.shell
             context.shell = Context(document.path, Kind.SHELL, shell, target, self.options)
+            context.script = document.notebook.script
         return context
 
     def check(self, context: Context, rules: Iterable[Rule], redirected: bool | None = None) -> tuple[Finding, ...]:

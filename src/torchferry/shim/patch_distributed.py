@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from torchferry.backends import cuda
+from torchferry.backends.base import Backend
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.messages import say
@@ -36,7 +37,7 @@ _FUNCTIONS = (
 _TOLD = ("get_backend", "get_default_backend_for_device")
 """Functions that return a collective backend's name."""
 
-_BACKEND = {"init_process_group": 0, "new_group": 2}
+_BACKEND = cuda.group_makers_of(Backend.DISTRIBUTED)
 """Functions that make a group, with the place of the parameter `backend`."""
 
 OWN_FAMILY = frozenset(f"torch.distributed.{name}" for name in ("Backend", *_BACKEND, *_TOLD))

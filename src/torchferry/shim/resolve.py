@@ -160,7 +160,7 @@ class Resolver:
             return value
         return redirected
 
-    def _warning_no_op(self, row: Row, original: Any) -> Any:
+    def _warning_no_op(self, row: Row, original: Any, *, absent: bool) -> Any:
         warned = False
 
         @wraps(original)
@@ -169,13 +169,15 @@ class Resolver:
             if not warned:
                 warned = True
                 text = say("`{name}` does nothing on {target}", name=row.name, target=self.target.title)
+                if absent and row.use:
+                    text = say("{message}; the call does nothing", message=self.why(row.name, row, absent=True))
                 warn_user(noted(text, row.remark))
 
         return nothing
 
     def _lacking(self, name: str, row: Row, original: Any, *, absent: bool = False) -> Any:
         if cuda.changes_nothing(name) and callable(original):
-            return self._warning_no_op(row, original)
+            return self._warning_no_op(row, original, absent=absent)
         instead = self._nvtx_functions.get(name)
         if instead is None:
             return self.refusal(name, row, original, absent=absent)

@@ -41,6 +41,8 @@ _TIMED = lazy_regex(r"([ \t]*)%(?:time|timeit)[ \t]+(?=[A-Za-z_(])")
 _ASSIGNED = lazy_regex(r"([ \t]*)[\w,][\w, \t]*=[ \t]*(?P<mark>!|%)")
 _ASSIGNED_BY_BLANK = lazy_regex(r"(?P<name>[A-Za-z_]\w*)[ \t](?P<value>[^ \t=].*)\Z")
 _HEREDOC = lazy_regex(r"<<-?[ \t]*[\"']?(?P<end>\w+)")
+_COMPUTED = lazy_regex(r"[{$]")
+_IMPORTS = lazy_regex(r"^[ \t]*(?:import|from)[ \t]+\w", re.MULTILINE)
 _HELP = lazy_regex(r"[ \t]*[\w.*%]+\?\??[ \t]*\Z")
 
 
@@ -328,6 +330,14 @@ def _written_file(cell: Cell) -> WrittenFile | None:
         operands = [word.strip("\"'") for word in words[1:] if not word.startswith("-")]
         if words[0] in _WRITE_CELLS and operands:
             name = operands[0]
+            text = cell.text[at:]
+            if (
+                _COMPUTED.search(name)
+                and "." not in name.rpartition("/")[2]
+                and _IMPORTS.search(text)
+                and _parses(text)
+            ):
+                name += ".py"  # `%%writefile {path}`: what it holds says what it is
         elif words[0] == "script" and any(re.match(r"(?:\S*/)?python[\d.]*\Z", word) for word in operands):
             name = "cell.py"
         return WrittenFile(name, cell.number, cell.start + at, number + 1, cell.text[at:]) if name else None

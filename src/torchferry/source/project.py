@@ -68,6 +68,7 @@ class Project:
         self._extensions: frozenset[str] | None = None
         self._operator_namespaces: frozenset[str] | None = None
         self._defined: dict[str, bool] = {}
+        self._written: dict[str, bool] = {}
         self._settings_texts: list[str] | None = None
 
     def add(self, file: PythonFile, names: Names) -> None:
@@ -373,6 +374,14 @@ class Project:
             defined = any(pattern.search(text) is not None for text in texts)
             self._defined[word] = defined
         return defined
+
+    def writes(self, text: str) -> bool:
+        """Whether a text stands in any Python file of the project."""
+        written = self._written.get(text)
+        if written is None:
+            sources = (self.text(path) for path in sorted(self.paths))
+            written = self._written[text] = any(source is not None and text in source.text for source in sources)
+        return written
 
     def _texts_and_settings(self) -> Iterator[str]:
         for path in sorted(self.paths):

@@ -52,6 +52,7 @@ WORKS = {
         "with torch.npu.mstx.annotate('a'): pass",
         "import torch_npu; torch_npu.profiler.schedule(wait=1, active=1, skip_first_wait=1)",
         "torch.npu.npurt",
+        "torch.nn.Linear(1, 1).npu(0); torch.nn.Linear(1, 1).npu(); torch.ones(1).npu('npu:0')",
         "import os; os.environ['TORCH_NPU_DEVICE_CAPABILITY'] = '8.0'",
         "assert torch.npu.get_device_capability() == (8, 0)",
     ],
@@ -92,7 +93,10 @@ FAILS = {
             "NotImplementedError: torch_npu.optim.NpuFusedLamb",
         ),
     ],
-    "npu@2.13.0": [("torch.npu.matmul.allow_hf32 = 1", "TypeError: allow_hf32 must be a bool")],
+    "npu@2.13.0": [
+        ("torch.npu.matmul.allow_hf32 = 1", "TypeError: allow_hf32 must be a bool"),
+        ("torch.nn.Linear(1, 1).npu('npu:0')", "TypeError: device(): argument 'index' (position 2) must be int"),
+    ],
 }
 """Statements that end in an error, and how it begins."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from torchferry.backends.cards import default_card
 from torchferry.backends.smi import SmiCard
 from torchferry.backends.unknown import Unknown
+from torchferry.backends.variable_values import card_numbers, hides_every_card, values_of
 from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
@@ -15,7 +16,6 @@ from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, failed, passed, unknown, unverified, warned
 
 _CUDA = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
-_NUMBERS = re.compile(r"\d{1,9}(?:,\d{1,9})*")
 _LAST_NUMBER = re.compile(r"(?<!\d)(\d+)$")
 _NONE = ("void", "none", "")
 """Values with which a container runtime passes no card in."""
@@ -65,7 +65,7 @@ def _of_cuda(context: CheckContext, name: str, outer: str | Unknown | None) -> I
             yield warned(
                 say("{other} is set but has no effect here", other=other),
                 say("on these cards {name} is used; only `torchferry run` passes the list on to it", name=name),
-                f"export {name}={value}; unset {other}" if _NUMBERS.fullmatch(value) else f"unset {other}",
+                f"unset {other}" if card_numbers(value) is None else f"export {name}={value}; unset {other}",
                 source=source,
             )
         elif own.strip() != value.strip():
@@ -83,7 +83,7 @@ def _of_cuda(context: CheckContext, name: str, outer: str | Unknown | None) -> I
 
 def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
     source = context.target.backend.source_of("VISIBLE_DEVICES")
-    if value in ("", "-1"):
+    if hides_every_card(value):
         yield failed(
             say("{name} is `{value}`, which hides every card", name=name, value=value),
             say("a program then finds no device"),
@@ -91,7 +91,8 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
             source=source,
         )
         return
-    if not _NUMBERS.fullmatch(value):
+    numbers = card_numbers(value)
+    if numbers is None:
         yield warned(
             say("{name} is `{value}`, which is not a list of numbers", name=name, value=value),
             say("card names and other texts are not read everywhere; parsing may stop at the first of them"),
@@ -99,7 +100,7 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
             source=source,
         )
         return
-    numbers = [int(number) for number in value.split(",")]
+    in_any_order = values_of(context.target.row("env", _CUDA[0])).numbers == "any"
     count, named = _devices_present(context)
     beyond = [number for number in numbers if number >= count]
     if count and any(number not in named for number in beyond):
@@ -118,7 +119,7 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
                 "nobody has verified whether {name} counts the container's cards from 0 or the host's", name=name
             ),
         )
-    elif numbers != sorted(set(numbers)):
+    elif len(set(numbers)) < len(numbers) or (numbers != sorted(numbers) and not in_any_order):
         yield warned(
             say("{name} is {value}: numbers are repeated or out of order", name=name, value=value),
             say("not every plugin supports another order"),
@@ -209,4 +210,4 @@ def _within(context: CheckContext, name: str, outer: str) -> Iterator[Result]:
 
 
 def _numbers(value: str) -> list[int]:
-    return [int(number) for number in value.split(",")] if _NUMBERS.fullmatch(value.strip()) else []
+    return card_numbers(value) or []

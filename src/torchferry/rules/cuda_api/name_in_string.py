@@ -2,7 +2,8 @@
 
 `mock.patch("torch.cuda.is_available")`, `monkeypatch.setattr("torch.cuda.device_count", ...)`,
 `importlib.import_module("torch.cuda.amp")`, `pydoc.locate("torch.cuda.Stream")`,
-`operator.attrgetter("cuda.is_available")(torch)`, and `_target_: torch.cuda.amp.GradScaler` in a configuration file.
+`operator.attrgetter("cuda.is_available")(torch)`, `sys.modules["torch.cuda"]`, and in a configuration file
+`_target_: torch.cuda.amp.GradScaler`.
 Where it is known what looks the name up, the plugin's name is written. What another function does with such a string is
 for a person to read.
 
@@ -33,7 +34,7 @@ from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.imports.cuda_import import module_path
 from torchferry.rules.references import missing, replaced
 from torchferry.rules.texts import is_text
-from torchferry.source.flow.syntax import last_name
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.kinds import Kind
 
 _NAME = lazy_regex(r"\Atorch\.cuda(?:\.[A-Za-z_]\w*)*\Z")
@@ -49,7 +50,13 @@ _BY_ATTRIBUTES = frozenset(
 
 _AS_MODULES = frozenset({"import_module", "find_spec", "importorskip"})
 _OF_TORCH = "attrgetter"
-_KNOWN = _BY_ATTRIBUTES | _AS_MODULES | {_OF_TORCH}
+_BY_OUTERMOST = "__import__"
+"""What returns `torch`, of which names are then taken."""
+
+_MODULES = "modules"
+"""The table `sys.modules`."""
+
+_KNOWN = _BY_ATTRIBUTES | _AS_MODULES | {_OF_TORCH, _BY_OUTERMOST, _MODULES}
 _TARGET = "_target_"
 """The key by which hydra names what it calls."""
 
@@ -62,7 +69,7 @@ class NameInString(Rule):
 
     CODE = "CUD112"
     EFFECT = Effect.WRONG
-    WORDS = ("torch.cuda", '"cuda.', "'cuda.")
+    WORDS = ("torch.cuda", '"cuda.', "'cuda.", '".cuda', "'.cuda")
     KINDS = (Kind.PYTHON, *CONFIG_KINDS)
 
     def check(self, context: Context) -> Iterable[Finding]:
@@ -88,6 +95,9 @@ class NameInString(Rule):
                 continue
             taker = _taker(context, node)
             name = f"torch.{value}" if taker == _OF_TORCH and _BELOW_TORCH.match(value) else value
+            if taker == "import_module" and value.startswith(".cuda") and _is_below_torch(context, node):
+                yield self._unknown(context, context.file.span(node), value)
+                continue
             is_part = isinstance(context.file.parents.get(node), (ast.JoinedStr, ast.BinOp))
             if is_part and taker in _KNOWN and name.startswith(f"{cuda.NAMESPACE}."):
                 yield self._unknown(context, context.file.span(node), value)
@@ -136,13 +146,31 @@ def _taker(context: PythonContext, node: ast.Constant) -> str:
     parent = context.file.parents.get(argument)
     if isinstance(parent, ast.BinOp) and isinstance(parent.op, (ast.Add, ast.Mod)) and parent.left is argument:
         argument, parent = parent, context.file.parents.get(parent)
+    if isinstance(parent, ast.Subscript):
+        return _MODULES if parent.slice is argument and _is_table_of_modules(context, parent.value) else ""
     if isinstance(parent, ast.keyword):
         argument, parent = parent, context.file.parents.get(parent)
+    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.args[:1] == [argument]:
+        if _is_table_of_modules(context, parent.func.value):
+            return _MODULES
     if not isinstance(parent, ast.Call) or (isinstance(argument, ast.expr) and argument not in parent.args):
         return ""
     taker = last_name(parent.func)
     is_first = parent.args[:1] == [argument] or isinstance(argument, ast.keyword)
     return taker if is_first or taker in _AS_MODULES else ""
+
+
+def _is_table_of_modules(context: PythonContext, node: ast.expr) -> bool:
+    return context.names.qualified(node) == f"sys.{_MODULES}"
+
+
+def _is_below_torch(context: PythonContext, node: ast.Constant) -> bool:
+    """Whether a relative name is looked up below torch: `import_module(".cuda", "torch")`."""
+    call = context.file.parents.get(node)
+    if not isinstance(call, ast.Call) or call.args[:1] != [node]:
+        return False
+    packages = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "package")]
+    return [string_value(package) for package in packages] == ["torch"]
 
 
 def _may_be_looked_up(context: PythonContext, node: ast.Constant, name: str) -> bool:
@@ -155,6 +183,8 @@ def _may_be_looked_up(context: PythonContext, node: ast.Constant, name: str) -> 
 
 def _written(context: PythonContext, name: str, taker: str) -> str:
     """Return the name that what looks a name up finds on the target; empty where it finds none."""
+    if taker in (_BY_OUTERMOST, _MODULES):
+        return ""
     if taker in _AS_MODULES:
         return "" if context.target.module else module_path(context, name) or ""
     if name == cuda.NAMESPACE:

@@ -24,6 +24,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.core.finding import Edit, Effect, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.compile.compilers import compiler_of
@@ -43,7 +44,7 @@ from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.lexicon import DEVICE_SPELLING
 
 _BEGINNINGS = (
-    *(f"{quote}{part}{end}" for part in ("cu", "cud") for quote in "\"'" for end in (quote, "{")),
+    *(f"{quote}{part}{end}" for part in ("cu", "cud") for quote in "\"'" for end in (quote, "{", "%")),
     *(f"CUDA{quote}.{method}" for quote in "\"'" for method in ("lower", "casefold")),
 )
 """How the first part of a device begins that is put together of literal parts."""
@@ -153,7 +154,7 @@ def _is_translated(context: PythonContext, node: ast.Constant) -> bool:
 def parts_of_device(context: PythonContext) -> Iterable[tuple[ast.expr, str]]:
     """Yield the expressions of literal parts that make a device of which no part is one, with their texts."""
     for node in context.file.strings:
-        if not isinstance(node.value, str) or node.value not in _PARTS:
+        if not isinstance(node.value, str) or _FIELDS.split(node.value, 1)[0] not in _PARTS:
             continue
         whole: ast.AST | None = context.file.parents.get(node)
         if isinstance(whole, (ast.List, ast.Tuple, ast.Attribute, ast.FormattedValue)):
@@ -168,6 +169,7 @@ def parts_of_device(context: PythonContext) -> Iterable[tuple[ast.expr, str]]:
                 yield whole, text
 
 
+_FIELDS = lazy_regex(r"%s|\{\}")
 _PARTS = ("c", "cu", "cud", "CUDA", "Cuda")
 
 

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.rules.device.own_methods import is_library_name, receiver_owns
+from torchferry.rules.device.receivers import SETTINGS
 from torchferry.source.flow.syntax import defaults_of, last_name
 
 _METHOD = "cuda"
 _ON_CPU = "cpu"
 _BY_NAME = frozenset({"getattr", "methodcaller", "attrgetter"})
-_OWNERS = frozenset(
+_BY_NAME_ALONE = frozenset({"__getattribute__", "__getattr__"})
+TENSORS_AND_MODULES = frozenset(
     {"torch.Tensor", "torch.nn.Module", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch._C.TensorBase"}
 )
 """Classes of torch whose method moves what it is called for."""
@@ -45,11 +47,13 @@ def method_values(context: PythonContext) -> Iterator[MethodValue]:
             continue
         if not isinstance(attribute.ctx, ast.Load):
             continue
-        if context.names.qualified(attribute.value) in _OWNERS:
+        if context.names.qualified(attribute.value) in TENSORS_AND_MODULES:
             yield MethodValue(attribute, True)
         elif not is_library_name(context, attribute) and not receiver_owns(context, attribute.value, _METHOD):
             chosen, beside_cpu = _choice(context, attribute)
-            if _is_called(context, chosen):
+            owner = attribute.value
+            is_setting = isinstance(owner, ast.Name) and SETTINGS.search(owner.id) is not None
+            if (beside_cpu and not is_setting) or _is_called(context, chosen):
                 yield MethodValue(attribute, beside_cpu)
 
 
@@ -82,6 +86,9 @@ def _is_taken(context: PythonContext, call: ast.AST | None, node: ast.expr) -> b
     if not isinstance(call, ast.Call) or node not in call.args[:2]:
         return None
     taker = last_name(call.func)
+    if taker in _BY_NAME_ALONE and call.args[0] is node and isinstance(call.func, ast.Attribute):
+        owned = context.names.qualified(call.func.value) is not None or receiver_owns(context, call.func.value, _METHOD)
+        return True if not owned and _is_called(context, call) else None
     if taker not in _BY_NAME:
         return None
     if taker != "getattr":
@@ -90,28 +97,85 @@ def _is_taken(context: PythonContext, call: ast.AST | None, node: ast.expr) -> b
         return None
     owner = call.args[0]
     qualified = context.names.qualified(owner)
-    if receiver_owns(context, owner, _METHOD) or (qualified is not None and qualified not in _OWNERS):
+    if receiver_owns(context, owner, _METHOD) or (qualified is not None and qualified not in TENSORS_AND_MODULES):
         return None  # of the project's own class; of a module, such as torch, which CUD107 reports
     return True if qualified is not None or _is_called(context, call) else None
 
 
+_CONTAINERS = (ast.Tuple, ast.List, ast.Set, ast.Dict)
+_TAKERS = frozenset({"apply", "map", "partial", "run_in_executor", "starmap", "submit", "to_thread"})
+"""Functions that call what they are given."""
+
+_TAKEN_AS = frozenset({"callback", "fn", "func", "target"})
+"""Names of arguments that are called."""
+
+_DEPTH = 4
+
+
 def _choice(context: PythonContext, method: ast.Attribute) -> tuple[ast.expr, bool]:
-    """Return the outermost choice that a method is a branch of, and whether another branch is the method `cpu`."""
+    """Return the outermost choice that a method is a branch of, and whether another branch is the method `cpu`.
+
+    What stands beside it in a tuple, a list or a table is chosen from as well.
+    """
     chosen: ast.expr = method
     beside_cpu = False
     while isinstance(parent := context.file.parents.get(chosen), ast.IfExp) and parent.test is not chosen:
         other = parent.orelse if parent.body is chosen else parent.body
         beside_cpu |= isinstance(other, ast.Attribute) and other.attr == _ON_CPU
         chosen = parent
+    if isinstance(parent, _CONTAINERS):
+        others = parent.values if isinstance(parent, ast.Dict) else parent.elts
+        beside_cpu |= chosen in others and any(
+            isinstance(other, ast.Attribute)
+            and other.attr == _ON_CPU
+            and ast.dump(other.value) == ast.dump(method.value)
+            for other in others
+        )
     return chosen, beside_cpu
 
 
-def _is_called(context: PythonContext, value: ast.expr) -> bool:
-    """Whether the result is called, there or by the name that it is given."""
+def _is_called(context: PythonContext, value: ast.expr, depth: int = 0) -> bool:
+    """Whether the result is called, there, by the name that it is given, or as an item of what holds it."""
     parent = context.file.parents.get(value)
     if isinstance(parent, ast.Call):
-        return parent.func is value or last_name(parent.func) in ("map", "apply")
-    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ast.Name):
+        return parent.func is value or (last_name(parent.func) in _TAKERS and value in parent.args)
+    if isinstance(parent, ast.keyword):
+        return parent.arg in _TAKEN_AS
+    if depth > _DEPTH:
         return False
-    uses = context.names.uses_of(parent.targets[0])
-    return any(isinstance(call := context.file.parents.get(use), ast.Call) and call.func is use for use in uses)
+    if isinstance(parent, _CONTAINERS):
+        is_item = value in (parent.values if isinstance(parent, ast.Dict) else parent.elts)
+        return is_item and _has_called_items(context, parent, depth + 1)
+    return any(_is_called(context, use, depth + 1) for use in _uses(context, parent))
+
+
+def _has_called_items(context: PythonContext, holder: ast.expr, depth: int) -> bool:
+    """Whether an item of a tuple, a list or a table is called: by its key, or one after the other."""
+    parent = context.file.parents.get(holder)
+    if depth > _DEPTH or parent is None:
+        return False
+    if isinstance(parent, ast.Subscript):
+        return parent.value is holder and _is_called(context, parent, depth + 1)
+    if isinstance(parent, ast.Attribute):
+        call = context.file.parents.get(parent)
+        is_got = parent.attr == "get" and isinstance(call, ast.Call) and call.func is parent
+        return is_got and isinstance(call, ast.Call) and _is_called(context, call, depth + 1)
+    if isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension)):
+        target = parent.target
+        is_run_through = parent.iter is holder and isinstance(target, ast.Name)
+        return is_run_through and any(
+            isinstance(call := context.file.parents.get(use), ast.Call) and call.func is use
+            for use in context.names.uses_of(target)  # type: ignore[arg-type]
+        )
+    return any(_has_called_items(context, use, depth + 1) for use in _uses(context, parent))
+
+
+def _uses(context: PythonContext, assignment: ast.AST | None) -> list[ast.Name]:
+    """Return where the variable is read that an assignment of one name sets; none for anything else."""
+    if isinstance(assignment, ast.Assign) and len(assignment.targets) == 1:
+        target: ast.expr = assignment.targets[0]
+    elif isinstance(assignment, (ast.AnnAssign, ast.NamedExpr)):
+        target = assignment.target
+    else:
+        return []
+    return context.names.uses_of(target) if isinstance(target, ast.Name) else []

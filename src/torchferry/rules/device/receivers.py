@@ -133,16 +133,15 @@ def is_surely_device(context: PythonContext, value: ast.expr, depth: int = 0) ->
         return all(is_surely_device(context, branch, depth + 1) for branch in (value.body, value.orelse))
     if isinstance(value, ast.Attribute):  # a tensor's; what other objects hold under that name may be None
         owner = value.value
-        return value.attr == "device" and not (isinstance(owner, ast.Name) and _SETTINGS.search(owner.id))
+        return value.attr == "device" and not (isinstance(owner, ast.Name) and SETTINGS.search(owner.id))
     if not isinstance(value, ast.Name):
         return False
     bindings = context.names.bindings(value)
     return bool(bindings) and all(_binds_device(context, binding, depth) for binding in bindings)
 
 
-_SETTINGS = lazy_regex(
-    r"(?:\A|_)(?:self|cls|args?|opts?|options|cfg|config|conf|params|hparams|settings|flags)\Z", re.I
-)
+SETTINGS = lazy_regex(r"(?:\A|_)(?:self|cls|args?|opts?|options|cfg|config|conf|params|hparams|settings|flags)\Z", re.I)
+"""Names of objects that hold settings, or what a project keeps in an object of its own."""
 
 
 def _binds_device(context: PythonContext, binding: ast.AST, depth: int) -> bool:

@@ -14,11 +14,15 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.cut_off import also_cut_off, cutting_call, is_cut_off_too
 from torchferry.rules.device.expressions import portable_imports, quoted_for
 from torchferry.source.flow.assembled import begun_by
-from torchferry.source.flow.syntax import last_name
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.python import PythonFile
 
 _PLAIN_LITERAL = lazy_regex(r"(?:[rRuUfF]|[rR][fF]|[fF][rR])?([\"'])[^\"'\\]*\1\Z")
 _FIRST_ARGUMENT = frozenset({"startswith", "autocast", "GradScaler", "get_autocast_dtype", "is_autocast_enabled"})
 """Functions whose first argument asks for the type of an accelerator, or names it where the CPU is not meant."""
+
+_BY_KEY = frozenset({"get", "pop", "setdefault"})
+"""Methods of a table whose first argument is a key; with keys of a device each, two must not become one."""
 
 _TYPE_NAME = lazy_regex(r"(?:\A|_)device_?type\Z", re.IGNORECASE)
 """Names of variables, arguments and settings that hold the type of a device."""
@@ -239,12 +243,17 @@ def is_question(context: PythonContext, node: ast.expr, depth: int = 0) -> bool:
         return True
     if isinstance(parent, ast.Dict):
         return child in parent.keys
+    if isinstance(parent, ast.Subscript):
+        return parent.slice is child
     if isinstance(parent, ast.keyword):
         call = context.file.parents.get(parent)
         return bool(parent.arg and _TYPE_NAME.search(parent.arg)) or (
             isinstance(call, ast.Call) and last_name(call.func) in _FIRST_ARGUMENT
         )
-    return isinstance(parent, ast.Call) and child in parent.args[:1] and last_name(parent.func) in _FIRST_ARGUMENT
+    if not isinstance(parent, ast.Call) or child not in parent.args[:1]:
+        return False
+    by_key = isinstance(parent.func, ast.Attribute) and parent.func.attr in _BY_KEY
+    return by_key or last_name(parent.func) in _FIRST_ARGUMENT
 
 
 def argument_of(arguments: ast.arguments, default: ast.AST) -> str:
@@ -265,16 +274,44 @@ def _holds_type(context: PythonContext, target: ast.expr, depth: int) -> bool:
         return True
     if not isinstance(target, ast.Name) or depth > _DEPTH:
         return False
-    scope = context.names.variable_scope(target.id, context.file.scope(target))
-    if scope is None or (scope is context.file.tree and _is_taken(context, target.id)):
+    owner = context.file.scope(target)
+    if isinstance(owner, ast.ClassDef):
+        return _is_told_apart(context, owner, target.id)
+    scope = context.names.variable_scope(target.id, owner)
+    if scope is None:
         return False
     uses = context.names.uses(target.id, scope)
+    if any(_is_compared(context.file, use) for use in uses):
+        return True
+    if scope is context.file.tree and context.project is not None:
+        taken = list(context.project.importers(context.path, target.id))
+        if taken:
+            return any(
+                _is_compared(file, use)
+                for file, names, alias in taken
+                for use in names.uses(alias.asname or alias.name, file.tree)
+            )
     return bool(uses) and all(is_question(context, use, depth + 1) for use in uses)
 
 
-def _is_taken(context: PythonContext, name: str) -> bool:
-    """Whether another module of the project takes a variable of this one."""
-    return context.project is not None and any(True for _ in context.project.importers(context.path, name))
+_ENUMERATION = lazy_regex(r"(?:Enum|Flag)\Z")
+
+
+def _is_told_apart(context: PythonContext, owner: ast.ClassDef, name: str) -> bool:
+    """Whether a constant of a class is one of those of which each has to be another: in an enumeration, or compared."""
+    if any(_ENUMERATION.search(last_name(base)) for base in owner.bases):
+        return True
+    return name.isupper() and any(_is_compared(context.file, use) for use in context.file.attributes.get(name, ()))
+
+
+def _is_compared(file: PythonFile, use: ast.expr) -> bool:
+    """Whether a variable is compared with what is no literal, which names a device wherever this program runs."""
+    around = file.parents.get(use)
+    if isinstance(around, ast.MatchValue):
+        return True
+    if not isinstance(around, ast.Compare):
+        return False
+    return any(operand is not use and string_value(operand) is None for operand in (around.left, *around.comparators))
 
 
 def is_load_location(context: PythonContext, node: ast.expr) -> bool:

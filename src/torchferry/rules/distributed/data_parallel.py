@@ -37,6 +37,9 @@ _PARTS = frozenset(
 
 _COPIES = "torch.nn.parallel.comm"
 
+_AROUND = (ast.Tuple, ast.List, ast.Set, ast.BinOp, ast.Subscript, ast.Starred)
+_CONTAINERS = frozenset({"tuple", "list", "set", "frozenset"})
+
 _DEPTH = 3
 """How many names are followed from one to the next."""
 
@@ -93,19 +96,45 @@ def _registers(context: PythonContext, node: ast.AST) -> bool:
     return isinstance(call, ast.Call) and call.func is not node and last_name(call.func).startswith("register")
 
 
+def _asks_type(node: ast.expr) -> bool:
+    """Whether an expression is the type of an object: `type(model)`, `model.__class__`."""
+    if isinstance(node, ast.Call):
+        return last_name(node.func) == "type" and len(node.args) == 1
+    return isinstance(node, ast.Attribute) and node.attr == "__class__"
+
+
+def _items(node: ast.expr) -> list[ast.expr]:
+    return node.elts if isinstance(node, (ast.Set, ast.List, ast.Tuple)) else [node]
+
+
 def _names_a_type(context: PythonContext, node: ast.AST | None, depth: int = 0) -> bool:
     """Whether a class is only what values are compared with, or annotated as: that runs everywhere."""
     whole, above = node, context.file.parents.get(node) if node is not None else None
-    while isinstance(above, (ast.Tuple, ast.List, ast.Set, ast.BinOp, ast.Subscript)):
+    is_tested = False
+    while isinstance(above, _AROUND) or (isinstance(above, ast.Call) and last_name(above.func) in _CONTAINERS):
+        if isinstance(above, ast.Subscript) and whole is above.slice:
+            return True  # a parameter of a type, or a key
+        if isinstance(above, ast.BinOp):
+            if isinstance(above.op, ast.BitOr) and isinstance(whole, (ast.Name, ast.Attribute)):
+                return True  # no class, but a union
+            is_tested |= any(_asks_type(part) for side in (above.left, above.right) for part in _items(side))
         whole, above = above, context.file.parents.get(above)
+    if is_tested or (isinstance(above, ast.MatchClass) and whole is above.cls):
+        return True
+    if isinstance(above, ast.Dict):
+        return whole in above.keys
+    if isinstance(above, (ast.For, ast.comprehension)) and whole is above.iter and isinstance(above.target, ast.Name):
+        items = context.names.uses_of(above.target)
+        return depth < _DEPTH and bool(items) and all(_names_a_type(context, use, depth + 1) for use in items)
+    if isinstance(above, ast.keyword):
+        return above.arg == "bound"
     if isinstance(above, ast.Call):
-        return last_name(above.func) in ("isinstance", "issubclass") and whole in above.args[1:]
+        asked = last_name(above.func)
+        if asked in ("isinstance", "issubclass"):
+            return whole in above.args[1:]
+        return (asked == "cast" and whole in above.args[:1]) or (asked == "TypeVar" and whole in above.args)
     if isinstance(above, ast.Compare):
-        return any(
-            (isinstance(side, ast.Call) and last_name(side.func) == "type")
-            or (isinstance(side, ast.Attribute) and side.attr == "__class__")
-            for side in (above.left, *above.comparators)
-        )
+        return any(_asks_type(side) for side in (above.left, *above.comparators))
     if isinstance(above, (ast.arg, ast.AnnAssign)) and whole is above.annotation:
         return True
     if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):

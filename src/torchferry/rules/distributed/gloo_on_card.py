@@ -19,6 +19,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from torchferry.backends import cuda
 from torchferry.backends.base import Backend
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade
@@ -38,9 +39,6 @@ _COLLECTIVES = frozenset(
      "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "send", "recv", "isend", "irecv"}
 )  # fmt: skip
 """Functions of `torch.distributed` whose first arguments are tensors, or lists of them."""
-
-_MAKING = {"init_process_group": 0, "new_group": 2}
-"""Functions that make a process group, with the place of the parameter `backend`."""
 
 _TELLS = lazy_regex(r"cuda|cpu|gpu|device|gloo|nccl|backend|accelerator", re.IGNORECASE)
 """Words of a condition that chooses between backends."""
@@ -72,10 +70,11 @@ class GlooOnCard(Rule):
 
     def _no_group(self, context: PythonContext) -> Iterator[Finding]:
         """Yield a finding for each group that is evidently over gloo, where the target makes none."""
+        making = cuda.group_makers_of(Backend.DISTRIBUTED)
         for name, call in calls_of_groups(context):
-            if name not in _MAKING or exemption_reason(context, call) is not None or _is_chosen(context, call):
+            if name not in making or exemption_reason(context, call) is not None or _is_chosen(context, call):
                 continue
-            if _backends(context, call, _MAKING[name]) == [(_GLOO, True)]:
+            if _backends(context, call, making[name]) == [(_GLOO, True)]:
                 message = say(
                     "{target} has no process groups over `gloo`; use only `{use}`",
                     target=context.target.title,

@@ -24,13 +24,16 @@ from torchferry.rules.base import Context, PythonContext, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, heredocs_of, prints_text
 from torchferry.rules.device.strings import literal_span
 from torchferry.rules.texts import is_text
-from torchferry.source.flow.syntax import last_name
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.kinds import Kind
 from torchferry.source.names import assigned_value
 from torchferry.source.shell import Command, Word
 
 _PYTHON = lazy_regex(r"(?:python|pypy|ipython)[\d.]*(?:\.exe)?\Z")
 _RUNS_CODE = lazy_regex(r"-[bBdEhiIOPqRsSuvx]*c(?P<code>.*)\Z", re.DOTALL)
+_TIMER = "timeit"
+"""The module that is given code as its arguments: `python -m timeit -s "import torch" "torch.ones(1)"`."""
+
 _FURTHEST = 6
 """So many words behind its name the code of `python -c` is looked for: `python -u -W ignore -c`."""
 
@@ -92,13 +95,13 @@ class EmbeddedPython(Rule):
 def code_for_python(context: PythonContext) -> Iterator[tuple[ast.Constant, Message]]:
     """Yield the texts of a Python file that another Python is started with and that name CUDA, each with a message.
 
-    Items of a list behind `-c`, and command lines whose quotes are escaped.
+    Items of a list behind `-c` or `-m timeit`, and command lines whose quotes are escaped.
     """
     for node in context.file.strings:
         value = node.value
-        if not isinstance(value, str) or "c" not in value:
+        if not isinstance(value, str) or ("c" not in value and value != _TIMER):
             continue
-        if len(value) < 8 and _RUNS_CODE.match(value):
+        if value == _TIMER or (len(value) < 8 and _RUNS_CODE.match(value)):
             texts = _behind(context, node)
         elif _COMMAND_LINE.search(value) and not is_text(context, node):
             texts = [node]
@@ -119,7 +122,7 @@ def code_for_python(context: PythonContext) -> Iterator[tuple[ast.Constant, Mess
 
 
 def _behind(context: PythonContext, option: ast.Constant) -> list[ast.Constant]:
-    """Return the texts of what stands behind `-c` in a list of words that begins with a Python."""
+    """Return the texts of what stands behind `-c` or `-m timeit` in a list of words that begins with a Python."""
     words = context.file.parents.get(option)
     items = words.args if isinstance(words, ast.Call) else getattr(words, "elts", [])
     if option not in items or items.index(option) + 1 >= len(items):
@@ -127,7 +130,11 @@ def _behind(context: PythonContext, option: ast.Constant) -> list[ast.Constant]:
     at = items.index(option)
     if not any(_names_python(word) for word in items[:at]):
         return []
-    return _texts_of(context, items[at + 1])
+    if option.value != _TIMER:
+        return _texts_of(context, items[at + 1])
+    if string_value(items[at - 1]) != "-m":
+        return []
+    return [text for item in items[at + 1 :] for text in _texts_of(context, item)]
 
 
 def _names_python(word: ast.expr) -> bool:
@@ -196,10 +203,13 @@ def _code(context: Context) -> Iterator[tuple[int, int]]:
 
 
 def _behind_option(command: Command) -> Iterator[tuple[int, int]]:
-    """Yield the code that a command gives to an interpreter with `-c`."""
+    """Yield the code that a command gives to an interpreter with `-c`, or to `-m timeit`."""
     at = _interpreter(command)
     words: tuple[Word, ...] = command.words[at + 1 : at + 1 + _FURTHEST] if at >= 0 else ()
     for option, word in pairwise((*words, Word("", 0, 0))):
+        if (option.text, word.text) == ("-m", _TIMER):
+            yield from ((code.start, code.end) for code in command.words if code.start > word.end)
+            return
         match = _RUNS_CODE.match(option.text)
         if match is not None:
             yield (option.start, option.end) if match["code"] else (word.start, word.end)

@@ -62,13 +62,16 @@ def _begins(template: str | None, field: str | int) -> bool:
 
 
 def folded(expression: ast.expr) -> str | None:
-    """Return the text that literal parts make: `"cu" + "da"`, `f"cu{'da'}"`, `"".join(["cuda", ":0"])`."""
+    """Return the text of literal parts: `"cu" + "da"`, `f"cu{'da'}"`, `"".join(["cuda", ":0"])`, `"cu%s" % "da"`."""
     if isinstance(expression, ast.Constant):
         return expression.value if isinstance(expression.value, str) else None
     parts: list[ast.expr] = []
     separator = ""
     if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add):
         parts = [expression.left, expression.right]
+    elif isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Mod):
+        right = expression.right
+        return _filled(string_value(expression.left), "%s", right.elts if isinstance(right, ast.Tuple) else [right])
     elif isinstance(expression, ast.JoinedStr):
         parts = list(expression.values)
     elif isinstance(expression, ast.FormattedValue):
@@ -80,8 +83,26 @@ def folded(expression: ast.expr) -> str | None:
     ):
         parts = expression.args[0].elts
         separator = string_value(expression.func.value) or ""  # type: ignore[attr-defined]
+    elif (
+        isinstance(expression, ast.Call)
+        and isinstance(expression.func, ast.Attribute)
+        and expression.func.attr == "format"
+        and not expression.keywords
+    ):
+        return _filled(string_value(expression.func.value), "{}", expression.args)
     elif isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute) and not expression.args:
         text = string_value(expression.func.value)
         return text.lower() if text is not None and expression.func.attr in ("lower", "casefold") else None
     texts = [folded(part) for part in parts]
     return separator.join(text for text in texts if text is not None) if parts and None not in texts else None
+
+
+def _filled(template: str | None, field: str, values: list[ast.expr]) -> str | None:
+    """Return a text whose fields, all of one form, are filled with literal parts; None for others."""
+    texts = [folded(value) for value in values]
+    if template is None or None in texts:
+        return None
+    parts = template.split(field)
+    if len(parts) != len(texts) + 1 or any("%" in part or "{" in part for part in parts):
+        return None
+    return parts[0] + "".join((text or "") + part for text, part in zip(texts, parts[1:], strict=True))
