@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import ClassVar
 
 from torchferry.backends import cuda
-from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Effect, Finding, Grade, Location, Stays
 from torchferry.core.messages import Message
@@ -110,20 +109,6 @@ class PythonContext(Context):
             if group:
                 by_group.setdefault(group, []).append(reference)
         return by_group
-
-    def renamed_references(self, names: Iterable[str]) -> list[Reference]:
-        """Uses of names of torch as the target spells them, each once under its name in torch, in source order.
-
-        Of several names that the target spells alike, the first by the alphabet is taken.
-        """
-        uses: dict[ast.AST, Reference] = {}
-        for name in sorted(names):
-            row = self.target.api(name)
-            if row.status in REWRITTEN and row.use not in ("", name):
-                for reference in self.names.references(row.use.partition(".")[0]):
-                    if reference.name == row.use and not reference.is_import:
-                        uses.setdefault(reference.node, reference._replace(name=name))
-        return sorted(uses.values(), key=lambda reference: (reference.node.lineno, reference.node.col_offset))
 
     @cached_property
     def mentions_target(self) -> bool:

@@ -11,6 +11,7 @@ from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import NUMBERS, converts, stored_uses
+from torchferry.rules.references import renamed_references
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
 
@@ -66,7 +67,7 @@ def readings(context: PythonContext) -> list[CapabilityRead]:
 
 def renamed_readings(context: PythonContext) -> list[CapabilityRead]:
     """Return what a file asks of the card by the target's names, in source order."""
-    references = context.renamed_references((CAPABILITY, PROPERTIES, NAME))
+    references = renamed_references(context, (CAPABILITY, PROPERTIES, NAME))
     return [reading._replace(is_renamed=True) for reading in _readings(context, references)]
 
 

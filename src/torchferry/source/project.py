@@ -44,9 +44,13 @@ class Project:
         root: Folder that the paths are relative to.
         paths: Python files of the project, relative, with `/`.
         others: Its other files: sources in other languages, what builds them, settings.
+        followed: Modules, beside torch, whose names are followed through what modules of the project pass on.
     """
 
-    def __init__(self, root: Path, paths: Iterable[str], others: Iterable[str] = ()) -> None:
+    def __init__(
+        self, root: Path, paths: Iterable[str], others: Iterable[str] = (), followed: Iterable[str] = ()
+    ) -> None:
+        self._followed = tuple(f"{module}." for module in ("torch", *sorted(followed)))
         self.root = root
         kinds = {path: kind_of(path) for path in others}
         self.compiled = CompiledCode(root, (path for path, kind in kinds.items() if kind in NATIVE))
@@ -233,7 +237,7 @@ class Project:
             resolved = self._resolve(origin, path, asked)
             if resolved is not None:
                 return resolved.whole(origin)
-            if origin.partition(".")[0] == "torch":
+            if f"{origin}.".startswith(self._followed):
                 return origin
         if member in exports.origins:
             return None
