@@ -228,9 +228,7 @@ def _spellings(context: PythonContext, name: str) -> set[str]:
     return spellings
 
 
-def _bound_by_star(
-    context: PythonContext, module: str, spellings: Iterable[str]
-) -> Iterator[tuple[ast.Name, str]]:
+def _bound_by_star(context: PythonContext, module: str, spellings: Iterable[str]) -> Iterator[tuple[ast.Name, str]]:
     """Yield the uses of names that a star import of a module of the target binds, with the full name of each."""
     for spelling in spellings:
         owner, _, member = spelling.rpartition(".")

@@ -466,13 +466,14 @@ class Names:
             references: list[Reference] = []
             steps = 0
             for alias in (alias for statement in self.file.imports for alias in statement.names):
-                uses = self._uses_of_import(alias)
+                uses = self.uses_of_import(alias)
                 references += self._through(alias, uses)
                 steps += len(uses)
             self._through_modules = references, steps
         return self._through_modules
 
-    def _uses_of_import(self, alias: ast.alias) -> list[ast.Name]:
+    def uses_of_import(self, alias: ast.alias) -> list[ast.Name]:
+        """Return the loads of the name that an import binds."""
         identifier = bound_name(alias)
         return self.uses(identifier, self._scope_bound(alias)) if identifier in self.file.names else []
 

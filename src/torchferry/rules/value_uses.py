@@ -1,0 +1,503 @@
+"""What becomes of a value that the target may answer with None: every use of it, through names, calls and modules.
+
+A use is harmless only where that is proven: where the value is shown, compared with None, or asked whether it is there.
+All others are listed. Those in other files are reported where the value leaves the examined one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from collections.abc import Iterable, Iterator
+from enum import Enum
+
+from torchferry.core.budget import spend
+from torchferry.core.record import NamedTuple
+from torchferry.rules.base import PythonContext
+from torchferry.rules.none_guards import is_not_none
+from torchferry.rules.value_calls import CONTAINERS, Passing, formats_none, parameters_of, passing
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names
+from torchferry.source.project import Project
+from torchferry.source.python import PythonFile
+
+_MOST_STEPS = 400
+"""Expressions that one value is followed through; behind them its uses are open."""
+
+
+class Form(Enum):
+    """What an expression is to the value: itself, what is made of it and so never None, or what holds it."""
+
+    VALUE = "value"
+    MADE = "made"
+    HOLDER = "holder"
+
+
+class Bears(Enum):
+    """Whether a use takes None: it does, it raises, or nobody knows."""
+
+    YES = "yes"
+    NO = "no"
+    OPEN = "open"
+
+
+class Place(NamedTuple):
+    """An expression, and where the examined file has it.
+
+    Attributes:
+        node: The expression.
+        file: The file that it is in.
+        names: Name resolution there.
+        left_at: For an expression of another file, the one of the examined file from which the value came to it.
+    """
+
+    node: ast.expr
+    file: PythonFile
+    names: Names
+    left_at: ast.AST | None = None
+
+
+class ValueUse(NamedTuple):
+    """A use of a value.
+
+    Attributes:
+        node: Where the examined file is to be reported.
+        question: What decides by the value: a comparison, a search, the key of a table; None where nothing does.
+        bears: Whether it takes None.
+    """
+
+    node: ast.AST
+    question: ast.AST | None
+    bears: Bears
+
+
+class FollowedValue(NamedTuple):
+    """What is known of a value.
+
+    Attributes:
+        values: The expressions that are the value itself.
+        uses: The uses that are not harmless, in the order of their places.
+    """
+
+    values: tuple[Place, ...]
+    uses: tuple[ValueUse, ...]
+
+
+def follow(context: PythonContext, place: Place) -> FollowedValue:
+    """Return the uses of a value that begins at a place."""
+    return _Follower(context.project, place).followed()
+
+
+class _Step(NamedTuple):
+    """An expression on the way; `key` is under what a holder has the value, `_ANY` where that is open."""
+
+    at: Place
+    form: Form
+    key: object = None
+
+
+_ANY = None
+_SEARCHES = frozenset(
+    {"startswith", "endswith", "find", "rfind", "index", "count", "match", "fullmatch", "search", "findall", "fnmatch"}
+)
+
+
+class _Follower:
+    def __init__(self, project: Project | None, origin: Place) -> None:
+        self._project = project
+        self._origin = origin
+        self._queue = deque([_Step(origin, Form.VALUE)])
+        self._seen: set[tuple[ast.AST, Form]] = set()
+        self._values: list[Place] = []
+        self._uses: list[ValueUse] = []
+
+    def followed(self) -> FollowedValue:
+        while self._queue:
+            step = self._queue.popleft()
+            if (step.at.node, step.form) in self._seen:
+                continue
+            if len(self._seen) >= _MOST_STEPS:
+                self._report(self._origin, Bears.OPEN)
+                break
+            spend()
+            self._seen.add((step.at.node, step.form))
+            if step.form is Form.VALUE:
+                self._values.append(step.at)
+            self._step(step)
+        first = dict.fromkeys(sorted(self._uses, key=_position))
+        return FollowedValue(tuple(self._values), tuple(first))
+
+    # --- results ---
+
+    def _report(self, at: Place, bears: Bears, node: ast.AST | None = None, question: ast.AST | None = None) -> None:
+        self._uses.append(ValueUse(at.left_at or node or at.node, question, bears))
+
+    def _refused(self, step: _Step, node: ast.AST, bears: Bears = Bears.NO, question: ast.AST | None = None) -> None:
+        """Report a use that does not take None, if the value may be None there."""
+        if step.form is Form.MADE or is_not_none(step.at.file, step.at.node):
+            bears = Bears.YES
+        if bears is not Bears.YES or question is not None:
+            self._report(step.at, bears, node, question)
+
+    def _go(self, step: _Step, node: ast.AST | None, form: Form | None = None, key: object = _ANY) -> None:
+        """Follow an expression of the same file."""
+        if isinstance(node, ast.expr):
+            form = form or step.form
+            self._queue.append(_Step(step.at._replace(node=node), form, key if form is Form.HOLDER else _ANY))
+
+    # --- one expression ---
+
+    def _step(self, step: _Step) -> None:
+        node, above = step.at.node, step.at.file.parents.get(step.at.node)
+        if isinstance(above, (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.AugAssign)):
+            self._assigned(step, above)
+        elif isinstance(above, ast.Compare):
+            self._compared(step, above)
+        elif isinstance(above, ast.BinOp):
+            self._calculated(step, above)
+        elif isinstance(above, ast.Subscript):
+            self._subscripted(step, above)
+        elif isinstance(above, ast.Attribute):
+            self._attribute(step, above)
+        elif isinstance(above, (ast.Call, ast.keyword)):
+            self._passed(step, above)
+        elif isinstance(above, (ast.Tuple, ast.List, ast.Set, ast.Dict)):
+            self._displayed(step, above)
+        elif isinstance(above, (ast.For, ast.AsyncFor, ast.comprehension)) and node is above.iter:
+            self._iterated(step, above)
+        elif isinstance(above, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+            self._go(step, above, Form.MADE if step.form is Form.MADE else Form.HOLDER)
+        elif isinstance(above, (ast.Return, ast.Lambda)):
+            self._returned(step, above)
+        elif isinstance(above, ast.arguments):
+            self._default(step, above)
+        elif isinstance(above, ast.match_case) or (isinstance(above, ast.Match) and node is above.subject):
+            self._refused(step, node, Bears.YES, question=above)
+        else:
+            self._other(step, above)
+
+    def _other(self, step: _Step, above: ast.AST | None) -> None:
+        node = step.at.node
+        if isinstance(above, ast.IfExp):
+            if node is not above.test:
+                is_made = step.form is Form.VALUE and is_not_none(step.at.file, node)
+                self._go(step, above, Form.MADE if is_made else step.form, step.key)
+        elif isinstance(above, ast.BoolOp):
+            last = above.values[-1]
+            falls_back = isinstance(above.op, ast.Or) and node is not last and not _is_empty(last)
+            self._go(step, above, Form.MADE if falls_back and step.form is Form.VALUE else step.form, step.key)
+        elif isinstance(above, ast.FormattedValue):
+            if above.format_spec is not None and above.conversion == -1 and node is above.value:
+                self._refused(step, above)
+            self._go(step, step.at.file.parents.get(above), Form.MADE)
+        elif isinstance(above, ast.JoinedStr):
+            self._go(step, above, Form.MADE)
+        elif isinstance(above, ast.Starred):
+            self._refused(step, above)
+            whole = step.at.file.parents.get(above)
+            self._go(step, whole, Form.MADE)
+        elif isinstance(above, ast.UnaryOp):
+            if not isinstance(above.op, ast.Not):
+                self._refused(step, above)
+                self._go(step, above, Form.MADE)
+        elif not isinstance(above, (ast.Expr, ast.If, ast.While, ast.Assert, ast.comprehension)):
+            self._refused(step, node, Bears.OPEN)  # yielded, awaited, raised, a slice, a decorator
+
+    def _assigned(self, step: _Step, above: ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.AugAssign) -> None:
+        if above.value is not step.at.node:
+            return
+        if isinstance(above, ast.NamedExpr):
+            self._go(step, above, step.form, step.key)
+        if isinstance(above, ast.AugAssign):
+            if step.form is Form.VALUE:
+                self._refused(step, above)
+            step = step._replace(form=Form.MADE if step.form is Form.VALUE else step.form)
+        for target in above.targets if isinstance(above, ast.Assign) else [above.target]:
+            self._given(step, target, above)
+
+    def _given(self, step: _Step, target: ast.expr, statement: ast.AST) -> None:
+        """Follow what a value is assigned to."""
+        if isinstance(target, ast.Name):
+            self._variable(step, target)
+        elif isinstance(target, ast.Attribute):
+            self._kept_as_attribute(step, target)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            if step.form is Form.VALUE:
+                self._refused(step, statement)
+            inner = Form.MADE if step.form is not Form.HOLDER else Form.VALUE
+            for number, each in enumerate(target.elts):
+                if step.form is not Form.HOLDER or step.key in (_ANY, number):
+                    self._given(step._replace(form=inner), getattr(each, "value", each), statement)
+        elif isinstance(target, ast.Subscript) and step.form is not Form.MADE:
+            key = target.slice.value if isinstance(target.slice, ast.Constant) else _ANY
+            self._held_by(step, target.value, key)
+
+    def _held_by(self, step: _Step, holder: ast.expr, key: object) -> None:
+        """Follow a list or dictionary that is given the value: `info["cap"] = value`, `caps.append(value)`."""
+        held = step._replace(form=Form.HOLDER, key=key)
+        if isinstance(holder, (ast.Name, ast.Attribute)):
+            self._given(held, holder, holder)
+        else:
+            self._refused(step, step.at.node, Bears.OPEN)
+
+    def _variable(self, step: _Step, name: ast.Name) -> None:
+        file, names = step.at.file, step.at.names
+        scope = names.variable_scope(name.id, file.scope(name))
+        for use in names.uses_of(name):
+            bindings = names.bindings(use)
+            if len(bindings) < 2 or name not in bindings or name in names.reaching_bindings(use):
+                self._go(step, use, step.form, step.key)
+        if isinstance(scope, ast.ClassDef):
+            self._attributes_of_class(step, name.id, scope)
+        elif scope is file.tree:
+            self._used_elsewhere(step, name.id, called=False)
+
+    def _kept_as_attribute(self, step: _Step, target: ast.Attribute) -> None:
+        owner = step.at.file.enclosing_class(target) if last_name(target.value) in ("self", "cls") else None
+        if owner is not None:
+            self._attributes_of_class(step, target.attr, owner)
+            return
+        for use in step.at.file.attributes.get(target.attr, ()):
+            if isinstance(use.ctx, ast.Load):
+                self._go(step, use, step.form, step.key)
+
+    def _attributes_of_class(self, step: _Step, name: str, owner: ast.ClassDef, called: bool = False) -> None:
+        """Follow the reads of an attribute of a class: by itself, and of any object that no other class is."""
+        file = step.at.file
+        sources = [step.at, *self._users(step, owner.name)]
+        for at in {source.file: source for source in sources}.values():
+            for use in at.file.attributes.get(name, ()):
+                by_self = isinstance(use.value, ast.Name) and use.value.id in ("self", "cls")
+                if not isinstance(use.ctx, ast.Load) or (by_self and at.file.enclosing_class(use) is not owner):
+                    continue
+                call = at.file.parents.get(use)
+                is_call = called and isinstance(call, ast.Call) and call.func is use
+                node = call if is_call and isinstance(call, ast.expr) else use
+                left_at = step.at.left_at or (None if at.file is file else step.at.node)
+                self._queue.append(step._replace(at=at._replace(node=node, left_at=left_at)))
+
+    def _compared(self, step: _Step, above: ast.Compare) -> None:
+        node = step.at.node
+        sides = [above.left, *above.comparators]
+        place = sides.index(node)
+        around = [above.ops[number] for number in (place - 1, place) if 0 <= number < len(above.ops)]
+        if all(isinstance(operator, (ast.Is, ast.IsNot)) for operator in around):
+            return
+        if step.form is Form.HOLDER and all(isinstance(operator, (ast.In, ast.NotIn)) for operator in around):
+            if isinstance(node, ast.Name) and isinstance(above.left, ast.Constant):
+                return  # whether a dictionary has a key
+        others = [side for side in sides if side is not node]
+        if all(isinstance(side, ast.Constant) and side.value is None for side in others):
+            return
+        is_left = place == 0 and isinstance(above.ops[0], (ast.In, ast.NotIn))
+        takes = is_left or all(isinstance(operator, (ast.Eq, ast.NotEq)) for operator in around)
+        self._refused(step, above, Bears.YES if takes else Bears.NO, question=above)
+
+    def _calculated(self, step: _Step, above: ast.BinOp) -> None:
+        if step.form is Form.HOLDER and isinstance(above.op, (ast.Add, ast.Mult, ast.BitOr)):
+            self._go(step, above, Form.HOLDER)
+            return
+        if step.form is Form.VALUE:
+            if isinstance(above.op, ast.Mod) and above.right is step.at.node and not _is_arithmetic(above):
+                self._written(step, above, 0, 1)
+            else:
+                self._refused(step, above)
+        self._go(step, above, Form.MADE)
+
+    def _written(self, step: _Step, formatted: ast.BinOp, index: int, count: int) -> None:
+        """Report `form % values` where it does not write None."""
+        writes = formats_none(string_value(formatted.left), index, count)
+        if writes is not True:
+            self._refused(step, formatted, Bears.OPEN if writes is None else Bears.NO)
+
+    def _displayed(self, step: _Step, above: ast.Tuple | ast.List | ast.Set | ast.Dict) -> None:
+        file, node = step.at.file, step.at.node
+        outer = file.parents.get(above)
+        if isinstance(above, ast.Tuple) and isinstance(outer, ast.BinOp) and outer.right is above:
+            if isinstance(outer.op, ast.Mod):
+                if step.form is Form.VALUE:
+                    self._written(step, outer, above.elts.index(node), len(above.elts))
+                self._go(step, outer, Form.MADE)
+                return
+        if isinstance(above, ast.Dict):
+            if node in above.keys:
+                return
+            key: object = file.keys_of(above).get(node)
+            key = key.value if isinstance(key, ast.Constant) else _ANY
+        else:
+            starred = any(isinstance(each, ast.Starred) for each in above.elts)
+            key = _ANY if starred or isinstance(above, ast.Set) else above.elts.index(node)
+        if step.form is Form.MADE:
+            targets = outer.targets if isinstance(outer, ast.Assign) and outer.value is above else ()
+            alike = [
+                each.elts[key] if isinstance(key, int) else each
+                for each in targets
+                if isinstance(each, (ast.Tuple, ast.List))
+                and not isinstance(above, ast.Dict)
+                and len(each.elts) == len(above.elts)
+            ]
+            for each in alike:
+                self._given(step, each, above)
+            if not alike:
+                self._go(step, above, Form.MADE)
+            return
+        self._go(step, above, Form.HOLDER, key if step.form is Form.VALUE else _ANY)
+
+    def _subscripted(self, step: _Step, above: ast.Subscript) -> None:
+        if above.value is not step.at.node:  # it is the key of a table
+            self._refused(step, above, Bears.YES, question=above)
+            return
+        if not isinstance(above.ctx, ast.Load):
+            return
+        if step.form is Form.HOLDER:
+            key = above.slice.value if isinstance(above.slice, ast.Constant) else _ANY
+            if isinstance(above.slice, ast.Slice):
+                self._go(step, above, Form.HOLDER)
+            elif step.key in (_ANY, key) or key is _ANY or (isinstance(key, int) and key < 0):
+                self._go(step, above, Form.VALUE)
+            return
+        self._refused(step, above)
+        self._go(step, above, Form.MADE)
+
+    def _attribute(self, step: _Step, above: ast.Attribute) -> None:
+        call = step.at.file.parents.get(above)
+        is_call = isinstance(call, ast.Call) and call.func is above
+        if step.form is Form.HOLDER:
+            if is_call and above.attr in ("get", "pop") and isinstance(call, ast.Call) and call.args:
+                asked = call.args[0]
+                key = asked.value if isinstance(asked, ast.Constant) else _ANY
+                if step.key in (_ANY, key) or key is _ANY:
+                    self._go(step, call, Form.VALUE)
+            elif is_call and above.attr in ("values", "items", "copy"):
+                self._go(step, call, Form.HOLDER)
+            elif not (is_call and above.attr in ("append", "add", "extend", "update", "keys", "clear", "remove")):
+                self._refused(step, above, Bears.OPEN)
+            return
+        self._refused(step, above, Bears.OPEN)
+        question = call if is_call and above.attr in _SEARCHES else None
+        if question is not None:
+            self._refused(step, above, Bears.YES, question=question)
+        elif is_call:
+            self._go(step, call, Form.MADE)
+
+    def _iterated(self, step: _Step, above: ast.For | ast.AsyncFor | ast.comprehension) -> None:
+        if step.form is Form.VALUE:
+            self._refused(step, step.at.node)
+        inner = Form.VALUE if step.form is Form.HOLDER else Form.MADE
+        targets = above.target.elts if isinstance(above.target, (ast.Tuple, ast.List)) else [above.target]
+        for target in targets:
+            self._given(step._replace(form=inner), target, above)
+
+    # --- calls ---
+
+    def _passed(self, step: _Step, above: ast.Call | ast.keyword) -> None:
+        call = step.at.file.parents.get(above) if isinstance(above, ast.keyword) else above
+        if not isinstance(call, ast.Call) or step.at.node is call.func:
+            self._refused(step, step.at.node, Bears.OPEN)
+            return
+        keyword = above.arg if isinstance(above, ast.keyword) else None
+        name = last_name(call.func)
+        if step.form is not Form.HOLDER and name in _SEARCHES:
+            self._refused(step, call, Bears.OPEN, question=call)
+            return
+        if name in ("append", "add", "insert", "extend", "update") and isinstance(call.func, ast.Attribute):
+            if step.form is not Form.MADE:
+                self._held_by(step, call.func.value, _ANY)
+            return
+        if isinstance(call.func, ast.Name) and name == "dict" and keyword is not None:
+            self._go(step, call, Form.HOLDER if step.form is Form.VALUE else step.form, keyword)
+            return
+        way = passing(step.at.names, call, step.at.node)
+        if way is Passing.SHOWN:
+            self._go(step, call, Form.MADE)
+        elif way is Passing.TAKEN_APART:
+            if step.form is Form.VALUE:
+                self._refused(step, call)
+            held = step.form is Form.HOLDER
+            picks = held and name in ("min", "max", "next")
+            self._go(step, call, Form.VALUE if picks else Form.HOLDER if held and name in CONTAINERS else Form.MADE)
+        elif not self._into_function(step, call, keyword):
+            self._refused(step, step.at.node, Bears.OPEN)
+
+    def _into_function(self, step: _Step, call: ast.Call, keyword: str | None) -> bool:
+        """Follow an argument into a function of the project; False where it is not one."""
+        into = parameters_of(step.at.file, step.at.names, self._project, call, step.at.node, keyword)
+        if into is None:
+            return False
+        left_at = step.at.left_at or (None if into.file is step.at.file else step.at.node)
+        at = Place(call, into.file, into.names, left_at)
+        form = Form.HOLDER if into.gathered and step.form is Form.VALUE else step.form
+        self._parameter(_Step(at, form, step.key if form is step.form else _ANY), into.parameter)
+        return True
+
+    def _parameter(self, step: _Step, parameter: ast.arg) -> None:
+        function = step.at.file.scope(parameter)
+        for use in step.at.names.uses(parameter.arg, function):
+            if parameter in step.at.names.reaching_bindings(use):
+                self._go(step, use, step.form, step.key)
+
+    def _default(self, step: _Step, arguments: ast.arguments) -> None:
+        positional = [*arguments.posonlyargs, *arguments.args]
+        if step.at.node in arguments.defaults:
+            number = arguments.defaults.index(step.at.node) - len(arguments.defaults)
+            self._parameter(step, positional[number])
+        elif step.at.node in arguments.kw_defaults:
+            self._parameter(step, arguments.kwonlyargs[arguments.kw_defaults.index(step.at.node)])
+
+    def _returned(self, step: _Step, above: ast.Return | ast.Lambda) -> None:
+        file, names = step.at.file, step.at.names
+        if isinstance(above, ast.Lambda):
+            statement = file.parents.get(above)
+            targets = statement.targets if isinstance(statement, ast.Assign) else ()
+            for target in targets:
+                if isinstance(target, ast.Name):
+                    self._calls(step, names.uses_of(target))
+                    if names.variable_scope(target.id, file.scope(target)) is file.tree:
+                        self._used_elsewhere(step, target.id, called=True)
+            if not targets:
+                self._refused(step, step.at.node, Bears.OPEN)
+            return
+        function = file.enclosing_function(above)
+        around = file.parents.get(function) if function is not None else None
+        if function is None:
+            return
+        if isinstance(around, ast.ClassDef):
+            self._attributes_of_class(step, function.name, around, called=True)
+            return
+        self._calls(step, [use for use in file.names.get(function.name, ()) if function in names.bindings(use)])
+        if file.scope(function) is file.tree:
+            self._used_elsewhere(step, function.name, called=True)
+
+    def _calls(self, step: _Step, uses: Iterable[ast.expr]) -> None:
+        for use in uses:
+            call = step.at.file.parents.get(use)
+            if isinstance(call, ast.Call) and call.func is use:
+                self._go(step, call, step.form, step.key)
+
+    # --- other files ---
+
+    def _used_elsewhere(self, step: _Step, identifier: str, called: bool) -> None:
+        for user in self._users(step, identifier):
+            call = user.file.parents.get(user.node)
+            is_call = isinstance(call, ast.Call) and call.func is user.node
+            if is_call == called:
+                node = call if called and isinstance(call, ast.expr) else user.node
+                self._queue.append(step._replace(at=user._replace(node=node)))
+
+    def _users(self, step: _Step, identifier: str) -> Iterator[Place]:
+        if self._project is not None and step.at.left_at is None:
+            for file, names, node in self._project.users(step.at.file.path, identifier):
+                yield Place(node, file, names, step.at.node)
+
+
+def _position(use: ValueUse) -> tuple[int, int]:
+    return getattr(use.node, "lineno", 0), getattr(use.node, "col_offset", 0)
+
+
+def _is_empty(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_arithmetic(operation: ast.BinOp) -> bool:
+    """Whether `a % value` is a remainder, and no text: what is a number is."""
+    return isinstance(operation.left, ast.Constant) and isinstance(operation.left.value, (int, float))
