@@ -10,7 +10,7 @@ from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.rules.references import renamed_references
-from torchferry.rules.value_uses import Place, ValueUse, follow
+from torchferry.rules.value_uses import TracedExpression, ValueUse, follow
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
 
@@ -70,7 +70,7 @@ def _readings(context: PythonContext, references: Iterable[Reference]) -> Iterat
             continue
         if reference.name != PROPERTIES and reference.name not in _ASKED:
             continue
-        followed = follow(context, Place(call, context.file, context.names))
+        followed = follow(context, TracedExpression(call, context.file, context.names))
         if reference.name != PROPERTIES:
             yield CapabilityRead(reference, "", call, _ASKED[reference.name], followed.uses)
             continue
@@ -89,12 +89,12 @@ def _readings(context: PythonContext, references: Iterable[Reference]) -> Iterat
             )
 
 
-def _position(place: Place) -> tuple[int, int]:
+def _position(place: TracedExpression) -> tuple[int, int]:
     node = place.left_at or place.node
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
-def _field_of(held: Place) -> Iterator[tuple[str, Place]]:
+def _field_of(held: TracedExpression) -> Iterator[tuple[str, TracedExpression]]:
     """Yield the field of the properties that is read of an expression that holds them."""
     above = held.file.parents.get(held.node)
     if isinstance(above, ast.Attribute) and isinstance(above.ctx, ast.Load):
@@ -106,7 +106,7 @@ def _field_of(held: Place) -> Iterator[tuple[str, Place]]:
             yield name, held._replace(node=above)
 
 
-def _is_asked_for(field: Place) -> bool:
+def _is_asked_for(field: TracedExpression) -> bool:
     """Whether a field is read only where the properties have it, by a question around the place or by its exception."""
     name = field.node.attr if isinstance(field.node, ast.Attribute) else ""
     child: ast.AST = field.node

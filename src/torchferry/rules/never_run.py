@@ -44,8 +44,8 @@ def _is(context: PythonContext, test: ast.expr, answer: bool, depth: int) -> boo
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
         other = test.comparators[0]
         is_none = isinstance(other, ast.Constant) and other.value is None
-        known = is_none and context.names.qualified(test.left) == "torch.version.hip"
-        return known and isinstance(test.ops[0], ast.Is) == answer
+        is_asked = is_none and context.names.qualified(test.left) == "torch.version.hip"
+        return is_asked and isinstance(test.ops[0], ast.Is) == answer
     if isinstance(test, (ast.Name, ast.Attribute)) and context.names.qualified(test) in _FALSE:
         return not answer
     if isinstance(test, ast.Name) and depth < _DEPTH:

@@ -143,23 +143,23 @@ def _called(
 ) -> tuple[PythonFile, Names, _Function, bool] | None:
     """Return the function of the project that a call runs, and whether its first parameter is given by itself."""
     function = call.func
-    found: ast.AST | None = None
+    definition: ast.AST | None = None
     if isinstance(function, ast.Name):
         bound = [each for each in names.bindings(function) if isinstance(each, (*_FUNCTIONS, ast.ClassDef))]
-        found = bound[0] if len(bound) == 1 == len(names.bindings(function)) else None
+        definition = bound[0] if len(bound) == 1 == len(names.bindings(function)) else None
     elif isinstance(function, ast.Attribute) and last_name(function.value) in ("self", "cls"):
         owner = file.enclosing_class(call)
-        found = _method(owner, function.attr) if owner is not None else None
-        return (file, names, found, not _is_static(found)) if found is not None else None
-    if found is None and project is not None:
+        definition = _method(owner, function.attr) if owner is not None else None
+        return (file, names, definition, not _is_static(definition)) if definition is not None else None
+    if definition is None and project is not None:
         qualified = names.qualified(function)
         defined = project.definition(qualified, file.path) if qualified is not None else None
         if defined is not None:
-            file, names, found = defined
-    if isinstance(found, ast.ClassDef):
-        found = _method(found, "__init__")
-        return (file, names, found, True) if found is not None else None
-    return (file, names, found, False) if isinstance(found, _FUNCTIONS) else None
+            file, names, definition = defined
+    if isinstance(definition, ast.ClassDef):
+        definition = _method(definition, "__init__")
+        return (file, names, definition, True) if definition is not None else None
+    return (file, names, definition, False) if isinstance(definition, _FUNCTIONS) else None
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -25,7 +25,7 @@ _MOST_STEPS = 400
 """Expressions that one value is followed through; behind them its uses are open."""
 
 
-class Form(Enum):
+class Relation(Enum):
     """What an expression is to the value: itself, what is made of it and so never None, or what holds it."""
 
     VALUE = "value"
@@ -41,7 +41,7 @@ class Bears(Enum):
     OPEN = "open"
 
 
-class Place(NamedTuple):
+class TracedExpression(NamedTuple):
     """An expression, and where the examined file has it.
 
     Attributes:
@@ -79,11 +79,11 @@ class FollowedValue(NamedTuple):
         uses: The uses that are not harmless, in the order of their places.
     """
 
-    values: tuple[Place, ...]
+    values: tuple[TracedExpression, ...]
     uses: tuple[ValueUse, ...]
 
 
-def follow(context: PythonContext, place: Place) -> FollowedValue:
+def follow(context: PythonContext, place: TracedExpression) -> FollowedValue:
     """Return the uses of a value that begins at a place."""
     return _Follower(context.project, place).followed()
 
@@ -91,8 +91,8 @@ def follow(context: PythonContext, place: Place) -> FollowedValue:
 class _Step(NamedTuple):
     """An expression on the way; `key` is under what a holder has the value, `_ANY` where that is open."""
 
-    at: Place
-    form: Form
+    at: TracedExpression
+    relation: Relation
     key: object = None
 
 
@@ -103,25 +103,25 @@ _SEARCHES = frozenset(
 
 
 class _Follower:
-    def __init__(self, project: Project | None, origin: Place) -> None:
+    def __init__(self, project: Project | None, origin: TracedExpression) -> None:
         self._project = project
         self._origin = origin
-        self._queue = deque([_Step(origin, Form.VALUE)])
-        self._seen: set[tuple[ast.AST, Form]] = set()
-        self._values: list[Place] = []
+        self._queue = deque([_Step(origin, Relation.VALUE)])
+        self._seen: set[tuple[ast.AST, Relation]] = set()
+        self._values: list[TracedExpression] = []
         self._uses: list[ValueUse] = []
 
     def followed(self) -> FollowedValue:
         while self._queue:
             step = self._queue.popleft()
-            if (step.at.node, step.form) in self._seen:
+            if (step.at.node, step.relation) in self._seen:
                 continue
             if len(self._seen) >= _MOST_STEPS:
                 self._report(self._origin, Bears.OPEN)
                 break
             spend()
-            self._seen.add((step.at.node, step.form))
-            if step.form is Form.VALUE:
+            self._seen.add((step.at.node, step.relation))
+            if step.relation is Relation.VALUE:
                 self._values.append(step.at)
             self._step(step)
         first = dict.fromkeys(sorted(self._uses, key=_position))
@@ -129,21 +129,24 @@ class _Follower:
 
     # --- results ---
 
-    def _report(self, at: Place, bears: Bears, node: ast.AST | None = None, question: ast.AST | None = None) -> None:
+    def _report(
+        self, at: TracedExpression, bears: Bears, node: ast.AST | None = None, question: ast.AST | None = None
+    ) -> None:
         self._uses.append(ValueUse(at.left_at or node or at.node, question, bears))
 
     def _refused(self, step: _Step, node: ast.AST, bears: Bears = Bears.NO, question: ast.AST | None = None) -> None:
         """Report a use that does not take None, if the value may be None there."""
-        if step.form is Form.MADE or is_not_none(step.at.file, step.at.node):
+        if step.relation is Relation.MADE or is_not_none(step.at.file, step.at.node):
             bears = Bears.YES
         if bears is not Bears.YES or question is not None:
             self._report(step.at, bears, node, question)
 
-    def _go(self, step: _Step, node: ast.AST | None, form: Form | None = None, key: object = _ANY) -> None:
+    def _go(self, step: _Step, node: ast.AST | None, relation: Relation | None = None, key: object = _ANY) -> None:
         """Follow an expression of the same file."""
         if isinstance(node, ast.expr):
-            form = form or step.form
-            self._queue.append(_Step(step.at._replace(node=node), form, key if form is Form.HOLDER else _ANY))
+            relation = relation or step.relation
+            key = key if relation is Relation.HOLDER else _ANY
+            self._queue.append(_Step(step.at._replace(node=node), relation, key))
 
     # --- one expression ---
 
@@ -166,7 +169,7 @@ class _Follower:
         elif isinstance(above, (ast.For, ast.AsyncFor, ast.comprehension)) and node is above.iter:
             self._iterated(step, above)
         elif isinstance(above, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
-            self._go(step, above, Form.MADE if step.form is Form.MADE else Form.HOLDER)
+            self._go(step, above, Relation.MADE if step.relation is Relation.MADE else Relation.HOLDER)
         elif isinstance(above, (ast.Return, ast.Lambda)):
             self._returned(step, above)
         elif isinstance(above, ast.arguments):
@@ -180,26 +183,31 @@ class _Follower:
         node = step.at.node
         if isinstance(above, ast.IfExp):
             if node is not above.test:
-                is_made = step.form is Form.VALUE and is_not_none(step.at.file, node)
-                self._go(step, above, Form.MADE if is_made else step.form, step.key)
+                is_made = step.relation is Relation.VALUE and is_not_none(step.at.file, node)
+                self._go(step, above, Relation.MADE if is_made else step.relation, step.key)
         elif isinstance(above, ast.BoolOp):
             last = above.values[-1]
             falls_back = isinstance(above.op, ast.Or) and node is not last and not _is_empty(last)
-            self._go(step, above, Form.MADE if falls_back and step.form is Form.VALUE else step.form, step.key)
+            self._go(
+                step,
+                above,
+                Relation.MADE if falls_back and step.relation is Relation.VALUE else step.relation,
+                step.key,
+            )
         elif isinstance(above, ast.FormattedValue):
             if above.format_spec is not None and above.conversion == -1 and node is above.value:
                 self._refused(step, above)
-            self._go(step, step.at.file.parents.get(above), Form.MADE)
+            self._go(step, step.at.file.parents.get(above), Relation.MADE)
         elif isinstance(above, ast.JoinedStr):
-            self._go(step, above, Form.MADE)
+            self._go(step, above, Relation.MADE)
         elif isinstance(above, ast.Starred):
             self._refused(step, above)
             whole = step.at.file.parents.get(above)
-            self._go(step, whole, Form.MADE)
+            self._go(step, whole, Relation.MADE)
         elif isinstance(above, ast.UnaryOp):
             if not isinstance(above.op, ast.Not):
                 self._refused(step, above)
-                self._go(step, above, Form.MADE)
+                self._go(step, above, Relation.MADE)
         elif not isinstance(above, (ast.Expr, ast.If, ast.While, ast.Assert, ast.comprehension)):
             self._refused(step, node, Bears.OPEN)  # yielded, awaited, raised, a slice, a decorator
 
@@ -207,11 +215,11 @@ class _Follower:
         if above.value is not step.at.node:
             return
         if isinstance(above, ast.NamedExpr):
-            self._go(step, above, step.form, step.key)
+            self._go(step, above, step.relation, step.key)
         if isinstance(above, ast.AugAssign):
-            if step.form is Form.VALUE:
+            if step.relation is Relation.VALUE:
                 self._refused(step, above)
-            step = step._replace(form=Form.MADE if step.form is Form.VALUE else step.form)
+            step = step._replace(relation=Relation.MADE if step.relation is Relation.VALUE else step.relation)
         for target in above.targets if isinstance(above, ast.Assign) else [above.target]:
             self._given(step, target, above)
 
@@ -222,19 +230,19 @@ class _Follower:
         elif isinstance(target, ast.Attribute):
             self._kept_as_attribute(step, target)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            if step.form is Form.VALUE:
+            if step.relation is Relation.VALUE:
                 self._refused(step, statement)
-            inner = Form.MADE if step.form is not Form.HOLDER else Form.VALUE
+            inner = Relation.MADE if step.relation is not Relation.HOLDER else Relation.VALUE
             for number, each in enumerate(target.elts):
-                if step.form is not Form.HOLDER or step.key in (_ANY, number):
-                    self._given(step._replace(form=inner), getattr(each, "value", each), statement)
-        elif isinstance(target, ast.Subscript) and step.form is not Form.MADE:
+                if step.relation is not Relation.HOLDER or step.key in (_ANY, number):
+                    self._given(step._replace(relation=inner), getattr(each, "value", each), statement)
+        elif isinstance(target, ast.Subscript) and step.relation is not Relation.MADE:
             key = target.slice.value if isinstance(target.slice, ast.Constant) else _ANY
             self._held_by(step, target.value, key)
 
     def _held_by(self, step: _Step, holder: ast.expr, key: object) -> None:
         """Follow a list or dictionary that is given the value: `info["cap"] = value`, `caps.append(value)`."""
-        held = step._replace(form=Form.HOLDER, key=key)
+        held = step._replace(relation=Relation.HOLDER, key=key)
         if isinstance(holder, (ast.Name, ast.Attribute)):
             self._given(held, holder, holder)
         else:
@@ -246,7 +254,7 @@ class _Follower:
         for use in names.uses_of(name):
             bindings = names.bindings(use)
             if len(bindings) < 2 or name not in bindings or name in names.reaching_bindings(use):
-                self._go(step, use, step.form, step.key)
+                self._go(step, use, step.relation, step.key)
         if isinstance(scope, ast.ClassDef):
             self._attributes_of_class(step, name.id, scope)
         elif scope is file.tree:
@@ -259,7 +267,7 @@ class _Follower:
             return
         for use in step.at.file.attributes.get(target.attr, ()):
             if isinstance(use.ctx, ast.Load):
-                self._go(step, use, step.form, step.key)
+                self._go(step, use, step.relation, step.key)
 
     def _attributes_of_class(self, step: _Step, name: str, owner: ast.ClassDef, called: bool = False) -> None:
         """Follow the reads of an attribute of a class: by itself, and of any object that no other class is."""
@@ -283,7 +291,7 @@ class _Follower:
         around = [above.ops[number] for number in (place - 1, place) if 0 <= number < len(above.ops)]
         if all(isinstance(operator, (ast.Is, ast.IsNot)) for operator in around):
             return
-        if step.form is Form.HOLDER and all(isinstance(operator, (ast.In, ast.NotIn)) for operator in around):
+        if step.relation is Relation.HOLDER and all(isinstance(operator, (ast.In, ast.NotIn)) for operator in around):
             if isinstance(node, ast.Name) and isinstance(above.left, ast.Constant):
                 return  # whether a dictionary has a key
         others = [side for side in sides if side is not node]
@@ -294,15 +302,15 @@ class _Follower:
         self._refused(step, above, Bears.YES if takes else Bears.NO, question=above)
 
     def _calculated(self, step: _Step, above: ast.BinOp) -> None:
-        if step.form is Form.HOLDER and isinstance(above.op, (ast.Add, ast.Mult, ast.BitOr)):
-            self._go(step, above, Form.HOLDER)
+        if step.relation is Relation.HOLDER and isinstance(above.op, (ast.Add, ast.Mult, ast.BitOr)):
+            self._go(step, above, Relation.HOLDER)
             return
-        if step.form is Form.VALUE:
+        if step.relation is Relation.VALUE:
             if isinstance(above.op, ast.Mod) and above.right is step.at.node and not _is_arithmetic(above):
                 self._written(step, above, 0, 1)
             else:
                 self._refused(step, above)
-        self._go(step, above, Form.MADE)
+        self._go(step, above, Relation.MADE)
 
     def _written(self, step: _Step, formatted: ast.BinOp, index: int, count: int) -> None:
         """Report `form % values` where it does not write None."""
@@ -315,9 +323,9 @@ class _Follower:
         outer = file.parents.get(above)
         if isinstance(above, ast.Tuple) and isinstance(outer, ast.BinOp) and outer.right is above:
             if isinstance(outer.op, ast.Mod):
-                if step.form is Form.VALUE:
+                if step.relation is Relation.VALUE:
                     self._written(step, outer, above.elts.index(node), len(above.elts))
-                self._go(step, outer, Form.MADE)
+                self._go(step, outer, Relation.MADE)
                 return
         if isinstance(above, ast.Dict):
             if node in above.keys:
@@ -327,7 +335,7 @@ class _Follower:
         else:
             starred = any(isinstance(each, ast.Starred) for each in above.elts)
             key = _ANY if starred or isinstance(above, ast.Set) else above.elts.index(node)
-        if step.form is Form.MADE:
+        if step.relation is Relation.MADE:
             targets = outer.targets if isinstance(outer, ast.Assign) and outer.value is above else ()
             alike = [
                 each.elts[key] if isinstance(key, int) else each
@@ -339,9 +347,9 @@ class _Follower:
             for each in alike:
                 self._given(step, each, above)
             if not alike:
-                self._go(step, above, Form.MADE)
+                self._go(step, above, Relation.MADE)
             return
-        self._go(step, above, Form.HOLDER, key if step.form is Form.VALUE else _ANY)
+        self._go(step, above, Relation.HOLDER, key if step.relation is Relation.VALUE else _ANY)
 
     def _subscripted(self, step: _Step, above: ast.Subscript) -> None:
         if above.value is not step.at.node:  # it is the key of a table
@@ -349,27 +357,27 @@ class _Follower:
             return
         if not isinstance(above.ctx, ast.Load):
             return
-        if step.form is Form.HOLDER:
+        if step.relation is Relation.HOLDER:
             key = above.slice.value if isinstance(above.slice, ast.Constant) else _ANY
             if isinstance(above.slice, ast.Slice):
-                self._go(step, above, Form.HOLDER)
+                self._go(step, above, Relation.HOLDER)
             elif step.key in (_ANY, key) or key is _ANY or (isinstance(key, int) and key < 0):
-                self._go(step, above, Form.VALUE)
+                self._go(step, above, Relation.VALUE)
             return
         self._refused(step, above)
-        self._go(step, above, Form.MADE)
+        self._go(step, above, Relation.MADE)
 
     def _attribute(self, step: _Step, above: ast.Attribute) -> None:
         call = step.at.file.parents.get(above)
         is_call = isinstance(call, ast.Call) and call.func is above
-        if step.form is Form.HOLDER:
+        if step.relation is Relation.HOLDER:
             if is_call and above.attr in ("get", "pop") and isinstance(call, ast.Call) and call.args:
                 asked = call.args[0]
                 key = asked.value if isinstance(asked, ast.Constant) else _ANY
                 if step.key in (_ANY, key) or key is _ANY:
-                    self._go(step, call, Form.VALUE)
+                    self._go(step, call, Relation.VALUE)
             elif is_call and above.attr in ("values", "items", "copy"):
-                self._go(step, call, Form.HOLDER)
+                self._go(step, call, Relation.HOLDER)
             elif not (is_call and above.attr in ("append", "add", "extend", "update", "keys", "clear", "remove")):
                 self._refused(step, above, Bears.OPEN)
             return
@@ -378,15 +386,15 @@ class _Follower:
         if question is not None:
             self._refused(step, above, Bears.YES, question=question)
         elif is_call:
-            self._go(step, call, Form.MADE)
+            self._go(step, call, Relation.MADE)
 
     def _iterated(self, step: _Step, above: ast.For | ast.AsyncFor | ast.comprehension) -> None:
-        if step.form is Form.VALUE:
+        if step.relation is Relation.VALUE:
             self._refused(step, step.at.node)
-        inner = Form.VALUE if step.form is Form.HOLDER else Form.MADE
+        inner = Relation.VALUE if step.relation is Relation.HOLDER else Relation.MADE
         targets = above.target.elts if isinstance(above.target, (ast.Tuple, ast.List)) else [above.target]
         for target in targets:
-            self._given(step._replace(form=inner), target, above)
+            self._given(step._replace(relation=inner), target, above)
 
     # --- calls ---
 
@@ -397,25 +405,29 @@ class _Follower:
             return
         keyword = above.arg if isinstance(above, ast.keyword) else None
         name = last_name(call.func)
-        if step.form is not Form.HOLDER and name in _SEARCHES:
+        if step.relation is not Relation.HOLDER and name in _SEARCHES:
             self._refused(step, call, Bears.OPEN, question=call)
             return
         if name in ("append", "add", "insert", "extend", "update") and isinstance(call.func, ast.Attribute):
-            if step.form is not Form.MADE:
+            if step.relation is not Relation.MADE:
                 self._held_by(step, call.func.value, _ANY)
             return
         if isinstance(call.func, ast.Name) and name == "dict" and keyword is not None:
-            self._go(step, call, Form.HOLDER if step.form is Form.VALUE else step.form, keyword)
+            self._go(step, call, Relation.HOLDER if step.relation is Relation.VALUE else step.relation, keyword)
             return
         way = passing(step.at.names, call, step.at.node)
         if way is Passing.SHOWN:
-            self._go(step, call, Form.MADE)
+            self._go(step, call, Relation.MADE)
         elif way is Passing.TAKEN_APART:
-            if step.form is Form.VALUE:
+            if step.relation is Relation.VALUE:
                 self._refused(step, call)
-            held = step.form is Form.HOLDER
+            held = step.relation is Relation.HOLDER
             picks = held and name in ("min", "max", "next")
-            self._go(step, call, Form.VALUE if picks else Form.HOLDER if held and name in CONTAINERS else Form.MADE)
+            self._go(
+                step,
+                call,
+                Relation.VALUE if picks else Relation.HOLDER if held and name in CONTAINERS else Relation.MADE,
+            )
         elif not self._into_function(step, call, keyword):
             self._refused(step, step.at.node, Bears.OPEN)
 
@@ -425,16 +437,17 @@ class _Follower:
         if into is None:
             return False
         left_at = step.at.left_at or (None if into.file is step.at.file else step.at.node)
-        at = Place(call, into.file, into.names, left_at)
-        form = Form.HOLDER if into.gathered and step.form is Form.VALUE else step.form
-        self._parameter(_Step(at, form, step.key if form is step.form else _ANY), into.parameter)
+        at = TracedExpression(call, into.file, into.names, left_at)
+        is_held = into.gathered and step.relation is Relation.VALUE
+        held = _Step(at, Relation.HOLDER) if is_held else step._replace(at=at)
+        self._parameter(held, into.parameter)
         return True
 
     def _parameter(self, step: _Step, parameter: ast.arg) -> None:
         function = step.at.file.scope(parameter)
         for use in step.at.names.uses(parameter.arg, function):
             if parameter in step.at.names.reaching_bindings(use):
-                self._go(step, use, step.form, step.key)
+                self._go(step, use, step.relation, step.key)
 
     def _default(self, step: _Step, arguments: ast.arguments) -> None:
         positional = [*arguments.posonlyargs, *arguments.args]
@@ -472,7 +485,7 @@ class _Follower:
         for use in uses:
             call = step.at.file.parents.get(use)
             if isinstance(call, ast.Call) and call.func is use:
-                self._go(step, call, step.form, step.key)
+                self._go(step, call, step.relation, step.key)
 
     # --- other files ---
 
@@ -484,10 +497,10 @@ class _Follower:
                 node = call if called and isinstance(call, ast.expr) else user.node
                 self._queue.append(step._replace(at=user._replace(node=node)))
 
-    def _users(self, step: _Step, identifier: str) -> Iterator[Place]:
+    def _users(self, step: _Step, identifier: str) -> Iterator[TracedExpression]:
         if self._project is not None and step.at.left_at is None:
             for file, names, node in self._project.users(step.at.file.path, identifier):
-                yield Place(node, file, names, step.at.node)
+                yield TracedExpression(node, file, names, step.at.node)
 
 
 def _position(use: ValueUse) -> tuple[int, int]:

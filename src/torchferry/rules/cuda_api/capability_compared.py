@@ -61,8 +61,8 @@ class CapabilityCompared(Rule):
 
     def _decision(self, context: PythonContext, reading: CapabilityRead) -> _Decision | None:
         """Return what there is to decide about a value that is read; None where it is the same on the target."""
-        field = _Field.of(context, reading)
-        if field is _Field.ABSENT:
+        field = _FieldState.of(context, reading)
+        if field is _FieldState.ABSENT:
             message = say(
                 "the properties of a card have no `{name}` on {target}: where this line runs, it raises AttributeError",
                 name=reading.field,
@@ -73,7 +73,7 @@ class CapabilityCompared(Rule):
         if refused is not None:
             return refused
         compared = _compared(context, reading) if reading.asked is not None else None
-        if compared is not None or field is _Field.PRESENT:
+        if compared is not None or field is _FieldState.PRESENT:
             return compared
         message = say(
             "whether the properties of a card have `{name}` on {target} is UNKNOWN; try it on the card",
@@ -140,7 +140,7 @@ def _compared(context: PythonContext, reading: CapabilityRead) -> _Decision | No
     return None
 
 
-class _Field(Enum):
+class _FieldState(Enum):
     """Whether what is read is there on the target; UNVERIFIED is one decision for all fields that a place reads."""
 
     PRESENT = "present"
@@ -148,7 +148,7 @@ class _Field(Enum):
     UNVERIFIED = "unverified"
 
     @classmethod
-    def of(cls, context: PythonContext, reading: CapabilityRead) -> _Field:
+    def of(cls, context: PythonContext, reading: CapabilityRead) -> _FieldState:
         """Return whether the target's object has the field that is read."""
         if not reading.field or reading.has_default or not _is_rewritten(context, reading):
             return cls.PRESENT
