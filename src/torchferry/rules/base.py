@@ -15,6 +15,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.rules.family import Portability, UnderRedirect, WhenPorted
 from torchferry.rules.kernel_reach import KernelReach
 from torchferry.rules.target_words import names_target
+from torchferry.rules.value_uses import ValueFlow
 from torchferry.source.flow import Flow
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
@@ -174,6 +175,11 @@ class PythonContext(Context):
     def kernel_reach(self) -> KernelReach:
         """Tells what code reaches a compiled extension."""
         return KernelReach(self.file, self.names, self.project)
+
+    @cached_property
+    def values(self) -> ValueFlow:
+        """Follows what the target may answer with None."""
+        return ValueFlow(self.file, self.names, self.project)
 
     @cached_property
     def devices(self) -> Flow:

@@ -7,19 +7,12 @@ import ast
 from torchferry.backends import cuda
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
+from torchferry.rules.value_calls import converts
 from torchferry.source.flow.syntax import STRING_METHODS, last_name
 from torchferry.source.python import PythonFile
 
 _NO = (False, None, 0)
 _EXITS = (ast.Return, ast.Continue, ast.Break)
-
-NUMBERS = frozenset({"float", "int", "list", "max", "min", "range", "round", "sum", "tuple"})
-"""Functions of numbers, which raise on None."""
-
-
-def converts(name: str) -> bool:
-    """Whether the result of a function says the same as its argument: `version.parse(f"{major}.{minor}")`."""
-    return name in NUMBERS or name in ("str", "parse") or "version" in name.lower()
 
 
 class Condition(NamedTuple):

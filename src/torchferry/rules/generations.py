@@ -10,7 +10,7 @@ from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.rules.references import renamed_references
-from torchferry.rules.value_uses import TracedExpression, ValueUse, follow
+from torchferry.rules.value_uses import TracedExpression, ValueUse
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
 
@@ -70,13 +70,13 @@ def _readings(context: PythonContext, references: Iterable[Reference]) -> Iterat
             continue
         if reference.name != PROPERTIES and reference.name not in _ASKED:
             continue
-        followed = follow(context, TracedExpression(call, context.file, context.names))
+        followed = context.values.of(call)
         if reference.name != PROPERTIES:
             yield CapabilityRead(reference, "", call, _ASKED[reference.name], followed.uses)
             continue
         fields = {(field.node, name): field for held in followed.values for name, field in _field_of(held)}
         for (_, name), field in sorted(fields.items(), key=lambda item: _position(item[1])):
-            uses = follow(context, field).uses
+            uses = context.values.follow(field).uses
             asked = _ASKED.get(_OF_FIELDS.get(name, ""))
             has_default = isinstance(field.node, ast.Call) and len(field.node.args) > 2
             yield CapabilityRead(

@@ -84,8 +84,18 @@ def _says(test: ast.expr, wanted: str, answer: bool) -> bool:
     return answer and _key(test) == wanted
 
 
-def _key(node: ast.expr) -> str:
+def _key(node: ast.AST) -> str:
     """Return what two expressions have in common that read the same; a named expression is its name."""
     if isinstance(node, ast.NamedExpr):
         node = node.target
-    return ast.dump(node).replace("Store()", "Load()")
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{_key(node.value)}.{node.attr}"
+    if isinstance(node, ast.Constant):
+        return repr(node.value)
+    if isinstance(node, ast.Subscript):
+        return f"{_key(node.value)}[{_key(node.slice)}]"
+    if isinstance(node, ast.Call) and not node.keywords:
+        return f"{_key(node.func)}({', '.join(map(_key, node.args))})"
+    return f"<{id(node)}>"

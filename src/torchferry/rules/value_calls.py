@@ -8,11 +8,18 @@ from string import Formatter
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
-from torchferry.rules.conditions import NUMBERS, converts
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
+
+NUMBERS = frozenset({"float", "int", "list", "max", "min", "range", "round", "sum", "tuple"})
+"""Functions of numbers, which raise on None."""
+
+
+def converts(name: str) -> bool:
+    """Whether the result of a function says the same as its argument: `version.parse(f"{major}.{minor}")`."""
+    return name in NUMBERS or name in ("str", "parse") or "version" in name.lower()
 
 
 class Passing(Enum):

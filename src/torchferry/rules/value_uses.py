@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 
 from torchferry.core.budget import spend
 from torchferry.core.record import NamedTuple
-from torchferry.rules.base import PythonContext
 from torchferry.rules.none_guards import is_not_none
 from torchferry.rules.value_calls import CONTAINERS, Passing, formats_none, parameters_of, passing
 from torchferry.source.flow.syntax import last_name, string_value
@@ -83,11 +82,6 @@ class FollowedValue(NamedTuple):
     uses: tuple[ValueUse, ...]
 
 
-def follow(context: PythonContext, place: TracedExpression) -> FollowedValue:
-    """Return the uses of a value that begins at a place."""
-    return _Follower(context.project, place).followed()
-
-
 class _Step(NamedTuple):
     """An expression on the way; `key` is under what a holder has the value, `_ANY` where that is open."""
 
@@ -102,30 +96,57 @@ _SEARCHES = frozenset(
 )
 
 
-class _Follower:
-    def __init__(self, project: Project | None, origin: TracedExpression) -> None:
+class ValueFlow:
+    """Follows the values of one file; what it has learnt of an expression serves all values that come to it.
+
+    Args:
+        file: The file that is examined.
+        names: Name resolution there.
+        project: The project that the file belongs to, or None.
+    """
+
+    def __init__(self, file: PythonFile, names: Names, project: Project | None) -> None:
+        self._file = file
+        self._names = names
         self._project = project
-        self._origin = origin
-        self._queue = deque([_Step(origin, Relation.VALUE)])
-        self._seen: set[tuple[ast.AST, Relation]] = set()
-        self._values: list[TracedExpression] = []
+        self._learnt: dict[_Step, tuple[list[_Step], list[ValueUse]]] = {}
+        self._of_holders: dict[tuple[object, ...], list[_Step]] = {}
+        self._queue: list[_Step] = []
         self._uses: list[ValueUse] = []
 
-    def followed(self) -> FollowedValue:
-        while self._queue:
-            step = self._queue.popleft()
-            if (step.at.node, step.relation) in self._seen:
+    def of(self, expression: ast.expr) -> FollowedValue:
+        """Return the uses of a value that is read in the file."""
+        return self.follow(TracedExpression(expression, self._file, self._names))
+
+    def follow(self, origin: TracedExpression) -> FollowedValue:
+        """Return the uses of a value that begins at a place."""
+        waiting = deque([_Step(origin, Relation.VALUE)])
+        seen: set[tuple[ast.AST, Relation]] = set()
+        values: list[TracedExpression] = []
+        uses: list[ValueUse] = []
+        while waiting:
+            step = waiting.popleft()
+            if (step.at.node, step.relation) in seen:
                 continue
-            if len(self._seen) >= _MOST_STEPS:
-                self._report(self._origin, Bears.OPEN)
+            if len(seen) >= _MOST_STEPS:
+                uses.append(ValueUse(origin.left_at or origin.node, None, Bears.OPEN))
                 break
             spend()
-            self._seen.add((step.at.node, step.relation))
+            seen.add((step.at.node, step.relation))
             if step.relation is Relation.VALUE:
-                self._values.append(step.at)
+                values.append(step.at)
+            further, own = self._next(step)
+            waiting += further
+            uses += own
+        return FollowedValue(tuple(values), tuple(dict.fromkeys(sorted(uses, key=_position))))
+
+    def _next(self, step: _Step) -> tuple[list[_Step], list[ValueUse]]:
+        """Return where a value comes to from one expression, and what is done with it there."""
+        if step not in self._learnt:
+            self._queue, self._uses = [], []
             self._step(step)
-        first = dict.fromkeys(sorted(self._uses, key=_position))
-        return FollowedValue(tuple(self._values), tuple(first))
+            self._learnt[step] = self._queue[: _MOST_STEPS + 1], self._uses
+        return self._learnt[step]
 
     # --- results ---
 
@@ -251,14 +272,27 @@ class _Follower:
     def _variable(self, step: _Step, name: ast.Name) -> None:
         file, names = step.at.file, step.at.names
         scope = names.variable_scope(name.id, file.scope(name))
-        for use in names.uses_of(name):
-            bindings = names.bindings(use)
-            if len(bindings) < 2 or name not in bindings or name in names.reaching_bindings(use):
-                self._go(step, use, step.relation, step.key)
+        binding = scope if isinstance(name.ctx, ast.Load) else name  # many statements may give a list the value
+        self._once((binding, name.id), step, lambda: self._reads(step, name))
         if isinstance(scope, ast.ClassDef):
             self._attributes_of_class(step, name.id, scope)
         elif scope is file.tree:
             self._used_elsewhere(step, name.id, called=False)
+
+    def _reads(self, step: _Step, name: ast.Name) -> None:
+        reached = sorted(step.at.names.reached_uses(name), key=lambda use: (use.lineno, use.col_offset))
+        for use in reached[: _MOST_STEPS + 1]:
+            self._go(step, use, step.relation, step.key)
+
+    def _once(self, holder: tuple[object, ...], step: _Step, follow: Callable[[], None]) -> None:
+        """Follow what is kept under a name; other values that are kept under it are used at the same places."""
+        learnt = *holder, step.relation, step.key, step.at.left_at
+        if learnt in self._of_holders:
+            self._queue += self._of_holders[learnt]
+            return
+        before = len(self._queue)
+        follow()
+        self._of_holders[learnt] = self._queue[before : before + _MOST_STEPS + 1]
 
     def _kept_as_attribute(self, step: _Step, target: ast.Attribute) -> None:
         owner = step.at.file.enclosing_class(target) if last_name(target.value) in ("self", "cls") else None
@@ -270,11 +304,14 @@ class _Follower:
                 self._go(step, use, step.relation, step.key)
 
     def _attributes_of_class(self, step: _Step, name: str, owner: ast.ClassDef, called: bool = False) -> None:
+        self._once((owner, name, called), step, lambda: self._reads_of_class(step, name, owner, called))
+
+    def _reads_of_class(self, step: _Step, name: str, owner: ast.ClassDef, called: bool) -> None:
         """Follow the reads of an attribute of a class: by itself, and of any object that no other class is."""
         file = step.at.file
         sources = [step.at, *self._users(step, owner.name)]
         for at in {source.file: source for source in sources}.values():
-            for use in at.file.attributes.get(name, ()):
+            for use in sorted(at.file.attributes.get(name, ()), key=lambda read: (read.lineno, read.col_offset)):
                 by_self = isinstance(use.value, ast.Name) and use.value.id in ("self", "cls")
                 if not isinstance(use.ctx, ast.Load) or (by_self and at.file.enclosing_class(use) is not owner):
                     continue
