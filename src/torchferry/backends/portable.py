@@ -132,6 +132,12 @@ class PortableTarget(Target):
         return tuple(word for backend in backends for word in (backend.NAME, backend.PLUGIN))
 
     @cached_property
+    def written_modules(self) -> frozenset[str]:
+        """The modules with the portable names; a module of the project may also be imported relatively."""
+        modules = {self.import_module, *self.modules.values()}
+        return frozenset(modules | {f".{module}" for module in modules if module != INSTALLED})
+
+    @cached_property
     def replaced_names(self) -> tuple[str, ...]:
         """The names of `torch` itself that have a portable one."""
         return (*MEMORY_FORMATS, "autocast")

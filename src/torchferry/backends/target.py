@@ -133,6 +133,12 @@ class Target:
         """The words by which code speaks of what it is migrated to, beside CUDA."""
         return self.name, self.backend.PLUGIN
 
+    @cached_property
+    def written_modules(self) -> frozenset[str]:
+        """The modules, beside torch, of which names are written in place of CUDA's, as a file may import them."""
+        written = (self.backend.PLUGIN, self.backend.IMPORT_NAMESPACE, *(row.use for row in self.backend.table("api")))
+        return frozenset({name.partition(".")[0] for name in written} - {"", "torch"})
+
     def __str__(self) -> str:
         return f"{self.name}@{self.version}" if self.version else self.name
 

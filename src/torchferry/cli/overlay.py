@@ -139,7 +139,8 @@ class _Copying:
         modules = distribution.modules
         reached = reached_modules(reader, inspected.package, inspected.run)
         request = self.setting.request
-        project = Project(distribution.folder, python_files(distribution))
+        followed = request.target.written_modules
+        project = Project(distribution.folder, python_files(distribution), followed=followed)
         engine = Engine(
             distribution.folder,
             request.target,

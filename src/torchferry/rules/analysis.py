@@ -123,7 +123,8 @@ def analyse(
         meanwhile: Called once other processes examine files, to do what is needed afterwards; never where none does.
     """
     python = [entry.path for entry in request.listing.entries if entry.kind is Kind.PYTHON]
-    project = Project(request.root, python, (entry.path for entry in request.listing.entries))
+    others = (entry.path for entry in request.listing.entries)
+    project = Project(request.root, python, others, request.target.written_modules)
     if request.afterwards is not None:
         project.keep()
     engine = _engine(request, project, partial(_with_import_ready, request))
@@ -189,7 +190,8 @@ class FileExaminer:
             rewrite: Whether to apply the chosen fixes; `after` of the result is then what they make of it.
         """
         request = self._request._replace(rewrite=rewrite)
-        project = Project(request.root, self._paths, (entry.path for entry in request.listing.entries))
+        others = (entry.path for entry in request.listing.entries)
+        project = Project(request.root, self._paths, others, request.target.written_modules)
         item = _engine(request, project).examine(entry, rewrite=rewrite, data=data)._replace(before=data)
         if request.target.module or not item.needs_plugin or not _may_import(request, item):
             return item

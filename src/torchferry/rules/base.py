@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import ClassVar
 
 from torchferry.backends import cuda
-from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Effect, Finding, Grade, Location, Stays
 from torchferry.core.messages import Message
@@ -16,6 +15,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.rules.family import Portability, UnderRedirect, WhenPorted
 from torchferry.rules.kernel_reach import KernelReach
 from torchferry.rules.target_words import names_target
+from torchferry.rules.value_uses import ValueFlow
 from torchferry.source.flow import Flow
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
@@ -123,20 +123,6 @@ class PythonContext(Context):
                 by_group.setdefault(group, []).append(reference)
         return by_group
 
-    def renamed_references(self, names: Iterable[str]) -> list[Reference]:
-        """Uses of names of torch as the target spells them, each once under its name in torch, in source order.
-
-        Of several names that the target spells alike, the first by the alphabet is taken.
-        """
-        uses: dict[ast.AST, Reference] = {}
-        for name in sorted(names):
-            row = self.target.api(name)
-            if row.status in REWRITTEN and row.use not in ("", name):
-                for reference in self.names.references(row.use.partition(".")[0]):
-                    if reference.name == row.use and not reference.is_import:
-                        uses.setdefault(reference.node, reference._replace(name=name))
-        return sorted(uses.values(), key=lambda reference: (reference.node.lineno, reference.node.col_offset))
-
     @cached_property
     def mentions_target(self) -> bool:
         """Whether the file speaks of the target anywhere."""
@@ -201,6 +187,11 @@ class PythonContext(Context):
     def kernel_reach(self) -> KernelReach:
         """Tells what code reaches a compiled extension."""
         return KernelReach(self.file, self.names, self.project)
+
+    @cached_property
+    def values(self) -> ValueFlow:
+        """Follows what the target may answer with None."""
+        return ValueFlow(self.file, self.names, self.project)
 
     @cached_property
     def devices(self) -> Flow:

@@ -8,6 +8,7 @@ from torchferry.backends import cuda
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.rules.machine_questions import is_machine_question
+from torchferry.rules.value_calls import converts
 from torchferry.source.flow.syntax import STRING_METHODS, last_name
 from torchferry.source.python import PythonFile
 
@@ -16,14 +17,6 @@ _EXITS = (ast.Return, ast.Continue, ast.Break)
 
 _STATUS = frozenset({"system", "call"})
 """Functions that start a program and return 0 where it went well."""
-
-NUMBERS = frozenset({"float", "int", "list", "max", "min", "range", "round", "sum", "tuple"})
-"""Functions of numbers, which raise on None."""
-
-
-def converts(name: str) -> bool:
-    """Whether the result of a function says the same as its argument: `version.parse(f"{major}.{minor}")`."""
-    return name in NUMBERS or name in ("str", "parse") or "version" in name.lower()
 
 
 class Condition(NamedTuple):

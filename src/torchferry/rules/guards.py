@@ -253,7 +253,7 @@ class _Guards:
         compared = {
             reading.reference.node
             for reading in readings(self.context)
-            if reading.asked is not None and reading.comparison is not None
+            if reading.asked is not None and reading.is_compared
         }
         if not compared:
             return

@@ -15,6 +15,7 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.expressions import quoted_for
 from torchferry.rules.exemptions import exemption_for
 from torchferry.source.names import Reference
+from torchferry.source.portable_uses import WHOLE
 
 CUDA_NAMES = (".cuda", "import cuda", ", cuda", "cuda,")
 """Words of which one is in every file that names something of `torch.cuda`, however it imports it."""
@@ -161,6 +162,85 @@ def rewrite(context: PythonContext, reference: Reference, row: Row) -> tuple[lis
     if row.default_argument and any(edit.text == f"{row.default_argument}()" for edit in arguments):
         imports = tuple(dict.fromkeys((*imports, "torch")))  # the argument names it, however the call does
     return edits + keyword_edits(context, reference, row) + arguments, imports
+
+
+def import_path(context: PythonContext, qualified: str) -> str | None:
+    """Return the dotted path by which the counterpart of a CUDA name is imported, or None without one."""
+    backend = context.target.backend
+    if qualified == cuda.NAMESPACE:
+        return backend.IMPORT_NAMESPACE or None
+    row = row_here(context, qualified)
+    module = context.target.module
+    if module and row.use.startswith(f"{module}.amp."):  # which is no module to import from; its names stand above too
+        return f"{backend.IMPORT_NAMESPACE}.{row.use.rpartition('.')[2]}"
+    if module and row.use.startswith(f"{module}.") and row.use.count(".") > module.count(".") + 1:
+        return None
+    if row.extra.get("as_call"):  # only a call of it can be written otherwise
+        return None
+    use = decide(context.target, row).use
+    if not use:
+        return None
+    owner = qualified.rpartition(".")[0]
+    module = context.target.api(owner).extra.get("module", "")
+    if module and use.startswith(f"{context.target.api(owner).use}."):
+        return str(module) + use[len(context.target.api(owner).use) :]
+    if backend.NAMESPACE and use.startswith(backend.NAMESPACE + "."):
+        return backend.IMPORT_NAMESPACE + use[len(backend.NAMESPACE) :]
+    return use
+
+
+def module_path(context: PythonContext, qualified: str) -> str | None:
+    """Return the path by which the counterpart of a CUDA module is imported as a module, or None without one."""
+    return context.target.api(qualified).extra.get("module") or import_path(context, qualified)
+
+
+def renamed_references(context: PythonContext, names: Iterable[str]) -> list[Reference]:
+    """Return uses of names of torch as the target spells them, each once under its name in torch, in source order.
+
+    That is each spelling that a fix writes: by the namespace, by an import, by the whole portable module; and what
+    modules of the project pass on of it. Of several names that are spelt alike, the first by the alphabet is taken.
+    """
+    name_of: dict[str, str] = {}
+    for name in sorted(names):
+        for spelling in _spellings(context, name):
+            name_of.setdefault(spelling, name)
+    uses: dict[ast.AST, Reference] = {}
+    for package in sorted({spelling.partition(".")[0] for spelling in name_of}):
+        for reference in context.names.references(package):
+            if reference.name in name_of and not reference.is_import:
+                uses.setdefault(reference.node, reference._replace(name=name_of[reference.name]))
+    for statement in context.file.imports:
+        if isinstance(statement, ast.ImportFrom) and alias_star(statement):
+            for use, spelling in _bound_by_star(context, context.names.imported_module(statement), name_of):
+                uses.setdefault(use, Reference(name_of[spelling], use, use, spelling))
+    return sorted(uses.values(), key=lambda reference: (reference.node.lineno, reference.node.col_offset))
+
+
+def _spellings(context: PythonContext, name: str) -> set[str]:
+    """Return how what stands in place of a name may be written, by full names as `Names` takes them."""
+    target = context.target
+    row = target.api(name)
+    written = {decide(target, row).use, row.extra.get("called", ""), import_path(context, name)}
+    spellings = {use for use in written if use and use != name}
+    for use in [use for use in spellings if target.module and use.startswith(f"{target.module}.")]:
+        below = use[len(target.module) + 1 :]
+        spellings |= {f"{module}.{each}" for module in target.written_modules for each in (below, f"{WHOLE}.{below}")}
+    return spellings
+
+
+def _bound_by_star(context: PythonContext, module: str, spellings: Iterable[str]) -> Iterator[tuple[ast.Name, str]]:
+    """Yield the uses of names that a star import of a module of the target binds, with the full name of each."""
+    for spelling in spellings:
+        owner, _, member = spelling.rpartition(".")
+        if owner == module:
+            for use in context.file.names.get(member, ()):
+                if isinstance(use.ctx, ast.Load) and not context.names.bindings(use):
+                    yield use, spelling
+
+
+def alias_star(statement: ast.ImportFrom) -> bool:
+    """Whether a statement imports everything."""
+    return any(alias.name == "*" for alias in statement.names)
 
 
 def counterpart(context: PythonContext, bound: str) -> str:

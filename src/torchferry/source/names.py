@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Protocol
 
@@ -83,6 +84,9 @@ class ReExports(Protocol):
 _MOST_ALIASES = 100
 """Aliases of aliases, `a = torch; b = a`, that are followed."""
 
+_MOST_BINDINGS = 20
+"""Bindings of a variable for which it is told which of them each use may have."""
+
 
 class Names:
     """Name resolution for one file."""
@@ -97,6 +101,7 @@ class Names:
         self._imported: dict[str, list[tuple[ast.alias, str, str]]] | None = None
         self._uses: dict[tuple[str, ast.AST], list[ast.Name]] = {}
         self._bindings: dict[ast.Name, list[ast.AST]] = {}
+        self._reached: dict[tuple[str, ast.AST], dict[ast.AST, list[ast.Name]]] = {}
         self._stars: list[tuple[ast.ImportFrom, StarImport]] | None = None
         self._through_modules: tuple[list[Reference], int] | None = None
         self._binding_scopes: dict[str, dict[ast.AST, ast.AST]] = {}
@@ -150,6 +155,34 @@ class Names:
             or (self.file.statement(binding) is use and isinstance(self.file.parents[binding], ast.NamedExpr))
             or self._loops(self.file.statement(binding)) & again
         ]
+
+    def reached_uses(self, binding: ast.Name) -> list[ast.Name]:
+        """Return the loads of a variable that may have the value which one of its bindings gives it.
+
+        Of a variable with very many bindings it is those up to the next binding. A name that binds nothing stands for
+        all of them.
+        """
+        scope = self.variable_scope(binding.id, self.file.scope(binding))
+        if scope is None:
+            return []
+        bindings = self._scopes(binding.id)[scope]
+        uses = self.uses(binding.id, scope)
+        if len(bindings) < 2 or isinstance(binding.ctx, ast.Load):
+            return uses
+        reached = self._reached.get((binding.id, scope))
+        if reached is None:
+            reached = self._reached[binding.id, scope] = {}
+            places = sorted(bindings, key=lambda node: _place(self.file.statement(node)))
+            starts = [_place(self.file.statement(node)) for node in places]
+            for use in uses:
+                if len(bindings) <= _MOST_BINDINGS:
+                    origins = self.reaching_bindings(use)
+                else:
+                    number = bisect_left(starts, _place(self.file.statement(use)))
+                    origins = places[max(number - 1, 0) : number + 1]
+                for origin in origins:
+                    reached.setdefault(origin, []).append(use)
+        return reached.get(binding, [])
 
     def _block(self, statement: ast.stmt) -> tuple[ast.AST, str]:
         """Return the node that holds a statement, and the name of its list of statements that does."""
@@ -466,13 +499,14 @@ class Names:
             references: list[Reference] = []
             steps = 0
             for alias in (alias for statement in self.file.imports for alias in statement.names):
-                uses = self._uses_of_import(alias)
+                uses = self.uses_of_import(alias)
                 references += self._through(alias, uses)
                 steps += len(uses)
             self._through_modules = references, steps
         return self._through_modules
 
-    def _uses_of_import(self, alias: ast.alias) -> list[ast.Name]:
+    def uses_of_import(self, alias: ast.alias) -> list[ast.Name]:
+        """Return the loads of the name that an import binds."""
         identifier = bound_name(alias)
         return self.uses(identifier, self._scope_bound(alias)) if identifier in self.file.names else []
 

@@ -15,7 +15,7 @@ from torchferry.backends import cuda
 from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.compiled import NATIVE, CompiledCode
-from torchferry.source.exports import ModuleExports, module_exports, words_passed_on
+from torchferry.source.exports import ModuleExports, module_exports, words_imported, words_passed_on
 from torchferry.source.kinds import Kind, kind_of
 from torchferry.source.names import Names, Resolved, StarImport
 from torchferry.source.python import PythonFile, UnparsableError, parse
@@ -33,6 +33,9 @@ _SETTINGS = frozenset({Kind.YAML, Kind.JSON, Kind.TOML})
 _MOST_ASKED = 200
 """Modules that are asked for one name; longer chains of re-exports are not followed."""
 
+_MOST_USERS = 4
+"""How many modules may pass a name on before it is used."""
+
 _DEEPEST_STAR, _MOST_STARS = 50, 100
 """How far star imports of star imports are followed, and how many; what lies behind more is unread, and said to be."""
 
@@ -44,9 +47,13 @@ class Project:
         root: Folder that the paths are relative to.
         paths: Python files of the project, relative, with `/`.
         others: Its other files: sources in other languages, what builds them, settings.
+        followed: Modules, beside torch, whose names are followed through what modules of the project pass on.
     """
 
-    def __init__(self, root: Path, paths: Iterable[str], others: Iterable[str] = ()) -> None:
+    def __init__(
+        self, root: Path, paths: Iterable[str], others: Iterable[str] = (), followed: Iterable[str] = ()
+    ) -> None:
+        self._followed = tuple(f"{module}." for module in ("torch", *sorted(followed)))
         self.root = root
         kinds = {path: kind_of(path) for path in others}
         self.compiled = CompiledCode(root, (path for path, kind in kinds.items() if kind in NATIVE))
@@ -58,6 +65,7 @@ class Project:
         self._room: int | None = None
         self._held = 0
         self._importers: dict[str, list[str]] | None = None
+        self._import_words: dict[str, list[str]] | None = None
         self._exports: dict[str, ModuleExports | None] = {}
         self._passed_on: dict[str, frozenset[str]] = {}
         self._resolved: dict[tuple[str, str], Resolved | None] = {}
@@ -234,7 +242,7 @@ class Project:
             resolved = self._resolve(origin, path, asked)
             if resolved is not None:
                 return resolved.whole(origin)
-            if origin.partition(".")[0] == "torch":
+            if f"{origin}.".startswith(self._followed):
                 return origin
         if member in exports.origins:
             return None
@@ -430,6 +438,48 @@ class Project:
                     by_star = names.star_alias(statement, member) if statement.names[0].name == "*" else None
                     if by_star is not None and names.binding_origin(by_star) == f"{_module_of(path)}.{member}":
                         yield file, names, by_star
+
+    def users(
+        self, path: str, member: str, asked: frozenset[tuple[str, str]] = frozenset()
+    ) -> Iterator[tuple[PythonFile, Names, ast.expr]]:
+        """Yield the uses that other files make of what the module at `path` binds, also as other modules pass it on."""
+        asked |= {(path, member)}
+        stem = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
+        for candidate in dict.fromkeys((*self._importing(stem), *self._importing(_STAR))):
+            source = self.text(candidate)
+            if candidate == path or source is None or member not in source.text:
+                continue
+            loaded = self.file(candidate)
+            if loaded is None:
+                continue
+            file, names = loaded
+            for attribute in file.attributes.get(member, ()):
+                module, _, name = (names.qualified(attribute) or "").rpartition(".")
+                if name == member and module.strip(".") and self.module_path(module, candidate) == path:
+                    yield file, names, attribute
+            for statement in file.imports:
+                for alias in statement.names if isinstance(statement, ast.ImportFrom) else ():
+                    module = names.imported_module(statement)  # type: ignore[arg-type]
+                    if alias.name not in (member, _STAR) or self.module_path(module, candidate) != path:
+                        continue
+                    bound = names.star_alias(statement, member) if alias.name == _STAR else alias  # type: ignore[arg-type]
+                    if bound is None:
+                        continue
+                    identifier = bound.asname or bound.name
+                    for use in names.uses_of_import(bound):
+                        yield file, names, use
+                    if (candidate, identifier) not in asked and len(asked) < _MOST_USERS:
+                        yield from self.users(candidate, identifier, asked)
+
+    def _importing(self, word: str) -> list[str]:
+        """Return the files with a word in an import statement."""
+        if self._import_words is None:
+            self._import_words = {}
+            for path in sorted(self.paths):
+                source = self.text(path)
+                for each in words_imported("" if source is None else source.text):
+                    self._import_words.setdefault(each, []).append(path)
+        return self._import_words.get(word, [])
 
     def _mentioning(self, stem: str) -> list[str]:
         """Return the files with an import statement that mentions a module's last name."""

@@ -31,8 +31,7 @@ from torchferry.rules.base import Context, PythonContext, Rule
 from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
 from torchferry.rules.device.strings import word_edits
 from torchferry.rules.exemptions import exemption_for
-from torchferry.rules.imports.cuda_import import module_path
-from torchferry.rules.references import missing, replaced
+from torchferry.rules.references import missing, module_path, replaced
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.kinds import Kind

@@ -20,6 +20,7 @@ from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.conditions import stored_uses
+from torchferry.rules.references import renamed_references
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Reference
 
@@ -53,7 +54,7 @@ class DataParallel(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use, by what the target's table says of it."""
-        for reference in (*context.references.get("distributed", ()), *context.renamed_references(NAMES)):
+        for reference in (*context.references.get("distributed", ()), *renamed_references(context, NAMES)):
             if reference.is_import or reference.name not in NAMES or _registers(context, reference.node):
                 continue
             if not _names_a_type(context, reference.node):

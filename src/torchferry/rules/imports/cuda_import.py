@@ -16,7 +16,6 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.backends import cuda
-from torchferry.backends.counterpart import decide
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.finding import Edit, Effect, Finding, Grade
@@ -26,7 +25,15 @@ from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.family import Portability
-from torchferry.rules.references import api_means_cuda, concerned, import_group, missing, row_here
+from torchferry.rules.references import (
+    alias_star,
+    api_means_cuda,
+    concerned,
+    import_group,
+    import_path,
+    missing,
+    module_path,
+)
 from torchferry.source.insertion import behind_path_changes
 
 _FROM = lazy_regex(r"from[ \t]+(?P<module>[\w.]+)[ \t]+import\b")
@@ -155,41 +162,6 @@ class CudaImport(Rule):
         else:
             grade = Grade.SAFE if all(counterpart.sure for counterpart in moved) else Grade.UNSAFE
             yield self.finding(context, span, message, grade, edits, group=import_group(statement))
-
-
-def alias_star(statement: ast.ImportFrom) -> bool:
-    """Whether a statement imports everything."""
-    return any(alias.name == "*" for alias in statement.names)
-
-
-def import_path(context: PythonContext, qualified: str) -> str | None:
-    """Return the dotted path by which the counterpart of a CUDA name is imported, or None without one."""
-    backend = context.target.backend
-    if qualified == cuda.NAMESPACE:
-        return backend.IMPORT_NAMESPACE or None
-    row = row_here(context, qualified)
-    module = context.target.module
-    if module and row.use.startswith(f"{module}.amp."):  # which is no module to import from; its names stand above too
-        return f"{backend.IMPORT_NAMESPACE}.{row.use.rpartition('.')[2]}"
-    if module and row.use.startswith(f"{module}.") and row.use.count(".") > module.count(".") + 1:
-        return None
-    if row.extra.get("as_call"):  # only a call of it can be written otherwise
-        return None
-    use = decide(context.target, row).use
-    if not use:
-        return None
-    owner = qualified.rpartition(".")[0]
-    module = context.target.api(owner).extra.get("module", "")
-    if module and use.startswith(f"{context.target.api(owner).use}."):
-        return str(module) + use[len(context.target.api(owner).use) :]
-    if backend.NAMESPACE and use.startswith(backend.NAMESPACE + "."):
-        return backend.IMPORT_NAMESPACE + use[len(backend.NAMESPACE) :]
-    return use
-
-
-def module_path(context: PythonContext, qualified: str) -> str | None:
-    """Return the path by which the counterpart of a CUDA module is imported as a module, or None without one."""
-    return context.target.api(qualified).extra.get("module") or import_path(context, qualified)
 
 
 def _later(context: PythonContext, statement: ast.ImportFrom, moved: list[_Counterpart]) -> list[Edit] | None:

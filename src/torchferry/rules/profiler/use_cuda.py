@@ -20,6 +20,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, argument_removal, calls_by, calls_to, keyword_of
 from torchferry.rules.device.expressions import device_type, portable_imports
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.references import renamed_references
 
 _OLD = "torch.autograd.profiler.profile"
 _NEW = "torch.profiler.profile"
@@ -34,7 +35,7 @@ class UseCuda(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
-        renamed = calls_by(context, context.renamed_references((_NEW,)))
+        renamed = calls_by(context, renamed_references(context, (_NEW,)))
         for name, call in [*calls_to(context), *renamed]:
             if name not in (_OLD, _NEW):
                 continue

@@ -1,0 +1,180 @@
+"""What a call does with an argument: shows it, takes it apart, or hands it to a function of the project."""
+
+from __future__ import annotations
+
+import ast
+from enum import Enum
+from string import Formatter
+
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.record import NamedTuple
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names
+from torchferry.source.project import Project
+from torchferry.source.python import PythonFile
+
+NUMBERS = frozenset({"float", "int", "list", "max", "min", "range", "round", "sum", "tuple"})
+"""Functions of numbers, which raise on None."""
+
+
+def converts(name: str) -> bool:
+    """Whether the result of a function says the same as its argument: `version.parse(f"{major}.{minor}")`."""
+    return name in NUMBERS or name in ("str", "parse") or "version" in name.lower()
+
+
+class Passing(Enum):
+    """What becomes of an argument: it is shown or asked of, taken apart, or nobody knows."""
+
+    SHOWN = "shown"
+    TAKEN_APART = "taken apart"
+    OPEN = "open"
+
+
+CONTAINERS = frozenset({"list", "tuple", "set", "frozenset", "sorted", "reversed", "iter", "enumerate", "deque", "zip"})
+"""Functions whose result holds what their argument held."""
+
+_TAKE_APART = (
+    NUMBERS
+    | CONTAINERS
+    | {"map", "filter", "next", "any", "all", "dict", "len", "abs", "divmod", "pow", "complex", "chr", "hex", "bin"}
+)
+_SHOW = frozenset({"print", "repr", "str", "type", "id", "bool", "isinstance", "hash", "callable", "pprint", "pformat"})
+_LOG = frozenset(
+    {"debug", "info", "warning", "warn", "error", "critical", "exception", "log", "dump", "dumps", "print"}
+)
+_OF_NUMBERS = frozenset("diouxXeEfFgGc")
+"""Conversions of `%` that refuse None."""
+
+_CONVERSION = lazy_regex(
+    r"%(?P<key>\([^()]*\))?[-#0 +]*(?P<width>\*|(?!0)\d*)(?:\.(?:\*|\d*))?[hlL]?(?P<kind>[a-zA-Z%])"
+)
+
+
+def passing(names: Names, call: ast.Call, argument: ast.expr) -> Passing:
+    """Return what a call of a function that is not the project's does with an argument."""
+    function, name = call.func, last_name(call.func)
+    if isinstance(function, ast.Name) and not names.bindings(function):
+        if name in _SHOW or (name == "format" and len(call.args) == 1):
+            return Passing.SHOWN
+        if name in _TAKE_APART:
+            return Passing.TAKEN_APART
+    if isinstance(function, ast.Attribute):
+        if name == "format":
+            return _by_format(call, argument)
+        if name == "join":
+            return Passing.TAKEN_APART
+        top = (names.qualified(function) or "").partition(".")[0]
+        if name in _LOG and top not in ("math", "numpy", "torch"):
+            return Passing.SHOWN
+    return Passing.TAKEN_APART if converts(name) else Passing.OPEN
+
+
+def _by_format(call: ast.Call, argument: ast.expr) -> Passing:
+    """Return what `form.format(...)` does with an argument: `{}` shows it, `{0[0]}` and `{:d}` take it apart."""
+    form = string_value(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    if form is None:
+        return Passing.OPEN
+    try:
+        fields = [field for field in Formatter().parse(form) if field[1] is not None]
+    except ValueError:
+        return Passing.OPEN
+    place = str(call.args.index(argument)) if argument in call.args else ""
+    keyword = next((each.arg for each in call.keywords if each.value is argument), None)
+    for number, (_, field, spec, conversion) in enumerate(fields):
+        text = field or ""
+        name = text.partition(".")[0].partition("[")[0] or str(number)
+        if name in (place, keyword) and ((name != text and text) or (spec and not conversion)):
+            return Passing.TAKEN_APART
+    return Passing.SHOWN
+
+
+def formats_none(form: str | None, index: int, count: int) -> bool | None:
+    """Whether `form % values` writes one of so many values also where it is None; None where nobody knows."""
+    if form is None:
+        return None
+    conversions = [conversion for conversion in _CONVERSION.finditer(form) if conversion["kind"] != "%"]
+    if any(conversion["key"] or "*" in conversion[0] for conversion in conversions):
+        return None
+    if len(conversions) != count:
+        return False
+    return conversions[index]["kind"] not in _OF_NUMBERS
+
+
+class IntoFunction(NamedTuple):
+    """Where an argument goes.
+
+    Attributes:
+        parameter: The parameter that takes it.
+        gathered: Whether the parameter is a tuple or dictionary with it: `*args`, `**options`.
+        file: The file of the function.
+        names: Name resolution there.
+    """
+
+    parameter: ast.arg
+    gathered: bool
+    file: PythonFile
+    names: Names
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def parameters_of(
+    file: PythonFile, names: Names, project: Project | None, call: ast.Call, argument: ast.expr, keyword: str | None
+) -> IntoFunction | None:
+    """Return the parameter of a function of the project that takes an argument of a call; None where there is none."""
+    called = _called(file, names, project, call)
+    if called is None:
+        return None
+    file, names, function, is_bound = called
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args][1 if is_bound else 0 :]
+    parameter: ast.arg | None = None
+    gathered = False
+    if keyword is not None:
+        named = (each for each in (*arguments.args, *arguments.kwonlyargs) if each.arg == keyword)
+        parameter = next(named, None)
+        if parameter is None:
+            parameter, gathered = arguments.kwarg, True
+    elif argument in call.args:
+        place = call.args.index(argument)
+        if any(isinstance(each, ast.Starred) for each in call.args[:place]):
+            return None
+        parameter = positional[place] if place < len(positional) else arguments.vararg
+        gathered = place >= len(positional)
+    return None if parameter is None else IntoFunction(parameter, gathered, file, names)
+
+
+def _called(
+    file: PythonFile, names: Names, project: Project | None, call: ast.Call
+) -> tuple[PythonFile, Names, _Function, bool] | None:
+    """Return the function of the project that a call runs, and whether its first parameter is given by itself."""
+    function = call.func
+    definition: ast.AST | None = None
+    if isinstance(function, ast.Name):
+        bound = [each for each in names.bindings(function) if isinstance(each, (*_FUNCTIONS, ast.ClassDef))]
+        definition = bound[0] if len(bound) == 1 == len(names.bindings(function)) else None
+    elif isinstance(function, ast.Attribute) and last_name(function.value) in ("self", "cls"):
+        owner = file.enclosing_class(call)
+        definition = _method(owner, function.attr) if owner is not None else None
+        return (file, names, definition, not _is_static(definition)) if definition is not None else None
+    if definition is None and project is not None:
+        qualified = names.qualified(function)
+        defined = project.definition(qualified, file.path) if qualified is not None else None
+        if defined is not None:
+            file, names, definition = defined
+    if isinstance(definition, ast.ClassDef):
+        definition = _method(definition, "__init__")
+        return (file, names, definition, True) if definition is not None else None
+    return (file, names, definition, False) if isinstance(definition, _FUNCTIONS) else None
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _method(owner: ast.ClassDef, name: str) -> _Function | None:
+    return next((each for each in owner.body if isinstance(each, _FUNCTIONS) and each.name == name), None)
+
+
+def _is_static(function: _Function) -> bool:
+    return any(last_name(decorator) == "staticmethod" for decorator in function.decorator_list)
