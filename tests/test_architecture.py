@@ -359,7 +359,7 @@ PRINTS_OTHERWISE = {
     "numerics/framework/launcher.py": {"traceback.print_exc"},
     "shim/no_device.py": {"traceback.print_exception"},
     # whether there is a terminal, and the console of a progress bar, whose texts are `visible`
-    "cli/output.py": {"sys.stderr", "Console"},
+    "cli/output.py": {"sys.stdout", "sys.stderr", "Console"},
     "cli/packages.py": {"sys.stderr", "Console"},
     "cli/profile_options.py": {"sys.stderr", "Console"},
     "deploy/progress.py": {"sys.stderr", "Console"},

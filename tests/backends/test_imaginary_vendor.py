@@ -124,7 +124,7 @@ def test_it_is_listed_shown_and_migrated_to(either: Path, tmp_path: Path) -> Non
     assert 'f"acme:{rank}" if torch.acme.is_available()' in text
     assert "torch.acme.set_device(rank)" in text
     assert 'backend="accl"' in text
-    left = torchferry("scan", project, "--target", "acme", env=env).stdout
+    left = torchferry("scan", project, "--target", "acme", "-f", "full", env=env).stdout
     assert "UNKNOWN" in left
     assert "there is already a branch for Acme Cards" in left
     assert torchferry("undo", project, env=env).returncode == 0

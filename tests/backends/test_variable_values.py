@@ -63,7 +63,7 @@ TAKEN = {
     ("npu", ALLOCATOR, "roundup_power2_divisions:[256:1,512:2,>:4]"),
     ("musa", ALLOCATOR, "backend:native,max_split_size_mb:32"),
     ("npu", ALLOCATOR, "{},max_split_size_mb:{}"),
-    ("npu", ALLOCATOR, "${A:-b,c:64}"),
+    ("npu", ALLOCATOR, "${A:-max_split_size_mb:64}"),
     ("npu", CARDS, "{},0"),
     ("sdaa", ALLOCATOR, "anything:1"),
 }

@@ -79,7 +79,7 @@ def test_what_is_said_alike_of_two_things_is_one_decision() -> None:
     one, other = (finding(line, message) for line, message in enumerate(MESSAGES[:2], 1))
     (decision,) = decisions_of("npu", [one, other], ()).all
     assert decision.subjects == ("torch.cuda.x", "torch.cuda.y")
-    text = "\n".join(text_format.decision_lines([decision], text_format.Layout("en")))
+    text = "\n".join(text_format.decision_lines([decision], text_format.TextLayout("en")))
     assert "(and so for `torch.cuda.y`)" in text
 
 
@@ -142,7 +142,7 @@ def test_what_stops_a_program_comes_first_and_says_which() -> None:
 @pytest.mark.parametrize("make", [real, hostile])
 def test_text_json_and_the_full_list_hold_the_same(make: object, lang: str) -> None:
     report: Report = make()  # type: ignore[operator]
-    every = "\n".join(text_format.lines(report, text_format.Layout(lang, verbose=True)))
+    every = "\n".join(text_format.lines(report, text_format.TextLayout(lang, verbose=True)))
     full = full_format.render(report, lang)
     document = json.loads(json_format.render(report, lang))
     decisions = report.decisions
@@ -172,7 +172,7 @@ def test_the_first_screen_has_the_answers(lang: str, columns: int) -> None:
     programs = (*deciding, judged("x.py", Verdict.BLOCKED, lacking="xformers"))
     findings = tuple(finding(number, package=f"package{number}") for number in range(1, 9))
     report = real()._replace(findings=findings, programs=programs)
-    layout = text_format.Layout.of_terminal(lang, full_format.plain, False, columns)
+    layout = text_format.TextLayout.of_terminal(lang, full_format.plain, False, columns)
     screen = list(text_format.lines(report, layout))[: text_format.SCREEN]
     text = "\n".join(screen)
     assert re.search(r"^    1  .*xformers.*x\.py$", text, re.MULTILINE)

@@ -123,7 +123,9 @@ def test_a_migration_does_not_claim_a_file_above_its_budget(way: list[str], with
     done = CliRunner().invoke(cli, ["migrate", str(with_costly), "-t", "npu", "--lang", "en", *arguments])
     assert done.exit_code == 1
     assert "one file could not be examined" in done.output
-    assert "costly.py\n  1:1 FIL108 too costly, not examined" in (done.stderr if way == ["--diff"] else done.stdout)
+    printed = done.stderr if way == ["--diff"] else done.stdout
+    assert "too costly, not examined" in printed
+    assert "costly.py" in printed
     assert not [claim for claim in ("Ready for", "Nothing remains", "nothing has to change") if claim in done.output]
     after = snapshot(folder)
     assert after["costly.py"] == before["costly.py"]

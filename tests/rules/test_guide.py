@@ -32,7 +32,7 @@ def test_a_rule_in_a_new_family_is_one(repository: Path, with_title: bool) -> No
     project.mkdir(exist_ok=True)
     (project / "main.py").write_text(MAIN, encoding="utf-8")
     printed = {}
-    for form in ("text", "json", "sarif", "html", "csv", "github"):
+    for form in ("full", "json", "sarif", "html", "csv", "github"):
         done = run(f".venv/bin/torchferry scan project -t npu -f {form}", repository)
         assert (done.returncode, done.stderr) == (1, ""), form
         assert "an old name" in done.stdout, form

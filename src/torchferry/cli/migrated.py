@@ -25,7 +25,7 @@ from torchferry.report.decisions import decisions_of
 from torchferry.report.full_format import blocker_lines, by_file, failure_lines
 from torchferry.report.model import BEYOND_WORK, ProjectVerdict, Report, diffs_of
 from torchferry.report.summary import MigrationOutput, summary
-from torchferry.report.text_format import Layout, decision_lines, fix_lines
+from torchferry.report.text_format import TextLayout, decision_lines, fix_lines
 
 __all__ = ["MigrationOutput", "Shown", "finish", "judge", "report_of", "status", "tell_work", "warn"]
 
@@ -147,7 +147,7 @@ def warn(report: Report, lang: str) -> None:
 def tell_work(setting: RunSettings, planned: Plan, lang: str) -> None:
     """Say on standard error what is left to do."""
     report = report_of(setting, planned, Verdicts())
-    decisions, layout = report.decisions, Layout(lang)
+    decisions, layout = report.decisions, TextLayout(lang)
     for line in (
         *decision_lines(decisions.to_decide, layout),
         *fix_lines(decisions.to_read, layout),

@@ -15,7 +15,7 @@ from torchferry.report.decisions import ReportedDecision, effect_words
 from torchferry.report.json_format import decision_object, finding_object
 from torchferry.report.model import Report
 from torchferry.report.programs import chain_of, circumstance_of
-from torchferry.report.text_format import Layout, waiting_words
+from torchferry.report.text_format import TextLayout, waiting_words
 
 AROUND = 3
 """Lines of code before and after a place."""
@@ -66,7 +66,7 @@ def can_be_accepted(decision: ReportedDecision) -> bool:
     return bool(decision.findings) and not decision.blocks and not any(each.lacks for each in decision.findings)
 
 
-def lines(decision: ReportedDecision, report: Report, read: ReadLines, asked: str, layout: Layout) -> Iterator[str]:
+def lines(decision: ReportedDecision, report: Report, read: ReadLines, asked: str, layout: TextLayout) -> Iterator[str]:
     """Yield a decision as text.
 
     Args:

@@ -15,7 +15,7 @@ from torchferry.migration.transaction import Write
 from torchferry.report.full_format import blocker_lines, by_file, failure_lines
 from torchferry.report.model import BEYOND_WORK, ProjectVerdict, Report
 from torchferry.report.programs import lines_of
-from torchferry.report.text_format import Layout, decision_lines, fix_lines
+from torchferry.report.text_format import TextLayout, decision_lines, fix_lines
 from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts
 
@@ -92,7 +92,7 @@ def summary(
     if work:
         decisions = report.decisions
         yield say("What remains for you: {work}.", work=report.work_message).render(lang)
-        layout = Layout(lang, verbose=verbose)
+        layout = TextLayout(lang, verbose=verbose)
         yield from decision_lines(decisions.to_decide, layout)
         yield from fix_lines(decisions.to_read, layout)
         if verbose:

@@ -66,7 +66,7 @@ _WORST_FIRST = (
 )
 
 
-class Layout(NamedTuple):
+class TextLayout(NamedTuple):
     """How text is written.
 
     Attributes:
@@ -82,7 +82,7 @@ class Layout(NamedTuple):
     width: int = _WIDTH
 
     @classmethod
-    def of_terminal(cls, lang: str, paint: Paint, verbose: bool, columns: int | None) -> Layout:
+    def of_terminal(cls, lang: str, paint: Paint, verbose: bool, columns: int | None) -> TextLayout:
         """Return the layout for a terminal with so many columns; None for none."""
         width = _WIDTH if columns is None else max(_NARROWEST, min(columns, _WIDEST))
         return cls(lang, paint, verbose, width)
@@ -110,10 +110,10 @@ class Layout(NamedTuple):
 
 def render(report: Report, lang: str) -> str:
     """Return the report as plain text."""
-    return "".join(f"{line}\n" for line in lines(report, Layout(lang)))
+    return "".join(f"{line}\n" for line in lines(report, TextLayout(lang)))
 
 
-def lines(report: Report, layout: Layout, paths: Sequence[str] = (".",)) -> Iterator[str]:
+def lines(report: Report, layout: TextLayout, paths: Sequence[str] = (".",)) -> Iterator[str]:
     """Yield the lines of the report.
 
     Args:
@@ -132,7 +132,7 @@ def lines(report: Report, layout: Layout, paths: Sequence[str] = (".",)) -> Iter
         yield verdict
 
 
-def _below_verdict(report: Report, layout: Layout, paths: Sequence[str]) -> Iterator[str]:
+def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str]) -> Iterator[str]:
     """Yield all lines but those of the verdict."""
     lang, paint, verbose, _ = layout
     decisions = report.decisions
@@ -178,7 +178,7 @@ def _examined(report: Report) -> Message:
 # --- the first screen ---
 
 
-def _program_counts(report: Report, layout: Layout) -> Iterator[str]:
+def _program_counts(report: Report, layout: TextLayout) -> Iterator[str]:
     """Yield how many programs have each verdict, the worst first, behind an empty line."""
     if len(report.programs) < 2:  # one is shown below
         return
@@ -223,7 +223,7 @@ def _things(obstacles: Iterable[Obstacle]) -> str:
     return names_of([obstacle.what for obstacle in obstacles])
 
 
-def _first_decisions(decisions: Decisions, layout: Layout) -> Iterator[str]:
+def _first_decisions(decisions: Decisions, layout: TextLayout) -> Iterator[str]:
     """Yield what to decide first, behind an empty line; nothing where nothing is to be decided."""
     first = decisions.first(_MOST_FIRST)
     if len(decisions.to_decide) < _MOST_NAMES:  # they are shown below
@@ -277,7 +277,7 @@ def next_commands(report: Report, decisions: Decisions, paths: Sequence[str], la
 # --- below it ---
 
 
-def _programs(report: Report, decisions: Decisions, layout: Layout) -> Iterator[str]:
+def _programs(report: Report, decisions: Decisions, layout: TextLayout) -> Iterator[str]:
     """Yield the programs, those together that share a verdict and its reasons, behind an empty line."""
     if not report.programs:
         return
@@ -378,7 +378,7 @@ def _how(judged: Judged, obstacle: Obstacle, verbose: bool) -> Message:
     return how if start is None else say("{circumstance}, as {place} starts it", circumstance=how, place=start.place)
 
 
-def decision_lines(decisions: Sequence[ReportedDecision], layout: Layout) -> Iterator[str]:
+def decision_lines(decisions: Sequence[ReportedDecision], layout: TextLayout) -> Iterator[str]:
     """Yield decisions with their text, their programs and their places, behind an empty line."""
     if not decisions:
         return
@@ -399,7 +399,7 @@ def decision_lines(decisions: Sequence[ReportedDecision], layout: Layout) -> Ite
         yield f"  {say('... and {count} more', count=count - len(shown)).render(layout.lang)}"
 
 
-def _text(decision: ReportedDecision, layout: Layout) -> Iterator[str]:
+def _text(decision: ReportedDecision, layout: TextLayout) -> Iterator[str]:
     """Yield what a decision is about, and its places."""
     text, verbose = decision.message, layout.verbose
     others = decision.subjects[1:]
@@ -429,7 +429,7 @@ def places_of(decision: ReportedDecision, verbose: bool) -> str:
     return ", ".join(map(str, shown)) + more
 
 
-def fix_lines(decisions: Sequence[ReportedDecision], layout: Layout) -> Iterator[str]:
+def fix_lines(decisions: Sequence[ReportedDecision], layout: TextLayout) -> Iterator[str]:
     """Yield the fixes that a person reads first, behind an empty line."""
     if not decisions:
         return
@@ -440,7 +440,7 @@ def fix_lines(decisions: Sequence[ReportedDecision], layout: Layout) -> Iterator
         yield from _text(each, layout)
 
 
-def _accepted(report: Report, layout: Layout) -> Iterator[str]:
+def _accepted(report: Report, layout: TextLayout) -> Iterator[str]:
     """Yield the places that somebody has accepted as they are, behind an empty line."""
     if not report.accepted:
         return

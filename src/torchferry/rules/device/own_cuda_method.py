@@ -43,7 +43,7 @@ class OwnCudaMethod(Rule):
             if not owner.bases and not _moves_something(function):
                 continue
             yield from self._report(context, function, owner)
-        if _QUESTION in context.text and (context.project is None or context.project.writes(f".{_QUESTION}")):
+        if _QUESTION in context.text and _is_asked(context):
             for definition in context.file.classes:
                 yield from self._answers(context, definition)
 
@@ -119,6 +119,13 @@ class OwnCudaMethod(Rule):
         newline = context.source.newline
         edits = [Edit(span[1], span[1], f"{newline}{newline}{indent}{mover} = cuda")]
         yield self.finding(context, head, message, Grade.SAFE, edits)
+
+
+def _is_asked(context: PythonContext) -> bool:
+    """Whether a file of the project may ask the question, in CUDA's spelling or in that of a migration."""
+    predicate = context.target.backend.PREDICATE
+    spellings = (_QUESTION, predicate if isinstance(predicate, str) else "device.type")
+    return context.project is None or any(context.project.writes(f".{spelling}") for spelling in spellings)
 
 
 def _stores(context: PythonContext, owner: ast.ClassDef, member: str) -> list[ast.Attribute]:

@@ -250,7 +250,11 @@ def is_question(context: PythonContext, node: ast.expr, depth: int = 0) -> bool:
         return bool(parent.arg and _TYPE_NAME.search(parent.arg)) or (
             isinstance(call, ast.Call) and last_name(call.func) in _FIRST_ARGUMENT
         )
-    if not isinstance(parent, ast.Call) or child not in parent.args[:1]:
+    if not isinstance(parent, ast.Call) or child not in parent.args:
+        return False
+    if _is_compared_in(context, parent, parent.args.index(child)):
+        return True
+    if child is not parent.args[0]:
         return False
     by_key = isinstance(parent.func, ast.Attribute) and parent.func.attr in _BY_KEY
     return by_key or last_name(parent.func) in _FIRST_ARGUMENT
@@ -312,6 +316,20 @@ def _is_compared(file: PythonFile, use: ast.expr) -> bool:
     if not isinstance(around, ast.Compare):
         return False
     return any(operand is not use and string_value(operand) is None for operand in (around.left, *around.comparators))
+
+
+def _is_compared_in(context: PythonContext, call: ast.Call, position: int) -> bool:
+    """Whether a function of the file compares the parameter that an argument is given to with what is no literal."""
+    if not isinstance(call.func, ast.Name):
+        return False
+    bindings = context.names.module_bindings(call.func.id)
+    function = bindings[0] if len(bindings) == 1 else None
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    parameters = [*function.args.posonlyargs, *function.args.args]
+    return position < len(parameters) and any(
+        _is_compared(context.file, use) for use in context.names.uses(parameters[position].arg, function)
+    )
 
 
 def is_load_location(context: PythonContext, node: ast.expr) -> bool:
