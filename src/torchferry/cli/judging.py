@@ -88,7 +88,6 @@ def verdicts(
     analysis: Analysis,
     packages: Iterable[Inspected] = (),
     starts: Mapping[str, Start] | None = None,
-    blockers_only: bool = False,
 ) -> Verdicts:
     """Judge the programs that are asked for.
 
@@ -98,7 +97,6 @@ def verdicts(
         analysis: The whole project with every rule, of `whole`.
         packages: What an environment shows of the packages that it imports.
         starts: How the user starts some programs, by their file or the name of the console script.
-        blockers_only: Whether to look for what blocks, and for nothing else that a verdict rests on.
     """
     if choices.home is not None:  # one file, whose project is not there
         return Verdicts()
@@ -108,7 +106,7 @@ def verdicts(
     only = tuple(os.path.normpath(path) for path in choices.only)
     named = setting.config.entry_points
     with slow_progress(say_in("progress", "judging programs")) as progress_of:
-        judged = judgement(analysis, setting.target, named, only, packages, starts, blockers_only, progress_of)
+        judged = judgement(analysis, setting.target, named, only, packages, starts, progress_of)
     selection = setting.request.selection
     left_out = bool(selection.select or selection.ignore or selection.per_file)
     remarks = []

@@ -93,7 +93,7 @@ def judge(setting: RunSettings, choices: Choices, planned: Plan, shown: Shown, *
         summed_up and not any(finding.blocker or finding.lacks for finding in planned.findings)
     ):
         return Verdicts()
-    return verdicts(setting, choices, whole(setting, choices, planned.analysis), blockers_only=summed_up)
+    return verdicts(setting, choices, whole(setting, choices, planned.analysis))
 
 
 def report_of(setting: RunSettings, planned: Plan, judged: Verdicts, as_it_is: bool = False) -> Report:

@@ -69,7 +69,7 @@ def decision_named(report: Report, name: str) -> ReportedDecision:
 
 def asked(choices: Choices, setting: RunSettings) -> str:
     """Return the paths and the target as a command takes them."""
-    return f"{' '.join(shlex.quote(str(path)) for path in choices.paths)} -t {setting.target.name}"
+    return f"{' '.join(shlex.quote(str(path)) for path in choices.paths)} -t {setting.target}"
 
 
 class _CodeReader:

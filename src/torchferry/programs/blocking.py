@@ -68,10 +68,23 @@ def _reason(finding: Finding, need: Need | None) -> Message:
     return say("no program reaches it")
 
 
-def rewritten(programs: Iterable[Judged], remaining: Iterable[Finding]) -> Iterator[Judged]:
-    """Yield the programs as they are when their files are rewritten: with the fixes that are left to make."""
+def rewritten(programs: Iterable[Judged], remaining: Sequence[Finding]) -> Iterator[Judged]:
+    """Yield the programs as they are when their files are rewritten: with the fixes and decisions that are left.
+
+    Args:
+        programs: The programs, judged by the files as they were.
+        remaining: What is found in the rewritten files.
+    """
     left = Counter(finding.location.path for finding in remaining if finding.grade in (Grade.SAFE, Grade.UNSAFE))
+    asking = [finding for finding in remaining if finding.grade is Grade.MANUAL]
+    places = {finding.location if finding.origin is None else finding.origin for finding in asking}
     for judged in programs:
         fixes = sum(left[path] for path in judged.reached)
-        verdict = Verdict.READY if judged.verdict is Verdict.FIXES and not fixes else judged.verdict
-        yield judged._replace(fixes=fixes, verdict=verdict)
+        open_places = {*places, *judged.unresolved, *(doubt.place for doubt in judged.doubts)}
+        decisions = tuple(place for place in judged.decisions if place in open_places)
+        verdict = judged.verdict
+        if verdict is Verdict.DECISIONS and not decisions:
+            verdict = Verdict.FIXES
+        if verdict is Verdict.FIXES and not fixes:
+            verdict = Verdict.READY
+        yield judged._replace(fixes=fixes, decisions=decisions, verdict=verdict)

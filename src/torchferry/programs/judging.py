@@ -80,7 +80,6 @@ def judgement(
     only: Collection[str] = (),
     packages: Iterable[Inspected] = (),
     starts: Mapping[str, Start] | None = None,
-    blockers_only: bool = False,
     progress: Progress = None,
 ) -> Judgement:
     """Return the programs of a project and the verdict of each, those that documents start first.
@@ -92,11 +91,10 @@ def judgement(
         only: Files and folders whose programs are asked for; a file is one then. Empty for all.
         packages: What an environment shows of the packages that the project imports.
         starts: How the user starts some programs, by their file or the name of the console script.
-        blockers_only: Whether to look for what blocks, and for nothing else that a verdict rests on.
         progress: Called with how many programs are judged, and how many there are.
     """
     assert analysis.project is not None
-    judge = _Judge(analysis, analysis.project, target, packages, blockers_only)
+    judge = _Judge(analysis, analysis.project, target, packages)
     return judge.judged(named, only, starts or {}, progress)
 
 
@@ -136,9 +134,7 @@ class _Judge:
         project: Project,
         target: Target,
         packages: Iterable[Inspected] = (),
-        blockers_only: bool = False,
     ) -> None:
-        self.blockers_only = blockers_only
         self.examined = analysis.examined
         self.target = target
         self.project = project
@@ -291,14 +287,6 @@ class _Judge:
             obstacle = self._obstacle(reach, lack)
             if obstacle is not None:
                 (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
-        if self.blockers_only:
-            blockers, optional = _sorted(blockers), _sorted(optional)
-            verdict = Verdict.BLOCKED if blockers else Verdict.WITHOUT if optional else Verdict.READY
-            if not blockers and _is_undecided(optional):
-                verdict = Verdict.MAY_NEED
-            return Judged(
-                program, verdict, tuple(blockers), tuple(optional), files=len(closure), reached=tuple(closure)
-            )
         installs = [*self._builds(reach, closure)]
         builds = tuple(_sorted([build for build in installs if build.way.may_be_taken]))
         doubts = _sorted([*self._package_doubts(reach, closure)])

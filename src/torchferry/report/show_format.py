@@ -15,7 +15,7 @@ from torchferry.report.decisions import ReportedDecision, effect_words
 from torchferry.report.json_format import decision_object, finding_object
 from torchferry.report.model import Report
 from torchferry.report.programs import chain_of, circumstance_of
-from torchferry.report.text_format import TextLayout, waiting_words
+from torchferry.report.text_format import TextLayout, in_a_row, waiting_words
 
 AROUND = 3
 """Lines of code before and after a place."""
@@ -77,7 +77,7 @@ def lines(decision: ReportedDecision, report: Report, read: ReadLines, asked: st
         layout: How it is written.
     """
     lang, paint, _, _ = layout
-    words = "; ".join(text.render(lang) for text in waiting_words(decision))
+    words = in_a_row(waiting_words(decision), lang)
     yield f"{paint(visible(decision.id), 'manual')}  {words}"
     for message in dict.fromkeys((decision.message, *(finding.message for finding in decision.findings))):
         yield from layout.wrapped(visible(message.render(lang)), "  ")

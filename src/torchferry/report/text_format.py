@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import not_
 
 from torchferry.core.finding import Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, display_width, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
@@ -40,6 +41,10 @@ _NARROWEST, _WIDEST = 60, 160
 
 SCREEN = 24
 """Lines of a screen; at the end of a longer report its verdict stands once more."""
+
+_WIDE = "\u2e80-\u9fff\uff00-\uffef"
+_PARTS = lazy_regex(rf"[{_WIDE}][，。；：、）】」？！]*|[^\s{_WIDE}]+[，。；：、）】」？！]*\s*|\s+")
+"""What stays together in a line: a word with the blanks behind it, a Chinese character with the mark behind it."""
 
 _LONGEST = 200
 """Columns of any line."""
@@ -96,16 +101,16 @@ class TextLayout(NamedTuple):
         return cut(line, self.width)
 
     def wrapped(self, text: str, indent: str) -> Iterator[str]:
-        """Yield a text in lines of the width; words are not cut, but those of a text that nobody reads."""
-        narrow = self.width if display_width(text) == len(text) else self.width // 2
-        yield from textwrap.wrap(
-            text,
-            narrow,
-            initial_indent=indent,
-            subsequent_indent=indent,
-            break_long_words=len(text) > _LONGEST * 20,
-            break_on_hyphens=False,
-        ) or [indent]
+        """Yield a text in lines of the width: broken at blanks and between Chinese characters, never in a word."""
+        line, columns = indent, display_width(indent)
+        room = min(self.width, _LONGEST)
+        for part in _PARTS.findall(text):
+            if columns + display_width(part.rstrip()) > room and line.strip():
+                yield line.rstrip()
+                line, columns, part = indent, display_width(indent), part.lstrip()
+            line += part
+            columns += display_width(part)
+        yield line.rstrip() or indent
 
 
 def render(report: Report, lang: str) -> str:
@@ -184,13 +189,18 @@ def _program_counts(report: Report, layout: TextLayout) -> Iterator[str]:
         return
     yield ""
     yield layout.title(say("Programs: {count}", count=len(report.programs)))
-    by_verdict: defaultdict[tuple[Verdict, bool], list[Judged]] = defaultdict(list)
+    by_verdict: defaultdict[tuple[Verdict, bool, bool], list[Judged]] = defaultdict(list)
     for judged in report.programs:
         carried = bool(judged.carriers) and judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
-        by_verdict[judged.verdict, carried].append(judged)
-    for verdict, carried in sorted(by_verdict, key=lambda key: (_WORST_FIRST.index(key[0]), not key[1])):
-        group = by_verdict[verdict, carried]
+        is_open = bool(judged.unresolved) and judged.verdict is Verdict.DECISIONS
+        by_verdict[judged.verdict, carried, is_open].append(judged)
+    for verdict, carried, is_open in sorted(
+        by_verdict, key=lambda key: (_WORST_FIRST.index(key[0]), *map(not_, key[1:]))
+    ):
+        group = by_verdict[verdict, carried, is_open]
         words = _class_words(verdict, group)
+        if is_open:
+            words = say("{verdict}, except for what could not be resolved", verdict=words)
         if carried:
             carriers = list(dict.fromkeys(name for judged in group for name in judged.carriers))
             words = say("{verdict}, if {packages}", verdict=words, packages=if_they_work(carriers))
@@ -209,6 +219,9 @@ def _class_words(verdict: Verdict, group: Sequence[Judged]) -> Message:
         case Verdict.MAY_NEED:
             return say("may need {names}", names=_things(each for judged in group for each in judged.undecided))
         case Verdict.DECISIONS:
+            if all(len(judged.decisions) == len(judged.unresolved) for judged in group):
+                fixes = any(judged.fixes for judged in group)
+                return say_in("verdict", "ready after fixes") if fixes else say_in("verdict", "ready")
             return say_in("verdict", "ready after decisions")
         case Verdict.WITHOUT:
             names = _things(each for judged in group for each in judged.optional)
@@ -248,7 +261,8 @@ def _first_decisions(decisions: Decisions, layout: TextLayout) -> Iterator[str]:
 def next_commands(report: Report, decisions: Decisions, paths: Sequence[str], lang: str) -> Iterator[str]:
     """Yield the commands that come next, for the paths that were named."""
     place = " ".join(shlex.quote(path) for path in paths)
-    asked = f"{place} -t {report.target.partition('@')[0]}"
+    style = "" if report.style == "native" else f" --style {report.style}"
+    asked = f"{place} -t {report.target}{style}"
     commands: list[tuple[str, Message]] = []
     if report.by_grade[Grade.SAFE]:
         purpose = say_plural(
@@ -256,7 +270,7 @@ def next_commands(report: Report, decisions: Decisions, paths: Sequence[str], la
         )
         commands.append((f"torchferry migrate {asked}", purpose))
     first = decisions.first(1)
-    if first:
+    if first and not style:
         shown = f"torchferry show {shlex.quote(first[0].id)} {asked}"
         commands.append((shown, say("one decision with its code and its choices")))
     if report.findings:
@@ -392,7 +406,7 @@ def decision_lines(decisions: Sequence[ReportedDecision], layout: TextLayout) ->
     yield layout.title(title)
     shown = decisions if layout.verbose else decisions[:_MOST_DECISIONS]
     for each in shown:
-        words = "; ".join(text.render(layout.lang) for text in waiting_words(each))
+        words = in_a_row(waiting_words(each), layout.lang)
         yield f"  {layout.paint(visible(each.id), 'manual')}  {words}"
         yield from _text(each, layout)
     if len(shown) < count:
@@ -409,6 +423,11 @@ def _text(decision: ReportedDecision, layout: TextLayout) -> Iterator[str]:
         text = say("{message} (and so for {names})", message=text, names=names + more)
     yield from layout.wrapped(visible(text.render(layout.lang)), "      ")
     yield from layout.wrapped(visible(places_of(decision, verbose)), "      ")
+
+
+def in_a_row(phrases: Iterable[Message], lang: str) -> str:
+    """Return phrases in one line."""
+    return ("；" if lang == "zh" else "; ").join(phrase.render(lang) for phrase in phrases)
 
 
 def waiting_words(decision: ReportedDecision) -> Iterator[Message]:
