@@ -107,6 +107,11 @@ def chain(program: Judged, what: str = "fast_ops") -> str:
         ({"train.py": START.format("from ops import f", "f()"), "ops.py": "import torch\nif torch.cuda.is_available():\n"  # noqa: E501
           "    import fast_ops\ndef f():\n    pass\n"}, "ALWAYS"),
         ({"train.py": START.format("import importlib", "importlib.import_module('ops')"), "ops.py": OPS}, "ALWAYS"),
+        ({"train.py": START.format("from pydoc import locate", "locate('ops.net.Net')"), "ops/net.py": OPS}, "ALWAYS"),
+        ({"train.py": START.format("import pkgutil", "pkgutil.resolve_name('ops:f')"), "ops.py": OPS}, "ALWAYS"),
+        ({"train.py": START.format("from hydra.utils import get_method", "get_method('ops.f')()"), "ops.py": OPS},
+         "ALWAYS"),
+        ({"train.py": START.format("def locate(name):\n    pass", "locate('ops.f')"), "ops.py": OPS}, "NEVER"),
         ({"train.py": START.format("import importlib, sys", "importlib.import_module('ops.' + sys.argv[1])"),
           "ops/a.py": OPS, "ops/b.py": ""}, "CHOSEN"),
         ({"train.py": START.format("import importlib\nfor n in ('ops.a', 'ops.b'):\n    importlib.import_module(n)", "pass"),  # noqa: E501
@@ -115,6 +120,12 @@ def chain(program: Judged, what: str = "fast_ops") -> str:
 )  # fmt: skip
 def test_reach(files: Files, need: str, tmp_path: Path) -> None:
     assert needs(judged(tmp_path, {**BUILT, **files})["train.py"]) == need
+
+
+@pytest.mark.parametrize("name", ["'flash_attn'", "'flash_' + 'attn'", "'xformers.ops'", "'k2'"])
+def test_what_is_imported_by_its_name_is_needed_as_by_a_statement(name: str, tmp_path: Path) -> None:
+    text = START.format(f"import importlib\nops = importlib.import_module({name})", "ops.f()")
+    assert judged(tmp_path, {"train.py": text})["train.py"].verdict is Verdict.BLOCKED
 
 
 def test_the_chain_of_a_verdict(tmp_path: Path) -> None:

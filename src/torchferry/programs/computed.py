@@ -46,12 +46,34 @@ class Computed(NamedTuple):
         text: The call, shortened.
         names: What the module's name may be, with `HOLE` for what cannot be told.
         every: Whether all of them are imported, as in a loop, rather than one.
+        indented: Whether the call stands in a block, so that it may not be run when the file is.
     """
 
     line: int
     text: str
     names: tuple[str, ...]
     every: bool
+    indented: bool = True
+
+
+def calls_importing(file: PythonFile, names: Names) -> Iterator[ast.Call]:
+    """Yield the calls that import what a text names: a module, or an object together with its module."""
+    for function in ("import_module", "__import__", *_LOCATORS):
+        for callee in (*file.attributes.get(function, ()), *file.names.get(function, ())):
+            call = file.parents.get(callee)
+            if not isinstance(call, ast.Call) or call.func is not callee:
+                continue
+            if function not in _LOCATORS or names.qualified(callee) in _LOCATORS[function]:
+                yield call
+
+
+_HYDRA = ("get_class", "get_method", "get_object", "get_static_method")
+_LOCATORS: dict[str, frozenset[str]] = {
+    "locate": frozenset({"pydoc.locate"}),
+    "resolve_name": frozenset({"pkgutil.resolve_name"}),
+    **{name: frozenset({f"hydra.utils.{name}"}) for name in _HYDRA},
+}
+"""Functions that import the module of an object which is named with it: `locate("nets.unet.UNet")`."""
 
 
 class ComputedNames:
@@ -77,11 +99,18 @@ class ComputedNames:
         if loaded is None:
             return
         file, names = loaded
-        for function in ("import_module", "__import__"):
-            for callee in (*file.attributes.get(function, ()), *file.names.get(function, ())):
-                call = file.parents.get(callee)
-                if isinstance(call, ast.Call) and call.func is callee:
-                    yield self._of_call(file, names, call)
+        for call in calls_importing(file, names):
+            computed = self._of_call(file, names, call)
+            if last_name(call.func) in _LOCATORS:
+                computed = computed._replace(names=tuple(self._module_of(name, path) for name in computed.names))
+            yield computed
+
+    def _module_of(self, name: str, path: str) -> str:
+        """Return the module that an object is asked of: of `pkg.nets.Net`, the part that is a module of the project."""
+        module = whole = name.replace(":", ".").strip(".")
+        while module and HOLE not in module and self._project.module_path(module, path) is None:
+            module = module.rpartition(".")[0]
+        return module or whole
 
     def _of_call(self, file: PythonFile, names: Names, call: ast.Call) -> Computed:
         self._steps = 0
@@ -96,7 +125,8 @@ class ComputedNames:
                 for value, anchor in product(found, anchors[:1])
             )
         every = name is not None and self._is_every(file, names, name)
-        return Computed(call.lineno, " ".join(file.text(call).split())[:80], found, every)
+        indented = file.statement(call).col_offset > 0
+        return Computed(call.lineno, " ".join(file.text(call).split())[:80], found, every, indented)
 
     def _values(self, file: PythonFile, names: Names, node: ast.expr, depth: int) -> tuple[str, ...]:
         """Return the texts that an expression may have."""

@@ -22,6 +22,7 @@ from torchferry.programs.model import Source, Step
 from torchferry.programs.modules import External, Modules
 from torchferry.programs.sources import Sources, import_at
 from torchferry.programs.stored import IMPORTS
+from torchferry.rules.attention.attention_package import ATTENTION_PACKAGES
 from torchferry.rules.extension.extension_build import ExtensionBuild
 from torchferry.rules.library.cuda_package import CudaPackage, advice
 from torchferry.rules.loaded_libraries import LOADERS, library_loads
@@ -283,6 +284,8 @@ class Lacks:
                 continue
             package, row = known
             lacking = row.status == "missing" or bool(row.extra.get("rewrite"))
+            if package.name in ATTENTION_PACKAGES:  # what takes their place has other names
+                lacking = row.status != "same"
             if lacking and package.kind in cuda.NEEDING_KINDS and package.name not in divided():
                 message = advice(self.target.title, package.name, row)
                 when = f"== {external.module!r}" if _imports_parameter(*loaded, node) else ""

@@ -373,7 +373,7 @@ class Modules:
             if other != path:
                 self._connect(Edge(path, other, computed.line, indented=True, chosen=chosen))
         if not files and not module.startswith("."):
-            external = External(path, module, computed.line, indented=True, names=(), computed=True)
+            external = External(path, module, computed.line, computed.indented, names=(), computed=True)
             self.externals.setdefault(path, []).append(external)
         return True
 

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Location
+from torchferry.programs.computed import calls_importing
 from torchferry.programs.words import Words
 from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
@@ -139,19 +140,10 @@ class Sources:
         loaded = self.file(path)
         if loaded is None:
             return None
-        file, _ = loaded
-        statement = import_at(file, line)
+        statement = import_at(loaded[0], line)
         if statement is not None:
             return statement
-        return next(
-            (
-                call
-                for name in ("import_module", "__import__")
-                for callee in (*file.attributes.get(name, ()), *file.names.get(name, ()))
-                if isinstance(call := file.parents.get(callee), ast.Call) and call.lineno == line
-            ),
-            None,
-        )
+        return next((call for call in calls_importing(*loaded) if call.lineno == line), None)
 
     def text(self, path: str) -> str:
         """Return the text of a file as Python sees it; empty when it cannot be read."""

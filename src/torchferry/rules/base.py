@@ -23,7 +23,7 @@ from torchferry.source.lexicon import lexicon
 from torchferry.source.names import Names, Reference
 from torchferry.source.parameters import ParameterList, parameter_lists
 from torchferry.source.project import Project
-from torchferry.source.python import PythonFile
+from torchferry.source.python import PythonFile, import_calls
 from torchferry.source.settings import Setting
 from torchferry.source.shell import Command
 from torchferry.source.text import SourceText
@@ -122,6 +122,17 @@ class PythonContext(Context):
             if group:
                 by_group.setdefault(group, []).append(reference)
         return by_group
+
+    @cached_property
+    def named_imports(self) -> list[tuple[str, ast.Call]]:
+        """The modules that calls import by a name which is written down, such as `import_module("apex")`."""
+        modules = ((self.names.named_module(call), call) for call in import_calls(self.file))
+        return [(module, call) for module, call in modules if module is not None]
+
+    @property
+    def imported_packages(self) -> set[str]:
+        """The top-level packages that the file imports from, by statements or by their names."""
+        return {*self.names.imported_packages(), *(module.partition(".")[0] for module, _ in self.named_imports)}
 
     @cached_property
     def mentions_target(self) -> bool:

@@ -219,13 +219,15 @@ class Engine:
         return [by_code[code] for code in sorted(by_code)]
 
     def _tops(self, kind: Kind, data: bytes | None, imports: Outline | None) -> Iterable[str]:
-        """Return the top-level modules that a file may import; of a notebook, those that it speaks of."""
-        if kind is Kind.NOTEBOOK:
-            names = set() if data is None else set(data.replace(b"\\n", b" ").translate(BETWEEN_NAMES).split())
-            return [top for top in self._modules if data is None or top.encode() in names]
-        if kind is not Kind.PYTHON:
+        """Return the top-level modules that a file may import; of one that imports by names, those it speaks of."""
+        if kind not in (Kind.PYTHON, Kind.NOTEBOOK):
             return ()
-        return self._modules if data is None else imports.packages if imports is not None else ()
+        if data is None:
+            return self._modules
+        if kind is Kind.NOTEBOOK or (imports is not None and imports.is_dynamic):
+            names = set(data.replace(b"\\n", b" ").translate(BETWEEN_NAMES).split())
+            return [top for top in self._modules if top.encode() in names]
+        return imports.packages if imports is not None else ()
 
     def context(self, document: Document, tree: ast.Module | None = None) -> Context:
         """Return a document as rules see it.

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from torchferry.core.budget import KeptWork, spend
 from torchferry.core.record import NamedTuple
-from torchferry.source.python import PythonFile
+from torchferry.source.python import PythonFile, import_calls, imported_by_name
 
 
 class Reference(NamedTuple):
@@ -340,7 +340,7 @@ class Names:
         while isinstance(node, ast.Attribute):
             attributes.append(node.attr)
             node = node.value
-        origin = self.origin(node) if isinstance(node, ast.Name) else self._named_module(node)
+        origin = self.origin(node) if isinstance(node, ast.Name) else self.named_module(node)
         if origin is None:
             return None
         return self._canonical(".".join((origin, *reversed(attributes)))) if attributes else origin
@@ -370,21 +370,14 @@ class Names:
         value = assigned_value(self.file, binding)
         return self.qualified(value) if isinstance(value, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else None
 
-    def _named_module(self, node: ast.AST) -> str | None:
+    def named_module(self, node: ast.AST) -> str | None:
         """Return the module that is asked for by a name which is written down: `import_module("nets")`."""
-        asked: ast.AST | None = None
-        is_inner = True
-        if isinstance(node, ast.Subscript):
-            asked = node.slice if self.qualified(node.value) == "sys.modules" else None
-        elif isinstance(node, ast.Call) and node.args and isinstance(node.func, (ast.Name, ast.Attribute)):
-            called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-            if called == "__import__":
-                is_inner = len(node.args) > 3 or any(each.arg == "fromlist" for each in node.keywords)
-                asked = node.args[0]
-            elif called == "import_module" and len(node.args) == 1:
-                asked = node.args[0]
-        name = asked.value if isinstance(asked, ast.Constant) and isinstance(asked.value, str) else ""
-        name = name if is_inner else name.partition(".")[0]
+        name = ""
+        if isinstance(node, ast.Subscript) and self.qualified(node.value) == "sys.modules":
+            asked = node.slice
+            name = asked.value if isinstance(asked, ast.Constant) and isinstance(asked.value, str) else ""
+        elif isinstance(node, ast.Call):
+            name = imported_by_name(node)
         return self._canonical(name) if name and not name.startswith(".") else None
 
     def _import_origin(self, alias: ast.alias) -> str | None:
@@ -454,6 +447,12 @@ class Names:
             if reference.bound.partition(".")[0] == package and isinstance(reference.node, ast.expr):
                 references.append(reference)
                 bound += self._aliases_of(reference.node)
+        for call in import_calls(self.file):
+            if self.named_module(call) == package:  # what is below it is named by the text of the call alone
+                chain = self._dotted(call)
+                name = ".".join((package, *(part.attr for part in chain[1:])))  # type: ignore[attr-defined]
+                references.append(Reference(name, chain[-1], call, package))
+                bound += self._aliases_of(chain[-1])
         scopes_of: dict[str, dict[ast.AST, ast.AST]] = {}  # for each identifier, which scope has which binding
         seen: set[ast.AST] = set()
         while bound:
@@ -531,7 +530,7 @@ class Names:
             self._binding_scopes[identifier] = {each: scope for scope, binders in scopes.items() for each in binders}
         return self._binding_scopes[identifier].get(binding, self.file.tree)
 
-    def _dotted(self, use: ast.Name) -> list[ast.expr]:
+    def _dotted(self, use: ast.expr) -> list[ast.expr]:
         """Return a name and the attributes around it, outwards: of `a.b.c` these are `a`, `a.b` and `a.b.c`."""
         chain: list[ast.expr] = [use]
         while isinstance(parent := self.file.parents.get(chain[-1]), ast.Attribute):

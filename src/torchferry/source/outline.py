@@ -106,10 +106,16 @@ def outline(path: str, data: bytes) -> Outline:
         path,
         tuple(imports),
         _MAIN.search(data) is not None,
-        b"import_module(" in data or b"__import__(" in data,
+        any(word in data for word in _IMPORTS_BY_NAME),
         _DOES.search(data) is not None,
         _has_tests(imports, data),
     )
+
+
+_IMPORTS_BY_NAME = (
+    b"import_module(", b"__import__(", b"pydoc", b"resolve_name(", b"hydra.utils",
+)  # fmt: skip
+"""What stands in a file that may import by a name: functions of importlib, pydoc, pkgutil and hydra."""
 
 
 def _has_tests(imports: list[Import], data: bytes) -> bool:

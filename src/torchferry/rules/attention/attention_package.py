@@ -18,7 +18,7 @@ References:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchferry.backends.performance import performance_facts, times_the_speed
 from torchferry.backends.target import Target
@@ -54,6 +54,16 @@ def plain_attention_speed(target: Target) -> Message | None:
     return None
 
 
+def _imports(context: PythonContext, module: str) -> Iterator[ast.AST]:
+    """Yield the statements that import a module, and the calls that import it by its name."""
+    for reference in context.names.references(module):
+        if isinstance(reference.node, ast.alias):
+            yield context.file.parents[reference.node]
+    for name, call in context.named_imports:
+        if name == module or name.startswith(f"{module}."):
+            yield call
+
+
 class AttentionPackage(Rule):
     """Finds imports of attention kernels."""
 
@@ -65,10 +75,7 @@ class AttentionPackage(Rule):
         """Yield a finding for each package in each block that imports it: a program may come to any of them."""
         once = OncePerBlock(context.file)
         for module, package in _PACKAGES.items():
-            for reference in context.names.references(module):
-                if not isinstance(reference.node, ast.alias):
-                    continue
-                statement = context.file.parents[reference.node]
+            for statement in _imports(context, module):
                 if exemption_reason(context, statement) is not None:
                     continue
                 row = context.target.row("packages", package)

@@ -61,7 +61,7 @@ class CudaPackage(Rule):
         """Yield a finding for each package in each block that imports it: a program may come to any of them."""
         by_top = _packages_by_top()
         once = OncePerBlock(context.file)
-        for top in sorted(context.names.imported_packages() & by_top.keys()):
+        for top in sorted(context.imported_packages & by_top.keys()):
             if context.project is not None and context.project.module_path(top, context.path) is not None:
                 continue  # a module of the project that has the same name
             for package in by_top[top]:
@@ -92,6 +92,9 @@ class CudaPackage(Rule):
                 if statement not in seen:
                     seen.add(statement)
                     yield statement
+        for module, call in context.named_imports if package.names is None else ():
+            if cuda.package_of_module(module) is package:
+                yield call
 
     def _report(self, context: PythonContext, place: ast.AST, package: Package, row: Row) -> Finding:
         guard = guard_of(context.file, place)

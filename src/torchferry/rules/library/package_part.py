@@ -72,7 +72,7 @@ class PackagePart(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield one finding for each use of such a part, and for each import that needs one."""
         by_top = parts_by_top()
-        for top in sorted(context.names.imported_packages() & by_top.keys()):
+        for top in sorted(context.imported_packages & by_top.keys()):
             if context.project is not None and context.project.module_path(top, context.path) is not None:
                 continue  # a module of the project that has the same name
             if top == _TORCH and not any(word in context.text for word in self.words(context.target, Options())):
@@ -101,6 +101,11 @@ class PackagePart(Rule):
             for part in parts:
                 if not part.imported:
                     yield from self._used(context, part, reference)
+        for module, call in context.named_imports:
+            for part in parts if module.partition(".")[0] == top else ():
+                name = _named(part, module) if part.imported else None
+                if name is not None:
+                    yield _Use(part, name, call)
 
     def _used(self, context: PythonContext, part: CudaPart, reference: Reference) -> Iterator[_Use]:
         """Yield the use of a part that a reference is, if it is one."""
