@@ -148,7 +148,7 @@ def test_settings_of_the_pull_request(runner: Runner, text: str, settings: str) 
         assert done.returncode == 1
         assert any("train.py" in line for line in heard(done.stdout))
     else:
-        assert done.returncode == (0 if "exclude" in text else 2), done.stdout
+        assert done.returncode == (1 if "exclude" in text else 2), done.stdout
 
 
 @pytest.mark.parametrize("form", ["text", "json", "sarif", "csv", "html", "no such\n::error::injected"])

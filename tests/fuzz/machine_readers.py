@@ -191,6 +191,19 @@ def _add_packages() -> None:
 _add_packages()
 
 
+@reader("plugin-sources", "text", "installed/plugin.py", more=lambda: [b"from .streams import *\nclass Event: ...\n"])
+def _plugin_sources(folder: Path, data: bytes) -> None:
+    from tests.installed.made import install, site_of
+    from torchferry.backends.target import Target
+    from torchferry.installed.environment import environment_of
+    from torchferry.installed.plugin import installed_plugin
+
+    site = site_of(folder / "env")
+    install(site, "torch_npu", {"torch_npu/__init__.py": "", "torch_npu/npu/streams.py": "Stream = 1\n"}, "2.9.0")
+    written(site, "torch_npu/npu/__init__.py", data)
+    installed_plugin(environment_of(folder / "env"), Target.named("npu"))
+
+
 @reader("interpreter-answer", "json", "installed/environment.py")
 def _interpreter_answer(folder: Path, data: bytes) -> None:
     from torchferry.installed import environment

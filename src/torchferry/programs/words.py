@@ -38,7 +38,7 @@ _SETS_VARIABLE = re.compile(
 """Where a variable of the environment may be set; any where none is captured."""
 
 _STORES = re.compile(
-    r"[.\[](?:(?<=\.)|[\"'])(\w+)(?=(?:[\"']\])?[ \t]*(?::[^=\n]*)?[-+*/|&]?=(?!=))"
+    r"[.\[](?:(?<=\.)|[\"'])(\w+)(?=(?:[\"']\])?[ \t]*(?::[^=\n]{0,200})?[-+*/|&]?=(?!=))"
     r"|setattr\((?=[^\n,]{1,200},\s*[\"'](\w+)[\"'])"
 )
 """Where something may be stored in an object under a name, as an attribute or an item."""
