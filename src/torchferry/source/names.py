@@ -448,7 +448,8 @@ class Names:
                 references.append(reference)
                 bound += self._aliases_of(reference.node)
         for call in import_calls(self.file):
-            if self.named_module(call) == package:  # what is below it is named by the text of the call alone
+            asked = call.args[0] if call.args else None  # what is below it is named by the text of the call alone
+            if isinstance(asked, ast.Constant) and asked.value == package and self.named_module(call) == package:
                 chain = self._dotted(call)
                 name = ".".join((package, *(part.attr for part in chain[1:])))  # type: ignore[attr-defined]
                 references.append(Reference(name, chain[-1], call, package))
