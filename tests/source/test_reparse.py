@@ -85,6 +85,7 @@ def test_statements_that_no_edit_touches_are_kept() -> None:
         ("x = a\n", "a", "("),  # no longer Python
         ("x = a\n", "a", "1; y = 2"),  # more statements than one
         ("if x:\n    a\n", "    a", "  a\n"),
+        ("def f():\n    y\n    return a\n", "return", ""),  # what is left stands further in than its block
         ("# a\nx = 1\n", "a", "coding: latin-1"),
         ("if x:\n    a\nelse:\n    y\n", "a", "\\"),
     ],

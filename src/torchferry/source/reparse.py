@@ -90,7 +90,7 @@ class _Reparse:
             if not self._begins_line(statement) or (index + 1 < len(body) and not self._begins_line(body[index + 1])):
                 raise _WholeTextError
             done += own
-            yield _Changed(statement, self._inside(statement, own) or self._parsed(first, last, nested))
+            yield _Changed(statement, self._inside(statement, own) or self._parsed(statement, nested))
 
     def _inside(self, node: ast.stmt, lines: list[int]) -> ast.stmt | None:
         """Return a statement with new ones in its blocks; None where an edit touches what is in none of them."""
@@ -118,8 +118,9 @@ class _Reparse:
                     copied.end_lineno, copied.end_col_offset = _end(after)  # type: ignore[attr-defined]
         return copied
 
-    def _parsed(self, first: int, last: int, nested: bool) -> ast.stmt:
-        """Parse the statement on some lines."""
+    def _parsed(self, statement: ast.stmt, nested: bool) -> ast.stmt:
+        """Parse what stands on the lines of a statement."""
+        first, last = _first_line(statement), statement.end_lineno or 0
         starts = self._after.starts
         text = self._after.text[starts[first - 1] : starts[last] if last < len(starts) else None]
         around = "if 1:\n" if nested else ""
@@ -134,6 +135,8 @@ class _Reparse:
         elif nested:
             raise _WholeTextError
         if len(body) != 1 or _first_line(body[0]) != 1 + nested:
+            raise _WholeTextError
+        if body[0].col_offset != statement.col_offset:  # it no longer stands where its block does
             raise _WholeTextError
         # empty lines in front of it would be read again for each statement
         return ast.increment_lineno(body[0], first - 1 - nested)
