@@ -69,6 +69,8 @@ def test_from_the_report_to_the_record_and_back(project: Path) -> None:
     assert 'name = "npu"' in (project / "train.py").read_text(encoding="utf-8")
     after = torchferry("scan", ".", "-t", "npu", cwd=project)
     assert after.stdout.startswith("Ready for Huawei Ascend, with one place accepted by A. Person.")
+    (program,) = json.loads(torchferry("scan", ".", "-t", "npu", "-f", "json", cwd=project).stdout)["programs"]
+    assert program["summary"] == "ready, with one place accepted by A. Person"
     assert after.returncode == 0
     assert torchferry("undo", ".", "--all", cwd=project).returncode == 0
     assert {path.name for path in project.iterdir()} == {"train.py"}
@@ -107,10 +109,56 @@ def test_what_cannot_be_decided_is_refused(project: Path, case: str) -> None:
     assert not (project / FILE).exists()
 
 
-def test_what_a_target_lacks_cannot_be_accepted(project: Path) -> None:
-    (project / "train.py").write_text("import torch\nimport xformers.ops\nxformers.ops.memory_efficient_attention()\n")
-    done = torchferry("decide", "xformers", "accept", ".", "-t", "npu", "--by", "A", cwd=project)
-    assert (done.returncode, "cannot be accepted" in done.stderr) == (2, True)
+UNACCEPTABLE = {
+    "what the target lacks": (
+        {"train.py": "import torch\nimport xformers.ops\nxformers.ops.memory_efficient_attention()\n"},
+        "the target lacks it",
+    ),
+    "a file that does not parse": (
+        {"train.py": "import torch\nimport steps\n", "steps.py": "def step(:\n    torch.cuda.synchronize()\n"},
+        "what was not examined stays unknown",
+    ),
+    "a file that is no text": (
+        {"train.py": "import torch\n", "steps.py": "import torch  # \udcff\ntorch.cuda.synchronize()\n"},
+        "stays unknown",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNACCEPTABLE)
+def test_what_cannot_be_accepted_is_refused(tmp_path: Path, case: str) -> None:
+    files, said = UNACCEPTABLE[case]
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8", errors="surrogateescape")
+    (wanted,) = _open(tmp_path)
+    assert "accept" not in torchferry("show", wanted, ".", "-t", "npu", cwd=tmp_path).stdout
+    done = torchferry("decide", wanted, "accept", ".", "-t", "npu", "--by", "A", cwd=tmp_path)
+    assert (done.returncode, f"`{wanted}` cannot be accepted" in done.stderr, said in done.stderr) == (2, True, True)
+    assert not (tmp_path / FILE).exists()
+
+
+def test_a_kernel_that_no_program_needs_is_accepted_until_one_needs_it(tmp_path: Path) -> None:
+    setup = (
+        "from setuptools import setup\nfrom torch.utils.cpp_extension import BuildExtension, CUDAExtension\n"
+        'setup(ext_modules=[CUDAExtension("fast._C", ["fast/k.cu"])], cmdclass={"build_ext": BuildExtension})\n'
+    )
+    program = "import torch\n{imported}\nif __name__ == '__main__':\n    print(torch.ones(3))\n"
+    (tmp_path / "fast").mkdir()
+    (tmp_path / "fast" / "k.cu").write_text("__global__ void k(float* x) {}\n")
+    (tmp_path / "fast" / "__init__.py").write_text("from fast import _C\n")
+    (tmp_path / "setup.py").write_text(setup)
+    (tmp_path / "train.py").write_text(program.format(imported=""))
+    for wanted in _open(tmp_path):
+        assert torchferry("decide", wanted, "accept", ".", "-t", "npu", "--by", "A", cwd=tmp_path).returncode == 0
+    scanned = torchferry("scan", ".", "-t", "npu", cwd=tmp_path)
+    assert (scanned.returncode, _open(tmp_path)) == (0, []), scanned.stdout
+    assert "2 places accepted by A" in scanned.stdout.split("\n", 1)[0]
+    migrated = torchferry("migrate", ".", "-t", "npu", cwd=tmp_path)
+    assert (migrated.returncode, "settled by the fixes" in migrated.stdout) == (0, False), migrated.stdout
+    assert "Nothing remains to be done by hand" in migrated.stdout
+    assert "Accepted as they are: 2" in migrated.stdout
+    (tmp_path / "train.py").write_text(program.format(imported="import fast"))
+    assert torchferry("scan", ".", "-t", "npu", cwd=tmp_path).stdout.startswith("Blocked")
 
 
 ANCHORS = st.builds(Anchor, st.text(max_size=8), st.text("0123456789abcdef", max_size=12), st.integers(1, 9))

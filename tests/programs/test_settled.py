@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from torchferry.core.finding import Location
+from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import say
+from torchferry.programs.blocking import rewritten
 from torchferry.programs.model import (
     Ending,
     Judged,
@@ -37,6 +38,7 @@ BLOCKED = Judged(PROGRAM, Verdict.BLOCKED, blockers=(lacking("flash_attn"),), fi
 WITHOUT = Judged(PROGRAM, Verdict.WITHOUT, optional=(lacking("flash_attn", Need.GUARDED),))
 CHOSEN = Judged(PROGRAM, Verdict.MAY_NEED, optional=(lacking("flash_attn", Need.CHOSEN),))
 DECISIONS = Judged(PROGRAM, Verdict.DECISIONS, fixes=3, decisions=(at(8),))
+OPTIONAL = DECISIONS._replace(optional=WITHOUT.optional)
 UNREAD = Judged(PROGRAM, Verdict.NOT_JUDGED, unread=(Unread("a.py", say("nothing was written")),))
 UNVERIFIED = FIXES._replace(unverified=(Unverified("flash-linear", "train.py:1"),))
 
@@ -53,6 +55,7 @@ PACKAGE = OPERATOR._replace(what="flash_attn.ops", kind="package", place="other.
         (FIXES, WELL, Verdict.FIXES, True, False),
         (WITHOUT, WELL, Verdict.WITHOUT, True, False),
         (DECISIONS, WELL, Verdict.FIXES, True, False),
+        (OPTIONAL, WELL, Verdict.WITHOUT, True, False),
         (UNREAD, WELL, Verdict.READY, True, False),
         (BLOCKED, WELL, Verdict.FIXES, True, True),
         # what the machine has is no proof that the card has it
@@ -105,3 +108,28 @@ def test_decisions_that_a_run_did_without_are_told() -> None:
     assert found.settled is not None
     assert found.decisions == ()
     assert "1" in found.settled.seen.notes[0].render("en")
+
+
+@pytest.mark.parametrize(
+    ("static", "remaining", "verdict", "decisions"),
+    [
+        (READY, [], Verdict.READY, 0),
+        (FIXES, [], Verdict.READY, 0),
+        (FIXES, [Grade.UNSAFE], Verdict.FIXES, 0),
+        (DECISIONS, [], Verdict.READY, 0),
+        (DECISIONS, [Grade.SAFE], Verdict.FIXES, 0),
+        (DECISIONS, [Grade.MANUAL], Verdict.DECISIONS, 1),
+        (DECISIONS._replace(unresolved=(at(8),)), [], Verdict.DECISIONS, 1),
+        (OPTIONAL, [], Verdict.WITHOUT, 0),
+        (WITHOUT, [], Verdict.WITHOUT, 0),
+        (CHOSEN, [], Verdict.MAY_NEED, 0),
+        (BLOCKED, [], Verdict.BLOCKED, 0),
+        (UNREAD, [], Verdict.NOT_JUDGED, 0),
+    ],
+)
+def test_what_is_left_of_a_verdict_when_files_are_rewritten(
+    static: Judged, remaining: list[Grade], verdict: Verdict, decisions: int
+) -> None:
+    left = [Finding("DEV101", at(8), say("nothing was written"), grade) for grade in remaining]
+    (judged,) = rewritten([static._replace(reached=("train.py",))], left)
+    assert (judged.verdict, len(judged.decisions), judged.optional) == (verdict, decisions, static.optional)

@@ -33,6 +33,9 @@ from torchferry.core.write_fence import WriteFence
 from torchferry.migration.transaction import Write, apply, exclusive
 from torchferry.report.decisions import ReportedDecision
 from torchferry.report.show_format import can_be_accepted
+from torchferry.rules.decisions import is_decided_by
+from torchferry.rules.family import Subject
+from torchferry.rules.registry import rule_facts
 from torchferry.source.git import git
 
 
@@ -60,7 +63,7 @@ def command(choices: Choices, decision: str, choice: str, why: str, by: str) -> 
     places = frozenset(
         DecidedPlace(finding.location.path, finding.code, finding.anchor)
         for finding in chosen.findings
-        if choice == ACCEPT or finding.edits
+        if is_decided_by(finding, choice)
     )
     new = RecordedDecision(chosen.id, setting.target.name, choice, by.strip() or _user(setting.root), why, places)
     file = setting.root / FILE
@@ -80,11 +83,11 @@ def _refuse(decision: ReportedDecision, choice: str) -> None:
         UsageError: the choice does not fit.
     """
     if choice == ACCEPT and not can_be_accepted(decision):
-        raise UsageError(
-            say("`{id}` cannot be accepted: the target lacks it, whatever is decided", id=decision.id),
-            say("`torchferry show {id}` says what can be done", id=decision.id),
-        )
-    if choice == FIX and not any(finding.edits for finding in decision.findings):
+        why = say("`{id}` cannot be accepted: the target lacks it, whatever is decided", id=decision.id)
+        if any(rule_facts(finding.code).about is Subject.FILE for finding in decision.findings):
+            why = say("`{id}` cannot be accepted: what was not examined stays unknown", id=decision.id)
+        raise UsageError(why, say("`torchferry show {id}` says what can be done", id=decision.id))
+    if choice == FIX and not any(is_decided_by(finding, FIX) for finding in decision.findings):
         raise UsageError(
             say("`{id}` has no edit that torchferry could make", id=decision.id),
             say("change the code, or `torchferry decide {id} accept`", id=decision.id),

@@ -189,6 +189,7 @@ def command(
 
             shown = migrated.Shown(output_format, output_file, quiet, verbose)
             judged = migrated.judge(setting, choices, planned, shown, writing=True)  # by the files as they are
+            planned = migrated.judged_plan(setting, planned, judged)
             if planned.writes:
                 fenced = tree._replace(fence=_fence(choices, planned))
                 _tell_unknown(apply(fenced, planned.writes, setting.target.journal_key), setting.root, lang)
@@ -202,6 +203,7 @@ def command(
 
     shown = migrated.Shown(output_format, output_file, quiet, verbose)
     judged = migrated.judge(setting, choices, planned, shown, writing=out is not None or bool(suffix))
+    planned = migrated.judged_plan(setting, planned, judged)
     if diff or patch_file is not None:
         _write_patch(planned, patch_file)
         if patch_file is None:
@@ -270,7 +272,7 @@ def _plan(setting: RunSettings, kit: str = "", lang: str = "en") -> tuple[RunSet
     check_not_migrated(setting.root, setting.target, analysis)
     from torchferry.cli.native import with_survey  # imported late: while other processes examine files
 
-    analysis, native = with_survey(analysis, setting.root, setting.target)
+    analysis, native = with_survey(analysis, setting.root, setting.target, setting.request.selection.decided)
     planned = plan(setting.root, analysis)
     if setting.placement is not None:
         planned = with_module_files(setting.root, setting.placement, planned)

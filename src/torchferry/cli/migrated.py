@@ -96,24 +96,31 @@ def judge(setting: RunSettings, choices: Choices, planned: Plan, shown: Shown, *
     return verdicts(setting, choices, whole(setting, choices, planned.analysis))
 
 
+def judged_plan(setting: RunSettings, planned: Plan, judged: Verdicts) -> Plan:
+    """Return a migration whose findings block where a program comes to them, and nowhere else."""
+    decisions = setting.request.selection.decided
+    findings = [*blocking(planned.findings, judged.programs, decisions)]
+    remaining = [*blocking(planned.remaining, judged.programs, decisions)]
+    return planned._replace(findings=findings, remaining=remaining)
+
+
 def report_of(setting: RunSettings, planned: Plan, judged: Verdicts, as_it_is: bool = False) -> Report:
     """Return the report of what remains after the migration, or of the project as it is.
 
     Args:
         setting: What the command was asked.
-        planned: The migration.
+        planned: The migration, judged by the programs.
         judged: The programs, judged by the files as they are.
         as_it_is: Whether the findings are those of the project as it is.
     """
     shown = planned.findings if as_it_is else planned.remaining
-    findings = blocking(shown, judged.programs)
     programs = judged.programs if as_it_is else tuple(rewritten(judged.programs, planned.remaining))
     return Report(
         target=str(setting.target),
         target_title=setting.target.title,
         root=setting.name,
         files=len(planned.analysis.examined),
-        findings=tuple(sorted(findings, key=lambda finding: finding.location.order)),
+        findings=tuple(sorted(shown, key=lambda finding: finding.location.order)),
         failures=tuple(planned.analysis.failures),
         entry_points=planned.analysis.entry_points,
         remarks=(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,9 @@ from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade, Stage, Stays
 from torchferry.core.messages import say, say_plural
+from torchferry.core.recorded_decisions import RecordedDecision
 from torchferry.rules.analysis import Analysis
+from torchferry.rules.decisions import decided
 from torchferry.rules.family import WhenPorted
 from torchferry.rules.registry import rule_facts
 
@@ -18,8 +20,17 @@ if TYPE_CHECKING:
     from torchferry.kernels.survey import NativeSurvey, SurveyedFile
 
 
-def with_survey(analysis: Analysis, root: Path, target: Target) -> tuple[Analysis, NativeSurvey | None]:
-    """Return an analysis whose findings know what is ported, and what there is to port; None where there is nothing."""
+def with_survey(
+    analysis: Analysis, root: Path, target: Target, decisions: Sequence[RecordedDecision]
+) -> tuple[Analysis, NativeSurvey | None]:
+    """Return an analysis whose findings know what is ported, and what there is to port; None where there is nothing.
+
+    Args:
+        analysis: The project.
+        root: Its folder.
+        target: Where the code is to run.
+        decisions: What people decided about places, which hold for the findings as they are here.
+    """
     paths = [item.path for item in analysis.examined if any(map(_is_for_a_port, item.findings))]
     if not paths or kernel_table(target.backend) is None:
         return analysis, None
@@ -31,8 +42,8 @@ def with_survey(analysis: Analysis, root: Path, target: Target) -> tuple[Analysi
         return analysis, native
     examined = [
         item._replace(
-            findings=tuple(_judged_anew(finding, ported, target) for finding in item.findings),
-            remaining=tuple(_judged_anew(finding, ported, target) for finding in item.remaining),
+            findings=tuple(decided(_judged_anew(each, ported, target), decisions) for each in item.findings),
+            remaining=tuple(decided(_judged_anew(each, ported, target), decisions) for each in item.remaining),
         )
         for item in analysis.examined
     ]

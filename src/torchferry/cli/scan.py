@@ -221,8 +221,9 @@ def _examined(
         analysis = analyse(setting.request, advance)
     project = whole(setting, choices, analysis)
     is_whole = project is analysis
-    project, native = with_survey(project, setting.root, setting.target)
-    analysis = project if is_whole else with_survey(analysis, setting.root, setting.target)[0]
+    decisions = setting.request.selection.decided
+    project, native = with_survey(project, setting.root, setting.target, decisions)
+    analysis = project if is_whole else with_survey(analysis, setting.root, setting.target, decisions)[0]
     packages: tuple[Inspected, ...] = ()
     if environment is not None:
         from torchferry.cli.packages import reached  # imported late: most runs name no environment
@@ -248,7 +249,9 @@ def _examined(
         *(() if setting.placement is None else placement_remarks(setting.placement)),
         *judged.remarks,
     )
-    report = report_of(analysis, setting.target, setting.name, remarks=shown_remarks, programs=judged.programs)
+    report = report_of(
+        analysis, setting.target, setting.name, remarks=shown_remarks, programs=judged.programs, decisions=decisions
+    )
     report = report._replace(style=setting.style)
     return report._replace(packages=packages, unlooked=judged.unlooked, partial=judged.partial, native=native)
 

@@ -198,6 +198,11 @@ class Finding(NamedTuple):
     decided_by: str = ""
 
     @property
+    def is_accepted(self) -> bool:
+        """Whether somebody has decided that the place stays as it is."""
+        return bool(self.decided_by) and self.grade is Grade.NOTE
+
+    @property
     def key(self) -> tuple[str, str, Anchor]:
         """What the finding is known by in its project: its file, its rule and its anchor there."""
         return self.location.path, self.code, self.anchor

@@ -7,12 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, say
+from torchferry.core.recorded_decisions import RecordedDecision
 from torchferry.programs.model import Judged, Need, Verdict
+from torchferry.rules.decisions import decided
 from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts
 
 
-def blocking(findings: Iterable[Finding], programs: Sequence[Judged]) -> Iterator[Finding]:
+def blocking(
+    findings: Iterable[Finding], programs: Sequence[Judged], decisions: Sequence[RecordedDecision] = ()
+) -> Iterator[Finding]:
     """Yield findings that block only where a program comes to them.
 
     What compiles CUDA blocks where a program needs a compiled module. Without programs, findings stay as they are.
@@ -20,6 +24,7 @@ def blocking(findings: Iterable[Finding], programs: Sequence[Judged]) -> Iterato
     Args:
         findings: What was found, also in rewritten files: each finding knows where its place was before.
         programs: The programs and what stops them, in the files as they were.
+        decisions: What people decided about places: it holds where they block no more.
     """
     without = [item.way.need for judged in programs for item in judged.optional if _is_compiled(item.code)]
     places = {obstacle.place for judged in programs for obstacle in judged.blockers}
@@ -36,7 +41,7 @@ def blocking(findings: Iterable[Finding], programs: Sequence[Judged]) -> Iterato
             if finding.lacks not in lacking:
                 reason = _reason(finding, spared.get(place) or _of_compiled(finding, without))
                 finding = finding._replace(message=say("{message} ({reason})", message=finding.message, reason=reason))
-            yield finding._replace(blocker=False)
+            yield decided(finding._replace(blocker=False), decisions)
         else:
             yield finding
 
@@ -84,7 +89,7 @@ def rewritten(programs: Iterable[Judged], remaining: Sequence[Finding]) -> Itera
         decisions = tuple(place for place in judged.decisions if place in open_places)
         verdict = judged.verdict
         if verdict is Verdict.DECISIONS and not decisions:
-            verdict = Verdict.FIXES
+            verdict = Verdict.WITHOUT if judged.optional else Verdict.FIXES
         if verdict is Verdict.FIXES and not fixes:
             verdict = Verdict.READY
         yield judged._replace(fixes=fixes, decisions=decisions, verdict=verdict)

@@ -23,7 +23,20 @@ from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.lacks import Lack, Lacks
 from torchferry.programs.launch_commands import StartingCommands, packages_enabled_by_command
 from torchferry.programs.live import Leads, Live
-from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Unread, Verdict, Way
+from torchferry.programs.model import (
+    AcceptedPlace,
+    Form,
+    Judged,
+    Need,
+    Obstacle,
+    Program,
+    Start,
+    Step,
+    Unread,
+    Verdict,
+    Way,
+    location_of,
+)
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.noting import Noted
 from torchferry.programs.program_facts import ProgramFacts
@@ -117,7 +130,7 @@ class _Findings(NamedTuple):
     """What was found in a file, as programs are judged by it.
 
     Attributes:
-        asking: What a person must decide in code, and no environment settles.
+        asking: What a person must decide in code, or has accepted there, and no environment settles.
         fixes: What a migration changes.
         installs: What says that another build of a package must be installed.
     """
@@ -292,8 +305,10 @@ class _Judge:
         doubts = _sorted([*self._package_doubts(reach, closure)])
         spared: list[Finding] = []
         without_torch = not self.unknown.may_use_torch(closure)
-        own = self._decisions(reach, closure, without_torch, spared)
-        decisions = (*own, *(obstacle.place for obstacle in (*builds, *doubts)))
+        own = [*self._decisions(reach, closure, without_torch, spared)]
+        accepted = [AcceptedPlace(finding.location, finding.decided_by) for finding in own if finding.is_accepted]
+        asking = (finding.location for finding in own if not finding.is_accepted)
+        decisions = (*asking, *(obstacle.place for obstacle in (*builds, *doubts)))
         live = Live(program, closure, self.leads, reach.imported_plainly())
         running = [path for path in closure if live.runs(path)]
         fixes = self.fixes.reached(live, closure, lambda path: self._grouped_findings(path).fixes, without_torch)
@@ -313,7 +328,7 @@ class _Judge:
         )
         behind = tuple(self._behind_computed(closure, unfollowed[0].place)) if unfollowed else ()
         # what may be imported there is no decision of a person: it is told beside whichever verdict there is
-        open_imports = tuple(_location_of(item.place) for item in unfollowed)
+        open_imports = tuple(location_of(item.place) for item in unfollowed)
         with_settings = self._settings_of(program)
         for finding in (finding for path in with_settings for finding in self._findings(path)):
             if _asks_a_person(finding):
@@ -327,6 +342,7 @@ class _Judge:
             fixes |= self._fixed[inner.program]
             if way.may_be_taken:
                 decisions = tuple(dict.fromkeys((*decisions, *inner.decisions)))
+                accepted += inner.accepted
                 if inner.verdict is Verdict.NOT_JUDGED:
                     unread += tuple(item._replace(chain=(*way.steps, *item.chain)) for item in inner.unread)
         self._fixed[program] = fixes
@@ -365,6 +381,7 @@ class _Judge:
             tuple(closure),
             alternatives=tuple(alternatives),
             unresolved=(*(place for place in decisions if place in self.unresolved), *open_imports),
+            accepted=tuple(dict.fromkeys(accepted)),
         )
 
     def _findings(self, path: str) -> Sequence[Finding]:
@@ -379,7 +396,9 @@ class _Judge:
                 tuple(
                     finding
                     for finding in (findings if is_code else ())
-                    if _asks_a_person(finding) and not finding.lacks and not self.lacks.is_settled(finding)
+                    if (_asks_a_person(finding) or finding.is_accepted)
+                    and not finding.lacks
+                    and not self.lacks.is_settled(finding)
                 ),
                 tuple(map(self.fixes.of, filter(_is_fix, findings))),
                 tuple(finding for finding in findings if finding.installs),
@@ -480,8 +499,8 @@ class _Judge:
 
     def _decisions(
         self, reach: Reach, closure: dict[str, Edge | None], without_torch: bool, spared: list[Finding]
-    ) -> Iterator[Location]:
-        """Yield where a person must decide.
+    ) -> Iterator[Finding]:
+        """Yield what a person must decide, or has accepted, where the program comes to it.
 
         Args:
             reach: Finds the ways.
@@ -497,9 +516,10 @@ class _Judge:
                     continue
                 looked += 1
                 if looked > _MOST_DECISIONS or self._comes_to(reach, finding):
-                    met.add(finding.code)
-                    yield finding.location
-                else:
+                    if not finding.is_accepted:
+                        met.add(finding.code)
+                    yield finding
+                elif not finding.is_accepted:
                     spared.append(finding)
         spared[:] = [finding for finding in spared if finding.code not in met]  # what changes the verdict is told
 
@@ -534,12 +554,6 @@ class _Judge:
 def _asks_a_person(finding: Finding) -> bool:
     """Whether a person must decide; files that could not be read are told apart."""
     return finding.grade is Grade.MANUAL and rule_facts(finding.code).about is not Subject.FILE
-
-
-def _location_of(place: str) -> Location:
-    """Return a place that is written as `file:line`."""
-    path, _, line = place.rpartition(":")
-    return Location(path, int(line), 1, int(line), 1)
 
 
 def _is_undecided(optional: Iterable[Obstacle]) -> bool:

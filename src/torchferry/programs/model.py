@@ -206,6 +206,13 @@ class Obstacle(NamedTuple):
     source: Source = Source.TABLE
 
 
+def location_of(place: str) -> Location:
+    """Return a place that is written as `FILE:LINE`; its first line where the text has none."""
+    path, _, line = place.rpartition(":")
+    number = int(line) if line.isdigit() else 1
+    return Location(path, number, 1, number, 1)
+
+
 class Unread(NamedTuple):
     """Something that a program reaches and that was not read.
 
@@ -312,6 +319,13 @@ class Settled(NamedTuple):
         return self.seen.ending is not Ending.NOTHING
 
 
+class AcceptedPlace(NamedTuple):
+    """A place that somebody has decided to leave as it is, and who it was."""
+
+    place: Location
+    by: str
+
+
 class Judged(NamedTuple):
     """A program and what is known of it.
 
@@ -321,7 +335,7 @@ class Judged(NamedTuple):
         blockers: What stops it.
         optional: What it runs without, and what depends on a choice.
         fixes: How many places torchferry changes in what it reaches.
-        decisions: How many places need a person.
+        decisions: The places that need a person.
         unverified: Packages that nobody has verified on the target.
         unread: What it reaches and was not read, with the reason.
         files: How many files of the project it reaches.
@@ -331,6 +345,7 @@ class Judged(NamedTuple):
         settled: The run that the verdict is from, or that settled nothing; None where it was not run.
         alternatives: What only another word of the command asks for: what a person decides then, and other builds.
         unresolved: Those of `decisions` where nobody could tell what stands there.
+        accepted: The places that would be among `decisions`, had nobody decided that they stay.
     """
 
     program: Program
@@ -348,6 +363,7 @@ class Judged(NamedTuple):
     settled: Settled | None = None
     alternatives: tuple[Obstacle, ...] = ()
     unresolved: tuple[Location, ...] = ()
+    accepted: tuple[AcceptedPlace, ...] = ()
 
     @property
     def undecided(self) -> tuple[Obstacle, ...]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from torchferry.core.finding import Location
 from torchferry.core.messages import Message, say
-from torchferry.programs.model import Ending, Judged, Need, Obstacle, Seen, Settled, Step, Verdict, Way
+from torchferry.programs.model import Ending, Judged, Need, Obstacle, Seen, Settled, Step, Verdict, Way, location_of
 
 PACKAGE = "package"
 """The kind of what stopped a run when it is a package that could not be imported."""
@@ -56,7 +55,7 @@ def _after_a_good_end(static: Judged, seen: Seen) -> Judged:
     if static.blockers:
         names = ", ".join(dict.fromkeys(blocker.what for blocker in static.blockers))
         fault = say("the verdict from the code says that it needs {names}, but the run did not", names=names)
-    if static.verdict in (Verdict.WITHOUT, Verdict.MAY_NEED) and static.optional:
+    if static.optional:
         verdict = Verdict.WITHOUT
     else:
         verdict = Verdict.FIXES if static.fixes else Verdict.READY
@@ -66,11 +65,13 @@ def _after_a_good_end(static: Judged, seen: Seen) -> Judged:
 
 def _after_a_failure(static: Judged, seen: Seen) -> Judged:
     known = next((item for item in (*static.blockers, *static.optional) if _means(item, seen)), None)
-    obstacle = Obstacle(seen.what, "", _location(seen), seen.message, _way(static, seen)) if known is None else known
+    obstacle = (
+        Obstacle(seen.what, "", location_of(seen.place), seen.message, _way(static, seen)) if known is None else known
+    )
     obstacle = obstacle._replace(way=obstacle.way._replace(need=Need.ALWAYS, conditions=(), options=()))
     record = Settled(seen, static, _fault(static, seen, known))
     if seen.kind in _DECIDED and not static.blockers:
-        places = dict.fromkeys((*static.decisions, _location(seen)))
+        places = dict.fromkeys((*static.decisions, location_of(seen.place)))
         if _is_decided(static, seen):
             places = dict.fromkeys(static.decisions)
         return static._replace(verdict=Verdict.DECISIONS, decisions=tuple(places), settled=record)
@@ -128,14 +129,8 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
-def _location(seen: Seen) -> Location:
-    path, _, line = seen.place.rpartition(":")
-    number = int(line) if line.isdigit() else 1
-    return Location(path, number, 1, number, 1)
-
-
 def _way(static: Judged, seen: Seen) -> Way:
-    place = _location(seen)
+    place = location_of(seen.place)
     steps = [Step(static.program.path, 1)] if place.path != static.program.path else []
     if place.path:
         steps.append(Step(place.path, place.line))

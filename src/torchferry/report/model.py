@@ -13,12 +13,13 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Bilingual, Message, say, say_plural
 from torchferry.core.record import NamedTuple
+from torchferry.core.recorded_decisions import RecordedDecision
 from torchferry.installed.model import Inspected, State
 from torchferry.programs.blocking import blocking
 from torchferry.programs.model import Judged, Unlooked
 from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.report.decisions import Decisions, decisions_of
-from torchferry.report.programs import if_they_work, names_of, unresolved_places, work_of
+from torchferry.report.programs import accepted_places, if_they_work, names_of, unresolved_places, work_of
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
@@ -147,7 +148,7 @@ class Report(NamedTuple):
     @property
     def accepted(self) -> tuple[Finding, ...]:
         """The places that somebody has accepted as they are."""
-        return tuple(each for each in self.findings if each.decided_by and each.grade is Grade.NOTE)
+        return tuple(each for each in self.findings if each.is_accepted)
 
     @property
     def blockers(self) -> list[Finding]:
@@ -226,9 +227,7 @@ class Report(NamedTuple):
         if carriers:
             ready = say("{verdict}, if {packages}", verdict=ready, packages=if_they_work(carriers))
         if accepted:
-            by = ", ".join(dict.fromkeys(each.decided_by for each in accepted))
-            places = say_plural("one place accepted by {names}", "{count} places accepted by {names}",
-                                count=len(accepted), names=by)  # fmt: skip
+            places = accepted_places([each.decided_by for each in accepted])
             ready = say("{verdict}, with {places}", verdict=ready, places=places)
         return say("{verdict}.", verdict=ready)
 
@@ -477,6 +476,7 @@ def report_of(
     remaining: bool = False,
     remarks: tuple[Message, ...] = (),
     programs: tuple[Judged, ...] = (),
+    decisions: tuple[RecordedDecision, ...] = (),
 ) -> Report:
     """Build the report of an analysis: of the project as it was, or of what remains."""
     return Report(
@@ -484,7 +484,7 @@ def report_of(
         target_title=target.title,
         root=root,
         files=len(analysis.examined),
-        findings=tuple(blocking(analysis.remaining if remaining else analysis.findings, programs)),
+        findings=tuple(blocking(analysis.remaining if remaining else analysis.findings, programs, decisions)),
         failures=tuple(analysis.failures),
         entry_points=analysis.entry_points,
         remarks=remarks,

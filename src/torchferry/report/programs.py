@@ -43,12 +43,25 @@ def _verdict(judged: Judged) -> Message:
         )
     if judged.carriers and judged.verdict is not Verdict.BLOCKED:
         verdict = say("{verdict}, if {packages}", verdict=verdict, packages=if_they_work(judged.carriers))
+    if judged.accepted and judged.verdict is not Verdict.BLOCKED:
+        places = accepted_places([each.by for each in judged.accepted])
+        verdict = say("{verdict}, with {places}", verdict=verdict, places=places)
     return verdict
 
 
 def if_they_work(packages: Sequence[str]) -> Message:
     """Return what a verdict rests on, as a phrase: packages that work on the card, which nobody has verified."""
     return say("it can rely on {names} there, which nobody has verified", names=names_of(packages))
+
+
+def accepted_places(names: Sequence[str]) -> Message:
+    """Return how many places people have accepted, as a phrase; `names` has for each place who it was."""
+    return say_plural(
+        "one place accepted by {names}",
+        "{count} places accepted by {names}",
+        count=len(names),
+        names=", ".join(dict.fromkeys(names)),
+    )
 
 
 def unresolved_places(count: int) -> Message:

@@ -16,6 +16,7 @@ from torchferry.report.json_format import decision_object, finding_object
 from torchferry.report.model import Report
 from torchferry.report.programs import chain_of, circumstance_of
 from torchferry.report.text_format import TextLayout, in_a_row, waiting_words
+from torchferry.rules.decisions import is_decided_by
 
 AROUND = 3
 """Lines of code before and after a place."""
@@ -41,11 +42,12 @@ class DecisionChoice(NamedTuple):
 def choices_of(decision: ReportedDecision) -> list[DecisionChoice]:
     """Return the ways to settle a decision, the recommended one first."""
     choices = []
-    if any(finding.edits for finding in decision.findings):
+    fixed = sum(is_decided_by(finding, FIX) for finding in decision.findings)
+    if fixed:
         fixes = say_plural(
             "take the edit that torchferry proposes (one place)",
             "take the edits that torchferry proposes ({count} places)",
-            count=sum(bool(finding.edits) for finding in decision.findings),
+            count=fixed,
         )
         choices.append(DecisionChoice(FIX, fixes))
     else:
@@ -63,7 +65,8 @@ def choices_of(decision: ReportedDecision) -> list[DecisionChoice]:
 
 def can_be_accepted(decision: ReportedDecision) -> bool:
     """Whether somebody can decide that its places stay: not where a program stops, nor of what is no place of code."""
-    return bool(decision.findings) and not decision.blocks and not any(each.lacks for each in decision.findings)
+    is_of_code = bool(decision.findings) and all(is_decided_by(each, ACCEPT) for each in decision.findings)
+    return is_of_code and not decision.stopped
 
 
 def lines(decision: ReportedDecision, report: Report, read: ReadLines, asked: str, layout: TextLayout) -> Iterator[str]:

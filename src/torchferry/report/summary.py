@@ -15,7 +15,7 @@ from torchferry.migration.transaction import Write
 from torchferry.report.full_format import blocker_lines, by_file, failure_lines
 from torchferry.report.model import BEYOND_WORK, ProjectVerdict, Report
 from torchferry.report.programs import lines_of
-from torchferry.report.text_format import TextLayout, decision_lines, fix_lines
+from torchferry.report.text_format import TextLayout, accepted_lines, decision_lines, fix_lines
 from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts
 
@@ -89,10 +89,10 @@ def summary(
     yield ""
     if settled:
         yield f"  ✓ {say('settled by the fixes: {names}', names=', '.join(map(visible, settled))).render(lang)}"
+    layout = TextLayout(lang, verbose=verbose)
     if work:
         decisions = report.decisions
         yield say("What remains for you: {work}.", work=report.work_message).render(lang)
-        layout = TextLayout(lang, verbose=verbose)
         yield from decision_lines(decisions.to_decide, layout)
         yield from fix_lines(decisions.to_read, layout)
         if verbose:
@@ -106,6 +106,7 @@ def summary(
         yield say("Nothing remains of what was examined; what was not is named above.").render(lang)
     else:
         yield say("Nothing remains to be done by hand.").render(lang)
+    yield from accepted_lines(report, layout)
     if notes:
         yield ""
     if notes and verbose:

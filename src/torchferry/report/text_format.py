@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from operator import not_
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, display_width, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
@@ -27,6 +27,7 @@ from torchferry.report.full_format import (
 from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import (
     VERDICT_GRADES,
+    accepted_places,
     circumstance_of,
     if_they_work,
     names_of,
@@ -152,7 +153,7 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str]) -> 
     yield from _programs(report, decisions, layout)
     yield from decision_lines(decisions.to_decide, layout)
     yield from fix_lines(decisions.to_read, layout)
-    yield from _accepted(report, layout)
+    yield from accepted_lines(report, layout)
     yield from _left_alone(report, lang)
     if report.native is not None:
         from torchferry.report.native import native_lines  # imported late: most projects have no C++
@@ -189,21 +190,26 @@ def _program_counts(report: Report, layout: TextLayout) -> Iterator[str]:
         return
     yield ""
     yield layout.title(say("Programs: {count}", count=len(report.programs)))
-    by_verdict: defaultdict[tuple[Verdict, bool, bool], list[Judged]] = defaultdict(list)
+    by_verdict: defaultdict[tuple[Verdict, bool, bool, bool], list[Judged]] = defaultdict(list)
     for judged in report.programs:
         carried = bool(judged.carriers) and judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
         is_open = bool(judged.unresolved) and judged.verdict is Verdict.DECISIONS
-        by_verdict[judged.verdict, carried, is_open].append(judged)
-    for verdict, carried, is_open in sorted(
+        is_accepted = bool(judged.accepted) and judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
+        by_verdict[judged.verdict, carried, is_open, is_accepted].append(judged)
+    for verdict, carried, is_open, is_accepted in sorted(
         by_verdict, key=lambda key: (_WORST_FIRST.index(key[0]), *map(not_, key[1:]))
     ):
-        group = by_verdict[verdict, carried, is_open]
+        group = by_verdict[verdict, carried, is_open, is_accepted]
         words = _class_words(verdict, group)
         if is_open:
             words = say("{verdict}, except for what could not be resolved", verdict=words)
         if carried:
             carriers = list(dict.fromkeys(name for judged in group for name in judged.carriers))
             words = say("{verdict}, if {packages}", verdict=words, packages=if_they_work(carriers))
+        if is_accepted:
+            # a place that several programs come to is one
+            by = [each.by for each in dict.fromkeys(place for judged in group for place in judged.accepted)]
+            words = say("{verdict}, with {places}", verdict=words, places=accepted_places(by))
         begin = visible(f"{len(group):>5}  {words.render(layout.lang)}")
         names = _as_many([visible(judged.program.title) for judged in group], layout.width - display_width(begin) - 2)
         yield layout.paint(layout.cut(f"{begin}: {names}" if names else begin), VERDICT_GRADES[verdict])
@@ -301,13 +307,13 @@ def _programs(report: Report, decisions: Decisions, layout: TextLayout) -> Itera
         waits = decisions.of_program.get(judged.program.title, ())
         unread = tuple(each.place for each in judged.unread)
         run = None if judged.settled is None else judged.program.title
-        groups[judged.verdict, lacking, waits, judged.carriers, unread, run].append(judged)
+        accepted = tuple(each.by for each in judged.accepted)
+        groups[judged.verdict, lacking, waits, judged.carriers, accepted, unread, run].append(judged)
     ordered = sorted(groups.values(), key=lambda group: _WORST_FIRST.index(group[0].verdict))
     yield ""
     lang, _, verbose, _ = layout
     yield layout.title(say("Programs, the worst first:") if len(report.programs) > 1 else say("Program:"))
     shown = ordered if verbose else ordered[:_MOST_GROUPS]
-    accepted = report.accepted
     for group in shown:
         names = [judged.program.title for judged in group]
         some = names if verbose else names[:_MOST_NAMES]
@@ -319,7 +325,7 @@ def _programs(report: Report, decisions: Decisions, layout: TextLayout) -> Itera
         if most.verdict is not Verdict.NOT_JUDGED and any(judged.fixes != most.fixes for judged in group):
             words = say("{verdict}, at most", verdict=words)
         yield f"      {layout.paint(cut(visible(words.render(lang)), _LONGEST), VERDICT_GRADES[most.verdict])}"
-        reasons = list(_reasons(group, accepted, decisions, verbose))
+        reasons = list(_reasons(group, decisions, verbose))
         for reason in reasons if verbose else reasons[:_MOST_REASONS]:
             yield f"      {reason.line(lang, verbose)}"
         if len(reasons) > _MOST_REASONS and not verbose:
@@ -349,9 +355,7 @@ class _Reason(NamedTuple):
         return next((line for line in lines if display_width(line) <= _LONGEST), cut(lines[-1], _LONGEST))
 
 
-def _reasons(
-    group: Sequence[Judged], accepted: Sequence[Finding], decisions: Decisions, verbose: bool
-) -> Iterator[_Reason]:
+def _reasons(group: Sequence[Judged], decisions: Decisions, verbose: bool) -> Iterator[_Reason]:
     """Yield what stands behind the verdict of programs that share it, each thing in a line, as the first one has it."""
     shown: dict[tuple[str, Need], None] = {}
     for unread in dict.fromkeys(each for judged in group for each in judged.unread):
@@ -368,11 +372,6 @@ def _reasons(
     waits = [each for each in decisions.of_program.get(group[0].program.title, ()) if each not in things]
     if waits:
         yield _Reason(say("waits for {names}", names=", ".join(waits) if verbose else names_of(waits)))
-    reached = {path for judged in group for path in judged.reached}
-    theirs = [finding for finding in accepted if finding.location.path in reached]
-    if theirs:
-        by = ", ".join(dict.fromkeys(finding.decided_by for finding in theirs))
-        yield _Reason(say("accepted by {names}: {count}", names=by, count=len(theirs)))
     unverified = list(dict.fromkeys(item.package for judged in group for item in judged.unverified))
     if unverified:
         names = ", ".join(unverified) if verbose else names_of(unverified)
@@ -459,7 +458,7 @@ def fix_lines(decisions: Sequence[ReportedDecision], layout: TextLayout) -> Iter
         yield from _text(each, layout)
 
 
-def _accepted(report: Report, layout: TextLayout) -> Iterator[str]:
+def accepted_lines(report: Report, layout: TextLayout) -> Iterator[str]:
     """Yield the places that somebody has accepted as they are, behind an empty line."""
     if not report.accepted:
         return

@@ -1,4 +1,4 @@
-"""What edits leave of the findings of a file: each keeps its anchor, and a rename settles no decision."""
+"""What people decided about places, and what edits leave of findings: a rename settles no decision."""
 
 from __future__ import annotations
 
@@ -7,9 +7,34 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 
 from torchferry.core.finding import LINK, Edit, Finding, Grade, Stage
+from torchferry.core.messages import say
+from torchferry.core.recorded_decisions import ACCEPT, FIX, RecordedDecision
 from torchferry.rules.base import Context
 
 _Span = tuple[int, int]
+
+
+def is_decided_by(finding: Finding, choice: str) -> bool:
+    """Whether a choice of a person, `accept` or `fix`, settles what was found at a place.
+
+    What the target lacks and what blocks stays: nobody can decide that it is there. Nor can anybody decide about what
+    has no anchor: it is no place of code, but a file that was not examined.
+    """
+    if finding.grade not in (Grade.MANUAL, Grade.UNSAFE) or finding.lacks or finding.blocker or not finding.anchor.text:
+        return False
+    return choice == ACCEPT or bool(finding.edits)
+
+
+def decided(finding: Finding, decisions: Iterable[RecordedDecision]) -> Finding:
+    """Return a finding with what was decided about its place: a note on what stays, or a fix that is safe."""
+    place = finding.location.path, finding.code, finding.anchor
+    decision = next((each for each in decisions if each.holds_for(*place)), None)
+    if decision is None or not is_decided_by(finding, decision.choice):
+        return finding
+    reason = decision.why or decision.choice
+    message = say("{message} (decided by {name}: {why})", message=finding.message, name=decision.by, why=reason)
+    grade = Grade.SAFE if decision.choice == FIX else Grade.NOTE
+    return finding.regraded(Stage.DECIDED, grade, message)._replace(decided_by=decision.by)
 
 
 def carried_over(
@@ -61,7 +86,7 @@ def carried_over(
 
 def _still_decided(after: Finding, before: Finding) -> Finding:
     """Return a finding in an edited text with what a person has decided about its place in the old one."""
-    if not before.decided_by or before.grade is not Grade.NOTE or after.grade not in (Grade.MANUAL, Grade.UNSAFE):
+    if not before.is_accepted or after.grade not in (Grade.MANUAL, Grade.UNSAFE):
         return after
     decided = after.regraded(Stage.DECIDED, Grade.NOTE, before.message)
     return decided._replace(decided_by=before.decided_by)

@@ -7,7 +7,7 @@ The steps, in this order; each that changes a grade records it in the finding (`
    nor a call that TorchScript cannot compile, nor what would import the project's own module before Python can find it.
 3. Conditions and what they guard are put into groups (`guards.py`).
 4. Each place is given its anchor (`anchors.py`), which counts those too that are silenced.
-5. What people decided about places is applied to them (`core/recorded_decisions.py`).
+5. What people decided about places is applied to them (`decisions.py`).
 6. What comments or settings silence is left out, and each group is settled: whole or not at all (`groups.py`).
 """
 
@@ -20,9 +20,9 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import LINK, Effect, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.core.recorded_decisions import FIX, RecordedDecision
 from torchferry.rules.anchors import anchored
 from torchferry.rules.base import Context, PythonContext
+from torchferry.rules.decisions import decided
 from torchferry.rules.family import Subject, UnderRedirect
 from torchferry.rules.file_result import Selection
 from torchferry.rules.groups import resolve_groups
@@ -62,30 +62,8 @@ def run_pipeline(context: Context, reported: Sequence[Finding], circumstances: C
         findings, staying = bind(context, findings, circumstances.binding)
     comments = Suppressions(suppressions(context.source))
     findings += _unused(context, findings, comments)
-    placed = [_decided(finding, circumstances.selection.decided) for finding in anchored(findings, context)]
+    placed = [decided(finding, circumstances.selection.decided) for finding in anchored(findings, context)]
     return tuple(resolve_groups(placed, comments, circumstances.selection, staying))
-
-
-def _decided(finding: Finding, decisions: Sequence[RecordedDecision]) -> Finding:
-    """Return a finding as it is where somebody has decided about its place.
-
-    What the target lacks and what blocks stays: nobody can decide that it is there.
-    """
-    if finding.grade not in (Grade.MANUAL, Grade.UNSAFE) or finding.lacks or finding.blocker:
-        return finding
-    place = finding.location.path, finding.code, finding.anchor
-    decision = next((each for each in decisions if each.holds_for(*place)), None)
-    if decision is None or (decision.choice == FIX and not finding.edits):
-        return finding
-    return by_decision(finding, decision)
-
-
-def by_decision(finding: Finding, decision: RecordedDecision) -> Finding:
-    """Return a finding with what was decided about its place: a note on what stays, or a fix that is safe."""
-    reason = decision.why or decision.choice
-    message = say("{message} (decided by {name}: {why})", message=finding.message, name=decision.by, why=reason)
-    grade = Grade.SAFE if decision.choice == FIX else Grade.NOTE
-    return finding.regraded(Stage.DECIDED, grade, message)._replace(decided_by=decision.by)
 
 
 def _portable(context: Context, findings: list[Finding], target: Target) -> list[Finding]:
