@@ -427,13 +427,11 @@ def _callers(program: TrainingProgram, operator: str) -> Iterator[CodePlace]:
     seen: set[CodePlace] = set()
     for file, _ in program.files:
         for name in sorted(words):
-            for node in (*file.attributes.get(name, ()), *file.names.get(name, ())):
-                parent = file.parents.get(node)
-                if isinstance(parent, ast.Call) and parent.func is node:
-                    place = place_of(file, parent)
-                    if place not in seen:
-                        seen.add(place)
-                        yield place
+            for call in file.calls_by_name(name):
+                place = place_of(file, call)
+                if place not in seen:
+                    seen.add(place)
+                    yield place
 
 
 def slow_operator(asked: AdviceQuestion) -> Iterator[Advice]:

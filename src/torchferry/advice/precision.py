@@ -87,10 +87,8 @@ def mixed_precision(asked: AdviceQuestion) -> Iterator[Advice]:
 
 def _autocasts(program: TrainingProgram) -> Iterator[CodePlace]:
     for file, _ in program.files:
-        for node in (*file.attributes.get("autocast", ()), *file.names.get("autocast", ())):
-            parent = file.parents.get(node)
-            if isinstance(parent, ast.Call) and parent.func is node:
-                yield place_of(file, parent)
+        for call in file.calls_by_name("autocast"):
+            yield place_of(file, call)
 
 
 def mixed_dtype(asked: AdviceQuestion) -> Iterator[Advice]:
@@ -204,8 +202,7 @@ def _is_convolutional(file: PythonFile) -> bool:
 
 
 def _calls(file: PythonFile, name: str) -> int:
-    nodes = (*file.attributes.get(name, ()), *file.names.get(name, ()))
-    return sum(1 for node in nodes if isinstance(parent := file.parents.get(node), ast.Call) and parent.func is node)
+    return sum(1 for _ in file.calls_by_name(name))
 
 
 def _called_models(program: TrainingProgram) -> Iterator[CodePlace]:

@@ -18,6 +18,7 @@ from torchferry.installed.model import Evidence, PlaceNeed
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.target_words import target_words
 from torchferry.source.flow.syntax import last_name
+from torchferry.source.lexicon import lexicon
 from torchferry.source.names import DEFINITIONS, Names, assigned_value
 from torchferry.source.python import PythonFile
 
@@ -366,12 +367,13 @@ class _Places:
 
     def also_cpu(self, test: ast.expr) -> bool:
         """Whether a test lets something beside CUDA pass, or asks about more than the device."""
+        others = lexicon("device").known_values - {"auto", "meta"}
         for node in ast.walk(test):
-            if isinstance(node, ast.Constant) and node.value in ("cpu", "xpu", "mps", "hip", *self.exact):
+            if isinstance(node, ast.Constant) and (node.value in self.exact or node.value in others):
                 return True
             if isinstance(node, (ast.Attribute, ast.Name)):
                 name = (last_name(node) or "").lower()
-                if name in ("is_cpu", "is_xpu", "xpu", "mps", "is_npu") or self.words.search(name):
+                if name.removeprefix("is_") in others or self.words.search(name):
                     return True
         return isinstance(test, ast.BoolOp) and any(not _SPEAKS.search(self.shown(value)) for value in test.values)
 

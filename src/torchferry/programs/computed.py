@@ -11,7 +11,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.project import Project
-from torchferry.source.python import PythonFile
+from torchferry.source.python import PythonFile, import_calls
 
 HOLE = "*"
 """Stands for the part of a name that cannot be told."""
@@ -58,12 +58,10 @@ class Computed(NamedTuple):
 
 def calls_importing(file: PythonFile, names: Names) -> Iterator[ast.Call]:
     """Yield the calls that import what a text names: a module, or an object together with its module."""
-    for function in ("import_module", "__import__", *_LOCATORS):
-        for callee in (*file.attributes.get(function, ()), *file.names.get(function, ())):
-            call = file.parents.get(callee)
-            if not isinstance(call, ast.Call) or call.func is not callee:
-                continue
-            if function not in _LOCATORS or names.qualified(callee) in _LOCATORS[function]:
+    yield from import_calls(file)
+    for name, functions in _LOCATORS.items():
+        for call in file.calls_by_name(name):
+            if names.qualified(call.func) in functions:
                 yield call
 
 

@@ -22,7 +22,6 @@ from torchferry.source.python import PythonFile
 
 OPEN = Answer(Truth.OPEN)
 
-_YES = frozenset({"torch.distributed.is_available", "torch.distributed.is_nccl_available"})
 _BESIDE = frozenset({"torch", "torchvision", "numpy"})
 """Packages that every program here has."""
 
@@ -134,7 +133,7 @@ class Conditions(Values):
         name = where.names.qualified(test.func if isinstance(test, ast.Call) else test) or ""
         if last_name(test) == "TYPE_CHECKING":
             return Answer(Truth.NO, guard=True)
-        if name in cuda.questions() or name in _YES:
+        if name in cuda.questions() or name == "torch.distributed.is_available":
             return Answer(Truth.YES)
         if name in _MODES and not any(map(self.facts.mentioning, _MODES[name])):
             return Answer(Truth.NO)

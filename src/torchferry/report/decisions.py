@@ -168,7 +168,7 @@ def decisions_of(target: str, findings: Sequence[Finding], programs: Sequence[Ju
             *((obstacle, 2) for obstacle in (*judged.builds, *judged.doubts) if obstacle.way.may_be_taken),
         ]
         for obstacle, rank in ranked:
-            key = by_place.get((obstacle.place, obstacle.code)) or ("", slug(obstacle.what.split()[0]))
+            key = by_place.get((obstacle.place, obstacle.code)) or ("", slug(obstacle.what))
             groups[key].obstacles.append(obstacle)
             groups[key].reached_by(judged.program.title, rank)
         for place in judged.decisions:
@@ -239,7 +239,7 @@ class _Keys:
         """
         thing = finding.package or finding.lacks or finding.installs
         if thing:
-            return ("", slug(thing.split()[0]))
+            return ("", slug(thing))
         if finding.grade is Grade.UNSAFE:  # which fixes of a rule are right is one question
             return (finding.code, "")
         alike, _ = without_subject(finding.message)
@@ -260,9 +260,10 @@ def without_subject(message: Message) -> tuple[Message, str]:
     return message, ""
 
 
-def slug(name: str) -> str:
-    """Return the name of a thing as an id has it."""
-    return _NOT_IN_IDS.sub("-", name).strip("-.") or "-"
+def slug(thing: str) -> str:
+    """Return a thing, such as `mmcv built with MMCV_WITH_OPS=1`, as an id has it: by its first word."""
+    word = next(iter(thing.split(maxsplit=1)), "")
+    return _NOT_IN_IDS.sub("-", word).strip("-.") or "-"
 
 
 def _ids(keys: Iterable[_Key]) -> dict[_Key, str]:

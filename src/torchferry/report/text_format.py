@@ -368,7 +368,7 @@ def _reasons(group: Sequence[Judged], decisions: Decisions, verbose: bool) -> It
                 shown[obstacle.what, obstacle.way.need] = None
                 words = say("{what}, {circumstance}", what=obstacle.what, circumstance=_how(judged, obstacle, verbose))
                 yield _Reason(words, steps_of(obstacle))
-    things = {slug(name.split()[0]) for name, _ in shown}
+    things = {slug(name) for name, _ in shown}
     waits = [each for each in decisions.of_program.get(group[0].program.title, ()) if each not in things]
     if waits:
         yield _Reason(say("waits for {names}", names=", ".join(waits) if verbose else names_of(waits)))

@@ -37,11 +37,9 @@ def library_loads(file: PythonFile, names: Names, loaders: tuple[str, ...] = LOA
         loaders: The last names of what loads.
     """
     for loader in loaders:
-        for callee in (*file.attributes.get(loader, ()), *file.names.get(loader, ())):
-            call = file.parents.get(callee)
-            if isinstance(call, ast.Call) and call.func is callee:
-                texts = tuple(_texts_of(file, names, call))
-                yield LibraryLoad(call, texts, _last_part(file, names, call.args[0], 0) if call.args else "")
+        for call in file.calls_by_name(loader):
+            texts = tuple(_texts_of(file, names, call))
+            yield LibraryLoad(call, texts, _last_part(file, names, call.args[0], 0) if call.args else "")
 
 
 def _texts_of(file: PythonFile, names: Names, call: ast.Call) -> Iterator[str]:

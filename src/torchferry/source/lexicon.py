@@ -17,7 +17,7 @@ _WORDS = lazy_regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _DEVICE_WORDS = frozenset({"device", "devices", "dev"})
 _DEVICE_NAMES = frozenset({"map_location", "storage_device", "cuda_device", "current_accelerator"})
 _COLLECTIVE_WORDS = frozenset({"backend", "backends"})
-_OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "mlu", "hpu", "tpu", "rocm", "hip", "meta", "auto"})
+OTHER_DEVICES = frozenset({"cpu", "mps", "xpu", "mlu", "hpu", "tpu", "rocm", "hip", "meta", "auto"})
 _OTHER_COLLECTIVES = frozenset({"gloo", "mpi", "ccl", "ucc", "cncl", "xccl"})
 """What programs write beside `cuda` and `nccl`, but for the targets' own names, which their descriptions say."""
 
@@ -86,7 +86,7 @@ def lexicon(role: str, name: str = "") -> Lexicon:
     own = {name} - {""}
     parameters = _parameters()[role]
     if role == "device":
-        devices = _OTHER_DEVICES.union(own, (target.DEVICE_TYPE for target in targets))
+        devices = OTHER_DEVICES.union(own, (target.DEVICE_TYPE for target in targets))
         return Lexicon(role, _DEVICE_WORDS, _DEVICE_NAMES, devices, parameters)
     collectives = _OTHER_COLLECTIVES.union(own, (target.COLLECTIVE for target in targets))
     return Lexicon(role, _COLLECTIVE_WORDS, frozenset(), collectives, parameters)

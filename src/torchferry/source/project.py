@@ -6,7 +6,7 @@ import ast
 import contextlib
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -420,15 +420,7 @@ class Project:
 
     def importers(self, path: str, member: str) -> Iterator[tuple[PythonFile, Names, ast.alias]]:
         """Yield the files that import `member` from the module at `path`, with the alias that does."""
-        stem = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
-        for candidate in dict.fromkeys((*self._mentioning(stem), *self._mentioning(_STAR))):
-            source = self.text(candidate)
-            if candidate == path or source is None or member not in source.text:
-                continue
-            loaded = self.file(candidate)
-            if loaded is None:
-                continue
-            file, names = loaded
+        for candidate, file, names in self._others(path, member, self._mentioning):
             for statement in file.imports:
                 if isinstance(statement, ast.ImportFrom):
                     module = names.imported_module(statement)
@@ -439,20 +431,30 @@ class Project:
                     if by_star is not None and names.binding_origin(by_star) == f"{_module_of(path)}.{member}":
                         yield file, names, by_star
 
+    def _others(
+        self, path: str, member: str, naming: Callable[[str], Iterable[str]]
+    ) -> Iterator[tuple[str, PythonFile, Names]]:
+        """Yield the other files that hold a name and name the module that has it, or import all of some module.
+
+        Args:
+            path: The module.
+            member: The name.
+            naming: Returns the files that name a module, by the last part of its name or `*`.
+        """
+        stem = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
+        for candidate in dict.fromkeys((*naming(stem), *naming(_STAR))):
+            source = self.text(candidate)
+            if candidate != path and source is not None and member in source.text:
+                loaded = self.file(candidate)
+                if loaded is not None:
+                    yield candidate, *loaded
+
     def users(
         self, path: str, member: str, asked: frozenset[tuple[str, str]] = frozenset()
     ) -> Iterator[tuple[PythonFile, Names, ast.expr]]:
         """Yield the uses that other files make of what the module at `path` binds, also as other modules pass it on."""
         asked |= {(path, member)}
-        stem = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
-        for candidate in dict.fromkeys((*self._importing(stem), *self._importing(_STAR))):
-            source = self.text(candidate)
-            if candidate == path or source is None or member not in source.text:
-                continue
-            loaded = self.file(candidate)
-            if loaded is None:
-                continue
-            file, names = loaded
+        for candidate, file, names in self._others(path, member, self._importing):
             for attribute in file.attributes.get(member, ()):
                 module, _, name = (names.qualified(attribute) or "").rpartition(".")
                 if name == member and module.strip(".") and self.module_path(module, candidate) == path:

@@ -168,6 +168,13 @@ class PythonFile:
                     self._item_reads.setdefault(str(constant.value), []).append(parent)
         return self._item_reads.get(key, [])
 
+    def calls_by_name(self, name: str) -> Iterator[ast.Call]:
+        """Yield the calls of what is written `name(...)` or `x.name(...)`, whatever it is, methods first."""
+        for callee in (*self.attributes.get(name, ()), *self.names.get(name, ())):
+            call = self.parents.get(callee)
+            if isinstance(call, ast.Call) and call.func is callee:
+                yield call
+
     def scope(self, node: ast.AST) -> ast.AST:
         """Return the scope whose names `node` sees: a function, lambda, class, comprehension or the module.
 
@@ -530,8 +537,5 @@ def imported_by_name(call: ast.Call) -> str:
 
 def import_calls(file: PythonFile) -> Iterator[ast.Call]:
     """Yield the calls of a file that import what a text names."""
-    for name in ("import_module", "__import__"):
-        for callee in (*file.attributes.get(name, ()), *file.names.get(name, ())):
-            call = file.parents.get(callee)
-            if isinstance(call, ast.Call) and call.func is callee:
-                yield call
+    yield from file.calls_by_name("import_module")
+    yield from file.calls_by_name("__import__")

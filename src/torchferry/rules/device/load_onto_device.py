@@ -132,7 +132,7 @@ def _is_of_a_library(context: PythonContext, call: ast.Call) -> bool:
     if top in ("", "torch") or name in ("functools.partial", "builtins.dict"):
         return False
     own = context.project is not None and context.project.module_path(top, context.path) is not None
-    return not own and top in context.names.imported_packages()
+    return not own and top in context.imported_packages
 
 
 def _loading_calls(context: PythonContext) -> Iterator[tuple[ast.Call, str, int]]:

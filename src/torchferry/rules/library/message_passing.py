@@ -33,7 +33,7 @@ class MessagePassing(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call."""
-        if "torch_geometric" not in context.names.imported_packages():
+        if "torch_geometric" not in context.imported_packages:
             return
         for call in calls_of(context, "propagate"):
             if len(call.args) > 1 and _is_aggregation(call.args[0]):
