@@ -37,6 +37,9 @@ LABELS = Path(__file__).parent / "labels"
 KINDS = ("rewrite", "decide", "leave")
 OUTCOMES = ("rewritten", "reported", "noted", "silent")
 RIGHT = {"rewrite": {"rewritten"}, "decide": {"reported"}, "leave": {"noted", "silent"}}
+PLUGIN_IMPORT = "IMP101"
+"""Its place is the line above which the plugin is imported, whatever stands there."""
+
 ROW = "{:<36}{:<9}" + "{:>10}" * len(OUTCOMES) + "{:>10}"
 
 
@@ -86,16 +89,17 @@ def changed_lines(item: FileResult) -> set[int]:
     }
 
 
-def outcome_of(line: int, item: FileResult | None, changed: set[int]) -> str:
-    """Return what became of a line: one of `OUTCOMES`."""
-    if line in changed:
-        return "rewritten"
+def outcome_of(place: Place, item: FileResult | None, changed: set[int]) -> str:
+    """Return what became of a line: one of `OUTCOMES`; a decision counts where the line is rewritten as well."""
     grades = {
         finding.grade
         for finding in (item.findings if item is not None else ())
-        if finding.location.line <= line <= finding.location.end_line
+        if finding.location.line <= place.line <= finding.location.end_line and finding.code != PLUGIN_IMPORT
     }
-    if grades & {Grade.SAFE, Grade.UNSAFE, Grade.MANUAL}:
+    is_reported = not grades.isdisjoint((Grade.UNSAFE, Grade.MANUAL))
+    if place.line in changed and not (place.label == "decide" and is_reported):
+        return "rewritten"
+    if is_reported:
         return "reported"
     return "noted" if grades else "silent"
 
@@ -105,7 +109,7 @@ def measure(places: list[Place], root: Path, target: str) -> Iterator[tuple[Plac
     items = {item.path: item for item in examine(root, target).examined}
     changed = {path: changed_lines(item) for path, item in items.items()}
     for place in places:
-        yield place, outcome_of(place.line, items.get(place.path), changed.get(place.path, set()))
+        yield place, outcome_of(place, items.get(place.path), changed.get(place.path, set()))
 
 
 def _table(name: str, counts: Counter[tuple[str, str]]) -> Iterator[str]:

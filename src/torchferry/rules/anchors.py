@@ -13,7 +13,7 @@ from itertools import accumulate
 from torchferry.backends.target import Target
 from torchferry.core.finding import LINK, Anchor, Finding
 from torchferry.rules.base import Context, PythonContext
-from torchferry.rules.target_words import target_words
+from torchferry.rules.target_words import may_have, target_words
 from torchferry.source.python import PythonFile
 
 _SPACE = re.compile(r"\s+")
@@ -103,8 +103,12 @@ def in_cuda_words(target: Target, text: str) -> str:
     text = _SPACE.sub("", text)
     if "." in backend.IMPORT_NAMESPACE and not target.module:
         text = text.replace(backend.IMPORT_NAMESPACE, "cuda")
-    text = target_words(backend.COLLECTIVE).sub("nccl", text)
-    text = target_words(backend.DEVICE_TYPE, *target.words, *target.packages_of_names).sub("cuda", text)
+    for words, of_cuda in (
+        ((backend.COLLECTIVE,), "nccl"),
+        ((backend.DEVICE_TYPE, *target.words, *target.packages_of_names), "cuda"),
+    ):
+        if may_have(text, words):
+            text = target_words(*words).sub(of_cuda, text)
     if isinstance(backend.VISIBLE_DEVICES, str) and backend.VISIBLE_DEVICES:
         text = text.replace(backend.VISIBLE_DEVICES, "cuda_VISIBLE_DEVICES")
     if target.module:  # portable code

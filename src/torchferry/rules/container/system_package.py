@@ -17,7 +17,7 @@ from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
-from torchferry.rules.commands import COMMAND_KINDS, commands_of, prints_text
+from torchferry.rules.commands import JOB_KINDS, commands_of, prints_text
 from torchferry.source.shell import Command
 
 _INSTALLERS = frozenset({"apt", "apt-get", "aptitude", "yum", "dnf", "microdnf", "zypper", "apk"})
@@ -34,7 +34,7 @@ class SystemPackage(Rule):
     CODE = "CNT103"
     EFFECT = Effect.RAISES
     WORDS = ("cuda", "cudnn", "nccl", "nvidia", "nvinfer", "tensorrt", "cublas", "nsight", "datacenter-gpu")
-    KINDS = COMMAND_KINDS
+    KINDS = JOB_KINDS
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each package and each address."""

@@ -17,7 +17,7 @@ from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Context, Rule
-from torchferry.rules.commands import COMMAND_KINDS, commands_of
+from torchferry.rules.commands import JOB_KINDS, commands_of, is_of_service
 from torchferry.rules.dependencies.listed import LIST_KINDS
 from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
@@ -41,10 +41,12 @@ class CudaBuild(Rule):
     CODE = "DEP102"
     EFFECT = Effect.RAISES
     WORDS = ("+cu", "/cu1", "/cu9", "/cu2", "nvidia")
-    KINDS = (*LIST_KINDS, *COMMAND_KINDS)
+    KINDS = (*LIST_KINDS, *JOB_KINDS)
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each, comments left out."""
+        if context.kind in (Kind.YAML, Kind.COMPOSE) and is_of_service(context.path):
+            return  # its machines are not the target
         builds = "+cu" in context.text or "/cu" in context.text
         for match in _BUILD.finditer(context.text) if builds else ():
             line = context.text.rfind("\n", 0, match.start()) + 1
@@ -83,10 +85,9 @@ def _channels(context: Context) -> Iterator[tuple[int, int]]:
         for setting in settings(context.kind, context.text):
             if setting.key == "channels" and _CHANNEL.match(setting.value):
                 yield setting.start, setting.end
-    elif context.kind in COMMAND_KINDS:
-        for command in commands_of(context):
-            if _CONDA.isdisjoint(word.value.rpartition("/")[2] for word in command.words[:3]):
-                continue
-            for option, word in zip(command.words, command.words[1:], strict=False):
-                if option.value in ("-c", "--channel") and _CHANNEL.match(word.text):
-                    yield word.start, word.end
+    for command in commands_of(context) if context.kind in JOB_KINDS else ():
+        if _CONDA.isdisjoint(word.value.rpartition("/")[2] for word in command.words[:3]):
+            continue
+        for option, word in zip(command.words, command.words[1:], strict=False):
+            if option.value in ("-c", "--channel") and _CHANNEL.match(word.text):
+                yield word.start, word.end

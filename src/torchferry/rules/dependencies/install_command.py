@@ -11,7 +11,7 @@ References:
 from __future__ import annotations
 
 from torchferry.core.finding import Effect
-from torchferry.rules.commands import COMMAND_KINDS
+from torchferry.rules.commands import JOB_KINDS
 from torchferry.rules.dependencies.cuda_requirement import CudaRequirement
 
 
@@ -21,4 +21,4 @@ class InstallCommand(CudaRequirement):
     CODE = "DEP104"
     EFFECT = Effect.RAISES
     WORDS = ("install", " add ", "create")
-    KINDS = COMMAND_KINDS
+    KINDS = JOB_KINDS

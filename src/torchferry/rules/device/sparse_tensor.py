@@ -5,7 +5,7 @@ there is no fallback. Keep it on the CPU, or make it dense. Where nobody knows w
 all such calls of a file are one decision. Where the plugin has sparse tensors, an operator of `torch.sparse.mm` and the
 like, or of `torch.matmul` and `@` of a sparse matrix, may still be missing. `torch.optim.SparseAdam` raises in its
 first step where an operator that it calls has no kernel for them, or drops the zeros of a product, with which its state
-begins.
+begins. `torch.sparse.to_sparse_semi_structured` takes tensors on CUDA alone: torch itself looks for that.
 
 Why: The operator raises, and no plugin falls back to the CPU for sparse tensors.
 
@@ -76,13 +76,38 @@ and native_functions.yaml of torch 2.7: `_sparse_mm` calls `_sparse_addmm`, and 
 names of `mm` in tools/autograd/templates/python_torch_functions.cpp)."""
 
 
+_STRUCTURED = frozenset(
+    f"torch.sparse.{module}{name}"
+    for module in ("", "semi_structured.")
+    for name in (
+        "to_sparse_semi_structured", "SparseSemiStructuredTensor", "SparseSemiStructuredTensorCUSPARSELT",
+        "SparseSemiStructuredTensorCUTLASS", "SparseSemiStructuredTensor.from_dense",
+        "SparseSemiStructuredTensorCUSPARSELT.from_dense", "SparseSemiStructuredTensorCUTLASS.from_dense",
+        "SparseSemiStructuredTensorCUSPARSELT.prune_dense_static_sort",
+        "SparseSemiStructuredTensorCUTLASS.prune_dense_static_sort",
+    )
+)  # fmt: skip
+"""What makes a tensor of which two of four values are kept. It raises where `is_cuda` is not true (torch 2.13.0 wheel:
+torch/sparse/semi_structured.py, `_validate_device_dim_dtype_shape`), and is made of operators that CUDA alone has."""
+
+
 class SparseTensor(Rule):
     """Finds sparse tensors where the target has none."""
 
     CODE = "DEV112"
     EFFECT = Effect.RAISES
     UNDER_REDIRECT = UnderRedirect.ALL
-    WORDS = (*_LAYOUTS, "sparse=True", "sparse = True", "SparseAdam", "sparse.", "spmm", "dsmm")
+    WORDS = (
+        *_LAYOUTS,
+        "sparse=True",
+        "sparse = True",
+        "SparseAdam",
+        "sparse.",
+        "spmm",
+        "dsmm",
+        "emi_structured",
+        "emiStructured",
+    )
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that makes one, unless it names the CPU."""
@@ -91,8 +116,17 @@ class SparseTensor(Rule):
         return [finding for node, each in reported for finding in once.first(node, each)]
 
     def _all(self, context: PythonContext) -> Iterator[tuple[ast.AST, Finding]]:
+        called = list(calls_to(context))
+        for name, call in called:
+            if name in _STRUCTURED and exemption_reason(context, call) is None:
+                message = say(
+                    "`{name}` takes tensors on CUDA alone and raises on {target}: leave the weights dense",
+                    name=name,
+                    target=context.target.title,
+                )
+                yield call, self.finding(context, context.file.span(call.func), message, Grade.MANUAL)
         making = list(_calls(context))
-        using = [(call, name) for name, call in calls_to(context) if name in _OPERATORS]
+        using = [(call, name) for name, call in called if name in _OPERATORS]
         if not making and not using:
             return
         from torchferry.backends.operators import load_operators  # imported late: few projects have sparse tensors

@@ -32,6 +32,8 @@ _PARTS = frozenset(
     for name in (
         "replicate", "replicate.replicate", "scatter", "scatter_kwargs", "gather",
         "scatter_gather.scatter", "scatter_gather.scatter_kwargs", "scatter_gather.gather",
+        "_functions.Broadcast.apply", "_functions.ReduceAddCoalesced.apply", "_functions.Gather.apply",
+        "_functions.Scatter.apply",
     )
 )  # fmt: skip
 """What `data_parallel` is made of and programs call by themselves: the copies of `torch.nn.parallel.comm`."""
