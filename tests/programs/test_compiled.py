@@ -181,11 +181,16 @@ NET = "import torch\nimport lab\n"
         (NET + "from lab import draw\ndraw(1)\nprint(lab.VERSION)\n", False),
         (NET + "net = lab.Unit(3)\nnet.to('cpu')\n", True),
         (NET + "class Net(lab.Base):\n    pass\n", True),
+        (NET + "class ModelConfig(lab.Registry):\n    size = 1\n", False),
+        (NET + "class Block(lab.Base):\n    def forward(self, x):\n        return x\n", True),
         (NET + "lab.create_model('x')\n", True),
         (NET + "from lab.nets import build as b\nb(3).eval()\n", True),
         (NET + "class A:\n    def __init__(self):\n        self.net = lab.thing()\n    def f(self):\n"
          "        self.net.load_state_dict({})\n", True),
         ("import torch\ndef f():\n    from lab import Trainer\n    Trainer().fit()\nf()\n", True),
+        ("from lab.all import *\nlearn = classifier(data)\nlearn.fit_one_cycle(1)\nlearn.predict(x)\n", True),
+        ("from lab import *\nclass Net(Module):\n    pass\n", True),
+        ("from lab import *\nimport torch\ndraw(torch.zeros(1))\nprint(len([1]))\n", False),
     ],
 )  # fmt: skip
 def test_a_package_carries_the_program_that_computes_with_it(text: str, carries: bool, tmp_path: Path) -> None:

@@ -179,6 +179,12 @@ def test_programs_and_the_plugins_import_rest_on_the_same_roles(tmp_path: Path) 
         ({"app.py": DEFINES, "README.md": "Run `chainlit run app.py -w`.\n"}, {"app.py": "launched"}),
         ({"app.py": DEFINES, "README.md": "Run `streamlit run app.py`.\n"}, {"app.py": "launched"}),
         ({"app.py": DEFINES, "README.md": "Run `gradio app.py`.\n"}, {"app.py": "launched"}),
+        ({"api/app.py": DEFINES, "README.md": "Run `fastapi dev api/app.py --port 80`.\n"}, {"api/app.py": "launched"}),
+        ({"api/app.py": DEFINES, "README.md": "```\nuvicorn api.app:app --port 80\n```\n"}, {"api/app.py": "launched"}),
+        ({"api/app.py": DEFINES, "run.sh": "cd api && gunicorn -w 4 app:make\n"}, {"api/app.py": "launched"}),
+        ({"app.py": "import torch\nfrom fastapi import FastAPI\napp = FastAPI(title='x')\n"}, {"app.py": "script"}),
+        ({"app.py": "import torch\nimport flask\napp = flask.Flask(__name__)\n", "run.py": f"import app\n{MAIN}"},
+         {"run.py": "script"}),
         ({"pkg/__init__.py": "", "pkg/__main__.py": DEFINES}, {"pkg/__main__.py": "script"}),
         ({**PACKAGE, "pyproject.toml": "[project.scripts]\ntool = 'tool.cli:main'\n"},
          {"tool/cli.py": "console script"}),
@@ -209,12 +215,22 @@ def test_what_the_user_names_is_a_program_whatever_it_is_for(path: str, role: st
         ("from fastcore.script import call_parse\n@call_parse\ndef main():\n    import fast_ops\n", "ALWAYS"),
         ("@ex.capture\ndef main():\n    import fast_ops\nprint(1)\n", "NEVER"),
         ("import chainlit as cl\n@cl.on_message\nasync def reply(message):\n    import fast_ops\n", "CHOSEN"),
+        ("import torch\napp = torch.load('x')\n@app.whatever\ndef reply(x):\n    import fast_ops\nprint(1)\n",
+         "CHOSEN"),
     ],
 )  # fmt: skip
 def test_functions_that_decorators_start(text: str, need: str, tmp_path: Path) -> None:
     assert needs(judged(tmp_path, {**BUILT, "a.py": text})["a.py"]) == need
     importing = judged(tmp_path, {**BUILT, "a.py": text, "b.py": f"import a\n{MAIN}"})["b.py"]
     assert needs(importing) != "ALWAYS", "only the file that is started starts them"
+
+
+def test_a_served_application_runs_what_it_does_at_its_start(tmp_path: Path) -> None:
+    text = (
+        "import torch\nfrom fastapi import FastAPI\napp = FastAPI()\n@app.on_event('startup')\ndef begin():\n"
+        "    import fast_ops\n"
+    )
+    assert needs(judged(tmp_path, {**BUILT, "a.py": text})["a.py"]) == "ALWAYS"
 
 
 TREE = {"train.py": DEFINES, "tools/train_net.py": DEFINES, "tool/__init__.py": "", "tool/run.py": DEFINES,

@@ -99,3 +99,23 @@ def test_a_name_that_is_looked_up(tmp_path: Path, text: str, wanted: str) -> Non
     }
     program = judged(tmp_path, files)["train.py"]
     assert " ".join(need(program)).strip() == wanted
+
+
+HUB = "import sys\nimport torch\nnet = torch.hub.load({}, {}, source='{}')\nprint(net)\n"
+CONF = "import torch\ndef fast():\n    import cupy\ndef plain():\n    return torch.nn.Linear(1, 1)\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "wanted"),
+    [
+        ("train.py", HUB.format("'hub/net'", "'fast'", "local"), "ALWAYS"),
+        ("train.py", HUB.format("'./hub/net'", "'plain'", "local"), "NEVER"),
+        ("train.py", HUB.format("'hub/net'", "sys.argv[1]", "local"), "CHOSEN"),
+        ("tools/train.py", HUB.format("'../hub/net'", "'fast'", "local"), "ALWAYS"),
+        ("tools/train.py", HUB.format("'hub/net'", "'fast'", "local"), "ALWAYS"),
+        ("train.py", HUB.format("'owner/net'", "'fast'", "github"), "NEVER"),
+    ],
+)
+def test_a_model_that_is_loaded_from_the_tree(tmp_path: Path, path: str, text: str, wanted: str) -> None:
+    program = judged(tmp_path, {path: text, "hub/net/hubconf.py": CONF})[path]
+    assert " ".join(need(program)).strip() == wanted

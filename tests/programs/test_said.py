@@ -50,6 +50,26 @@ TY = (
     "    model: Model = field(default_factory=Model)\ncfg = tyro.cli(Config)\nif cfg.model.fast:\n"
     "    import cupy\n"
 )
+FIRE = (
+    "import torch\nfrom fire import Fire\ndef plain():\n    torch.ones(1)\ndef fast(trt=False):\n    if trt:\n"
+    "        import cupy\nif __name__ == '__main__':\n    Fire({'plain': plain, 'fast': fast})\n"
+)
+FIRE_APART = {
+    "pkg/__init__.py": "",
+    "pkg/fast.py": "import torch\ndef main(name='x', trt=False):\n    if trt:\n        import cupy\n",
+    "train.py": "from fire import Fire\nfrom pkg.fast import main as go\nALL = {'fast': go, 'no': print}\nFire(ALL)\n",
+}
+WRAP = (
+    "import {0}\nimport torch\nfrom dataclasses import dataclass\n@dataclass\nclass Config:\n    fast: bool = False\n"
+    "@{0}.wrap()\ndef main(cfg: Config):\n    if cfg.fast:\n        import cupy\nif __name__ == '__main__':\n"
+    "    main()\n"
+)
+MODULE = (
+    "import torch\nclass Net(torch.nn.Module):\n    def __init__(self, fast=False):\n        super().__init__()\n"
+    "        self.fast = fast\nclass Chat:\n    def load(self, fast=False):\n        self.net = Net(fast=fast){}\n"
+    "    def infer(self):\n        net = self.net\n        if net.fast:\n            import cupy\n"
+    "chat = Chat()\nchat.load({})\nchat.infer()\n"
+)
 TI = (
     "import importlib\nimport torch\ndef try_import(name):\n    try:\n"
     "        return importlib.import_module(name)\n    except ImportError:\n        return None\n"
@@ -623,6 +643,19 @@ DEFAULTS: list[tuple[str, Files, str]] = [
     ("other variable", {"train.py": PYD, "README.md": "```bash\nSLOW=1 python train.py\n```\n"}, "OPTION fast"),
     ("--model.fast", {"train.py": TY, "run.sh": "python train.py --model.fast\n"}, "ALWAYS"),
     ("nothing again", {"train.py": TY}, "OPTION --model.fast"),
+    ("a command of Fire, other said", {"train.py": FIRE, "run.sh": "python train.py plain\n"}, "OPTION --trt fast"),
+    ("a command of Fire, said", {"train.py": FIRE, "run.sh": "python train.py fast\n"}, "OPTION --trt"),
+    ("a command of Fire with its option", {"train.py": FIRE, "run.sh": "python train.py fast --trt\n"}, "ALWAYS"),
+    (
+        "a command of Fire from another file",
+        {**FIRE_APART, "run.sh": "python train.py fast --name y\n"},
+        "OPTION --trt",
+    ),
+    ("the same, with its option", {**FIRE_APART, "run.sh": "python train.py fast --trt\n"}, "ALWAYS"),
+    ("draccus", {"train.py": WRAP.format("draccus")}, "OPTION --fast"),
+    ("pyrallis, said", {"train.py": WRAP.format("pyrallis"), "run.sh": "python train.py --fast true\n"}, "ALWAYS"),
+    ("a module's eval()", {"train.py": MODULE.format(".eval()", "")}, "OPTION fast"),
+    ("a module's to()", {"train.py": MODULE.format(".to('cpu').half()", "True")}, "ALWAYS"),
     (
         "--model.no-fast",
         {"train.py": TY, "run.sh": "python train.py --model.no-fast\n"},
@@ -637,7 +670,7 @@ DEFAULTS: list[tuple[str, Files, str]] = [
                 "        import cupy\ntyro.cli(main)\n"
             )
         },
-        "CHOSEN",
+        "OPTION --model.fast",
     ),
     ("--other.fast", {"train.py": TY, "run.sh": "python train.py --data.fast\n"}, "OPTION --model.fast"),
     (

@@ -159,6 +159,12 @@ def star_names(module: str) -> Mapping[str, str]:
 
 
 @lru_cache(maxsize=1)
+def packages_passing_on() -> frozenset[str]:
+    """Return the packages beside torch that pass on names of others, and are known to: `fastai.vision.all.torch`."""
+    return frozenset(module.partition(".")[0] for module in _star_imports()) - {NAMESPACE.partition(".")[0]}
+
+
+@lru_cache(maxsize=1)
 def asks_for_nvidia() -> tuple[str, ...]:
     """Return functions of libraries that ask whether the device is a certain card of NVIDIA's."""
     return tuple(_document("api")["asks_for_nvidia"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from torchferry.core.finding import Effect, Finding, Stage
 from torchferry.core.record import NamedTuple
 from torchferry.programs.per_file import per_file
 from torchferry.rules.guarded import copes, suppresses
@@ -258,3 +259,20 @@ def _pattern_test(subject: ast.expr, pattern: ast.pattern) -> ast.expr | None:
     else:
         return None
     return ast.copy_location(test, pattern)
+
+
+def outside_of_attempts(file: PythonFile, node: ast.AST, finding: Finding) -> ast.AST:
+    """Return the outermost `try` of a function around a place where no error is raised that it could catch.
+
+    An answer that is wrong is wrong behind the `try` as well; what raises at the place itself is caught there.
+    """
+    outer = node
+    is_answer = any(each.stage is Stage.GROUP for each in finding.regradings)
+    if finding.effect is Effect.RAISES and not is_answer:
+        return outer
+    parent = file.parents.get(node)
+    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        if isinstance(parent, ast.Try) and node in parent.body and any(map(copes, parent.handlers)):
+            outer = parent
+        node, parent = parent, file.parents.get(parent)
+    return outer

@@ -18,13 +18,13 @@ from torchferry.source.python import PythonFile
 _METHODS = frozenset({
     "to", "cuda", "half", "bfloat16", "train", "eval", "fit", "predict", "generate", "backward", "parameters",
     "forward", "state_dict", "load_state_dict", "transcribe", "infer", "inference", "learn", "fine_tune",
-    "from_pretrained",
+    "from_pretrained", "fit_one_cycle",
 })  # fmt: skip
 """What is asked of models, trainers and pipelines, and of little else."""
 
 _MAKES = lazy_regex(
     r"(?i)model(?!s?_?(?:path|dir|name|url|card|file))|net\Z|(?:\A|_)net|trainer|learner|pipeline|(?:\A|_)train(?:_|\Z)"
-    r"|infer|optimi[sz]er|diffusion|transformer|attention|encoder\Z|decoder\Z|(?:\A|_)(?:fit|generate|finetune)(?:_|\Z)"
+    r"|infer|classifier|regressor|optimi[sz]er|diffusion|transformer|attention|encoder\Z|decoder\Z|(?:\A|_)(?:fit|generate|finetune)(?:_|\Z)"
 )
 """Names of functions and classes that make or run a model."""
 
@@ -86,19 +86,35 @@ def computes_with(file: PythonFile, names: Names, top: str) -> bool:
         names: Its names.
         top: The package's top-level module.
     """
-    for reference in names.references(top):
-        if reference.is_import or not isinstance(reference.node, ast.expr):
-            continue
-        parent = file.parents.get(reference.node)
-        if isinstance(parent, ast.ClassDef) and reference.node in parent.bases:
+    for node in _uses(file, names, top):
+        parent = file.parents.get(node)
+        if isinstance(parent, ast.ClassDef) and node in parent.bases and _is_model(parent, node):
             return True
-        if not isinstance(parent, ast.Call) or parent.func is not reference.node:
+        if not isinstance(parent, ast.Call) or parent.func is not node:
             continue
-        if _MAKES.search(last_name(reference.node)) or last_name(reference.node) in _METHODS:
+        if _MAKES.search(last_name(node)) or last_name(node) in _METHODS:
             return True
         if any(method in _METHODS for method in _methods_of(file, names, parent)):
             return True
     return False
+
+
+def _is_model(derived: ast.ClassDef, base: ast.expr) -> bool:
+    """Whether a class is a model, a trainer or the like, by its name, that of its base, or what it defines."""
+    if any(_MAKES.search(name) and not _NO_MODEL.search(name) for name in (derived.name, last_name(base))):
+        return True
+    return any(isinstance(part, ast.FunctionDef) and part.name in _METHODS for part in derived.body)
+
+
+def _uses(file: PythonFile, names: Names, top: str) -> Iterator[ast.expr]:
+    """Yield the uses of what a package has, those included that only its `*` can bind."""
+    for reference in names.references(top):
+        if not reference.is_import and isinstance(reference.node, ast.expr):
+            yield reference.node
+    if any(module.partition(".")[0] == top for _, star in names.stars() for module in star.unread):
+        for nodes in file.names.values():
+            if names.unread_stars(nodes[0]):
+                yield from nodes
 
 
 def _methods_of(file: PythonFile, names: Names, call: ast.Call) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice, product
 
 from torchferry.core.record import NamedTuple
+from torchferry.programs.namespaces import hub_modules, local_hub_calls
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.project import Project
@@ -102,6 +103,12 @@ class ComputedNames:
             if last_name(call.func) in _LOCATORS:
                 computed = computed._replace(names=tuple(self._module_of(name, path) for name in computed.names))
             yield computed
+        for call in local_hub_calls(file, names):
+            modules = [each for each in hub_modules(file, call) if self._project.module_path(each, path) is not None]
+            if modules:
+                found = (modules[0].replace(".", ROOT, 1),)
+                text = " ".join(file.text(call).split())[:80]
+                yield Computed(call.lineno, text, found, every=False, indented=file.statement(call).col_offset > 0)
 
     def _module_of(self, name: str, path: str) -> str:
         """Return the module that an object is asked of: of `pkg.nets.Net`, the part that is a module of the project."""

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from torchferry.programs.answers import Known
 from torchferry.programs.switches import UNSAID
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names
+from torchferry.source.python import PythonFile
 
 _DECLARE = frozenset({"Option", "Argument"})
+
+_FILLING = frozenset({"cli", "parse", "entrypoint", "wrap", "CLI", "auto_cli", "main"})
+_FILLING_PACKAGES = frozenset({"tyro", "simple_parsing", "pyrallis", "draccus", "chz", "jsonargparse"})
+"""Packages, and functions of theirs, that fill the fields of a class from the command line, also for a function."""
 
 
 def declaration(node: ast.expr | None) -> ast.Call | None:
@@ -46,14 +52,41 @@ def _key(flag: str) -> str:
     return flag if len(flag) == 2 else flag.lstrip("-").replace("-", "_")
 
 
-def words_behind(arguments: Iterator[str | None], name: str) -> Known | None:
+def words_behind(arguments: Iterator[str | None], names: Collection[str]) -> Known | None:
     """Return that nobody can tell a parameter where the command has words that no option stands before.
 
     Args:
         arguments: The words of the command, in their order.
-        name: The name of the function, which may be the first of them.
+        names: What the first of them may be without being given to the function: its name, or that of a command.
     """
     first = next(arguments, None)
-    if first == name:
+    if first in names:
         first = next(arguments, None)
     return Known(UNSAID) if first is not None and not first.startswith("-") else None
+
+
+def fills_class(qualified: str) -> bool:
+    """Whether a name is that of a function which fills a class from the command line: `tyro.cli`, `draccus.wrap`."""
+    package, _, _ = qualified.partition(".")
+    return package in _FILLING_PACKAGES and qualified.rpartition(".")[2] in _FILLING
+
+
+def filled_under(
+    file: PythonFile, names: Names, function: ast.FunctionDef | ast.AsyncFunctionDef, argument: ast.arg
+) -> str | None:
+    """Return how options begin that fill a class for a parameter; None where no decorator and no call does.
+
+    A decorator fills the one class that the function takes: `@draccus.wrap()`. What is given the function makes an
+    option of each parameter: `tyro.cli(main)`.
+    """
+    if any(fills_class(names.qualified(_called(each)) or "") for each in function.decorator_list):
+        return ""
+    for use in file.names.get(function.name, ()):
+        call = file.parents.get(use)
+        if isinstance(call, ast.Call) and use in call.args[:1] and fills_class(names.qualified(call.func) or ""):
+            return f"{argument.arg}."
+    return None
+
+
+def _called(decorator: ast.expr) -> ast.expr:
+    return decorator.func if isinstance(decorator, ast.Call) else decorator

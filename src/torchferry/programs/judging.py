@@ -14,6 +14,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
 from torchferry.programs.answers import SharedAnswers
+from torchferry.programs.around import outside_of_attempts
 from torchferry.programs.conditions import Conditions, supposed
 from torchferry.programs.config_files import ConfigFiles
 from torchferry.programs.entry_points import StartedPrograms, programs_of
@@ -541,7 +542,10 @@ class _Judge:
             return True
         derived = derived_class(loaded[0], node)
         if derived is None:
-            return reach.comes_to(place.path, node, supposed(node, finding.when))
+            outside = outside_of_attempts(loaded[0], node, finding)
+            return reach.comes_to(place.path, node, supposed(node, finding.when)) or (
+                outside is not node and reach.comes_to(place.path, outside)
+            )
         # what a base does is done where objects of the class are made, not where the class is defined
         if reach.program.form is Form.LIBRARY and not derived.name.startswith("_"):
             return True

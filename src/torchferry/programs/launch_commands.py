@@ -29,6 +29,7 @@ from torchferry.programs.written_commands import (
     READ_FOR_COMMANDS,
     Written,
     may_start,
+    served_module,
     written_in,
 )
 from torchferry.rules.base import Context, Options
@@ -232,6 +233,7 @@ class StartingCommands:
         """Return the file that a command starts, and what stands behind it."""
         values = [word.value for word in command.words]
         starts_modules = False
+        application = served_module(command)
         index = 0
         while index < len(values):
             value = values[index]
@@ -250,6 +252,8 @@ class StartingCommands:
                 return None
             elif module:
                 file = self._module(module, path)
+            elif application and value.startswith(f"{application}:"):
+                file = self._module(application, path) or self._module_beside(application, here)
             elif value.endswith(".py") and not value.startswith("-"):
                 file = self._file(value, path.rpartition("/")[0], here)
             if file is not None:
@@ -262,6 +266,11 @@ class StartingCommands:
             return None
         file = self._modules.find(f"{module}.__main__", path)
         return file if file is not None else self._modules.find(module, path)
+
+    def _module_beside(self, module: str, here: str) -> str | None:
+        """Return the file of a module where a command is started in another folder: `cd server && uvicorn main:app`."""
+        path = _joined(here, module.replace(".", "/") + ".py")
+        return path if path in self._paths else None
 
     # --- folders ---
 

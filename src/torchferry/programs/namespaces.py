@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
@@ -13,7 +14,7 @@ from torchferry.source.python import PythonFile
 
 WORDS = frozenset({
     "Fire", "__dict__", "__getattribute__", "__main__", "attrgetter", "eval", "exec", "getattr", "getmembers",
-    "globals", "itemgetter", "locals", "methodcaller", "modules", "vars",
+    "globals", "hub", "itemgetter", "locals", "methodcaller", "modules", "vars",
 })  # fmt: skip
 """What a file says that looks something up so."""
 
@@ -104,11 +105,36 @@ def _lookups(file: PythonFile, names: Names) -> Iterator[NamespaceLookup]:
                     if module is not None:
                         yield NamespaceLookup(call, None, module)
     yield from _iterated(file, names)
+    for call in local_hub_calls(file, names):
+        asked = call.args[1] if len(call.args) > 1 else None
+        for module in hub_modules(file, call):
+            yield NamespaceLookup(call, asked, module)
     for name in _EVALUATES:
         for use in file.names.get(name, ()):
             call = file.parents.get(use)
             if isinstance(call, ast.Call) and call.func is use and call.args:
                 yield from _evaluated(file, names, call)
+
+
+def local_hub_calls(file: PythonFile, names: Names) -> Iterator[ast.Call]:
+    """Yield the calls that load a model from the tree: `torch.hub.load("hub/net", "small", source="local")`."""
+    for call in file.calls_by_name("load") if "hub" in file.names or "hub" in file.attributes else ():
+        if names.qualified(call.func) == "torch.hub.load":
+            if any(part.arg == "source" and string_value(part.value) == "local" for part in call.keywords):
+                yield call
+
+
+def hub_modules(file: PythonFile, call: ast.Call) -> Iterator[str]:
+    """Yield the modules that a call of `local_hub_calls` may import: `hubconf.py` of the folder that it names.
+
+    The folder is told from where the program is started: the file's own folder, or one above it.
+    """
+    folder = string_value(call.args[0]) if call.args else None
+    starts = file.path.split("/")[:-1]
+    for end in range(len(starts), -1, -1) if folder and not folder.startswith("/") else ():
+        path = posixpath.normpath(posixpath.join(*starts[:end], folder or ""))
+        if not path.startswith(".."):
+            yield "." + ".".join([*(part for part in path.split("/") if part != "."), "hubconf"])
 
 
 def _gotten(file: PythonFile, names: Names, getter: ast.expr, call: ast.Call) -> Iterator[NamespaceLookup]:

@@ -11,6 +11,7 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator
 
 from torchferry.programs.around import FunctionNode
+from torchferry.programs.declared_parameters import filled_under, fills_class
 from torchferry.programs.gin_bindings import is_configurable
 from torchferry.programs.given_words import OF_COMMAND, Lists
 from torchferry.programs.instantiated import ComposedFile
@@ -55,14 +56,15 @@ _SAME = frozenset({"vars", "deepcopy", "copy", "asdict", "clone", "to_dict", "to
                    "create"})  # fmt: skip
 """Functions and methods that give back what they are given, or a copy with the same values."""
 
+_OF_MODULES = frozenset({"eval", "train", "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "apply",
+                         "requires_grad_", "share_memory", "to_empty"})  # fmt: skip
+"""Methods of `torch.nn.Module` that give back the module."""
+
 _GROUPS = frozenset({"add_argument_group", "add_mutually_exclusive_group", "add_subparsers", "add_parser"})
 _PARSED = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args", "parse_args_into_dataclasses",
                      "parse_args_and_config", "parse_dict", "parse_json_file", "parse_yaml_file"})  # fmt: skip
 _READERS = frozenset({"yaml", "json", "toml", "tomllib", "tomli", "omegaconf", "hjson", "ruamel", "commentjson"})
 _LOADS = frozenset({"load", "loads", "safe_load", "full_load", "unsafe_load", "round_trip_load"})
-_FILLING = frozenset({"cli", "parse", "entrypoint", "wrap"})
-"""Functions of tyro, simple_parsing, pyrallis and draccus that fill the fields of a class from the command line."""
-
 
 _PLAIN_DECORATORS = frozenset({"dataclass", "final", "total_ordering", "runtime_checkable", "unique"})
 """Decorators of classes that keep nothing."""
@@ -297,6 +299,11 @@ class Objects:
         if any(names.qualified(each.func if isinstance(each, ast.Call) else each) == "hydra.main"
                for each in function.decorator_list):  # fmt: skip
             return (SettingsObject(self.facts.composed(file.path), by_hydra=True),)
+        prefix = filled_under(file, names, function, argument)
+        if prefix is not None and argument.annotation is not None:
+            filled = self._filled(Expression(file, names, argument.annotation), depth, prefix)
+            if filled is not None:
+                return filled
         bound = isinstance(file.parents.get(function), ast.ClassDef)
         found: list[tuple[Object, ...] | None] = []
         for number, (other, other_names, call) in enumerate(self.facts.calls_of(file, function)):
@@ -341,7 +348,7 @@ class Objects:
             return self._returned(where, node, Expression(file, names, node), definition, {}, depth)
         if name in RECORDS or name in ("dict", "CN", "CfgNode", "DictConfig", "Config", "DotMap", "Box"):
             return (TableObject(where),)
-        if name in _FILLING and qualified.partition(".")[0] in ("tyro", "simple_parsing", "pyrallis", "draccus", "chz"):
+        if fills_class(qualified):
             target = next((each.value for each in node.keywords if each.arg == "config_class"), first)
             return self._filled(where.part(target), depth) if target is not None else None
         if method is not None:
@@ -457,7 +464,7 @@ class Objects:
             if name in _PARSED:
                 is_tap = "Tap" in {last_name(base) for base in of.node.bases}
                 return (of._replace(by_options=True),) if is_tap else (OptionsObject(None),)
-            return (of,) if name in _SAME else None
+            return (of,) if name in _SAME or name in _OF_MODULES else None
         if isinstance(of, OtherObject):
             if name in _PARSED:
                 return (OptionsObject(None),)
@@ -480,9 +487,9 @@ class Objects:
         classes = listed.elts if isinstance(listed, (ast.Tuple, ast.List)) else [listed]
         return self._filled(parser.where.part(classes[number]), depth) if number < len(classes) else None
 
-    def _filled(self, of_class: Expression, depth: int) -> tuple[Object, ...] | None:
+    def _filled(self, of_class: Expression, depth: int, prefix: str = "") -> tuple[Object, ...] | None:
         objects = self.of(of_class, depth) or ()
-        filled = [each._replace(by_options=True) for each in objects if isinstance(each, ClassObject)]
+        filled = [each._replace(by_options=True, prefix=prefix) for each in objects if isinstance(each, ClassObject)]
         return tuple(filled) if filled and len(filled) == len(objects) else None
 
     def _element(self, where: Expression, number: int, depth: int) -> tuple[Object, ...] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchferry.core.record import NamedTuple
 from torchferry.source.flow.syntax import last_name, string_value
@@ -18,6 +18,37 @@ def key_of(file: PythonFile, use: ast.AST) -> str | None:
         return None
     key = parent.keys[parent.values.index(use)]
     return repr(key.value) if isinstance(key, ast.Constant) else "{...}"
+
+
+def _commands(file: PythonFile) -> Iterator[tuple[ast.Call, ast.Dict]]:
+    """Yield the calls that read a command line by a dictionary: `Fire({"train": train, "test": test})`."""
+    for call in file.calls_by_name("Fire"):
+        named = (part.value for part in call.keywords if part.arg == "component")
+        for given in (*call.args[:1], *named):
+            values: list[ast.expr | None] = [given]
+            if isinstance(given, ast.Name):
+                values = [assigned_value(file, binding) for binding in file.names[given.id]]
+            yield from ((call, value) for value in values if isinstance(value, ast.Dict))
+
+
+def commands_in(files: Iterable[tuple[PythonFile, Names] | None]) -> Iterator[str]:
+    """Yield the words by which a command line names what dictionaries hold, in some files."""
+    for loaded in files:
+        for _, table in _commands(loaded[0]) if loaded is not None else ():
+            yield from (word for key in table.keys if (word := string_value(key)) is not None)
+
+
+def command_of(file: PythonFile, use: ast.AST) -> tuple[ast.Call, str, tuple[str, ...]] | None:
+    """Return how a command line names what a dictionary holds.
+
+    The call that reads the command, the word that means `use`, and the other words; None where there is no such call.
+    """
+    for call, table in _commands(file) if isinstance(file.parents.get(use), ast.Dict) else ():
+        if use in table.values:
+            own = string_value(table.keys[table.values.index(use)])
+            words = (string_value(key) for key in table.keys)
+            return None if own is None else (call, own, tuple(word for word in words if word not in (own, None)))
+    return None
 
 
 def lookups(file: PythonFile, use: ast.AST) -> Iterator[tuple[ast.expr, ast.Compare]]:

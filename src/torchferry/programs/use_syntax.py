@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchferry.source.flow.syntax import last_name
+from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
 _NOT_A_USE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete)
@@ -83,3 +84,36 @@ def is_export_list(file: PythonFile, node: ast.AST) -> bool:
         last_name(target) == "__all__"
         for target in (parent.targets if isinstance(parent, ast.Assign) else [parent.target])
     )
+
+
+COMMANDS = frozenset(
+    {
+        "command", "callback", "route", "get", "post", "put", "patch", "delete", "websocket", "middleware", "task",
+        "entrypoint", "cli", "ex", "on_message", "on_chat_start",
+    }
+)  # fmt: skip
+"""Decorators of libraries that call a function for a command, a request or a message."""
+
+RUN_WHEN_SERVED = frozenset({"on_event", "before_serving", "while_serving"})
+"""Decorators by which a web application calls a function when it is started."""
+
+_WRAPPING = frozenset({
+    "capture", "config", "named_config", "command", "group", "callback", "register", "setter", "getter", "deleter",
+})  # fmt: skip
+"""Methods that give back what they are given, or that are looked at otherwise."""
+
+
+def is_kept_by_object(
+    file: PythonFile, names: Names, unit: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+) -> bool:
+    """Whether a decorator hands a function to an object, which may call it: `@app.on_exit`, `@bot.reply("x")`."""
+    for decorator in unit.decorator_list:
+        method = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if not isinstance(method, ast.Attribute) or method.attr in _WRAPPING:
+            continue
+        owner = method.value
+        if not isinstance(owner, ast.Name) or names.qualified(method) is not None:
+            continue
+        if any(not isinstance(each, (ast.alias, ast.FunctionDef, ast.ClassDef)) for each in names.bindings(owner)):
+            return True
+    return False

@@ -19,6 +19,7 @@ from torchferry.programs.switches import commands_of_class
 from torchferry.programs.tables import (
     MethodRequest,
     asked_by_name,
+    command_of,
     is_equal,
     key_of,
     lists_keys,
@@ -26,10 +27,13 @@ from torchferry.programs.tables import (
     method_requests,
 )
 from torchferry.programs.use_syntax import (
+    COMMANDS,
+    RUN_WHEN_SERVED,
     applied_as,
     derived_class,
     is_export_list,
     is_inside,
+    is_kept_by_object,
     is_registering,
     is_same_place,
     is_use,
@@ -51,10 +55,6 @@ MOST_PLACES = 1_000
 
 _MOST_BASES = 50
 """Classes that are followed from one to its bases."""
-
-_COMMANDS = frozenset(
-    {"command", "callback", "route", "get", "post", "task", "entrypoint", "cli", "ex", "on_message", "on_chat_start"}
-)
 
 
 class Place(NamedTuple):
@@ -407,11 +407,10 @@ class Uses:
         name = unit.name
         parent = file.parents.get(unit)
         kinds = {last_name(node) for node in unit.decorator_list}
-        if is_run_when_started(unit):
+        is_alone = any(last_name(node) == "command" and not self._groups(file) for node in unit.decorator_list)
+        if is_run_when_started(unit) or kinds & RUN_WHEN_SERVED:
             yield Use(Place(file.path, unit))
-        if kinds & _COMMANDS and not any(
-            last_name(node) == "command" and not self._groups(file) for node in unit.decorator_list
-        ):
+        elif (kinds & COMMANDS and not is_alone) or (parent is file.tree and is_kept_by_object(file, names, unit)):
             yield Use(Place(file.path, unit), Need.CHOSEN, f"{name} ({file.path}:{unit.lineno})")
         for call in commands_of_class(file, names, "") if parent is file.tree and "Fire(" in file.source.text else ():
             yield Use(Place(file.path, call), Need.OPTION, option=name)
@@ -429,6 +428,11 @@ class Uses:
                 assert use.node is not None
                 key = key_of(other, use.node)
                 derived = derived_class(other, use.node)
+                command = command_of(other, use.node)
+                if command is not None:
+                    call, option, others = command
+                    yield Use(Place(path, call), Need.OPTION, option=option, others=others)
+                    continue
                 if key is not None:
                     asking = [*lookups(other, use.node)]
                     yield from (Use(Place(path, lookup), test=test) for lookup, test in asking)

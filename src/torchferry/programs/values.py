@@ -30,6 +30,7 @@ from torchferry.programs.stored import (
     stored_before,
 )
 from torchferry.programs.switches import UNSAID
+from torchferry.programs.tables import commands_in
 from torchferry.programs.text_values import TextValues
 from torchferry.rules.guarded import asks_availability
 from torchferry.source.flow.syntax import last_name, string_value
@@ -506,11 +507,14 @@ class Values(ABC):
             made = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else ""
             if made and self.facts.config.files.may_give(made, argument.arg):
                 return UNTOLD
-            if file.path not in self._sources.words.holding_any(_CLI):
+            using = {file.path, *self.facts.mentioning(function.name)}
+            if using.isdisjoint(self._sources.words.holding_any(_CLI)):
                 return default
             said = self.facts.said(argument.arg) if declaration(argument.annotation) is None else None
-            if said is None and function.name != "__init__" and file.path in self._sources.words.holding("Fire"):
-                said = words_behind(self._words(), function.name)
+            is_of_fire = not using.isdisjoint(self._sources.words.holding("Fire"))
+            if said is None and function.name != "__init__" and is_of_fire:
+                files = map(self._sources.file, self._sources.words.holding("Fire"))
+                said = words_behind(self._words(), {function.name, *commands_in(files)})
             is_fixed = default_node is None or default.value is UNSAID or default.option
             return said or (default if is_fixed else default._replace(option="--" + argument.arg.replace("_", "-")))
         return _alike(values)
@@ -528,7 +532,7 @@ class Values(ABC):
             return known
         said = said_of_declared(call, argument.arg, self.facts.said)
         if said is None and last_name(call.func) == "Argument":
-            said = words_behind(self._words(), "")
+            said = words_behind(self._words(), ())
         flag = next(iter(flags_of(call)), f"--{argument.arg}")
         return said or known._replace(option=flag.partition("/")[0].replace("_", "-"))
 

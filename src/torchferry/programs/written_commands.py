@@ -69,12 +69,19 @@ NOT_STARTED = frozenset(
 )
 """Programs, and modules, that read or write a file and do not start it."""
 
-_STARTS = r"(?:python[\d.]*|torchrun|accelerate[ \t]+launch|deepspeed|(?:streamlit|chainlit)[ \t]+run|gradio)[ \t]"
+_STARTS = (
+    r"(?:python[\d.]*|torchrun|accelerate[ \t]+launch|deepspeed|(?:streamlit|chainlit|modal|marimo)[ \t]+run|gradio"
+    r"|fastapi[ \t]+(?:run|dev)|uvicorn|gunicorn|hypercorn)[ \t]"
+)
 _STARTING = re.compile(_STARTS)
 _COMMAND = re.compile(rf"(?:[A-Z_]+=[^\s`]+[ \t]+)*(?:\$[ \t]+)?{_STARTS}")
-_PROGRAM = re.compile(r"\.py\b|[ \t]-m[ \t]")
+_PROGRAM = re.compile(r"\.py\b|[ \t]-m[ \t]|\w:\w")
 _INDENT = re.compile(r"[ ]{4,}|\t")
 _RUN_MAGIC = re.compile(r"^%run[ \t]+", re.MULTILINE)
+
+_SERVERS = frozenset({"uvicorn", "gunicorn", "hypercorn", "daphne", "granian"})
+_APPLICATION = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_]\w*")
+"""Programs, and modules, that start the web application which a word names: `uvicorn app.main:app`."""
 
 _FENCE = re.compile(r"^[ \t>]*(?:```|~~~)", re.MULTILINE)
 
@@ -110,7 +117,8 @@ def may_start(kind: Kind, data: bytes) -> bool:
 
 
 def _may_name_program(data: bytes) -> bool:
-    return any(word in data for word in (b".py", b" -m ", b"--module", b".sh")) or _MAKES.search(data) is not None
+    words = (b".py", b" -m ", b"--module", b".sh", b"corn ")
+    return any(word in data for word in words) or _MAKES.search(data) is not None
 
 
 def written_in(document: Document, context: Context, given: Mapping[str, str] = _NOTHING) -> tuple[Written, ...]:
@@ -209,16 +217,25 @@ def _may_be_followed(command: Command) -> bool:
 
 def names_program(command: Command) -> bool:
     """Whether a word of a command may be a program, or say that the next one is a module."""
-    return any(
+    return served_module(command) is not None or any(
         word.value.endswith((".py", ".sh")) or word.value.startswith(("-m", "--module")) for word in command.words
     )
+
+
+def served_module(command: Command) -> str | None:
+    """Return the module of the web application that a command starts: `uvicorn app.main:app`; None for no such."""
+    values = [word.value for word in command.words]
+    if _SERVERS.isdisjoint(value.rpartition("/")[2] for value in values[:4]):
+        return None
+    named = (_APPLICATION.fullmatch(value) for value in values)
+    return next((match[1] for match in named if match is not None), None)
 
 
 def _of_document(text: str) -> str:
     """Return the commands of a document: those of its code blocks, and those that a sentence or an indent shows."""
     view = command_view(text)
     lines = text.split("\n")
-    if not any(_names_command(line) for line in lines if ".py" in line or "-m" in line):
+    if not any(_names_command(line) for line in lines if any(word in line for word in (".py", "-m", "corn "))):
         return view
     shown = []
     for line, command in zip(lines, view.split("\n"), strict=True):

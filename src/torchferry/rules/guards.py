@@ -19,6 +19,7 @@ from torchferry.backends.counterpart import Decision, decide
 from torchferry.core.finding import LINK, Effect, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.rules.answers import AnswerEffect, consequence_of
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import Condition, condition_of, followers, stored_uses
 from torchferry.rules.exemptions import exemption_for
@@ -66,7 +67,9 @@ class _Guards:
         self._conditions: dict[ast.AST, str] = {}
         self._marked: dict[ast.AST, list[str]] = {}  # what a condition guards -> groups of such conditions
         self._reached: dict[ast.AST, tuple[str, ...]] = {}  # a place -> groups of the conditions around it
-        self._choosing: list[int] = []  # questions that stay CUDA's, and by which another device is taken
+        self._deciding: dict[
+            int, tuple[Message, Effect]
+        ] = {}  # questions that stay CUDA's, with what comes of their answer
         self.nodes: dict[int, ast.AST] = {}
         self.binding: set[int] = set()
         for index, finding in enumerate(findings):
@@ -90,7 +93,7 @@ class _Guards:
             self._spread(condition, self._conditions[condition.top])
         for condition in {condition.top: condition for _, condition in conditions}.values():
             self._roots.setdefault(condition.top, []).append(self._conditions[condition.top])
-        self._stay({index for index, _ in conditions})
+        self._stay(dict(conditions))
         false = dict(self.staying)  # what stays by its generation does so because somebody has to decide about it
         self._stay_by_generation()
         self._unite_equal([condition for _, condition in conditions])
@@ -98,13 +101,8 @@ class _Guards:
         for name, of in self._needs.items():
             self._needs_of.setdefault(self._group(name), []).extend(sorted(of))
         findings = [self._grouped(index, finding) for index, finding in enumerate(self.findings)]
-        for index in self._choosing:
-            message = say(
-                "{message}; it chooses the device here, so on {target} the program takes another one",
-                message=findings[index].message,
-                target=self.context.target.title,
-            )
-            findings[index] = findings[index].regraded(Stage.GROUP, Grade.MANUAL, message, Effect.WRONG)
+        for index, (message, effect) in self._deciding.items():
+            findings[index] = findings[index].regraded(Stage.GROUP, Grade.MANUAL, message, effect)
         self._leave_idle({index for index, _ in conditions}, findings)
         staying = {self._group(name): why for name, why in self.staying.items()}
         false = {self._group(name): why for name, why in false.items()}
@@ -219,7 +217,7 @@ class _Guards:
 
     # --- what stays ---
 
-    def _stay(self, asking: set[int]) -> None:
+    def _stay(self, asking: dict[int, Condition]) -> None:
         """Find the groups of which a part stays on purpose."""
         branches = self.context.cuda_only_branches
         for group, nodes in self._guarded.items() if branches else ():
@@ -237,8 +235,9 @@ class _Guards:
                 for group in self._chain(node, why.owner):
                     self.staying.setdefault(group, _goes_with(node, why.reason))
             elif index in asking and self._answers_no(node):
-                if taking.intersection(self._chain(node)[:1]):
-                    self._choosing.append(index)
+                decided = self._decided_by(index, asking[index], bool(taking.intersection(self._chain(node)[:1])))
+                if decided is not None:
+                    self._deciding[index] = decided
                     continue
                 reason = say("without CUDA it is False")
                 for group in self._chain(node)[:1]:
@@ -397,11 +396,43 @@ class _Guards:
         name = self.context.names.qualified(node)
         return name in cuda.questions() and self.context.target.api(name).use == name
 
+    def _decided_by(self, index: int, condition: Condition, takes_device: bool) -> tuple[Message, Effect] | None:
+        """Return what is said of a question that stays CUDA's and is no on the target, by what comes of the answer."""
+        message, target = self.findings[index].message, self.context.target.title
+        if takes_device:
+            return (
+                say(
+                    "{message}; it chooses the device here, so on {target} the program takes another one",
+                    message=message,
+                    target=target,
+                ),
+                Effect.WRONG,
+            )
+        consequence = consequence_of(self.context, condition)
+        if consequence is None:
+            return None
+        place = f"{consequence.path}:{consequence.line}"
+        if consequence.effect is AnswerEffect.REFUSES:
+            refuses = say("{message}; the program refuses to go on without it ({place})", message=message, place=place)
+            return refuses, Effect.RAISES
+        chooses = say(
+            "{message}; it chooses what runs ({place}): decide which of the two is right for {target}",
+            message=message,
+            place=place,
+            target=target,
+        )
+        return chooses, Effect.WRONG
+
     def _taking_device(self) -> set[str]:
         """Return the groups that decide which device is taken, so that without CUDA it is another one."""
         taking: set[str] = set()
         for index, place in self.nodes.items():
-            if not isinstance(place, (ast.Constant, ast.JoinedStr)) or not self.findings[index].edits:
+            if not self.findings[index].edits:
+                continue
+            if self._moves(place):
+                taking.update(self._chain(place)[:1])
+                continue
+            if not isinstance(place, (ast.Constant, ast.JoinedStr)):
                 continue
             child: ast.AST | None = place
             while child is not None and child not in self._marked:
@@ -414,6 +445,17 @@ class _Guards:
             if self._group(name) in taking:
                 taking.update(map(self._group, needed))
         return taking
+
+    def _moves(self, place: ast.AST) -> bool:
+        """Whether a place moves something to the device, or makes it there: `x.cuda()`, `x.to("cuda")`."""
+        parent = self.file.parents.get(place)
+        if isinstance(place, ast.Call):
+            return isinstance(place.func, ast.Attribute) and place.func.attr in ("cuda", "to")
+        if not isinstance(place, (ast.Constant, ast.JoinedStr)):
+            return False
+        while isinstance(parent, ast.Call) and self.context.names.qualified(parent.func) == "torch.device":
+            place, parent = parent, self.file.parents.get(parent)
+        return isinstance(parent, ast.keyword) or (isinstance(parent, ast.Call) and place in parent.args)
 
     def _leave_idle(self, asking: set[int], findings: list[Finding]) -> None:
         """Let conditions stay that guard nothing but calls which do nothing without CUDA."""

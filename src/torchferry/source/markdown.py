@@ -17,7 +17,8 @@ _DOLLAR = lazy_regex(r"^[ \t]{0,8}\$[ \t]+")
 _PROMPT = lazy_regex(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-][^\s$#%]*[$#%]|[$%>])[ \t]+")
 _COMMAND = lazy_regex(
     r"^[ \t]*(?:[A-Z_]+=\S+[ \t]+)*(?:sudo[ \t]+)?"
-    r"(?:(?:python3?|pip3?|conda|mamba|torchrun|accelerate|deepspeed|docker|nvidia-smi|nvcc|export|git|bash|sh|cd|make|uv)\b"
+    r"(?:(?:python3?|pip3?|conda|mamba|torchrun|accelerate|deepspeed|docker|nvidia-smi|nvcc|export|git|bash|sh|cd|make|uv"
+    r"|streamlit|gradio|chainlit|fastapi|uvicorn|gunicorn)\b"
     r"|\.{0,2}/?[\w./-]{1,200}\.sh(?:[ \t]|$))"
 )
 

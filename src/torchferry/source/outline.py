@@ -31,7 +31,8 @@ _MAIN = lazy_regex(
     re.MULTILINE,
 )
 _DOES = lazy_regex(
-    rb"^(?:(?:for|while|with|if|try|raise)\b|[A-Za-z_][\w.]*[ \t]*[(\[]|@\w+\.\w|# ?(?:%%|In\[))", re.MULTILINE
+    rb"^(?:(?:for|while|with|if|try|raise)\b|[A-Za-z_][\w.]*[ \t]*(?:[(\[]|=[ \t]*[\w.]+\()|@\w+\.\w|# ?(?:%%|In\[))",
+    re.MULTILINE,
 )
 _TEST = lazy_regex(rb"^[ \t]*(?:async )?def test_", re.MULTILINE)
 _RUNS_TESTS = frozenset({"pytest", "unittest"})
@@ -113,7 +114,7 @@ def outline(path: str, data: bytes) -> Outline:
 
 
 _IMPORTS_BY_NAME = (
-    b"import_module(", b"__import__(", b"pydoc", b"resolve_name(", b"hydra.utils",
+    b"import_module(", b"__import__(", b"pydoc", b"resolve_name(", b"hydra.utils", b"hub.load(",
 )  # fmt: skip
 """What stands in a file that may import by a name: functions of importlib, pydoc, pkgutil and hydra."""
 

@@ -187,8 +187,8 @@ class Project:
         `helpers.torch.cuda` begins with `torch` where `helpers` imports it; None for what the project itself defines.
         """
         top = name.partition(".")[0]
-        if top and top not in self._names:
-            return None  # most names are of packages of others
+        if top and top not in self._names:  # most names are of packages of others
+            return _passed_on_by_package(name) if top in cuda.packages_passing_on() else None
         key = (name, "" if not top else importer.rpartition("/")[0])
         if key not in self._resolved:
             self._resolved[key] = self._resolve(name, importer, set())
@@ -525,6 +525,16 @@ def _wide_definition(member: str) -> re.Pattern[str]:
 def extension_names(text: str) -> frozenset[str]:
     """Return the last names of the compiled modules that the text of a build script makes."""
     return frozenset(name.rpartition(".")[2] for name in _EXTENSION_NAME.findall(text))
+
+
+def _passed_on_by_package(name: str) -> Resolved | None:
+    """Return what the beginning of a name stands for that a package of others passes on, where that is known."""
+    parts = name.split(".")
+    for end in range(1, len(parts)):
+        origin = cuda.star_names(".".join(parts[:end])).get(parts[end])
+        if origin is not None:
+            return Resolved(origin, end + 1)
+    return None
 
 
 def _module_of(path: str) -> str:

@@ -177,6 +177,12 @@ _TELLING = frozenset({"print", "warn", "info", "warning", "error", "debug", "exi
 _HANDLES = "chainlit.on_"
 """How decorators begin by which a launcher finds what to run in the file that it is given."""
 
+_APPLICATIONS = frozenset({
+    "fastapi.FastAPI", "flask.Flask", "starlette.applications.Starlette", "quart.Quart", "sanic.Sanic",
+    "litestar.Litestar", "bottle.Bottle", "tornado.web.Application", "aiohttp.web.Application",
+})  # fmt: skip
+"""Classes of web applications: a server, or a command of the framework, starts the file that makes one."""
+
 _RUN_WHEN_STARTED = frozenset({"automain", "call_parse"})
 """Decorators, of sacred and fastcore, that call a function where its file is started, and nowhere else."""
 
@@ -243,6 +249,9 @@ def _working(statements: Iterable[ast.stmt], names: Names, in_cells: bool, chose
                     yield statement
         elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if any((names.qualified(_called(each)) or "").startswith(_HANDLES) for each in statement.decorator_list):
+                yield statement
+        elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) and not in_cells:
+            if names.qualified(statement.value.func) in _APPLICATIONS:
                 yield statement
         elif in_cells and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             if statement.value is not None and any(isinstance(node, ast.Call) for node in ast.walk(statement.value)):

@@ -27,7 +27,7 @@ from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.source.flow.syntax import last_name, string_value
-from torchferry.source.names import Reference
+from torchferry.source.names import Reference, assigned_value
 
 _ON_THE_HOST = lazy_regex(r"(?:Dataset|Transform|DataModule|DataLoader|Sampler|Collater|Collator)\Z")
 """Classes that prepare data, which they do on the CPU."""
@@ -96,7 +96,7 @@ class PackagePart(Rule):
                     if name is not None:
                         yield _Use(part, name, statement)
                 continue
-            if _asks(context, node) or _prepares_data(context, node):
+            if _asks(context, node) or _prepares_data(context, node) or _is_one_of_several(context, node):
                 continue
             for part in parts:
                 if not part.imported:
@@ -216,6 +216,22 @@ def _decorated(context: PythonContext, node: ast.AST) -> ast.stmt | None:
     if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.decorator_list:
         return parent.body[0]
     return None
+
+
+def _is_one_of_several(context: PythonContext, node: ast.AST) -> bool:
+    """Whether a variable may hold something else as well: the place that gives it the part is the use then."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return False
+    bindings = [each for each in context.names.reaching_bindings(node) if not _is_none(context, each)]
+    return len({context.names.binding_origin(binding) for binding in bindings}) > 1
+
+
+def _is_none(context: PythonContext, binding: ast.AST) -> bool:
+    """Whether a binding only says that a package is not there: `bnb = None`."""
+    value = assigned_value(context.file, binding)
+    return isinstance(value, ast.Constant) and value.value is None
 
 
 def _asks(context: PythonContext, node: ast.AST) -> bool:

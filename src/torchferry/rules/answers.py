@@ -1,0 +1,143 @@
+"""What comes of a question for CUDA whose answer is no on the target: the program stops, or goes another way.
+
+The answer is followed through the names that it is kept under and the functions that return it, into other files too.
+What is only printed, logged or skipped is no consequence.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+from torchferry.core.record import NamedTuple
+from torchferry.rules.base import PythonContext
+from torchferry.rules.conditions import Condition, condition_of, stored_uses
+from torchferry.source.flow.syntax import last_name
+
+_MOST_FOLLOWED = 32
+"""Uses of one answer that are followed; a program asks few of them."""
+
+_ENDS = frozenset({"exit", "_exit", "abort", "skip", "fail"})
+"""Functions that end a program, or a test."""
+
+
+class AnswerEffect(Enum):
+    """What the program does where the answer is no."""
+
+    REFUSES = "refuses"
+    CHOOSES = "chooses"
+
+
+class Consequence(NamedTuple):
+    """What comes of an answer, and where.
+
+    Attributes:
+        effect: What the program does.
+        path: The file.
+        line: Where it does that.
+    """
+
+    effect: AnswerEffect
+    path: str
+    line: int
+
+
+def consequence_of(context: PythonContext, condition: Condition) -> Consequence | None:
+    """Return the first consequence of a condition that is false on the target, a refusal before a choice.
+
+    Args:
+        context: The file of the condition.
+        condition: The condition; where another part of it may still decide, nothing is said.
+    """
+    consequences = sorted(_consequences(context, condition), key=lambda each: each.effect is not AnswerEffect.REFUSES)
+    return consequences[0] if consequences else None
+
+
+def _consequences(context: PythonContext, condition: Condition) -> Iterator[Consequence]:
+    waiting = [(context, condition, condition.positive)]
+    for number, (place, asked, positive) in enumerate(waiting):
+        if not asked.needed or number >= _MOST_FOLLOWED:
+            continue
+        effect = _effect_of(place, asked.top, positive)
+        if effect is not None:
+            yield Consequence(effect, place.path, getattr(asked.top, "lineno", 1))
+        for where, use in _uses(place, asked.top):
+            further = condition_of(where, use, answer=True)
+            if further is not None:
+                waiting.append((where, further, positive == further.positive))
+
+
+def _effect_of(context: PythonContext, top: ast.AST, positive: bool) -> AnswerEffect | None:
+    """Return what depends on a condition by the statement or expression that it is the test of.
+
+    Args:
+        context: The file.
+        top: The condition.
+        positive: Whether it is false on the target; else it is true there.
+    """
+    parent = context.file.parents.get(top)
+    if isinstance(parent, ast.Assert) and top is parent.test:
+        return AnswerEffect.REFUSES if positive else None
+    if isinstance(parent, ast.IfExp) and top is parent.test:
+        return None if all(map(_is_text, (parent.body, parent.orelse))) else AnswerEffect.CHOOSES
+    if not isinstance(parent, ast.If) or top is not parent.test:
+        return None
+    taken, left = (parent.orelse, parent.body) if positive else (parent.body, parent.orelse)
+    if taken and _ends(taken):
+        return AnswerEffect.REFUSES
+    if taken and left and not _only_tells(taken):
+        return AnswerEffect.CHOOSES
+    return None
+
+
+def _uses(context: PythonContext, top: ast.AST) -> Iterator[tuple[PythonContext, ast.expr]]:
+    """Yield where the answer is used under another name, or by a call of the function that returns it."""
+    yield from ((context, use) for use in stored_uses(context, top))
+    file, project = context.file, context.project
+    name = _public_name(context, top)
+    for other, names, use in project.users(file.path, name) if project is not None and name else ():
+        where = PythonContext(other, names, context.target, context.options, project)
+        parent = other.parents.get(use)
+        is_called = isinstance(parent, ast.Call) and parent.func is use
+        yield where, parent if is_called else use  # type: ignore[misc]
+
+
+def _public_name(context: PythonContext, top: ast.AST) -> str:
+    """Return the name under which other files get the answer: a function that returns it, or a variable."""
+    parent = context.file.parents.get(top)
+    if isinstance(parent, ast.Return):
+        function = context.file.enclosing_function(parent)
+        return function.name if function is not None and context.file.parents.get(function) is context.file.tree else ""
+    if isinstance(parent, ast.Assign) and context.file.enclosing_function(parent) is None:
+        return next((target.id for target in parent.targets if isinstance(target, ast.Name)), "")
+    return ""
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Whether an expression is a text, such as that of a message; a device is found before."""
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _ends(statements: Sequence[ast.stmt]) -> bool:
+    last = statements[-1]
+    value = last.value if isinstance(last, ast.Expr) else None
+    return isinstance(last, ast.Raise) or (isinstance(value, ast.Call) and last_name(value.func) in _ENDS)
+
+
+def _only_tells(statements: Sequence[ast.stmt]) -> bool:
+    """Whether statements do nothing but print or log, or keep a text."""
+    return all(
+        isinstance(statement, ast.Pass)
+        or (isinstance(statement, ast.Expr) and _tells(statement.value))
+        or (isinstance(statement, ast.Assign) and _is_text(statement.value))
+        for statement in statements
+    )
+
+
+def _tells(node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return True
+    return isinstance(node, ast.Call) and last_name(node.func) in (
+        "print", "debug", "info", "warning", "warn", "error", "log", "write", "append", "join",
+    )  # fmt: skip
