@@ -11,7 +11,7 @@ TORCH = $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-u
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated locks dist aarch64 docs bench growth realworld verdicts rehearsed-verdicts matrix judges ways quick-start stories coverage sanitize fuzz clean
+.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated locks dist aarch64 docs bench growth realworld places verdicts rehearsed-verdicts matrix judges ways quick-start stories coverage sanitize fuzz clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -95,6 +95,9 @@ growth: $(VENV)/.ready-dev
 
 realworld: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/realworld.py
+
+places: $(VENV)/.ready-dev
+	$(BIN)/python benchmarks/places/run.py --target $(TARGET)
 
 verdicts: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/verdicts/run.py --target $(TARGET)

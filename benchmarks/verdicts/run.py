@@ -88,6 +88,8 @@ def _word(program: Program, target: str, said: Said | None, verdict: str) -> str
     if said is None:
         return "wrong"
     if program.started_with and any(target in need.targets for need in program.needs):  # the option changes something
+        if said.verdict == verdict == "blocked":  # whatever is said beside it
+            return "right"
         offered = (str(option) for reason in said.reasons for option in reason.get("options", ()))
         return "right" if any(_option(program.started_with) == _option(option) for option in offered) else "wrong"
     if said.verdict == verdict:

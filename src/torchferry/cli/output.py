@@ -17,6 +17,8 @@ from torchferry.core.recorded_decisions import FIX
 from torchferry.core.terminal import is_terminal, print_notice, print_text, style, unescaped, visible
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
+
     from torchferry.core.finding import Finding
     from torchferry.core.messages import Message
     from torchferry.core.recorded_decisions import RecordedDecision
@@ -142,17 +144,24 @@ def paint(text: str, kind: str) -> str:
     return style(text, *_STYLES[kind])
 
 
+def progress_bar(*columns: ProgressColumn) -> Progress:
+    """Return a bar on standard error that goes away when it is done and draws itself only when it is told to.
+
+    It has no thread of its own: the process may be about to fork.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    return Progress(*columns, console=Console(file=unescaped(sys.stderr)), transient=True, auto_refresh=False)
+
+
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[int], None] | None]:
     """Show a progress bar on standard error for long work on a terminal; yields what to call as files get done."""
     if total < _FEW or not is_terminal(sys.stderr):
         yield None
         return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    # Without a thread of its own: the process is about to fork.
-    with Progress(console=Console(file=unescaped(sys.stderr)), transient=True, auto_refresh=False) as bar:
+    with progress_bar() as bar:
         task = bar.add_task(say_in("progress", "reading").render(), total=total)
         shown = 0.0
 
@@ -172,8 +181,6 @@ def slow_progress(title: Message) -> Iterator[Callable[[int, int], None] | None]
     if not is_terminal(sys.stderr):
         yield None
         return
-    from rich.progress import Progress
-
     begun = monotonic()
     bars: list[Progress] = []
 
@@ -181,9 +188,7 @@ def slow_progress(title: Message) -> Iterator[Callable[[int, int], None] | None]
         if not bars:
             if monotonic() - begun < _SLOW:
                 return
-            from rich.console import Console
-
-            bars.append(Progress(console=Console(file=unescaped(sys.stderr)), transient=True, auto_refresh=False))
+            bars.append(progress_bar())
             bars[0].add_task(title.render(), total=total)
             bars[0].start()
         bars[0].update(bars[0].task_ids[0], completed=done, total=total, refresh=True)

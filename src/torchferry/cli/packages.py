@@ -7,9 +7,10 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
+from torchferry.cli.output import progress_bar
 from torchferry.cli.settings import RunSettings
 from torchferry.core.messages import say
-from torchferry.core.terminal import is_terminal, print_notice, unescaped, visible
+from torchferry.core.terminal import is_terminal, print_notice, visible
 from torchferry.installed.cache import Cache
 from torchferry.installed.environment import Environment
 from torchferry.installed.inspection import inspect
@@ -58,12 +59,10 @@ def _progress() -> Iterator[Callable[[str, int], None] | None]:
     if not is_terminal(sys.stderr):
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
     begun, shown, done = monotonic(), 0.0, 0
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
-    bar = Progress(*columns, console=Console(file=unescaped(sys.stderr)), transient=True, auto_refresh=False)
+    bar = progress_bar(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     task = bar.add_task(say("reading packages").render(), total=None)
 
     def advance(package: str, waiting: int) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli.output import progress_bar
 from torchferry.core.messages import say
-from torchferry.core.terminal import is_terminal, unescaped, visible
+from torchferry.core.terminal import is_terminal, visible
 from torchferry.profiling.comparison import ProfiledRun, open_run
 from torchferry.profiling.report import TOP
 
@@ -31,10 +32,8 @@ def open_shown(path: Path) -> ProfiledRun:
     size = path.stat().st_size if path.is_file() else 0
     if size < _LARGE or not is_terminal(sys.stderr):
         return open_run(path)
-    from rich.console import Console
     from rich.markup import escape
-    from rich.progress import Progress
 
-    with Progress(console=Console(file=unescaped(sys.stderr)), transient=True) as bar:
+    with progress_bar() as bar:
         task = bar.add_task(escape(visible(say("reading {path}", path=path.name).render())), total=size)
-        return open_run(path, lambda at: bar.update(task, completed=at))
+        return open_run(path, lambda at: bar.update(task, completed=at, refresh=True))

@@ -53,17 +53,8 @@ def render(report: Report, lang: str) -> str:
     return "".join(f"{line}\n" for line in lines(report, lang))
 
 
-def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool = False) -> Iterator[str]:
-    """Yield the lines of the report.
-
-    Args:
-        report: The report.
-        lang: The language.
-        paint: Colours a text by its kind (`verdict`, `path`, or a grade).
-        verbose: Whether to show which grades were changed after the rules, and why.
-    """
-    paint = paint or plain
-    yield paint(report.verdict_message.render(lang), "verdict")
+def head_lines(report: Report, lang: str) -> Iterator[str]:
+    """Yield what stands below the verdict: what was examined, the account of words, and what is assumed."""
     yield say_plural(
         "{root}: {count} file examined for {target}",
         "{root}: {count} files examined for {target}",
@@ -75,6 +66,20 @@ def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool =
         yield account_message(report.words).render(lang)
     for remark in report.remarks:
         yield visible(remark.render(lang))
+
+
+def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool = False) -> Iterator[str]:
+    """Yield the lines of the report.
+
+    Args:
+        report: The report.
+        lang: The language.
+        paint: Colours a text by its kind (`verdict`, `path`, or a grade).
+        verbose: Whether to show which grades were changed after the rules, and why.
+    """
+    paint = paint or plain
+    yield paint(report.verdict_message.render(lang), "verdict")
+    yield from head_lines(report, lang)
     yield from program_lines(report, lang, paint)
     if report.findings:
         yield ""

@@ -16,9 +16,9 @@ from torchferry.programs.model import Judged, Need, Obstacle, Verdict
 from torchferry.report.decisions import Decisions, ReportedDecision, effect_words, slug
 from torchferry.report.full_format import (
     Paint,
-    account_message,
     by_file,
     failure_lines,
+    head_lines,
     mention_lines,
     package_lines,
     plain,
@@ -142,11 +142,7 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str]) -> 
     """Yield all lines but those of the verdict."""
     lang, paint, verbose, _ = layout
     decisions = report.decisions
-    yield _examined(report).render(lang)
-    if report.words.total:
-        yield account_message(report.words).render(lang)
-    for remark in report.remarks:
-        yield visible(remark.render(lang))
+    yield from head_lines(report, lang)
     yield from _program_counts(report, layout)
     yield from _first_decisions(decisions, layout)
     yield from next_commands(report, decisions, paths, lang)
@@ -169,16 +165,6 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str]) -> 
         staying = mention_lines(report, lang)
         yield from staying if verbose else [next(iter(staying))]
     yield from failure_lines(report, lang)
-
-
-def _examined(report: Report) -> Message:
-    return say_plural(
-        "{root}: {count} file examined for {target}",
-        "{root}: {count} files examined for {target}",
-        root=visible(report.root),
-        count=report.files,
-        target=report.target,
-    )
 
 
 # --- the first screen ---
