@@ -360,8 +360,8 @@ PRINTS_OTHERWISE = {
     "shim/no_device.py": {"traceback.print_exception"},
     # whether there is a terminal, and the console of a progress bar, whose texts are `visible`
     "cli/output.py": {"sys.stdout", "sys.stderr", "Console"},
-    "cli/packages.py": {"sys.stderr", "Console"},
-    "cli/profile_options.py": {"sys.stderr", "Console"},
+    "cli/packages.py": {"sys.stderr"},
+    "cli/profile_options.py": {"sys.stderr"},
     "deploy/progress.py": {"sys.stderr", "Console"},
     # questions, whose texts are `visible`
     "cli/deploy_options.py": {"click.prompt"},
