@@ -100,10 +100,6 @@ def account_of(context: Context, findings: Sequence[Finding], unresolved: Callab
     counts: Counter[str] = Counter()
     staying: list[CudaMention] = []
     parts: _PythonParts | _NativeParts | None = None
-    if isinstance(context, PythonContext):
-        parts = _PythonParts(context)
-    elif context.kind in NATIVE_KINDS:
-        parts = _NativeParts(context)
     start = end = last = -1
     for at, behind in _places(text):
         if at >= end:
@@ -117,6 +113,10 @@ def account_of(context: Context, findings: Sequence[Finding], unresolved: Callab
             counts["reported"] += 1
             counts["unresolved"] += open_ones.holds(at)
         else:
+            if parts is None and isinstance(context, PythonContext):  # in most files every word is covered
+                parts = _PythonParts(context)
+            elif parts is None and context.kind in NATIVE_KINDS:
+                parts = _NativeParts(context)
             kind = MentionKind.OTHER if parts is None else parts.kind(at)
             staying.append(CudaMention(context.location(start, end), text[start:end], kind))
     return WordAccount(counts["rewritten"], counts["reported"], counts["unresolved"], tuple(staying))
