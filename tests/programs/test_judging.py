@@ -122,6 +122,62 @@ def test_reach(files: Files, need: str, tmp_path: Path) -> None:
     assert needs(judged(tmp_path, {**BUILT, **files})["train.py"]) == need
 
 
+BASE = "class Base:\n    def step(self):\n        return self.kernel()\n"
+FAST = "class Fast:\n    def kernel(self):\n        import fast_ops\n"
+SLOW = "class Slow:\n    def kernel(self):\n        return 1\n"
+OWN_KERNEL = "    def kernel(self):\n        return 1\n"
+NETS = f"{BASE}{FAST}{SLOW}class NetFast(Fast, Base):\n    pass\nclass NetSlow(Slow, Base):\n    pass\n"
+CALLED = "class Job:\n    def run(self):\n        import fast_ops\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "need"),
+    [
+        (f"{BASE}{FAST}class Net(Fast, Base):\n    pass\nNet().step()\n", "ALWAYS"),
+        (f"{BASE}{FAST}class Net(Base, Fast):\n    pass\nNet().step()\n", "ALWAYS"),
+        (f"{BASE}{FAST}class Net(Base):\n    pass\nclass Other(Net, Fast):\n    pass\nOther().step()\n", "ALWAYS"),
+        (f"{BASE}{OWN_KERNEL}{FAST}class Net(Fast, Base):\n    pass\nNet().step()\n", "ALWAYS"),
+        (f"{BASE}{OWN_KERNEL}{FAST}class Net(Base, Fast):\n    pass\nNet().step()\n", "NEVER"),
+        (f"{BASE}{FAST}{SLOW}class Net(Fast, Slow, Base):\n    pass\nNet().step()\n", "ALWAYS"),
+        (f"{BASE}{FAST}{SLOW}class Net(Slow, Fast, Base):\n    pass\nNet().step()\n", "NEVER"),
+        (f"{BASE}{FAST}class Net(Fast, Base):\n{OWN_KERNEL}Net().step()\n", "NEVER"),
+        (f"{BASE}{FAST}class Net(Base):\n{OWN_KERNEL}Net().step()\n", "NEVER"),
+        (f"{BASE}{FAST}class Net(Fast, Base):\n    pass\n", "NEVER"),
+        (f"{NETS}NetFast().step()\n", "ALWAYS"),
+        (f"{NETS}NetSlow().step()\n", "NEVER"),
+        ({"nets.py": NETS, "train.py": "from nets import NetFast\nNetFast().step()\n"}, "ALWAYS"),
+        ({"nets.py": NETS, "train.py": "from nets import NetSlow\nNetSlow().step()\n",
+          "other.py": "from nets import NetFast\nNetFast().step()\n"}, "NEVER"),
+        ({"base.py": BASE, "fast.py": FAST, "nets.py": "import base\nfrom fast import Fast as Quick\n"
+          "class Net(Quick, base.Base):\n    pass\n", "train.py": "import nets\nnets.Net().step()\n"}, "ALWAYS"),
+        (f"{BASE}class Net(Base):\n    pass\nclass Last(Net):\n    def kernel(self):\n        import fast_ops\n"
+         "Last().step()\n", "ALWAYS"),
+        (f"{FAST}class Net(Fast):\n    pass\nclass Last(Net):\n    def step(self):\n        self.kernel()\n"
+         "Last().step()\n", "ALWAYS"),
+        (f"class A:\n    def step(self):\n        super().kernel()\n{FAST}class Net(A, Fast):\n    pass\n"
+         "Net().step()\n", "ALWAYS"),
+        (f"class A:\n    def step(self):\n        super().kernel()\n{SLOW}{FAST}class Net(A, Slow, Fast):\n    pass\n"
+         "Net().step()\n", "NEVER"),
+        (f"from threading import Thread\n{CALLED}class T(Job, Thread):\n    pass\nT().start()\n", "ALWAYS"),
+        (f"from threading import Thread\n{CALLED}class T(Thread, Job):\n    pass\nT().start()\n", "CHOSEN"),
+        (f"from threading import Thread\n{CALLED}class T(Job, Thread):\n    def run(self):\n        pass\n"
+         "T().start()\n", "NEVER"),
+        (f"from threading import Thread\nclass Base(Thread):\n    pass\n{CALLED.replace('Job', 'Job(Base)')}"
+         "Job().start()\n", "ALWAYS"),
+        (f"from abc import ABC\n{CALLED}class T(Job, ABC):\n    pass\nprint(T())\n", "NEVER"),
+        (f"import torch\n{CALLED}class T(Job, torch.nn.Module):\n    pass\nprint(T())\n", "NEVER"),
+    ],
+)  # fmt: skip
+def test_a_method_is_reached_by_the_classes_that_objects_have_it_from(
+    files: Files | str, need: str, tmp_path: Path
+) -> None:
+    files = {"train.py": files} if isinstance(files, str) else files
+    program = judged(
+        tmp_path, {**BUILT, **files, "train.py": f"import torch\n{files['train.py']}print(torch.ones(1))\n"}
+    )
+    assert needs(program["train.py"]) == need
+
+
 @pytest.mark.parametrize("name", ["'flash_attn'", "'flash_' + 'attn'", "'xformers.ops'", "'k2'"])
 def test_what_is_imported_by_its_name_is_needed_as_by_a_statement(name: str, tmp_path: Path) -> None:
     text = START.format(f"import importlib\nops = importlib.import_module({name})", "ops.f()")

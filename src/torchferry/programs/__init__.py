@@ -9,6 +9,7 @@ What each reaches
     computed        what a module name that is computed may be
     instantiated    classes that settings files name
     uses            where functions and classes are used
+    lineage         what classes are derived from, and which of them an object asks for a method
     tables          what dictionaries of functions and `getattr` choose
     decorators      what the project's own decorators keep, or give
     reach           the way from a program to a place: the chain of imports and calls, and its conditions

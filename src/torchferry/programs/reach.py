@@ -553,8 +553,8 @@ class Reach:
             return
         _, least, steps, options, choices, tests, given, passed = here
         closure, length = self.closure, len(steps)
-        for place, use_need, choice, option, asked, others in self.uses.of(file, names, unit):
-            if place.path not in closure:
+        for place, use_need, choice, option, asked, others, made in self.uses.of(file, names, unit):
+            if place.path not in closure or (made and not any(path in closure for path in made)):
                 continue
             said = need_of(option, others, use_need, program) if option else use_need
             need = max(least, said)

@@ -11,6 +11,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs import namespaces
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.decorators import lookup, registrations
+from torchferry.programs.lineage import Askers, ClassPlace, Lineage, SaidClass, classes_of, place_of
 from torchferry.programs.model import Need
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
@@ -47,14 +48,8 @@ from torchferry.source.roles import is_run_when_started
 _IMPLICIT = frozenset({"forward", "backward", "setup_context", "main"})
 """Methods that torch calls, beside those with two underscores."""
 
-_QUIET_BASES = ("torch.nn.", "torch.utils.data.", "torch.autograd.", "torch.optim.")
-"""Classes of torch that call no method of those derived from them but the implicit ones."""
-
 MOST_PLACES = 1_000
 """Places that a method may be called from, by its name, above which nobody looks at each: `to`, `load`."""
-
-_MOST_BASES = 50
-"""Classes that are followed from one to its bases."""
 
 
 class Place(NamedTuple):
@@ -69,7 +64,8 @@ class Place(NamedTuple):
 class Use(NamedTuple):
     """Where a function or class is spoken of, and what must be said or chosen for it to be meant.
 
-    `test` is the condition that a look-up in a table asks for it; of `others` one must be said.
+    `test` is the condition that a look-up in a table asks for it; of `others` one must be said. `made` are the files
+    one of which must be run, where it is meant only by objects of certain classes: those that make such an object.
     """
 
     place: Place
@@ -78,28 +74,28 @@ class Use(NamedTuple):
     option: str = ""
     test: ast.Compare | None = None
     others: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
 
 
 class Said(NamedTuple):
     """What a file says that many questions ask for, of more files than can be kept parsed.
 
     Attributes:
-        classes: The names of its classes, each with the last names of its bases.
+        classes: Its classes.
         looked_in: The names of the modules that it looks names up in; an empty one for itself.
         requests: What it asks of objects by names.
     """
 
-    classes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    classes: tuple[SaidClass, ...] = ()
     looked_in: frozenset[str] = frozenset()
     requests: tuple[MethodRequest, ...] = ()
 
 
 def said_in(file: PythonFile, names: Names) -> Said:
     """Return what a file says that many questions ask for."""
-    classes = tuple((owner.name, tuple(map(last_name, owner.bases))) for owner in file.classes)
     is_looking = any(word in file.source.text for word in namespaces.WORDS)
     looked_in = (each.module for each in namespaces.namespace_lookups(file, names)) if is_looking else ()
-    return Said(classes, frozenset(looked_in), method_requests(file, names))
+    return Said(classes_of(file, names), frozenset(looked_in), method_requests(file, names))
 
 
 class Uses:
@@ -120,15 +116,14 @@ class Uses:
         self._by_end: WeakKeyDictionary[PythonFile, dict[str, list[ast.Constant]]] = WeakKeyDictionary()
         self._renamed: WeakKeyDictionary[PythonFile, tuple[dict[str, dict[str, None]], bool]] = WeakKeyDictionary()
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
-        self._own_classes: dict[str, bool] = {}
         self._listed: dict[tuple[str, str], bool] = {}
-        self._meant: dict[str, str] = {}
-        self._bases: dict[str, set[str] | None] = {}
         self._everywhere: dict[str, bool] = {}
         self._looking: dict[tuple[str, str], frozenset[str]] = {}
         self._namespaces: dict[str, frozenset[str]] = {}
         self._taken: dict[str, frozenset[str]] = {}
+        self._making: dict[ClassPlace, tuple[str, ...]] = {}
         self._said: dict[str, Said] = dict(said or {})
+        self.lineage = Lineage(sources, modules, lambda path: self._said_in(path).classes)
 
     def of(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> list[Use]:
         """Return where a function or class is spoken of, in any file of the project."""
@@ -169,14 +164,16 @@ class Uses:
     def _uses_of_method(self, file: PythonFile, names: Names, owner: ast.ClassDef, unit: FunctionNode) -> Iterator[Use]:
         name = unit.name
         called = False
-        if not (name.startswith("__") and name.endswith("__")) and name not in _IMPLICIT:
-            related = self._related(owner)
+        is_implicit = (name.startswith("__") and name.endswith("__")) or name in _IMPLICIT
+        askers = self.lineage.askers(file, owner, name) if not is_implicit else None
+        if askers is not None:
+            related = self.lineage.related(owner)
             spoken = self.sources.words.as_attribute(name)
             # first the files that count: whether others call it is asked only where they do not
             for path in sorted(spoken, key=lambda path: (not self._counts(path), path)):
                 if called and not self._counts(path):
                     break
-                if not (self.sources.is_parsed(path) or self._may_ask(path, name, related)):
+                if not (self.sources.is_parsed(path) or self._may_ask(path, name, related | askers.names)):
                     continue
                 loaded = self.sources.file(path)
                 if loaded is None:
@@ -188,6 +185,9 @@ class Uses:
                     if self._may_be_of(other, other_names, attribute, owner.name, related):
                         called = True
                         yield Use(Place(path, attribute))
+                    elif made := self._made_for(askers, other, attribute):
+                        called = True
+                        yield Use(Place(path, attribute), made=made)
         for path in self._asking_by_name(file, owner, name):
             loaded = self.sources.file(path)
             for asked in asked_by_name(*loaded, owner.name, name) if loaded is not None else ():
@@ -198,15 +198,43 @@ class Uses:
             for call in commands_of_class(*loaded, owner.name) if loaded is not None else ():
                 called = True
                 yield Use(Place(path, call), Need.OPTION, option=name)
-        if called or (not name.startswith("__") and name not in _IMPLICIT and not self._has_foreign_base(names, owner)):
+        if called:
             return
-        yield from self._uses_of_name(file, names, owner, set())
+        if askers is None or name.startswith("__") or self.lineage.has_foreign_base(names, owner):
+            yield from self._uses_of_name(file, names, owner, set())
+            return
+        for heirs, need in ((askers.foreign, Need.ALWAYS), (askers.hidden, Need.CHOSEN)):
+            for heir in filter(None, map(self.lineage.at, heirs)):
+                choice = f"{name}() ({file.path}:{unit.lineno})" if need is Need.CHOSEN else ""
+                for use in self.of(*heir):
+                    yield use._replace(need=max(use.need, need), choice=use.choice or choice)
+
+    def _made_for(self, askers: Askers, file: PythonFile, attribute: ast.Attribute) -> tuple[str, ...]:
+        """Return the files that make objects whose class or bases ask themselves for a method at a place."""
+        value = attribute.value
+        if isinstance(value, ast.Name) and value.id in ("self", "cls"):
+            asking = askers.by_self
+        elif isinstance(value, ast.Call) and last_name(value.func) == "super":
+            asking = askers.by_super
+        else:
+            return ()
+        around_it = file.enclosing_class(attribute)
+        heirs = asking.get(place_of(file, around_it), ()) if around_it is not None else ()
+        return tuple(dict.fromkeys(path for heir in heirs for path in self._made_in(heir)))
+
+    def _made_in(self, owner: ClassPlace) -> tuple[str, ...]:
+        """Return the files that speak of a class, and so may make its objects."""
+        if owner not in self._making:
+            loaded = self.lineage.at(owner)
+            uses = self.of(*loaded) if loaded is not None else ()
+            self._making[owner] = tuple(dict.fromkeys(use.place.path for use in uses))
+        return self._making[owner]
 
     def _asking_by_name(self, file: PythonFile, owner: ast.ClassDef, method: str) -> list[str]:
         """Return the files that may ask an object of a class for a method by its name: `getattr(net, "fast")()`."""
         words = self.sources.words
         naming = {file.path, *words.holding(owner.name)}
-        naming.update(path for name in self._related(owner) for path in words.holding(name))
+        naming.update(path for name in self.lineage.related(owner) for path in words.holding(name))
         asking = (p for p in words.holding("getattr") if p in naming or f'"{method}"' in self.sources.text(p))
         return [
             path for path in asking if any(each.may_be(owner.name, method) for each in self._said_in(path).requests)
@@ -300,13 +328,6 @@ class Uses:
                     todo.append(taken)
         return False
 
-    def _related(self, owner: ast.ClassDef) -> set[str]:
-        """Return the names of the classes that are the class, its bases and those derived from it, by their names."""
-        related = {owner.name} | {last_name(base) for base in owner.bases}
-        for path in self.sources.words.as_base(owner.name):
-            related.update(name for name, bases in self._said_in(path).classes if owner.name in bases)
-        return related
-
     def _may_be_of(
         self, file: PythonFile, names: Names, attribute: ast.Attribute, owner: str, related: set[str]
     ) -> bool:
@@ -323,7 +344,7 @@ class Uses:
             if origin is not None:  # a module, or a class that was imported
                 return origin.rpartition(".")[2] in related
             made = self._classes_of(file, names, value)
-            if made and not any(bases is None or owner in bases for bases in map(self._with_bases, made)):
+            if made and not any(bases is None or owner in bases for bases in map(self.lineage.with_bases, made)):
                 return False
         if isinstance(value, (ast.Constant, ast.JoinedStr)):
             return False
@@ -335,67 +356,11 @@ class Uses:
         made = set()
         for binding in names.reaching_bindings(variable):
             value = assigned_value(file, binding)
-            name = self._class_meant(last_name(value.func)) if isinstance(value, ast.Call) else ""
+            name = self.lineage.class_meant(last_name(value.func)) if isinstance(value, ast.Call) else ""
             if not name:
                 return set()
             made.add(name)
         return made
-
-    def _class_meant(self, name: str) -> str:
-        """Return the project's class that a name stands for, by itself or by `Name = Class`; empty where it is none."""
-        if not name or self._is_own_class(name):
-            return name
-        if name not in self._meant:
-            given = re.compile(rf"^{re.escape(name)}[ \t]*(?::[^=\n]*)?=(?!=)[ \t]*([^\n#]*)", re.MULTILINE)
-            values = {
-                value.strip()
-                for path in self.sources.words.holding(name)
-                for value in given.findall(self.sources.text(path))
-            }
-            alone = values.pop() if len(values) == 1 else ""
-            self._meant[name] = alone if alone.isidentifier() and self._is_own_class(alone) else ""
-        return self._meant[name]
-
-    def _with_bases(self, name: str) -> set[str] | None:
-        """Return the name of a class with those of its bases in the project, and of theirs; None for too many."""
-        if name not in self._bases:
-            self._bases[name] = self._found_bases(name)
-        return self._bases[name]
-
-    def _found_bases(self, name: str) -> set[str] | None:
-        found: set[str] = set()
-        todo = [name]
-        while todo and len(found) < _MOST_BASES:
-            name = todo.pop()
-            if name in found:
-                continue
-            found.add(name)
-            for path in (
-                path for path in self.sources.words.holding(name) if f"class {name}" in self.sources.text(path)
-            ):
-                for defined, bases in self._said_in(path).classes:
-                    if defined == name:
-                        todo += bases
-        return None if todo else found
-
-    def _has_foreign_base(self, names: Names, owner: ast.ClassDef) -> bool:
-        """Whether a class has a base that is not the project's, which may call its methods."""
-        for base in owner.bases:
-            name = last_name(base)
-            if name == "object":
-                continue
-            if (names.qualified(base) or "").startswith(_QUIET_BASES):
-                continue
-            own = any(isinstance(binding, ast.ClassDef) for binding in names.module_bindings(name))
-            if not own and not self._is_own_class(name):
-                return True
-        return False
-
-    def _is_own_class(self, name: str) -> bool:
-        if name not in self._own_classes:
-            paths = self.sources.words.beginning(name)
-            self._own_classes[name] = any(f"class {name}" in self.sources.text(path) for path in paths)
-        return self._own_classes[name]
 
     def _uses_of_name(
         self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef, seen: set[int]
