@@ -102,6 +102,11 @@ class Row(NamedTuple):
         return lacking
 
     @property
+    def lacks_methods(self) -> frozenset[str]:
+        """The methods of an object of CUDA's class that one of the target's does not have."""
+        return frozenset(self.extra.get("lacks_methods", ()))
+
+    @property
     def default_argument(self) -> str:
         """The function whose result the target's function is to be given where CUDA's is given nothing; or nothing."""
         return str(self.extra.get("default_argument", ""))

@@ -89,6 +89,9 @@ class Stays(str, Enum):
     KERNEL = "kernel"
     """It chooses a compiled CUDA kernel, which is right as long as the kernel is not ported."""
 
+    METHODS = "methods"
+    """A method is called that what stands in its place on the target lacks: it stays, with its group, until decided."""
+
 
 class Regrading(NamedTuple):
     """What a step behind the rules made of a finding.

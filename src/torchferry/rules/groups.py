@@ -38,6 +38,8 @@ def resolve_groups(
         )
         if not silenced:
             wanted.append(finding)
+        if finding.group and finding.stays is not None:
+            frozen.setdefault(finding.group, _blocking(finding, silenced=False))
         if finding.group and (silenced or finding.grade is Grade.MANUAL):
             blocked.setdefault(finding.group, _blocking(finding, silenced))
         if finding.group and finding.grade is Grade.UNSAFE:

@@ -149,13 +149,22 @@ def _called(
     file: PythonFile, names: Names, project: Project | None, call: ast.Call
 ) -> tuple[PythonFile, Names, _Function, bool] | None:
     """Return the function of the project that a call runs, and whether its first parameter is given by itself."""
-    function = call.func
+    return function_named(file, names, project, call.func)
+
+
+def function_named(
+    file: PythonFile, names: Names, project: Project | None, function: ast.expr
+) -> tuple[PythonFile, Names, _Function, bool] | None:
+    """Return the function of the project that an expression is, and whether its first parameter is given by itself.
+
+    A class is the function that makes one of it.
+    """
     definition: ast.AST | None = None
     if isinstance(function, ast.Name):
         bound = [each for each in names.bindings(function) if isinstance(each, (*_FUNCTIONS, ast.ClassDef))]
         definition = bound[0] if len(bound) == 1 == len(names.bindings(function)) else None
     elif isinstance(function, ast.Attribute) and last_name(function.value) in ("self", "cls"):
-        owner = file.enclosing_class(call)
+        owner = file.enclosing_class(function)
         definition = _method(owner, function.attr) if owner is not None else None
         return (file, names, definition, not _is_static(definition)) if definition is not None else None
     if definition is None and project is not None:

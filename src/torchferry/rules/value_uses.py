@@ -229,6 +229,10 @@ class ValueFlow:
             if not isinstance(above.op, ast.Not):
                 self._refused(step, above)
                 self._go(step, above, Relation.MADE)
+        elif isinstance(above, ast.withitem):
+            self._refused(step, node, Bears.OPEN)
+            if above.optional_vars is not None and step.relation is Relation.VALUE:  # most give themselves
+                self._given(step, above.optional_vars, above)
         elif not isinstance(above, (ast.Expr, ast.If, ast.While, ast.Assert, ast.comprehension)):
             self._refused(step, node, Bears.OPEN)  # yielded, awaited, raised, a slice, a decorator
 
