@@ -24,6 +24,9 @@ from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import OncePerBlock, PythonContext, Rule, calls_to, keyword_of
 from torchferry.rules.conditions import stored_uses
+from torchferry.rules.device.nested_encoder import OPERATOR as OF_NESTED
+from torchferry.rules.device.nested_encoder import REMEDIES, nested_encoders
+from torchferry.rules.device.nested_encoder import WORD as NESTED
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
 from torchferry.source.flow.syntax import last_name, string_value
@@ -107,6 +110,7 @@ class SparseTensor(Rule):
         "dsmm",
         "emi_structured",
         "emiStructured",
+        NESTED,
     )
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -127,11 +131,13 @@ class SparseTensor(Rule):
                 yield call, self.finding(context, context.file.span(call.func), message, Grade.MANUAL)
         making = list(_calls(context))
         using = [(call, name) for name, call in called if name in _OPERATORS]
-        if not making and not using:
+        nested = list(nested_encoders(context))
+        if not making and not using and not nested:
             return
         from torchferry.backends.operators import load_operators  # imported late: few projects have sparse tensors
 
         table = load_operators(context.target.backend, context.target.version)
+        yield from self._nested(context, table, nested)
         yield from self._operators(context, table, using, making)
         for call, name, layout in making:
             registered = table.layouts[layout]
@@ -154,6 +160,34 @@ class SparseTensor(Rule):
                 name=name,
             )
             yield call, self.finding(context, span, message, Grade.MANUAL)
+
+    def _nested(
+        self, context: PythonContext, table: OperatorTable, encoders: list[tuple[ast.Call, str]]
+    ) -> Iterator[tuple[ast.AST, Finding]]:
+        """Yield a finding for each encoder that makes nested tensors, where its operator has no kernel for them."""
+        registered = table.nested
+        for call, name in encoders:
+            if exemption_reason(context, call) is not None:
+                continue
+            span = context.file.span(call.func)
+            if isinstance(registered, Unknown):
+                message = say(
+                    "`{found}`: whether {target} has `{use}` is UNKNOWN; try it on the card",
+                    found=name,
+                    target=context.target.title,
+                    use=f"aten::{OF_NESTED}",
+                )
+                yield call, self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
+            elif OF_NESTED not in registered:
+                message = say(
+                    "`{name}` makes nested tensors of a padding mask when it is evaluated without gradients, and "
+                    "{target} lacks `aten::{operator}` for them: write `{use}`",
+                    name=name,
+                    target=context.target.title,
+                    operator=OF_NESTED,
+                    use=REMEDIES[name],
+                )
+                yield call, self.finding(context, span, message, Grade.MANUAL)
 
     def _optimizer(
         self, context: PythonContext, table: OperatorTable, registered: frozenset[str], call: ast.Call

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from torchferry.rules.base import PythonContext, keyword_of
+from torchferry.rules.object_uses import expressions_of
 from torchferry.rules.value_calls import function_named
 from torchferry.rules.value_uses import TracedExpression
-from torchferry.source.flow.syntax import last_name
 
 _HANDLER = "on_trace_ready"
 """The argument whose function is given the profiler."""
@@ -16,23 +16,11 @@ _HANDLER = "on_trace_ready"
 
 def attributes_read(context: PythonContext, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
     """Yield the attributes that are read from a profiler, each with where the examined file is to be reported."""
-    waiting = [TracedExpression(call, context.file, context.names), *_given_to_handler(context, call)]
-    seen: set[ast.AST] = set()
-    while waiting:
-        for value in context.values.follow(waiting.pop()).values:
-            if value.node in seen:
-                continue
-            seen.add(value.node)
-            above = value.file.parents.get(value.node)
-            if isinstance(above, ast.Attribute) and isinstance(above.ctx, ast.Load):
-                place = value.left_at or above
-                if isinstance(place, ast.expr):
-                    yield above.attr, place
-                entered = value.file.parents.get(above)
-                if above.attr == "__enter__" and isinstance(entered, ast.Call):
-                    waiting.append(value._replace(node=entered))
-            elif isinstance(above, ast.Call) and last_name(above.func) == "enter_context":
-                waiting.append(value._replace(node=above))
+    origins = [TracedExpression(call, context.file, context.names), *_given_to_handler(context, call)]
+    for value, above in expressions_of(context.values, origins, {"__enter__"}):
+        place = value.left_at or above
+        if isinstance(above, ast.Attribute) and isinstance(above.ctx, ast.Load) and isinstance(place, ast.expr):
+            yield above.attr, place
 
 
 def _given_to_handler(context: PythonContext, call: ast.Call) -> Iterator[TracedExpression]:
@@ -40,9 +28,12 @@ def _given_to_handler(context: PythonContext, call: ast.Call) -> Iterator[Traced
     keyword = keyword_of(call, _HANDLER)
     if keyword is None:
         return
-    file, names, function, is_bound = context.file, context.names, keyword.value, False
-    if not isinstance(function, ast.Lambda):
-        defined = function_named(file, names, context.project, function)
+    file, names, is_bound = context.file, context.names, False
+    function: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef
+    if isinstance(keyword.value, ast.Lambda):
+        function = keyword.value
+    else:
+        defined = function_named(file, names, context.project, keyword.value)
         if defined is None:
             return
         file, names, function, is_bound = defined
