@@ -59,6 +59,7 @@ class Project:
         self.compiled = CompiledCode(root, (path for path, kind in kinds.items() if kind in NATIVE))
         self._settings = sorted(path for path, kind in kinds.items() if kind in _SETTINGS)
         self.paths = frozenset(paths)
+        self._others = frozenset(kinds)
         self._names = {name for path in self.paths for name in path.removesuffix(".py").split("/")}
         self._files: OrderedDict[str, tuple[PythonFile, Names] | None] = OrderedDict()
         self._texts: OrderedDict[str, SourceText | None] = OrderedDict()
@@ -391,6 +392,11 @@ class Project:
             written = self._written[text] = any(source is not None and text in source.text for source in sources)
         return written
 
+    def has_file(self, name: str) -> bool:
+        """Whether the end of the path of a file, or of a folder with files, is a name."""
+        within = f"/{name.strip('/')}/"
+        return any(within in f"/{path}/" for paths in (self.paths, self._others) for path in paths)
+
     def _texts_and_settings(self) -> Iterator[str]:
         for path in sorted(self.paths):
             source = self.text(path)
@@ -420,7 +426,7 @@ class Project:
 
     def importers(self, path: str, member: str) -> Iterator[tuple[PythonFile, Names, ast.alias]]:
         """Yield the files that import `member` from the module at `path`, with the alias that does."""
-        for candidate, file, names in self._others(path, member, self._mentioning):
+        for candidate, file, names in self._others_importing(path, member, self._mentioning):
             for statement in file.imports:
                 if isinstance(statement, ast.ImportFrom):
                     module = names.imported_module(statement)
@@ -431,7 +437,7 @@ class Project:
                     if by_star is not None and names.binding_origin(by_star) == f"{_module_of(path)}.{member}":
                         yield file, names, by_star
 
-    def _others(
+    def _others_importing(
         self, path: str, member: str, naming: Callable[[str], Iterable[str]]
     ) -> Iterator[tuple[str, PythonFile, Names]]:
         """Yield the other files that hold a name and name the module that has it, or import all of some module.
@@ -454,7 +460,7 @@ class Project:
     ) -> Iterator[tuple[PythonFile, Names, ast.expr]]:
         """Yield the uses that other files make of what the module at `path` binds, also as other modules pass it on."""
         asked |= {(path, member)}
-        for candidate, file, names in self._others(path, member, self._importing):
+        for candidate, file, names in self._others_importing(path, member, self._importing):
             for attribute in file.attributes.get(member, ()):
                 module, _, name = (names.qualified(attribute) or "").rpartition(".")
                 if name == member and module.strip(".") and self.module_path(module, candidate) == path:

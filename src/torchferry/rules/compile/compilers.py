@@ -26,7 +26,8 @@ def compiler_of(context: PythonContext, node: ast.AST) -> str | None:
         sides = (parent.left, *parent.comparators)
         return "Triton" if any(_is_backend(context, side) for side in sides if side is not child) else None
     if isinstance(parent, ast.Dict) and child in parent.keys:
-        return "Triton" if any(_is_backend(context, asked) for asked in questions(context.devices, parent)) else None
+        own = (each.asked for each in questions(context.devices, parent) if each.flow.file is context.file)
+        return "Triton" if any(_is_backend(context, asked) for asked in own) else None
     if isinstance(parent, (ast.MatchValue, ast.MatchOr)):
         while parent is not None and not isinstance(parent, ast.Match):
             parent = context.file.parents.get(parent)

@@ -19,13 +19,23 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.conditions import stored_uses
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import LOOKUPS, last_name, string_value
 
-_PART = lazy_regex(r"[A-Za-z0-9_.]{1,60}\Z")
-_FIELD = lazy_regex(r"([A-Za-z0-9_.]{0,60})(?:%s|\{0?\})([A-Za-z0-9_.]{0,60})\Z")
+_PART = lazy_regex(r"[A-Za-z0-9_./-]{1,60}\Z")
+_FIELD = lazy_regex(r"([A-Za-z0-9_./-]{0,60})(?:%s|\{0?\})([A-Za-z0-9_./-]{0,60})\Z")
 """A name with one place to put something into."""
+
+_NAME = lazy_regex(r"[A-Za-z0-9_.]{1,60}\Z")
+_SPELLINGS = {"upper": str.upper, "capitalize": str.capitalize, "title": str.title, "lower": str.lower}
+
+_WRITING = lazy_regex(r"(?:write|save|dump|to_|mkdir|makedirs|touch|rename)|\w*(?:[Ww]riter|[Ll]ogger|Handler)\Z")
+"""Functions and methods that make a file, by the beginning or the end of their names."""
+
+_WRITING_MODES = lazy_regex(r"[rb+t]{0,2}[wax+][b+t]{0,2}\Z")
 
 _BY_NAME = frozenset({"getattr", "hasattr", "import_module", "__import__", "resolve_name"})
 _MOST_PARTS = 8
@@ -36,7 +46,10 @@ class NameOfType(Rule):
 
     CODE = "DEV119"
     EFFECT = Effect.WRONG
-    WORDS = ("getattr(", "globals()", "locals()", "vars(", "import_module(", "__import__(", ".type}", "_type}")
+    WORDS = (
+        *("getattr(", "globals()", "locals()", "vars(", "import_module(", "__import__("),
+        *(".type}", "_type}", "device}", "{dev}", ".type +", ".type)"),
+    )
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each name."""
@@ -47,15 +60,16 @@ class NameOfType(Rule):
             whole = _whole(context, node)
             if whole is None or whole in reported:
                 continue
-            name = _name(context, whole)
-            if name is None or not _is_used_as_name(context, whole):
+            made = _made(context, whole)
+            if made is None:
                 continue
+            own, name = (made.of(word) for word in (context.target.backend.DEVICE_TYPE, cuda.DEVICE_TYPE))
+            is_name = _NAME.match(name) is not None and _is_used_as_name(context, whole)
+            is_there = _is_defined if is_name else _is_file
             reported.add(whole)
-            own = name.replace("\0", context.target.backend.DEVICE_TYPE)
-            name = name.replace("\0", cuda.DEVICE_TYPE)
-            if not _is_defined(context, name) or _is_defined(context, own):
+            if not is_there(context, name) or is_there(context, own):
                 continue
-            if exemption_reason(context, whole) is None:
+            if (is_name or not _is_written(context, whole)) and exemption_reason(context, whole) is None:
                 message = say(
                     "a name is made of the type of a device: on {target} it is `{own}`, and there is only `{name}`",
                     target=context.target.title,
@@ -70,7 +84,7 @@ def _whole(context: PythonContext, node: ast.Constant) -> ast.expr | None:
     whole: ast.AST = context.file.fstring_of(node) or node
     parent = context.file.parents.get(whole)
     for _ in range(_MOST_PARTS):
-        if not isinstance(parent, ast.BinOp):
+        if not isinstance(parent, ast.BinOp) or not isinstance(parent.op, (ast.Add, ast.Mod)):
             break
         whole, parent = parent, context.file.parents.get(parent)
     if whole is node and isinstance(parent, ast.Attribute) and parent.attr == "format":
@@ -79,17 +93,32 @@ def _whole(context: PythonContext, node: ast.Constant) -> ast.expr | None:
     return whole if isinstance(whole, (ast.JoinedStr, ast.BinOp, ast.Call)) else None
 
 
-def _name(context: PythonContext, whole: ast.expr) -> str | None:
-    """Return the name that an expression makes, with a NUL for the type of a device; None where it makes another."""
+class _Made(NamedTuple):
+    """A name that is made of a device: the text, with a NUL for the device, and the method that spells that."""
+
+    text: str
+    spelt_by: str
+
+    def of(self, device_type: str) -> str:
+        """Return the name that a type of device makes."""
+        spell = _SPELLINGS.get(self.spelt_by)
+        return self.text.replace("\0", spell(device_type) if spell is not None else device_type)
+
+
+def _made(context: PythonContext, whole: ast.expr) -> _Made | None:
+    """Return the name that an expression makes; None where it makes another, or none of a device."""
     parts = _parts(whole)
     if parts is None or len(parts) > _MOST_PARTS:
         return None
+    while len(parts) > 1 and not isinstance(parts[0], str) and isinstance(parts[1], str) and parts[1][:1] == "/":
+        parts = [parts[1][1:], *parts[2:]]  # a file in a folder that is not named here
     texts = [part if isinstance(part, str) else "\0" for part in parts]
     devices = [part for part in parts if not isinstance(part, str)]
-    name = "".join(texts)
-    if len(devices) != 1 or name == "\0" or not context.devices.values.holds(devices[0]):
+    text = "".join(texts).removeprefix("./")
+    if len(devices) != 1 or text == "\0" or not context.devices.values.holds(devices[0]):
         return None
-    return name if _PART.match(name.replace("\0", "x")) else None
+    spelt_by = last_name(devices[0]) if isinstance(devices[0], ast.Call) else ""
+    return _Made(text, spelt_by) if _PART.match(text.replace("\0", "x")) else None
 
 
 def _parts(whole: ast.expr) -> list[str | ast.expr] | None:
@@ -124,11 +153,7 @@ def _parts(whole: ast.expr) -> list[str | ast.expr] | None:
 
 def _is_used_as_name(context: PythonContext, whole: ast.expr) -> bool:
     """Whether an expression, or the variable that it is assigned to, is what something is asked for by its name."""
-    places: list[ast.expr] = [whole]
-    statement = context.file.parents.get(whole)
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-        places += context.names.uses_of(statement.targets[0])
-    for place in places:
+    for place in (whole, *stored_uses(context, whole)):
         parent = context.file.parents.get(place)
         if isinstance(parent, ast.Subscript) and parent.slice is place:
             return True
@@ -150,3 +175,27 @@ def _is_defined(context: PythonContext, name: str) -> bool:
     if any(node.value == name for node in file.strings) or last in file.attributes or last in file.names:
         return True
     return context.project is not None and context.project.defines(last)
+
+
+def _is_file(context: PythonContext, name: str) -> bool:
+    """Whether a name that looks like that of a file is one of a file, or a folder, of the project."""
+    return context.project is not None and ("." in name or "/" in name) and context.project.has_file(name)
+
+
+def _is_written(context: PythonContext, whole: ast.expr) -> bool:
+    """Whether the file of a name is written: there it need not be before."""
+    for place in (whole, *stored_uses(context, whole)):
+        child: ast.AST | None = place
+        while isinstance(child, ast.expr):
+            child = context.file.parents.get(child)
+            if isinstance(child, ast.keyword):
+                child = context.file.parents.get(child)
+            if not isinstance(child, ast.Call):
+                continue
+            mode = next((each.value for each in child.keywords if each.arg == "mode"), None)
+            modes = [mode, *child.args[:2]] if last_name(child.func) == "open" else []
+            if _WRITING.match(last_name(child.func)) or any(
+                _WRITING_MODES.match(string_value(each) or "") for each in modes
+            ):
+                return True
+    return False

@@ -27,7 +27,7 @@ from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.target_words import target_words
 from torchferry.rules.texts import is_text
 from torchferry.source.flow import TraceResult
-from torchferry.source.flow.containers import questions
+from torchferry.source.flow.containers import Question, questions
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.lexicon import DEVICE_SPELLING
 from torchferry.source.names import assigned_value
@@ -89,7 +89,7 @@ class WordInText(Rule):
             call = context.file.parents.get(keyword)
             if not isinstance(call, ast.Call) or last_name(call.func) not in _MAKING_DICTIONARIES:
                 continue
-            if any(_holds(context, asked) for asked in questions(context.devices, call)):
+            if any(map(_holds, questions(context.devices, call))):
                 start, _ = context.file.span(keyword)
                 span = (start, start + len(cuda.DEVICE_TYPE))
                 edits = [Edit(*span, context.target.backend.DEVICE_TYPE)]
@@ -115,7 +115,7 @@ def _held(context: PythonContext, node: ast.Constant, value: str) -> _Held | Non
     """Return what to do about a text that is held against a device, or None for any other."""
     parent = context.file.parents.get(node)
     if value in _PARTS:
-        return _Held([], False) if any(_is_sure(context, other) for other in _against(context, node)) else None
+        return _Held([], False) if any(map(_is_sure, _against(context, node))) else None
     lowered = value.lower()
     if cuda.DEVICE_TYPE not in lowered or target_words(context.target.backend.DEVICE_TYPE).search(value):
         return None
@@ -125,7 +125,7 @@ def _held(context: PythonContext, node: ast.Constant, value: str) -> _Held | Non
         pattern = _pattern(context, node, value)
         if pattern is not None:
             return pattern
-    if _WORD.search(value) and any(_is_sure(context, other) for other in _against(context, node)):
+    if _WORD.search(value) and any(map(_is_sure, _against(context, node))):
         return _Held(_rewritten(context, node, value), True)
     words = _BETWEEN.split(value.strip())
     if len(words) < 2 or isinstance(parent, ast.JoinedStr) or not all(_is_device(context, word) for word in words):
@@ -174,8 +174,9 @@ def _pattern(context: PythonContext, node: ast.Constant, value: str) -> _Held | 
     place = 1 if name in _MATCHED_BY_NAME else 0
     if whole in call.args and call.args.index(whole) != place:
         return None
-    if any(_holds(context, text) for text in texts):
-        return _Held(_rewritten(context, node, value), any(_is_sure(context, text) for text in texts))
+    matched = [Question(context.devices, text) for text in texts]
+    if any(map(_holds, matched)):
+        return _Held(_rewritten(context, node, value), any(map(_is_sure, matched)))
     is_open = not texts or any(isinstance(text, (ast.Name, ast.Attribute)) for text in texts)
     return _Held(_rewritten(context, node, value), False) if is_open and _WHOLE.search(value) else None
 
@@ -203,26 +204,28 @@ def _matched(context: PythonContext, compiled: ast.Call) -> list[ast.expr]:
 
 def _in_capitals(context: PythonContext, node: ast.Constant, value: str) -> _Held | None:
     """Return what to do about `"CUDA"`: it is a device's word where the device is written in such letters."""
-    trace = context.devices.trace(node)
-    if trace.result is TraceResult.NO:
-        return None
     own = context.target.backend.DEVICE_TYPE
     for other in _against(context, node):
-        method = "" if _is_name_of_card(context, other) else _spelt_by(context, other)
+        method = "" if _is_name_of_card(other) else _spelt_by(other)
         if method:
             word, written = (_CAPITALS[method](text) for text in (cuda.DEVICE_TYPE, own))
-            if not value.startswith(word):
+            is_sure = _is_sure(other)
+            if not value.startswith(word) or not (is_sure or _may_be_device(context, node)):
                 return None
             try:
-                return _Held(word_edits(context, node, word, written), _is_sure(context, other))
+                return _Held(word_edits(context, node, word, written), is_sure)
             except ValueError:
                 return _Held([], False)
     return None
 
 
-def _spelt_by(context: PythonContext, expression: ast.expr) -> str:
+def _may_be_device(context: PythonContext, node: ast.Constant) -> bool:
+    return context.devices.trace(node).result is not TraceResult.NO
+
+
+def _spelt_by(question: Question) -> str:
     """Return the method that wrote an expression in other letters, also where a variable holds it; empty for none."""
-    values = _values(context, expression)
+    values = _values(question)
     return next(
         (name for value in values if isinstance(value, ast.Call) and (name := last_name(value)) in _CAPITALS), ""
     )
@@ -231,45 +234,53 @@ def _spelt_by(context: PythonContext, expression: ast.expr) -> str:
 # --- what a text is held against ---
 
 
-def _against(context: PythonContext, node: ast.expr) -> list[ast.expr]:
+def _against(context: PythonContext, node: ast.expr) -> list[Question]:
     """Return the expressions that a text is compared with, also as an item or a key of what is asked for them."""
     child: ast.AST = node
     parent = context.file.parents.get(child)
     while isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
         child, parent = parent, context.file.parents.get(parent)
     if isinstance(parent, ast.Compare):
-        return [side for side in (parent.left, *parent.comparators) if side is not child]
+        sides = (parent.left, *parent.comparators)
+        return [Question(context.devices, side) for side in sides if side is not child]
     if isinstance(parent, ast.Dict) and child in parent.keys:
-        return questions(context.devices, parent)
+        return list(questions(context.devices, parent))
     if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and child in parent.args:
-        return [parent.func.value] if parent.func.attr in _HOLDING else []
+        return [Question(context.devices, parent.func.value)] if parent.func.attr in _HOLDING else []
     if isinstance(parent, (ast.Assign, ast.AnnAssign)) and child is not node:
-        return questions(context.devices, child)  # type: ignore[arg-type]
+        return list(questions(context.devices, child))  # type: ignore[arg-type]
     return []
 
 
-def _holds(context: PythonContext, expression: ast.expr) -> bool:
-    return string_value(expression) is None and context.devices.values.holds(expression)
+def _holds(question: Question) -> bool:
+    return string_value(question.asked) is None and question.flow.values.holds(question.asked)
 
 
-def _is_sure(context: PythonContext, expression: ast.expr) -> bool:
+def _is_sure(question: Question) -> bool:
     """Whether an expression holds a device for certain: `x.device.type`, `str(device)`, a variable given one."""
-    if not _holds(context, expression):
+    if not _holds(question):
         return False
-    values = _values(context, expression)
+    values = _values(question)
     return any(
         last_name(part) in _SURE for value in values for part in ast.walk(value) if not isinstance(part, ast.Call)
     )
 
 
-def _values(context: PythonContext, expression: ast.expr) -> list[ast.expr]:
+def _values(question: Question) -> list[ast.expr]:
     """Return an expression and, of a variable, what is assigned to it."""
-    bindings = context.names.bindings(expression) if isinstance(expression, ast.Name) else ()
-    return [expression, *(value for each in bindings if (value := assigned_value(context.file, each)) is not None)]
+    flow, asked = question
+    bindings = flow.names.bindings(asked) if isinstance(asked, ast.Name) else ()
+    return [asked, *(value for each in bindings if (value := assigned_value(flow.file, each)) is not None)]
 
 
-def _is_name_of_card(context: PythonContext, expression: ast.expr) -> bool:
+def _is_name_of_card(question: Question) -> bool:
     """Whether an expression is what a card is called, and no device: `torch.cuda.get_device_name().upper()`."""
-    parts = (part for value in _values(context, expression) for part in ast.walk(value))
-    names = (part for each in parts for part in (_values(context, each) if isinstance(each, ast.Name) else (each,)))
+    parts = (part for value in _values(question) for part in ast.walk(value))
+    names = (
+        part for each in parts for part in ([each] if not isinstance(each, ast.Name) else _values_of(question, each))
+    )
     return any(isinstance(part, ast.Call) and last_name(part) == "get_device_name" for part in names)
+
+
+def _values_of(question: Question, name: ast.Name) -> list[ast.expr]:
+    return _values(question._replace(asked=name))

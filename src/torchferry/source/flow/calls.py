@@ -7,10 +7,10 @@ import ast
 from torchferry.core.messages import say
 from torchferry.source.flow.assembled import begun_by
 from torchferry.source.flow.conditions import compared_with
-from torchferry.source.flow.containers import as_key, under_name
+from torchferry.source.flow.containers import as_key, asked_for, under_name
 from torchferry.source.flow.storage import as_parameter, assigned_to
 from torchferry.source.flow.syntax import LOOKUPS, STRING_METHODS, last_name, string_value
-from torchferry.source.flow.trace import Path, Trace, no, undecided, yes
+from torchferry.source.flow.trace import Path, Trace, TraceResult, no, undecided, yes
 from torchferry.source.flow.tracer import Tracer
 from torchferry.source.names import assigned_value
 
@@ -104,7 +104,10 @@ def in_call(flow: Tracer, node: ast.AST, call: ast.AST, path: Path) -> Trace:
     if callee in _NAME_CALLS:
         # translators: why a text is not a device
         return no(say("a name"))
-    return _parameter(flow, call, position, path)
+    trace = _parameter(flow, call, position, path)
+    if trace.result is not TraceResult.YES and position == 0 and isinstance(call.func, ast.Attribute):
+        return asked_for(flow, call.func.value) or trace  # `REGISTRY.add("cuda", run)`, and `REGISTRY[device.type]`
+    return trace
 
 
 def _functions(flow: Tracer, call: ast.Call, position: int) -> list[tuple[str, int]]:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
 from torchferry.source.flow.assembled import begun_by
 from torchferry.source.flow.storage import as_parameter, assigned_to, under_key
 from torchferry.source.flow.syntax import LOOKUPS, last_name, string_value
@@ -81,12 +82,10 @@ def as_key(flow: Tracer, container: ast.expr) -> Trace:
 
 
 def _asked(flow: Tracer, container: ast.expr) -> Trace:
-    """Whether the file asks the dictionary in a variable with a value of the kind: `streams[device.type]`."""
-    if isinstance(container, ast.Name):
-        for use in flow.names.uses_of(container):
-            asked = key_asked(flow, use)
-            if asked is not None and string_value(asked) is None and flow.values.holds(asked):
-                return yes(say("key asked for with `{expression}`", expression=ast.unparse(asked)))
+    """Whether the project asks the dictionary in a variable with a value of the kind: `streams[device.type]`."""
+    asked = asked_for(flow, container)
+    if asked is not None:
+        return asked
     if any(flow.values.has_peer_key(display) for display in _displays(flow, container)):
         return yes(say("key next to other devices"))
     return no(say("the key of a dictionary"))
@@ -104,13 +103,51 @@ def key_asked(flow: Tracer, container: ast.expr) -> ast.expr | None:
     return parent.left if is_sought and parent.comparators == [container] else None  # type: ignore[union-attr]
 
 
-def questions(flow: Tracer, container: ast.expr) -> list[ast.expr]:
-    """Return what a container is asked for, right there or by the name of the variable that holds it."""
-    places: list[ast.expr] = [container]
+class Question(NamedTuple):
+    """What a container is asked for, and the tracer of the file that asks."""
+
+    flow: Tracer
+    asked: ast.expr
+
+
+def questions(flow: Tracer, container: ast.expr) -> Iterator[Question]:
+    """Yield what a container is asked for: right there, by the variable that holds it, and by those who import that."""
+    places = [(flow, container)]
     statement = flow.file.parents.get(container)
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-        places += flow.names.uses_of(statement.targets[0])
-    return [asked for place in places if (asked := key_asked(flow, place)) is not None]
+    targets = statement.targets if isinstance(statement, ast.Assign) else ()
+    variable = container if isinstance(container, ast.Name) else next(iter(targets), None)
+    for inner, place in (*places, *(_uses(flow, variable) if isinstance(variable, ast.Name) else ())):
+        asked = key_asked(inner, place)
+        if asked is not None:
+            yield Question(inner, asked)
+
+
+def asked_for(flow: Tracer, container: ast.expr) -> Trace | None:
+    """Return the answer that a container in a variable is asked with a value of the kind; None where none is seen."""
+    for inner, asked in questions(flow, container) if isinstance(container, ast.Name) else ():
+        if string_value(asked) is None and inner.values.holds(asked):
+            return yes(say("key asked for with `{expression}`", expression=ast.unparse(asked)))
+    return None
+
+
+def _uses(flow: Tracer, variable: ast.Name) -> Iterator[tuple[Tracer, ast.expr]]:
+    """Yield the uses of a variable, also of one of another file, in every file that has it."""
+    yield from ((flow, use) for use in flow.names.uses_of(variable))
+    if flow.project is None:
+        return
+    path, member = flow.file.path, variable.id
+    if flow.names.variable_scope(member, flow.file.scope(variable)) is not flow.file.tree:
+        return
+    module, _, imported = (flow.names.qualified(variable) or "").rpartition(".")
+    origin = flow.project.module_path(module, path) if module.strip(".") else None
+    if origin is not None:
+        path, member = origin, imported
+    for file, names, use in flow.project.users(path, member):
+        yield flow.of(file, names), use
+    own = flow.project.file(path) if path != flow.file.path else None
+    if own is not None:
+        file, names = own
+        yield from ((flow.of(file, names), use) for use in names.uses(member, file.tree))
 
 
 _ASKING = LOOKUPS | {"__getitem__", "__contains__", "has_key"}

@@ -29,7 +29,7 @@ STRING_METHODS = frozenset(
 CUTTING_METHODS = frozenset({"partition", "rpartition", "split", "rsplit"})
 """Those that cut a string in pieces, of which the first is its beginning."""
 
-PASSING_METHODS = frozenset({"format", "lower", "upper", "strip", "join", "casefold"})
+PASSING_METHODS = frozenset({"format", "lower", "upper", "capitalize", "title", "strip", "join", "casefold"})
 """Methods whose result is still the string."""
 
 LOOKUPS = frozenset({"get", "pop", "setdefault", "getenv"})
